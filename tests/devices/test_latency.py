@@ -68,13 +68,13 @@ def base(made: LatencyTable) -> Base:
 
 @given(arrays(float, (9, 10), elements=st.floats(-30, 30)), st.lists(st.sampled_from("abc"), min_size=9, max_size=9))
 def test_the_kernel_is_a_covariance(features: np.ndarray, families: list[str]) -> None:
-    gram = ModelSpace.of(features, families).within()
+    gram = ModelSpace(features, families).within()
     assert np.allclose(gram, gram.T)
     assert np.linalg.eigvalsh(gram).min() > -1e-6 * max(1.0, np.abs(gram).max())
 
 
 def test_the_kernel_towards_a_known_model_is_its_row(made: LatencyTable) -> None:
-    space = ModelSpace.of(made.features, made.families)
+    space = ModelSpace(made.features, made.families)
     towards = space.towards(space.points_of(made.features[[3]], [made.families[3]]))
     assert np.allclose(towards, space.within()[[3]])
 

@@ -6,7 +6,7 @@ import json
 import statistics
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -43,7 +43,7 @@ class HostConnection:
     """
 
     agent: Path = AGENT
-    python: Path = field(default_factory=lambda: Path(sys.executable))
+    python: Path = Path(sys.executable)
 
     @property
     def label(self) -> str:

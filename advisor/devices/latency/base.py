@@ -59,7 +59,7 @@ def fit_base(table: LatencyTable) -> Base:
 
     One thread is several times faster: the matrices are small.
     """
-    space = ModelSpace.of(table.features, table.families)
+    space = ModelSpace(table.features, table.families)
     gram = space.within()
     middle = float(np.nanmean(table.values))
     cells: Measured = []

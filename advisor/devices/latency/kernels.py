@@ -37,42 +37,29 @@ class Points:
     log_macs: Floats
 
 
-@dataclass(frozen=True, eq=False)
 class ModelSpace:
-    """Standardisation of the features, and the known models in it.
+    """The known models, with features in standard deviations of theirs.
 
     Attributes:
-        centre: (features,) mean of the known features.
-        scale: (features,) their standard deviation.
         codes: code of every family.
         points: the known models.
     """
 
-    centre: Floats
-    scale: Floats
-    codes: dict[str, int]
-    points: Points
-
-    @classmethod
-    def of(cls, features: Floats, families: Sequence[str]) -> ModelSpace:
-        """Return the space of (models, features); rows with NaN are models with unknown features."""
-        known: NDArray[np.bool_] = np.logical_not(np.isnan(features).any(axis=1))
-        centre = features[known].mean(axis=0)
-        scale = np.maximum(features[known].std(axis=0), 1e-3)
-        codes = {family: code for code, family in enumerate(sorted(set(families)))}
-        standardised = np.where(known[:, None], (features - centre) / scale, 0.0)
-        points = Points(
-            standardised,
-            known,
-            np.array([codes[family] for family in families], dtype=np.intp),
-            np.where(known, features[:, 0], 0.0),
-        )
-        return cls(centre, scale, codes, points)
+    def __init__(self, features: Floats, families: Sequence[str]) -> None:
+        known = features[~np.isnan(features).any(axis=1)]
+        self._centre, self._scale = known.mean(axis=0), np.maximum(known.std(axis=0), 1e-3)
+        self.codes = {family: code for code, family in enumerate(sorted(set(families)))}
+        self.points = self.points_of(features, families)
 
     def points_of(self, features: Floats, families: Sequence[str]) -> Points:
-        """Return new models (queries, features) as standardised points; an unknown family gets the code -1."""
-        codes = np.array([self.codes.get(family, -1) for family in families], dtype=np.intp)
-        return Points((features - self.centre) / self.scale, np.ones(len(features), bool), codes, features[:, 0])
+        """Return models (models, features) as points; rows with NaN are models with unknown features."""
+        known: NDArray[np.bool_] = np.logical_not(np.isnan(features).any(axis=1))
+        return Points(
+            np.where(known[:, None], (features - self._centre) / self._scale, 0.0),
+            known,
+            np.array([self.codes.get(family, -1) for family in families], dtype=np.intp),
+            np.where(known, features[:, 0], 0.0),
+        )
 
     def within(self) -> Floats:
         """Return the kernel matrix (models, models) of the known models."""
