@@ -107,6 +107,11 @@ class WeightSource:
     licence: str = ""
 
     @property
+    def members(self) -> tuple[MemberFile, ...]:
+        """Every file of the source, the first one first."""
+        return (self.file, *self.companions)
+
+    @property
     def package_file(self) -> MemberFile:
         """The archive as a file, described by the weights that it is fetched for."""
         return MemberFile(self.file.name, self.archive_sha256, sha384=self.archive_sha384)

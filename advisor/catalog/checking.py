@@ -155,7 +155,6 @@ def count_graph(card: Card) -> Counts:
 
 def _count_file(card: Card) -> Counts:
     from advisor.catalog.weights.fetching import fetch
-    from advisor.catalog.weights.options import FetchOptions
     from advisor.tflite.macs import count
     from advisor.tflite.model import read
 
@@ -210,11 +209,10 @@ def _findings(card: Card, counts: Counts | AdvisorError | None) -> Iterator[tupl
 
 
 def _of_source(source: WeightSource) -> Iterator[tuple[Level, str]]:
-    members = (source.file, *source.companions)
-    if not all(member.key for member in members):
+    if not all(member.key for member in source.members):
         level = Level.NOTE if source.url else Level.ERROR
         yield level, "a source without a hash: never downloaded, only a copy of your own is taken"
-    elif not all(member.strong or member.archive for member in members):
+    elif not all(member.strong or member.archive for member in source.members):
         yield Level.NOTE, "a source known by an MD5 or the first digits of a hash: enough against damage, not forgery"
     if source.kind == "file":
         path = Path(source.file.path)
@@ -263,10 +261,9 @@ def verified(cards: Sequence[Card]) -> Verified:
 
 
 def _strength(source: WeightSource) -> str:
-    members = (source.file, *source.companions)
-    if all(member.strong or member.archive for member in members):
+    if all(member.strong or member.archive for member in source.members):
         return "strong"
-    return "weak" if all(member.key for member in members) else ""
+    return "weak" if all(member.key for member in source.members) else ""
 
 
 def rounding(value: int) -> int:

@@ -75,7 +75,7 @@ def _kept(source: WeightSource, found: WeightsFile, options: FetchOptions) -> We
     """Return the file in the cache; a file in a mirror is copied there and checked again."""
 
     def copy(folder: Path) -> None:
-        for member in (source.file, *source.companions):
+        for member in source.members:
             beside = found.path if member is source.file else found.path.parent / member.name
             shutil.copyfile(beside, folder / member.name)
 

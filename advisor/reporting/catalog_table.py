@@ -188,7 +188,7 @@ def _print_source(source: WeightSource) -> None:
     typer.echo(f"  {plain(source.label)}" + (f"  {source.licence}" if source.licence else ""))
     if source.archive:
         typer.echo(f"    archive {plain(source.archive)}  sha256 {source.archive_sha256}")
-    for member in (source.file, *source.companions):
+    for member in source.members:
         typer.echo(f"    {source.format}  {plain(member.path)}  {_hash(member)}")
 
 

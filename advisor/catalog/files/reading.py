@@ -103,8 +103,7 @@ def _anchored(card: Card, folder: Path) -> Card:
 def _anchored_source(source: WeightSource, folder: Path) -> WeightSource:
     if source.kind != "file":
         return source
-    members = (source.file, *source.companions)
-    first, *others = (replace(member, path=str(folder.absolute() / member.path)) for member in members)
+    first, *others = (replace(member, path=str(folder.absolute() / member.path)) for member in source.members)
     return replace(source, file=first, companions=tuple(others))
 
 

@@ -124,7 +124,7 @@ class SourceEntry(Strict):
         """Return the frozen value, whose members know the hash of their archive."""
         source: WeightSource = super().value()
         archive = source.package_file.key
-        file, *companions = (replace(member, archive=archive) for member in (source.file, *source.companions))
+        file, *companions = (replace(member, archive=archive) for member in source.members)
         return replace(source, file=file, companions=tuple(companions))
 
 

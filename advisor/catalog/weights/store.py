@@ -73,11 +73,10 @@ class Cache:
     def find(self, source: WeightSource) -> WeightsFile | None:
         """Return the source's file, checked again, or None. A damaged file is ignored with a warning."""
         folder = self._folder(source)
-        members = (source.file, *source.companions)
-        if folder is None or not all((folder / member.name).is_file() for member in members):
+        if folder is None or not all((folder / member.name).is_file() for member in source.members):
             return None
         try:
-            for member in members:
+            for member in source.members:
                 check(folder / member.name, fully_known(self._root, member), str(folder / member.name))
         except HashMismatch as damaged:
             _log.warning("cached weights are damaged and not used: %s", damaged)
@@ -114,14 +113,13 @@ class Cache:
 
     def _keep(self, source: WeightSource, folder: Path, origin: str) -> WeightsFile:
         """Check the files in ``folder`` and move them into the cache."""
-        members = (source.file, *source.companions)
-        whats = [f"{member.path} from {origin}" for member in members]
-        hashes = [check(folder / member.name, member, what) for member, what in zip(members, whats, strict=True)]
-        for member, sha256, what in zip(members, hashes, whats, strict=True):
+        whats = [f"{member.path} from {origin}" for member in source.members]
+        hashes = [check(folder / member.name, member, what) for member, what in zip(source.members, whats, strict=True)]
+        for member, sha256, what in zip(source.members, hashes, whats, strict=True):
             _remember(self._root, member, sha256, what)
         target = self._root / "weights" / hashes[0]
         target.mkdir(parents=True, exist_ok=True)
-        for member in members:
+        for member in source.members:
             path = target / member.name
             if path.exists():
                 path.replace(path.with_name(f"{path.name}.damaged"))
