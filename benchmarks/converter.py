@@ -30,7 +30,7 @@ def ours(model: Path, images: Sequence[Path], card: Card, folder: Path) -> dict[
     Reading and resizing the pictures counts as ``images``.
     """
     from advisor.compression.recipes import recipe
-    from advisor.compression.recipes.inputs import RecipeInputs
+    from advisor.compression.recipes.base import RecipeInputs
 
     data, spent = model.read_bytes(), {}
     start = time.process_time()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.compression.calibration import CalibrationImages
-from advisor.compression.recipes.inputs import RecipeInputs
+from advisor.compression.recipes.base import RecipeInputs
 from advisor.tflite.metadata import Metadata
 
 DEFLATE_LEVEL = 6

@@ -111,7 +111,7 @@ def decide(
     if not feasible:
         return _closest(known, budget)
     pick, ties = _choose(feasible, tie, preference)
-    others = _without_artefact(feasible, pick)
+    others = [e for e in feasible if artefact_of(e) != artefact_of(pick)]
     runner_up = _choose(others, tie, preference)[0] if others else None
     return Decision(
         pick=pick,
@@ -160,11 +160,7 @@ def _cost(pool: Sequence[Evaluation], preference: Preference) -> Callable[[Evalu
 
 def _closest(known: Sequence[Evaluation], budget: Budget) -> Decision:
     if not known:
-        return Decision(
-            None,
-            False,
-            "No candidate could be evaluated. The failures list the reasons.",
-        )
+        return Decision(None, False, "No candidate could be evaluated. The failures list the reasons.")
     pick = min(known, key=lambda e: (overrun(e, budget), -accuracy_of(e), e.configuration))
     broken = " and ".join(excess_texts(pick, budget))
     return Decision(
@@ -218,7 +214,3 @@ def _preferences(feasible: Sequence[Evaluation], pick: Evaluation, tie: Tie, pre
 
 def _flip(condition: str, other: Evaluation) -> Flip:
     return Flip(condition, other.configuration.key, f"{condition}: {describe(other)}")
-
-
-def _without_artefact(evaluations: Sequence[Evaluation], pick: Evaluation) -> list[Evaluation]:
-    return [e for e in evaluations if artefact_of(e) != artefact_of(pick)]

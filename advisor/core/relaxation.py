@@ -135,15 +135,10 @@ def _excess_text(evaluation: Evaluation, budget: Budget, limit: str, excess: flo
         return f"its {NAMES[limit]} is not known (limit {show_figure(limit, allowed)})"
     actual = allowed - excess if limit == "accuracy" else allowed + excess
     shown = f"{NAMES[limit]} {show_figure(limit, actual)} against {show_figure(limit, allowed)}"
-    return shown + _unsure(evaluation, budget, limit)
-
-
-def _unsure(evaluation: Evaluation, budget: Budget, limit: str) -> str:
-    """Say how probable it is that a prediction meets the latency budget, and how probable it has to be."""
-    probability = evaluation.budget_probability if limit == "latency" else None
-    if probability is None:
-        return ""
-    return f" ({percent(probability)} sure to meet it, {percent(budget.confidence)} required)"
+    probability = evaluation.budget_probability
+    if limit != "latency" or probability is None:
+        return shown
+    return f"{shown} ({percent(probability)} sure to meet it, {percent(budget.confidence)} required)"
 
 
 def _excess_on_device(evaluation: Evaluation, budget: Budget, limit: str, excess: float) -> str:

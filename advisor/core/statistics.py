@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
+RESAMPLES = 2000
+"""Bootstrap resamples."""
+
 
 @dataclass(frozen=True)
 class Interval:
@@ -47,7 +50,7 @@ def paired(first: Sequence[float], second: Sequence[float]) -> Interval:
     return paired_shares(first, second)
 
 
-def paired_shares(first: Sequence[float], second: Sequence[float], level: float = 0.95, seed: int = 0) -> Interval:
+def paired_shares(first: Sequence[float], second: Sequence[float], level: float = 0.95) -> Interval:
     """Return mean(first) - mean(second) of shares of the same images, with a percentile bootstrap over the images.
 
     Use this instead of :func:`paired_difference` where each image was answered several times: the answers to one image
@@ -61,20 +64,14 @@ def paired_shares(first: Sequence[float], second: Sequence[float], level: float 
     import numpy as np
 
     differences = np.asarray(first, float) - np.asarray(second, float)
-    drawn = np.random.default_rng(seed).integers(0, len(differences), (2000, len(differences)))
+    drawn = np.random.default_rng(0).integers(0, len(differences), (RESAMPLES, len(differences)))
     means = differences[drawn].mean(axis=1)
     low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
     value = float(differences.mean())
     return Interval(value, min(float(low), value), max(float(high), value))
 
 
-def paired_difference(
-    first: Sequence[bool],
-    second: Sequence[bool],
-    level: float = 0.95,
-    resamples: int = 2000,
-    seed: int = 0,
-) -> Interval:
+def paired_difference(first: Sequence[bool], second: Sequence[bool], level: float = 0.95) -> Interval:
     """Return mean(first) - mean(second) over the same images with a percentile bootstrap interval.
 
     Images on which both agree add nothing, so only the counts of the three outcomes (+1, 0, -1) are resampled.
@@ -93,11 +90,8 @@ def paired_difference(
         return Interval(0.0, 0.0, 0.0)
     import numpy as np
 
-    outcomes = np.random.default_rng(seed).multinomial(
-        total,
-        [wins / total, losses / total, 1 - (wins + losses) / total],
-        size=resamples,
-    )
+    shares = [wins / total, losses / total, 1 - (wins + losses) / total]
+    outcomes = np.random.default_rng(0).multinomial(total, shares, size=RESAMPLES)
     means = (outcomes[:, 0] - outcomes[:, 1]) / total
     low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
     return Interval(value, min(float(low), value), max(float(high), value))

@@ -29,7 +29,6 @@ _LEFT = 0.001
 _NARROW = 0.4
 _FEW_STEPS = 8.0
 
-
 _CLUSTERED = 16
 
 _PRUNED = 0.25
@@ -46,7 +45,7 @@ def cause(layer: Layer) -> str:
         return ""
     if layer.weights in _FLOATS and layer.data == "float32":
         return _changed(layer)
-    return _lost(layer) or _clipped(layer) or _kernel(layer) or _channels(layer) or _range(layer) or _coarse(layer)
+    return next(_losses(layer))
 
 
 def _changed(layer: Layer) -> str:
@@ -63,66 +62,48 @@ def _changed(layer: Layer) -> str:
     return "its weights are others than the float file's: they learnt again, for what other layers lost"
 
 
-def _lost(layer: Layer) -> str:
-    if not layer.lost:
-        return ""
-    channels = ", ".join(map(str, layer.lost[:5]))
-    return (
-        f"the bias of channel {channels} is lost: its weights are next to nothing, and 32 bits of steps as small as "
-        "theirs do not reach it; int8 of advisor compress keeps it"
-    )
-
-
-def _clipped(layer: Layer) -> str:
-    if layer.range is None or layer.clipped < _CLIPPED:
-        return ""
-    return (
-        f"{layer.clipped:.1%} of its values fall out of the range {_span(layer.range)} that calibration gave it (they "
-        f"reach {_span(layer.used)}): calibrate on more images like these, or leave it in float (mixed_int8)"
-    )
-
-
-def _kernel(layer: Layer) -> str:
-    if layer.per_channel is not False or layer.kernel is None or layer.kernel.ratio < _WIDE:
-        return ""
-    return (
-        f"its kernel has one scale for all channels, and channel {layer.kernel.channel}'s weights are "
-        f"{layer.kernel.ratio:.0f}x the median's: a scale a channel (int8) helps"
-    )
-
-
-def _channels(layer: Layer) -> str:
-    if layer.range is None or layer.channels is None or layer.channels.ratio < _WIDE:
-        return ""
-    return (
-        f"channel {layer.channels.channel}'s range is {layer.channels.ratio:.0f}x the median's, and activations have "
-        "one scale for all channels: a scale a channel of the weights is not enough, leave it in float (mixed_int8)"
-    )
-
-
-def _range(layer: Layer) -> str:
+def _losses(layer: Layer) -> Iterator[str]:
+    """Yield why values that are stored as integers lose, the likeliest reason first."""
+    if layer.lost:
+        channels = ", ".join(map(str, layer.lost[:5]))
+        yield (
+            f"the bias of channel {channels} is lost: its weights are next to nothing, and 32 bits of steps as small "
+            "as theirs do not reach it; int8 of advisor compress keeps it"
+        )
+    if layer.range is not None and layer.clipped >= _CLIPPED:
+        yield (
+            f"{layer.clipped:.1%} of its values fall out of the range {_span(layer.range)} that calibration gave it "
+            f"(they reach {_span(layer.used)}): calibrate on more images like these, or leave it in float (mixed_int8)"
+        )
+    if layer.per_channel is False and layer.kernel is not None and layer.kernel.ratio >= _WIDE:
+        yield (
+            f"its kernel has one scale for all channels, and channel {layer.kernel.channel}'s weights are "
+            f"{layer.kernel.ratio:.0f}x the median's: a scale a channel (int8) helps"
+        )
+    if layer.range is not None and layer.channels is not None and layer.channels.ratio >= _WIDE:
+        yield (
+            f"channel {layer.channels.channel}'s range is {layer.channels.ratio:.0f}x the median's, and activations "
+            "have one scale for all channels: a scale a channel of the weights is not enough, leave it in float "
+            "(mixed_int8)"
+        )
     used = layer.range_used
     if layer.range is not None and used is not None and used < _NARROW:
-        return (
+        yield (
             f"its values take {used:.0%} of the range {_span(layer.range)} that calibration gave it: an image unlike "
             "the others stretched it, calibrate without it"
         )
     if layer.steps is not None and layer.steps < _FEW_STEPS:
-        return (
+        yield (
             f"one standard deviation of its values spans {layer.steps:.1f} steps of {_span(layer.used)}: rare extremes "
             "stretch the range, leave it in float (mixed_int8) or take int16x8"
         )
-    return ""
-
-
-def _coarse(layer: Layer) -> str:
     if layer.data == "float32":
-        return "its weights are stored too coarsely: more bits for this layer"
+        yield "its weights are stored too coarsely: more bits for this layer"
     if layer.per_channel is False:
-        return "its kernel has one scale for all channels: a scale a channel (int8) helps"
+        yield "its kernel has one scale for all channels: a scale a channel (int8) helps"
     if layer.kernel is None:
-        return f"the steps of {layer.data} over {_span(layer.range or layer.used)} are too coarse for it"
-    return f"{layer.data} is too coarse for it: leave it in float (mixed_int8), or train with it (qat_int8)"
+        yield f"the steps of {layer.data} over {_span(layer.range or layer.used)} are too coarse for it"
+    yield f"{layer.data} is too coarse for it: leave it in float (mixed_int8), or train with it (qat_int8)"
 
 
 def verdict(found: Diagnosis, taken: Delegation, taken_float: Delegation) -> tuple[str, ...]:

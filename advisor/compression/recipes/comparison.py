@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from advisor.compression.quantization.quantizer import fitting_images
-from advisor.compression.recipes.inputs import RecipeInputs
+from advisor.compression.recipes.base import RecipeInputs
 
 if TYPE_CHECKING:
     import numpy as np

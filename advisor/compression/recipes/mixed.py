@@ -10,9 +10,8 @@ from typing import Any
 from advisor.compression.quantization import rules
 from advisor.compression.quantization.grid import BYTES
 from advisor.compression.quantization.quantizer import fitting_images, quantize
-from advisor.compression.recipes.base import Needs, Recipe
+from advisor.compression.recipes.base import Compressed, Needs, Recipe, RecipeInputs
 from advisor.compression.recipes.comparison import Deviation, FloatComparison, as_file, comparison_for
-from advisor.compression.recipes.inputs import Compressed, RecipeInputs
 from advisor.compression.recipes.post_training import prepare
 from advisor.core.errors import UnsupportedRecipe
 from advisor.tflite.model import Model, read

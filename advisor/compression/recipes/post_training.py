@@ -9,8 +9,7 @@ from advisor.compression.quantization.grid import Grids
 from advisor.compression.quantization.observe import Observation
 from advisor.compression.quantization.quantizer import fitting_images, quantize
 from advisor.compression.quantization.rules import Rules
-from advisor.compression.recipes.base import Needs, Recipe
-from advisor.compression.recipes.inputs import RecipeInputs
+from advisor.compression.recipes.base import Needs, Recipe, RecipeInputs
 
 
 def prepare(model: bytes, inputs: RecipeInputs, grids: Grids) -> tuple[bytes, Observation]:

@@ -12,8 +12,7 @@ from advisor.compression.quantization import rules
 from advisor.compression.quantization.correction import correct
 from advisor.compression.quantization.grid import BYTES, clusters
 from advisor.compression.quantization.quantizer import fitting_images, quantize
-from advisor.compression.recipes.base import Needs, Recipe
-from advisor.compression.recipes.inputs import Compressed, RecipeInputs, TrainingImages
+from advisor.compression.recipes.base import Compressed, Needs, Recipe, RecipeInputs, TrainingImages
 
 if TYPE_CHECKING:
     from advisor.training.flatgraph.graph import Change, Graph

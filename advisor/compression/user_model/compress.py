@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from advisor.compression.calibration import CalibrationImages
 from advisor.compression.diagnosis.signals import decibel
 from advisor.compression.recipes import Recipe
-from advisor.compression.recipes.inputs import RecipeInputs
+from advisor.compression.recipes.base import RecipeInputs
 from advisor.compression.user_model import jobs
 from advisor.compression.user_model.question import FLOAT, Question
 from advisor.compression.user_model.values import Compression, Form, Likeness, Speed

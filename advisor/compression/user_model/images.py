@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from advisor.compression.calibration import CALIBRATION, FEWEST, choose, drawn, find_images
-from advisor.compression.recipes.base import Needs
-from advisor.compression.recipes.inputs import TrainingImages
+from advisor.compression.recipes.base import Needs, TrainingImages
 from advisor.core.errors import UsageError
 from advisor.datasets.checks.check import require_usable
 from advisor.datasets.checks.repeated import kept_together
@@ -81,10 +80,9 @@ def read_images(
     require_usable(dataset)
     order = class_order(dataset.classes, names, classes)
     if own and max(needs) < Needs.SCORING:
-        labels = tuple(order[image.label] for image in dataset.images)
-        paths = tuple(image.path for image in dataset.images)
-        chosen = drawn(own, CALIBRATION, seed)
-        return Images(chosen, _said(chosen, calibration), paths, labels, f"all {len(paths)} images of {data}")
+        chosen, scored = drawn(own, CALIBRATION, seed), _labelled(dataset, range(len(dataset.images)), order)
+        source = f"{len(chosen)} images of {calibration}"
+        return Images(chosen, source, *scored, f"all {len(dataset.images)} images of {data}")
     together = kept_together(dataset, near_duplicates(read.thumbnails))
     whole = split(dataset, seed, together=together, given=dataset.own_parts)
     parts = _for_choosing(dataset, whole, together) if Needs.SCORING in needs else whole
@@ -92,7 +90,7 @@ def read_images(
     chosen = drawn(own, CALIBRATION, seed) or tuple(
         learnt[place].path for place in choose([image.label for image in learnt], CALIBRATION, seed)
     )
-    source = _said(chosen, calibration) if own else f"{len(chosen)} training images of {data}"
+    source = f"{len(chosen)} images of {calibration}" if own else f"{len(chosen)} training images of {data}"
     train, validation, scored = (
         _labelled(dataset, part, order) for part in (parts.train, parts.validation, parts.holdout)
     )
@@ -137,7 +135,8 @@ def _unlabelled(own: tuple[Path, ...], folder: Path | None, seed: int) -> Images
     others = tuple(path for path in own if path not in set(chosen))
     scored = drawn(others, SCORED, seed) if len(others) >= 2 * FEWEST else chosen
     new = "that were not calibrated on" if scored is not chosen else "that were calibrated on, too"
-    return Images(chosen, _said(chosen, folder), scored, (), f"{len(scored)} images of {folder} {new}")
+    source = f"{len(chosen)} images of {folder}"
+    return Images(chosen, source, scored, (), f"{len(scored)} images of {folder} {new}")
 
 
 def _labelled(
@@ -152,7 +151,3 @@ def _held_out(parts: Split, whole: Split, data: Path) -> str:
     if scored == held:
         return f"the {held} images held out of {data}"
     return f"{scored} of the {held} images held out of {data}; a recipe used the others to choose"
-
-
-def _said(chosen: Sequence[Path], folder: Path | None) -> str:
-    return f"{len(chosen)} images of {folder}"

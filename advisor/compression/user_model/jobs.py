@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from advisor.compression.calibration import CalibrationImages
 from advisor.compression.make import Sizes, make_file, sizes_of
 from advisor.compression.quantization.observe import Observer
-from advisor.compression.recipes.inputs import RecipeInputs
+from advisor.compression.recipes.base import RecipeInputs
 from advisor.compression.user_model.values import Taken
 from advisor.core.errors import StageError
 from advisor.datasets.images import InputSpec

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from advisor.compression.input_spec import spec_of_file
@@ -93,7 +93,7 @@ def ask(
         model,
         (recipe(FLOAT), *chosen),
         spec,
-        _kept(metadata, spec),
+        _with_spec(metadata, spec),
         images,
         folder,
         max_drop_points,
@@ -132,10 +132,8 @@ def _require_labels(name: str, graph: Model, metadata: Metadata | None) -> None:
         )
 
 
-def _kept(metadata: Metadata | None, spec: InputSpec) -> Metadata | None:
+def _with_spec(metadata: Metadata | None, spec: InputSpec) -> Metadata | None:
     """Return the metadata for every file: that of the float file, with the normalisation in use."""
-    from dataclasses import replace
-
     if metadata is None or not metadata.labels:
         return None
     return replace(metadata, mean=spec.mean, std=spec.std)

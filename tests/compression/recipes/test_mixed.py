@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from advisor.compression.recipes import recipe
+from advisor.compression.recipes.base import Compressed, RecipeInputs
 from advisor.compression.recipes.comparison import Deviation, FloatComparison, comparison_for
-from advisor.compression.recipes.inputs import Compressed, RecipeInputs
 from advisor.compression.recipes.mixed import Mixed, Trial
 from advisor.tflite.model import read
 

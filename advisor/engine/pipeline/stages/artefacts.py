@@ -12,8 +12,7 @@ from advisor.catalog.cards import Card
 from advisor.catalog.labels import published_labels
 from advisor.compression.calibration import PHOTOGRAPHS_VERSION, choose
 from advisor.compression.recipes import recipe as find_recipe
-from advisor.compression.recipes.base import Needs
-from advisor.compression.recipes.inputs import RecipeInputs, TrainingImages
+from advisor.compression.recipes.base import Needs, RecipeInputs, TrainingImages
 from advisor.core.training import HEAD, HEAD_SUBSET
 from advisor.engine.pipeline import cost
 from advisor.engine.pipeline.images import Images, Role

@@ -15,7 +15,7 @@ from advisor.datasets.images import InputSpec
 from advisor.tflite.metadata import Metadata
 
 if TYPE_CHECKING:
-    from advisor.compression.recipes.inputs import RecipeInputs
+    from advisor.compression.recipes.base import RecipeInputs
     from advisor.measurement.latency.results import ModelTiming
     from advisor.training.capture_augmentation import CaptureAugmentation
 
@@ -134,7 +134,7 @@ def compress(
     """
     from advisor.compression.calibration import CalibrationImages
     from advisor.compression.make import arena_bytes, make_file, sizes_of
-    from advisor.compression.recipes.inputs import RecipeInputs
+    from advisor.compression.recipes.base import RecipeInputs
 
     images = CalibrationImages(tuple(calibration or ()), view, seed, STAND_IN_CROPS if stands_in else None)
     notes = make_file(model, recipe, images, inputs or RecipeInputs(), metadata, path)
