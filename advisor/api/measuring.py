@@ -121,8 +121,6 @@ def benchmark_device(
     from advisor.engine.targets import benchmarking
 
     settings = ConnectionSettings.from_options(ssh, adb, False, python, benchmark_model, cores)
-    if not benchmarking.needs_device_benchmark(device, accelerator, settings):
-        raise UsageError("this machine's CPU is not a device", "use benchmark, or name a device or --accelerator gpu")
     say = tell or (lambda _text: None)
     counts = thread_counts(threads)
     return benchmarking.benchmark_device(models, device, accelerator, settings, profiles, counts, effort, say)

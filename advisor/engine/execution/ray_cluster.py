@@ -59,7 +59,7 @@ class RayExecutor:
     """
 
     def __init__(self, address: str, workers: int, shared: Path | None) -> None:
-        self._ray = connect(address, workers or host.describe().cores, {resource_of(HOST): 1})
+        self._ray = connect(address, workers or host.describe().cores)
         self._shared = shared.resolve() if shared else None
         self.session = uuid.uuid4().hex[:16]
         self._sent: OrderedDict[str, object] = OrderedDict()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any, TypeVar
 
@@ -27,14 +27,13 @@ OWN = {
 """Environment of a cluster that is started here: only this machine can reach it, and it may start slowly."""
 
 
-def connect(address: str, cores: int, resources: Mapping[str, float]) -> Any:
-    """Connect to a cluster and return the module ``ray``.
+def connect(address: str, cores: int) -> Any:
+    """Connect to a cluster and return the module ``ray``. A cluster that is started here measures ``host``.
 
     Args:
         address: ``host:port`` of the cluster's client server. If it is empty, ``$RAY_ADDRESS`` is used; if that is not
             set either, a cluster is started on this machine, which ends with this process.
         cores: CPUs of a cluster that is started here.
-        resources: further resources of a cluster that is started here.
 
     Raises:
         UsageError: Ray is not installed, or no cluster answers at the address.
@@ -44,22 +43,20 @@ def connect(address: str, cores: int, resources: Mapping[str, float]) -> Any:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     given = f"ray://{address}" if address else os.environ.get("RAY_ADDRESS", "")
     if given:
-        return _joined(given)
-    for name, value in OWN.items():
-        os.environ.setdefault(name, value)
+        _knock(given)
+        options: dict[str, Any] = {"address": given}
+    else:
+        for name, value in OWN.items():
+            os.environ.setdefault(name, value)
+        options = {"address": "local", "num_cpus": cores, "resources": {resource_of(HOST): 1}}
+        options |= {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
     import ray
 
     try:
-        ray.init(
-            address="local",
-            num_cpus=cores,
-            resources=dict(resources),
-            include_dashboard=False,
-            _node_ip_address="127.0.0.1",
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-        )
-    except Exception as error:  # Ray defines no error class for a failed start
+        ray.init(log_to_driver=False, logging_level=logging.ERROR, **options)
+    except Exception as error:  # from Ray, gRPC or a socket: Ray defines no error class for it
+        if given:
+            raise _unreachable(given, message_of(error)) from None
         raise UsageError(
             f"--executor: Ray cannot be started here: {message_of(error)}", "use --executor local"
         ) from None
@@ -145,17 +142,6 @@ class Roster:
 def resource_of(device: str) -> str:
     """Return the name of the resource that a node with this device offers."""
     return f"device:{device}"
-
-
-def _joined(address: str) -> Any:
-    _knock(address)
-    import ray
-
-    try:
-        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-    except Exception as error:  # from Ray, gRPC or a socket: in every case the address cannot be used
-        raise _unreachable(address, message_of(error)) from None
-    return ray
 
 
 def _knock(address: str) -> None:

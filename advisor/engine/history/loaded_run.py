@@ -88,7 +88,7 @@ def _with_required(evaluations: tuple[Evaluation, ...], question: Question) -> t
     from advisor.engine.targets.device_prediction import DevicePredictor
     from advisor.engine.targets.target_devices import select_devices
 
-    predictor, limits = DevicePredictor.load(), question.limits
+    predictor, limits = DevicePredictor(), question.limits
     predicted = [
         predictor.evaluate(evaluations, device, limits.latency_ms, limits.confidence)
         for device in select_devices(missing, question.profiles, "--must-run-on")

@@ -1,4 +1,4 @@
-"""Decide where ``advisor benchmark`` measures: on this machine's CPU, on its GPU, or on another device."""
+"""Measure files for ``advisor benchmark`` on this machine's GPU or on another device."""
 
 from __future__ import annotations
 
@@ -14,29 +14,6 @@ if TYPE_CHECKING:
     from advisor.measurement.on_device.findings import DeviceBenchmark
 
 KINDS = ("cpu", "gpu", "npu", "tpu")
-
-
-def needs_device_benchmark(device: str, accelerator: str, settings: ConnectionSettings | None) -> bool:
-    """Return True if the benchmark is not on this machine's CPU.
-
-    Raises:
-        UsageError: the accelerator is unknown, or this machine's accelerator of that kind cannot be measured.
-    """
-    if accelerator and accelerator not in KINDS:
-        raise UsageError(
-            f"unknown accelerator '{accelerator}'{nearest(accelerator, KINDS)}",
-            f"accelerators: {', '.join(KINDS)}; advisor profile FILE --accelerator NAME analyses the others",
-        )
-    if settings is not None and device in ("", HOST):
-        raise UsageError("--ssh and --adb need the name of a device", "add --device NAME")
-    if device not in ("", HOST):
-        return True
-    if accelerator in ("npu", "tpu"):
-        raise UsageError(
-            f"advisor cannot measure the {accelerator} of this machine",
-            "--device predicts for devices that have one; advisor profile FILE --accelerator NAME analyses a file",
-        )
-    return accelerator == "gpu"
 
 
 def benchmark_device(
@@ -57,6 +34,7 @@ def benchmark_device(
     Raises:
         UsageError: an option is not valid, or none of the files can be measured.
     """
+    _check(device, accelerator, settings)
     from advisor.measurement.latency.timing import effort_named
 
     effort_named(effort)
@@ -73,6 +51,26 @@ def benchmark_device(
     chosen = settings or profile.connection
     connection = chosen.connect(target.accelerator) if chosen else None
     return benchmark_on_device(models, profile, target, connection, device_predictor, threads, effort, tell)
+
+
+def _check(device: str, accelerator: str, settings: ConnectionSettings | None) -> None:
+    """Refuse options that name no device, or an accelerator of this machine that cannot be measured."""
+    if accelerator and accelerator not in KINDS:
+        raise UsageError(
+            f"unknown accelerator '{accelerator}'{nearest(accelerator, KINDS)}",
+            f"accelerators: {', '.join(KINDS)}; advisor profile FILE --accelerator NAME analyses the others",
+        )
+    if device not in ("", HOST):
+        return
+    if settings is not None:
+        raise UsageError("--ssh and --adb need the name of a device", "add --device NAME")
+    if accelerator in ("npu", "tpu"):
+        raise UsageError(
+            f"advisor cannot measure the {accelerator} of this machine",
+            "--device predicts for devices that have one; advisor profile FILE --accelerator NAME analyses a file",
+        )
+    if accelerator != "gpu":
+        raise UsageError("this machine's CPU is not a device", "use benchmark, or name a device or --accelerator gpu")
 
 
 def _of_kind(profile: DeviceProfile, target: DeviceTarget, kind: str, named: bool) -> DeviceTarget:

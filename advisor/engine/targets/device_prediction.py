@@ -21,11 +21,8 @@ from advisor.engine.targets.target_devices import TargetDevice, TargetDevices, f
 from advisor.store.files import sha256_json
 
 if TYPE_CHECKING:
-    from advisor.devices.latency.features import FeatureTable, ModelFeatures
-    from advisor.devices.prediction.predictor import Prediction, Predictor
-
-LEVEL = 0.8
-"""Confidence of the interval that is shown."""
+    from advisor.devices.latency.features import ModelFeatures
+    from advisor.devices.prediction.predictor import Prediction
 
 MIN_BUDGET_PROBABILITY = 0.05
 """A candidate is rejected before training if it meets the latency budget with less than this probability."""
@@ -34,22 +31,16 @@ MIN_BUDGET_PROBABILITY = 0.05
 class DevicePredictor:
     """Predicts evaluations on devices, and remembers predictions, because the runs of one command share their cards.
 
-    Args:
-        predictor: fitted to the measurements of the shipped profiles and the team's own ones.
-        table: features of known architectures.
+    Its predictor is fitted to the measurements of the shipped profiles and the team's own ones, which takes about half
+    a second.
     """
 
-    def __init__(self, predictor: Predictor, table: FeatureTable) -> None:
-        self._predictor, self._table = predictor, table
-        self._known: dict[tuple[str, str, str, ModelFeatures], Prediction] = {}
-
-    @classmethod
-    def load(cls) -> DevicePredictor:
-        """Fit the predictor, which takes about half a second."""
+    def __init__(self) -> None:
         from advisor.devices.latency.features import load_features
         from advisor.devices.prediction.predictor import device_predictor
 
-        return cls(device_predictor(), load_features())
+        self._predictor, self._table = device_predictor(), load_features()
+        self._known: dict[tuple[str, str, str, ModelFeatures], Prediction] = {}
 
     def environment(self, profile: DeviceProfile, target: DeviceTarget) -> str:
         """Return the hash of everything that predictions for a target depend on."""
@@ -105,7 +96,7 @@ class DevicePredictor:
         key = (device.profile.fingerprint(), device.target.name, form, model)
         if key not in self._known:
             try:
-                (self._known[key],) = self._predictor.predict(device.profile, device.target, form, [model], LEVEL)
+                (self._known[key],) = self._predictor.predict(device.profile, device.target, form, [model])
             except UsageError as error:
                 return error.message
         return self._known[key]
@@ -177,7 +168,7 @@ class Prefilter:
     @classmethod
     def of(cls, targets: TargetDevices, limits: Budget) -> Prefilter | None:
         """Return the prefilter; None if this machine is the only device, so that nothing is predicted."""
-        return cls(targets, limits, DevicePredictor.load()) if targets.devices else None
+        return cls(targets, limits, DevicePredictor()) if targets.devices else None
 
     def rejection_reason(self, card: Card, recipe: str) -> str:
         """Return why a card is not trained for a recipe; empty if it may be worth training.

@@ -53,5 +53,5 @@ def test_an_address_without_a_port_is_refused(monkeypatch: pytest.MonkeyPatch) -
     from advisor.engine.execution.ray_connection import connect
 
     with pytest.raises(UsageError, match="names no port") as caught:
-        connect("cluster.example", 1, {})
+        connect("cluster.example", 1)
     assert "ray://cluster.example:10001" in caught.value.hint

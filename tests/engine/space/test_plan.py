@@ -1,3 +1,5 @@
+"""The search space and what to expect of it before anything was evaluated."""
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import load_catalogue
 from advisor.engine.pipeline.cost import rough_latency_ms, rough_size
-from advisor.engine.space.plan import Plan, order_by_promise, prior_accuracy
+from advisor.engine.space.plan import MIDDLING, Plan, expected_top1, order_by_promise, prior_accuracy
 
 FORM = ("head", "float32")
 
@@ -62,3 +64,29 @@ def test_every_trial_of_a_fine_tuning_is_paid_for(cards: tuple[Card, ...]) -> No
     card = cards[0]
     once, thrice = (replace(tuned, tunings=count).costs.of_card(card).trained_s["finetune_top"] for count in (0, 3))
     assert 2 < thrice / once < 3
+
+
+@pytest.fixture(scope="module")
+def card() -> Card:
+    return replace(load_catalogue()["mobilenet_v2_1.0_224"], published=())
+
+
+def test_a_published_figure_is_taken_as_it_is() -> None:
+    assert prior_accuracy(load_catalogue()["mobilenet_v2_1.0_224"], "float32") == 71.8
+
+
+def test_a_card_without_figures_is_expected_to_do_as_cards_of_its_size_do(card: Card) -> None:
+    assert prior_accuracy(card, "float32") == pytest.approx(71.8, abs=8.0)
+
+
+def test_a_smaller_card_is_expected_to_do_worse(card: Card) -> None:
+    half = replace(card, params=card.params // 4, macs=card.macs // 4, input_size=112)
+    assert expected_top1(half) < expected_top1(card) - 5.0
+
+
+def test_a_card_of_unknown_size_is_middling(card: Card) -> None:
+    assert expected_top1(replace(card, macs=0)) == MIDDLING
+
+
+def test_int8_without_a_figure_of_its_own_is_expected_to_lose_a_little(card: Card) -> None:
+    assert 0.0 < prior_accuracy(card, "float32") - prior_accuracy(card, "int8") < 2.0

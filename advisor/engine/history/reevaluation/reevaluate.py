@@ -96,7 +96,7 @@ class Devices:
     @cached_property
     def predictor(self) -> DevicePredictor:
         """The predictor of latencies, loaded when it is first needed."""
-        return DevicePredictor.load()
+        return DevicePredictor()
 
 
 @dataclass

@@ -38,7 +38,7 @@ def devices(tmp_path: Path) -> Path:
 def run(tmp_path: Path, devices: Path) -> RunFolder:
     """A search for this machine and the kiosk."""
     (place,) = select_devices([KIOSK], [devices], "--device")
-    predictor = DevicePredictor.load()
+    predictor = DevicePredictor()
     manifest = {**host_manifest({}), ENVIRONMENTS: find_environments(predictor, [place])}
     found: list[Evaluation] = [*rows(), *predictor.evaluate(rows(), place, 150.0)]
     request = {"budget": "150ms", "device": f"host,{KIOSK}", "profiles": [str(devices)]}
