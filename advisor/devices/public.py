@@ -36,7 +36,7 @@ def list_devices(*, kind: str = "", soc: str = "", profiles: Folders = ()) -> tu
     from advisor.devices.profiles.listing import filtered
     from advisor.devices.profiles.team import known_devices
 
-    return filtered(known_devices(_paths(profiles)).values(), kind, soc)
+    return filtered(known_devices(profiles).values(), kind, soc)
 
 
 def show(name: str, *, profiles: Folders = ()) -> DeviceProfile:
@@ -51,7 +51,7 @@ def show(name: str, *, profiles: Folders = ()) -> DeviceProfile:
     """
     from advisor.devices.profiles.team import known_devices
 
-    return known_devices(_paths(profiles)).profile(name)
+    return known_devices(profiles).profile(name)
 
 
 def add(file: str | Path, *, into: str | Path | None = None, force: bool = False) -> Added:
@@ -67,7 +67,7 @@ def add(file: str | Path, *, into: str | Path | None = None, force: bool = False
     """
     from advisor.devices.profiles.team import add_profile
 
-    return add_profile(Path(file), _path(into), replace=force)
+    return add_profile(file, into, replace=force)
 
 
 def remove(name: str, *, folder: str | Path | None = None) -> tuple[Path, ...]:
@@ -82,7 +82,7 @@ def remove(name: str, *, folder: str | Path | None = None) -> tuple[Path, ...]:
     """
     from advisor.devices.profiles.team import remove_profile
 
-    return remove_profile(name, _path(folder))
+    return remove_profile(name, folder)
 
 
 def calibrate(
@@ -129,17 +129,9 @@ def calibrate(
     from advisor.devices.prediction.predictor import device_predictor
     from advisor.devices.profiles.team import known_devices
 
-    profile, target = known_devices(_paths(profiles)).select(device)
+    profile, target = known_devices(profiles).select(device)
     calibration.check_target(profile, target)
     stated = ConnectionSettings.from_options(ssh, adb, here, python, benchmark_model, cores)
     connection = (stated or profile.connection or ConnectionSettings()).connect()
     say = tell or (lambda _text: None)
     return calibration.calibrate(profile, target, connection, device_predictor(), models, say)
-
-
-def _paths(folders: Folders) -> list[Path]:
-    return [Path(folder) for folder in folders]
-
-
-def _path(given: str | Path | None) -> Path | None:
-    return Path(given) if given else None

@@ -9,7 +9,7 @@ import pytest
 
 from advisor.core.errors import StageError, UsageError
 from advisor.core.quantity import Provenance
-from advisor.devices.connections.adb import AdbConnection, attached_devices
+from advisor.devices.connections.adb import AdbConnection
 from advisor.devices.connections.benchmark_model import parse_output
 from advisor.devices.connections.protocol import Job
 from advisor.devices.connections.settings import ConnectionSettings
@@ -155,10 +155,6 @@ def test_what_is_no_serial_is_refused(tmp_path: Path, serial: str) -> None:
 def test_what_is_no_mask_is_refused(tmp_path: Path, cores: str) -> None:
     with pytest.raises(UsageError, match="is not a mask"):
         AdbConnection("emulator-5554", tmp_path, cores=cores)
-
-
-def test_attached_devices_are_listed_with_their_states(phone: Phone) -> None:
-    assert attached_devices()[phone.serial] == "device"
 
 
 def test_a_device_that_is_not_attached_is_named_with_those_that_are(

@@ -22,20 +22,6 @@ _RUNS = {"load": 5, "search": 20, "quick": 30, "normal": 50, "full": 200}
 _GONE = ("device offline", "not found", "no devices", "device unauthorized", "closed", "protocol fault")
 
 
-def attached_devices() -> dict[str, str]:
-    """Return the state of each device that adb sees by its serial: ``device``, ``unauthorized``, ``offline``, ...
-
-    Raises:
-        UsageError: adb is not installed.
-        StageError: its server cannot be reached.
-    """
-    finished = run_program(["adb", "devices", "-l"], timeout_s=_QUICK_S, hint=_INSTALL)
-    if finished.status:
-        raise StageError(f"adb devices failed: {finished.complaint}")
-    rows = [line.split() for line in finished.stdout.splitlines() if not line.startswith(("List of", "*"))]
-    return {row[0]: row[1] for row in rows if len(row) >= 2}
-
-
 @dataclass(frozen=True)
 class AdbConnection:
     """Measures on one attached phone.
@@ -111,7 +97,11 @@ class AdbConnection:
         return shlex.join(["taskset", self.cores, *argv] if self.cores else argv) + " 2>&1"
 
     def _check_attached(self) -> None:
-        attached = attached_devices()
+        finished = run_program(["adb", "devices"], timeout_s=_QUICK_S, hint=_INSTALL)
+        if finished.status:
+            raise StageError(f"adb devices failed: {finished.complaint}")
+        rows = [line.split() for line in finished.stdout.splitlines() if not line.startswith(("List of", "*"))]
+        attached = {row[0]: row[1] for row in rows if len(row) >= 2}
         state = attached.get(self.serial)
         if state is None:
             seen = ", ".join(attached) or "none"

@@ -45,22 +45,23 @@ def folder_of(profile: DeviceProfile) -> Path:
     return profile.origin.parent
 
 
-def known_devices(folders: Sequence[Path] = ()) -> Profiles:
+def known_devices(folders: Sequence[str | Path] = ()) -> Profiles:
     """Load the shipped profiles, the team's own ones, those in ``folders``, and the profile of this machine.
 
     Raises:
         UsageError: a folder is missing, a profile is not valid, or two folders contain the same device.
     """
     own = own_folder()
-    distinct = {folder.resolve(): folder for folder in ([own, *folders] if own.is_dir() else folders)}
+    named = [Path(folder) for folder in folders]
+    distinct = {folder.resolve(): folder for folder in ([own, *named] if own.is_dir() else named)}
     return load_profiles(distinct.values())
 
 
-def add_profile(file: Path, folder: Path | None = None, *, replace: bool = False) -> Added:
+def add_profile(file: str | Path, into: str | Path | None = None, *, replace: bool = False) -> Added:
     """Check a profile and copy it with its measurements; see :func:`advisor.devices.add`."""
-    folder = folder or own_folder()
+    folder = Path(into) if into else own_folder()
     _refuse_shipped(folder, "--into")
-    profile = read_profile(file)
+    profile = read_profile(Path(file))
     path = folder / f"{profile.name}.yaml"
     try:
         exists = path.exists()
@@ -74,9 +75,9 @@ def add_profile(file: Path, folder: Path | None = None, *, replace: bool = False
     return Added(profile, written, exists, profile.name in _names(shipped_profiles()))
 
 
-def remove_profile(name: str, folder: Path | None = None) -> tuple[Path, ...]:
+def remove_profile(name: str, from_: str | Path | None = None) -> tuple[Path, ...]:
     """Remove a profile, readable or not, with its measurements; see :func:`advisor.devices.remove`."""
-    folder = folder or own_folder()
+    folder = Path(from_) if from_ else own_folder()
     _refuse_shipped(folder, "--from")
     names = _names(folder)
     if name not in names or not re.fullmatch(NAME_PATTERN, name):

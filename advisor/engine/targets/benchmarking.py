@@ -46,7 +46,7 @@ def benchmark_device(
     from advisor.devices.profiles.team import known_devices
     from advisor.measurement.on_device.benchmark import benchmark_on_device
 
-    profile, target = known_devices([Path(folder) for folder in profiles]).select(device)
+    profile, target = known_devices(profiles).select(device)
     target = _of_kind(profile, target, accelerator, ":" in device)
     chosen = settings or profile.connection
     connection = chosen.connect(target.accelerator) if chosen else None
