@@ -1,4 +1,4 @@
-"""The public functions: one for each command, and one for each question that a command asks on the way."""
+"""The public functions: one for each command, and a few that a command uses on the way."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Estimate what the stages of a search take, roughly, on a reference machine.
+"""Rough seconds of the stages of a search on a reference machine.
 
 The figures order candidates and price plans. They never filter, and they are never shown as a latency. Ratios that this
-machine has shown correct them, see :mod:`advisor.engine.pipeline.cost_calibration`.
+machine has measured correct them, see :mod:`advisor.engine.pipeline.cost_calibration`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TIMING_S = 1.4
 
 COMPRESS_S: Mapping[str, float] = {"float16": 0.6, "weight_int8": 1.7, "dynamic_int8": 7.0, "int8": 3.4}
 """Seconds of a compression recipe on MobileNetV2, in the proportions of ``benchmarks/results/compression.md``.
-``dynamic_int8`` corrects biases for activations that are rounded anew for every image."""
+``dynamic_int8`` corrects biases for activations that are rounded again for every image."""
 
 READ_START_S, FINETUNE_START_S = 0.5, 40.0
 """Seconds before the first image: a child process and its imports; for fine-tuning also the graph and its
@@ -34,7 +34,7 @@ FINETUNE_PASSES: Mapping[str, float] = {"finetune_top": 18 * 7.0, "finetune_all"
 """Of a training image at most: epochs, times what a step of training takes over one float run in LiteRT."""
 
 FINETUNE_MORE = 0.25
-"""Share of a fine-tuning that what ships goes on for."""
+"""Further training of the model that ships, as a share of its fine-tuning."""
 
 CAPTURE_TESTS = 14
 CAPTURE_S = 0.0012
@@ -43,7 +43,7 @@ CAPTURE_S = 0.0012
 PHOTOGRAPHS = 84
 FEATURE_PARTS = 2
 FEW_IMAGES, IMAGES_A_PART = 200, 2000
-"""Images that are read in one go, and images of which a part of the reading has no more: a kill loses one part."""
+"""Images that are read in one part, and the largest part of more images: an interrupt loses one part."""
 
 
 def reading_s(card: Card, images: int) -> float:
@@ -82,7 +82,7 @@ def rough_latency_ms(card: Card, recipe: str) -> float:
 
 
 def rough_ms(card: Card, recipe: str, threads: int) -> float:
-    """Return :func:`rough_latency_ms` on so many threads, which share the work not quite evenly."""
+    """Return :func:`rough_latency_ms` on several threads, which do not share the work evenly."""
     return rough_latency_ms(card, recipe) / float(threads**0.9)
 
 

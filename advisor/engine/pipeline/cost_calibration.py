@@ -17,7 +17,7 @@ MOST = 30.0
 """A ratio beyond this says more about a disturbance than about the machine."""
 
 SEARCHES = 7
-"""Number of searches whose median counts: one that ran beside a backup, or an unusual card, decides nothing."""
+"""Number of searches whose median counts: one disturbed search, or an unusual card, decides nothing."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class CostCalibration:
         self._priced: dict[StageName, float] = {}
 
     def note(self, stage: StageName, price_s: float) -> None:
-        """Take note of a stage that was done, of which the plan thought that it takes ``price_s``."""
+        """Record a stage that was done, with the seconds that the plan expected."""
         self._priced[stage] = self._priced.get(stage, 0.0) + price_s
 
     def keep(self, spent: Mapping[StageName, float], disturbed: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""Prices of the stages of a search: rough seconds, corrected by what this machine has shown."""
+"""Prices of the stages of a search: rough seconds, corrected by what this machine has measured."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class CostModel:
         self._by_card: dict[Card, CardCosts] = {}
 
     def seconds(self, stage: Stage[Any]) -> float:
-        """Return the seconds of one stage, without those that it comes after."""
+        """Return the seconds of one stage, without those that it needs."""
         return stage.cost_s * self._pace.get(stage.name, 1.0)
 
     def total_s(self, stages: Iterable[Stage[Any]]) -> float:
@@ -79,8 +79,7 @@ class CostModel:
     def variant_s(self, card: Card, variant: Variant) -> float:
         """Return the seconds of one variant, with its share of what the card's variants have in common.
 
-        The variants of the lightest training alone share what the card's variants have in common: it is due before any
-        of the others may begin.
+        The variants of the lightest training share these seconds, because the others begin only after them.
         """
         costs, workload = self.of_card(card), self.workload
         return (

@@ -33,7 +33,7 @@ class StageEvent:
     Attributes:
         stage: the stage.
         kind: what happened.
-        seconds: of ``DONE``: how long the job worked, without standing still for a measurement.
+        seconds: of ``DONE``: working time of the job, without pauses for a measurement.
         holder: of ``WAITING``: who makes the result, such as ``process 123``.
         epochs: of ``EPOCH``: how many epochs of how many are done.
     """

@@ -56,7 +56,7 @@ class VariantStages:
 
     @property
     def reference(self) -> VariantStages:
-        """The float32 variant of the same card and training, which every compression is held against."""
+        """The float32 variant of the same card and training, with which every compression is compared."""
         return VariantStages(self.card, self.training, FLOAT, self.workload)
 
     @cached_property
@@ -128,7 +128,7 @@ class VariantStages:
 
 
 def with_all_before(stages: Iterable[Stage[Any]]) -> tuple[Stage[Any], ...]:
-    """Return stages and all that they come after, each once, what comes first before what needs it."""
+    """Return stages and all stages that they need, each once and in the order of the work."""
     found: dict[Stage[Any], None] = {}
 
     def add(stage: Stage[Any]) -> None:

@@ -47,7 +47,7 @@ class StageName(StrEnum):
     CAPTURE = "capture"
     """Top-1 of the file on images under capture conditions."""
     ANSWERS = "answers"
-    """Agreement with the float file on bundled photographs, where there are no images."""
+    """Agreement with the float file on bundled photographs, if there are no images."""
     TIMING = "timing"
     """Latency and memory of the file on the target."""
     STOP = "stop"

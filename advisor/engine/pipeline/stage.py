@@ -72,7 +72,7 @@ class Scope:
         card: name of the model card.
         training: training recipe; empty where all trainings of the card share the stage.
         compression: compression recipe; empty where all compressions of the training share it.
-        purpose: of a model that is trained twice; empty where there is one.
+        purpose: of a model that is trained twice; empty if it is trained once.
         detail: tells stages of one name apart, such as a part of the images.
     """
 
@@ -84,7 +84,7 @@ class Scope:
 
 
 class Results:
-    """The results of the stages that a stage comes after."""
+    """The results of the stages that a stage needs."""
 
     def __init__(self, values: Mapping[Stage[Any], object]) -> None:
         self._values = values
@@ -99,7 +99,7 @@ class Folders:
 
     Attributes:
         out: takes the result; it goes into the cache as a whole.
-        checkpoints: survives a job that is ended, so that the next try goes on from there.
+        checkpoints: survives a job that is ended; the next try continues from it.
     """
 
     out: Path
@@ -129,7 +129,7 @@ class Stage(Generic[Result]):
         read: reads the result from the folder.
         cost_s: rough seconds on the reference machine, see :mod:`advisor.engine.pipeline.cost`.
         resources: what it takes while it runs.
-        reads: the images that the job reads; they must not change meanwhile.
+        reads: the images that the job reads; they must not change while it runs.
         unsupported: why the card cannot have this stage; empty where it can.
         keep_if: called with the job's return value; False if the result must not be cached. None caches every result.
         also_kept_as: other inputs under which a cached result is as good.

@@ -92,7 +92,7 @@ class Walker:
         results = Results(dict(zip(stage.after, before, strict=True)))
         try:
             run = _StageRun(stage, self.materials, results, self._workers, self._listener)
-            return cast("Result", await run.result(anew=self._remeasure and stage.resources.alone))
+            return cast("Result", await run.result(again=self._remeasure and stage.resources.alone))
         except (AdvisorError, OSError) as error:
             raise aborted(error, stage.name, stage.scope.compression) from error
 
@@ -107,9 +107,9 @@ class _StageRun:
     workers: Workers
     listener: Listener
 
-    async def result(self, anew: bool) -> Any:
+    async def result(self, again: bool) -> Any:
         """Return the stage's result from the cache, or compute it."""
-        cached = self._cached(anew)
+        cached = self._cached(again)
         if cached is not None:
             self._tell(EventKind.CACHED)
             return await self._read(cached)
@@ -127,10 +127,10 @@ class _StageRun:
         self._tell(EventKind.CACHED if holders else EventKind.DONE, seconds=seconds)
         return made
 
-    def _cached(self, anew: bool) -> Path | None:
-        """Return the folder of an earlier result; ``anew`` removes what is there."""
+    def _cached(self, again: bool) -> Path | None:
+        """Return the folder of an earlier result; ``again`` removes it."""
         for folder in cached_folders(self.stage, self.materials, self.results):
-            if anew:
+            if again:
                 shutil.rmtree(folder, ignore_errors=True)
             if folder.is_dir():
                 return folder
@@ -163,7 +163,7 @@ class _StageRun:
             return made
 
     def _call(self, folders: Folders, pause: Pause) -> None:
-        """Call the job on its pool and store the returned value beside the written files."""
+        """Call the job on its pool and store the returned value with the written files."""
         job = self.stage.job(self.materials, self.results, folders)
         assert not job.keywords, "only positional arguments travel to a child process"
         if self.stage.resources.alone:

@@ -57,9 +57,9 @@ def resolve(options: Mapping[str, object], file: Path | None = None) -> Request:
 def resolve_resumed(
     stored: Mapping[str, object], options: Mapping[str, object], file: Path | None = None, extend: str | None = None
 ) -> Request:
-    """Return the request of a run that goes on: the run's own, with what may be given anew.
+    """Return the request of a resumed run: its own, with the options that may change.
 
-    The run stays in its folder, whatever ``out`` says.
+    The run stays in its folder; ``out`` is ignored.
 
     Args:
         stored: the run's request.
@@ -165,7 +165,7 @@ def _stop_below(text: str) -> float | None:
 
 
 def _executor(text: str) -> tuple[str, str]:
-    """Return the executor's name and the address of its cluster, which is empty where none is given."""
+    """Return the executor's name and the address of its cluster, which is empty if none is given."""
     name, scheme, address = text.partition("://")
     if name not in EXECUTORS or (scheme and (name != RAY or not address)):
         raise UsageError(

@@ -20,7 +20,7 @@ def validate_question(question: Question, training: tuple[str, ...]) -> None:
         training: the training recipes that the user named.
 
     Raises:
-        UsageError: the option at fault, and what to do about it.
+        UsageError: the wrong option, and what to do about it.
     """
     if question.data is None:
         _refuse_without_data(question, training)
@@ -59,7 +59,7 @@ def validate_execution(execution: Execution) -> None:
     """Refuse an execution whose parts contradict each other.
 
     Raises:
-        UsageError: the option at fault, and what to do about it.
+        UsageError: the wrong option, and what to do about it.
     """
     if execution.stop_below and execution.sampler != ADVISOR:
         raise UsageError(

@@ -55,7 +55,7 @@ def measured(
 
     Args:
         answers: the artefact's label for each image.
-        float_answers: the same of the float32 artefact of the same card.
+        float_answers: those of the float32 artefact of the same card.
         labels: the true labels.
         classes: class names in label order.
     """
@@ -81,7 +81,7 @@ def robust(
 
     Args:
         answers: the artefact's labels, int (T, N): a row for each of :data:`advisor.datasets.capture.TESTS`.
-        float_answers: the same of the float32 artefact of the same card.
+        float_answers: those of the float32 artefact of the same card.
         labels: the N true labels.
         source: name of the image set.
     """

@@ -205,7 +205,7 @@ def _rows(folder: Path) -> Path:
 
 
 def _look(card: Card, seen: CaptureAugmentation, source: FloatModel) -> dict[str, object]:
-    """Return everything that an image's features depend on besides the image."""
+    """Return everything that an image's features depend on, except the image."""
     look: dict[str, object] = {
         "trunk": source.sha256,
         "view": input_spec(card).key,

@@ -126,7 +126,7 @@ def compress(
         path: where to write.
         stands_in: the model's values are random. Its latency depends on its operators alone, so a few crops calibrate
             it. Its download size is unknown, because the trained file compresses differently.
-        inputs: what recipes that score or train use besides.
+        inputs: further inputs of recipes that score or train.
 
     Returns:
         ``arena_bytes`` of the activations, ``download_bytes`` and ``download_zstd_bytes`` unless ``stands_in``, and
@@ -169,7 +169,7 @@ def answers(model: Path, view: InputSpec, seed: int) -> list[tuple[int, float]]:
 
 
 def time_file(model: Path, counts: tuple[int, ...], effort: str) -> dict[str, dict[str, Any]]:
-    """Return the timings of a file by thread count, as JSON; no other work may run on the machine meanwhile."""
+    """Return the timings of a file by thread count, as JSON. No other work may run on the machine at the same time."""
     from advisor.measurement.latency import timing as latency
 
     timing, now = latency.measure(model, counts, effort), datetime.now(UTC).isoformat(timespec="seconds")
