@@ -150,7 +150,7 @@ def _show_device(found: DeviceBenchmark, as_json: bool) -> None:
     if as_json:
         print_json(found.to_json())
     else:
-        from advisor.reporting.profile.device_table import print_device_benchmark
+        from advisor.reporting.profile.benchmark_table import print_device_benchmark
 
         print_device_benchmark(found)
     for row in found.failed if as_json else ():

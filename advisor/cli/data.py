@@ -71,14 +71,14 @@ def check(
     if as_json:
         print_json(checked.to_json())
         return
-    from advisor.reporting.data_check_table import print_checked
+    from advisor.reporting.data_check import print_checked
 
     print_checked(checked, sheet, Path(fix) if fix else None)
 
 
 def _written(checked: DataCheck, path: Path) -> Path:
     from advisor.core.errors import UsageError
-    from advisor.reporting.contact_sheet import render
+    from advisor.reporting.data_check import render
 
     try:
         path.write_text(render(checked), encoding="utf-8")

@@ -15,7 +15,7 @@ from advisor.reporting.text import MISSING, plain
 
 if TYPE_CHECKING:
     from advisor.catalog.cards import Card, MemberFile, Published, WeightSource
-    from advisor.catalog.checking import Checked, Verified
+    from advisor.catalog.checking import Checked
     from advisor.catalog.fetch_all import Fetched
     from advisor.catalog.listing import Row
     from advisor.catalog.user_models.import_model import Added
@@ -93,20 +93,16 @@ def print_checked(checked: Checked, build: bool) -> None:
     notes = Counter(finding.text for finding in checked.findings if finding.level.value == "note")
     for text, count in notes.most_common():
         typer.echo(f"note: {count} x {plain(text)}")
-    _print_verified(checked.verified)
-    graphs = f", {checked.built or 'no'} graphs built" if build else ""
-    outcome = plural(len(checked.errors), "error") if checked.errors else "all hold"
-    typer.echo(f"{plural(checked.cards, 'card')}{graphs}: {outcome}.")
-
-
-def _print_verified(verified: Verified) -> None:
-    """Print what the cards were compared with, and which have no source to compare with."""
+    verified = checked.verified
     typer.echo(f"compared with: the schema, each other's names, {plural(verified.counts, 'published count')}")
     hashes = f"{verified.strong} by SHA-256 or SHA-384, {verified.weak} by MD5 or first digits of a hash"
     typer.echo(f"sources of weights: {hashes}, {verified.unknown} without a hash (never downloaded)")
     typer.echo(f"on this machine: the weights of {plural(len(verified.hashed), 'card')}, hashed now: as stated")
     if verified.sourceless:
         typer.echo(f"no source that can be checked (see their notes): {', '.join(verified.sourceless)}")
+    graphs = f", {checked.built or 'no'} graphs built" if build else ""
+    outcome = plural(len(checked.errors), "error") if checked.errors else "all hold"
+    typer.echo(f"{plural(checked.cards, 'card')}{graphs}: {outcome}.")
 
 
 def print_fetched(fetched: Sequence[Fetched]) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from advisor.compression.diagnosis.diagnose import run_in_child
 from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import Evaluation, Status
+from advisor.core.figures import artefact_of
 from advisor.engine.history.loaded_run import LoadedRun, input_spec, load_run
 from advisor.store import ArtifactCache, RunFolder
 from advisor.store.files import sha256_file
@@ -74,12 +75,9 @@ def _diagnoses(run: LoadedRun) -> Iterator[tuple[Evaluation, dict[str, Any]]]:
 
 def _origin(run: LoadedRun, row: Evaluation) -> Path | None:
     """Return the float32 file of the same card and training, None where there is none."""
+    wanted = (row.configuration.card, row.configuration.training, "float32")
     for other in run.evaluations:
-        same = (other.configuration.card, other.configuration.training) == (
-            row.configuration.card,
-            row.configuration.training,
-        )
-        if same and other.configuration.compression == "float32" and other.artefact:
+        if other.artefact and artefact_of(other) == wanted:
             path = run.folder.path / other.artefact
             return path if path.is_file() else None
     return None

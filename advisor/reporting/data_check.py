@@ -1,19 +1,34 @@
-"""A checked data set on the terminal: the findings, the quality of the images, the next command."""
+"""The findings of a data check: on the terminal, and as a contact sheet of the images, which loads nothing."""
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator
+from functools import cache
+from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console, RenderableType
 from rich.text import Text
 
+from advisor.core.errors import StageError
 from advisor.core.units import plural
 from advisor.datasets.checks.findings import Finding, Kind
 from advisor.datasets.checks.image_quality import Condition
+from advisor.datasets.decode import READ_ERRORS, open_image, quiet
 from advisor.engine.data_check import DataCheck
 from advisor.reporting import text
 from advisor.reporting.console import Column, default_console, line, next_command, table, write
+from advisor.reporting.templating import render_page
+
+GROUPS, MEMBERS = 60, 6
+"""Groups shown of each finding, and images shown of each group; the rest is counted."""
+
+SIDE = 132
+"""Longer side of a thumbnail, in pixels."""
+
+QUALITY = 72
 
 NAMED = 3
 """Examples of each finding on the terminal; the page shows more."""
@@ -88,3 +103,57 @@ def _next(checked: DataCheck, sheet: Path, manifest: Path | None) -> Iterator[Te
         yield next_command(f"advisor search --data {manifest} --budget 50ms")
     elif checked.left_out:
         yield next_command("the same command with --fix cleaned.csv excludes the suspicious images")
+
+
+def render(checked: DataCheck) -> str:
+    """Return the whole page; names and labels are escaped."""
+    dataset = checked.survey.dataset
+    return render_page(
+        "sheet",
+        styles=["report.css", "sheet.css"],
+        scripts=[],
+        checked=checked,
+        dataset=dataset,
+        counts=list(zip(dataset.classes, dataset.counts, strict=True)),
+        sections=sections(checked),
+    )
+
+
+def sections(checked: DataCheck) -> list[dict[str, Any]]:
+    """Return the findings with their images, as the template shows them; each image is read once."""
+    dataset = checked.survey.dataset
+    labels = {photo.path: dataset.classes[photo.label] for photo in dataset.images}
+    image, excluded = cache(data_uri), checked.left_out
+
+    def show(path: Path) -> dict[str, object]:
+        pixels = image(path) if path in labels else ""
+        return {"name": dataset.shown(path), "label": labels.get(path, ""), "out": path in excluded, "image": pixels}
+
+    def section(finding: Finding) -> dict[str, Any]:
+        notes = (*finding.notes, *[""] * len(finding.groups))
+        groups = [
+            {"images": list(map(show, paths[:MEMBERS])), "more": max(0, len(paths) - MEMBERS), "note": note}
+            for paths, note in zip(finding.groups[:GROUPS], notes, strict=False)
+        ]
+        return {"finding": finding, "groups": groups, "more": max(0, len(finding.groups) - GROUPS)}
+
+    return list(map(section, checked.findings))
+
+
+def data_uri(path: Path) -> str:
+    """Return an image as a JPEG inside a ``data:`` address, its longer side ``SIDE`` pixels; empty if it is unreadable.
+
+    The file is decoded and encoded again, so only its pixels reach the page.
+    """
+    from PIL import Image, ImageOps
+
+    try:
+        with quiet(), open_image(path) as image:
+            image.draft("RGB", (2 * SIDE, 2 * SIDE))
+            small = ImageOps.exif_transpose(image.convert("RGBA" if image.mode in {"P", "LA", "PA"} else "RGB"))
+            small.thumbnail((SIDE, SIDE), Image.Resampling.BILINEAR)
+            stored = BytesIO()
+            small.convert("RGB").save(stored, "JPEG", quality=QUALITY)
+    except (*READ_ERRORS, StageError):
+        return ""
+    return f"data:image/jpeg;base64,{base64.b64encode(stored.getvalue()).decode()}"

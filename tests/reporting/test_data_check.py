@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from advisor.engine.data_check import DataCheck, check_data
-from advisor.reporting import contact_sheet as sheet
-from advisor.reporting.contact_sheet import SIDE, data_uri, render, sections
+from advisor.reporting import data_check as sheet
+from advisor.reporting.data_check import SIDE, data_uri, render, sections
 from tests.datasets.folders import image, make
 
 if TYPE_CHECKING:
