@@ -12,7 +12,7 @@ from pathlib import Path
 
 from advisor.datasets.checks.findings import Kind
 from advisor.engine.data_check import DataCheck, LabelChecker, check_data
-from advisor.training.labels.out_of_sample import LANDMARKS
+from advisor.training.labels import LANDMARKS
 from benchmarks.planting import Planted, plant
 from benchmarks.tables import Row, keep
 

@@ -132,7 +132,7 @@ def labels(count: int) -> Any:
 def judge(root: Path, count: int) -> None:
     """Check labels by the made-up features."""
     from advisor.engine.data_check.jobs import RESULT, find_faults
-    from advisor.training.labels.out_of_sample import LANDMARKS
+    from advisor.training.labels import LANDMARKS
 
     paths = sorted((root / "pictures").rglob("*.jpg"))
     parts = [root / "0.npy", root / "1.npy"]

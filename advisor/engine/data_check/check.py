@@ -15,7 +15,7 @@ from advisor.datasets.checks.image_quality import Condition, conditions
 from advisor.datasets.duplicates import Pair, near_duplicates
 from advisor.datasets.survey import Survey, survey
 from advisor.engine.data_check.label_checker import LabelCheck, LabelChecker
-from advisor.training.labels.wrong_labels import Suspect
+from advisor.training.labels import Suspect
 
 SCHEMA_VERSION = 1
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from advisor.datasets.duplicates import Pair
-from advisor.training.labels.wrong_labels import Suspect
+from advisor.training.labels import Suspect
 
 RESULT = "judgement.json"
 
@@ -66,8 +66,7 @@ def _suspects(
     """Check some of the images. Their labels are renumbered without gaps, and the results are translated back."""
     import numpy as np
 
-    from advisor.training.labels.out_of_sample import left_out
-    from advisor.training.labels.wrong_labels import suspects
+    from advisor.training.labels import left_out, suspects
 
     array = np.asarray(features)
     names, renumbered = np.unique([labels[index] for index in checked], return_inverse=True)

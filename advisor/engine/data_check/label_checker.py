@@ -33,8 +33,7 @@ from advisor.isolation.resources import usable_cores
 from advisor.measurement import host
 from advisor.store import ArtifactCache
 from advisor.store.files import sha256_json
-from advisor.training.labels.out_of_sample import LANDMARKS
-from advisor.training.labels.wrong_labels import Suspect
+from advisor.training.labels import LANDMARKS, Suspect
 
 PREFERRED = ("efficientnet_lite0_224", "mobilenet_v2_1.0_224", "mobilenet_v1_1.0_224")
 """Cards with good features for their cost. The first whose weights are available is used, else the first is fetched."""

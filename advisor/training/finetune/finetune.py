@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,23 +21,54 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.core.errors import StageError
+from advisor.datasets.images import InputSpec
 from advisor.training.batches import Batches
 from advisor.training.finetune import network
-from advisor.training.finetune.data import FinetuneData, begin, class_weights
-from advisor.training.finetune.hyperparameters import FINETUNE_ALL, FINETUNE_TOP, Finetuning
+from advisor.training.finetune.hyperparameters import Finetuning
+from advisor.training.finetune.levels import agrees, level_layers
 from advisor.training.finetune.optimizer import Optimizer
-from advisor.training.head.train import GRID
+from advisor.training.head.train import GRID, folds, train_head
 
 if TYPE_CHECKING:
     import keras
-
-__all__ = ["FINETUNE_ALL", "FINETUNE_TOP", "VERSION", "WEIGHTS", "Finetuned", "Finetuning", "finetune"]
 
 VERSION = 3
 """Raised when equal images and hyperparameters give another network."""
 
 WEIGHTS = "best.weights.h5"
 """File name of the network with its head, in the folder of a fine-tuning."""
+
+
+VALIDATION_FOLDS = 8
+CHECKED = 2
+"""Number of images on which the levels of backbone and file are compared."""
+
+
+@dataclass(frozen=True, eq=False)
+class FinetuneData:
+    """The images that a network is trained and validated on.
+
+    Attributes:
+        features: the backbone's features of these images, float32 (N, F), or with those of its levels. The first head
+            is trained on those outside the validation part.
+        images: the training part, hold-out excluded.
+        labels: their class indices.
+        spec: how an image becomes the backbone's input.
+        validation: indices of the validation part in ``images``; empty to draw a stratified eighth.
+    """
+
+    features: NDArray[np.float32]
+    images: Sequence[Path]
+    labels: Sequence[int]
+    spec: InputSpec
+    validation: Sequence[int] = ()
+
+    def unseen(self, seed: int) -> NDArray[np.bool_]:
+        """Return a mask of the images for validation, (N,)."""
+        if len(self.validation):
+            return np.isin(np.arange(len(self.labels)), self.validation)
+        drawn: NDArray[np.bool_] = folds(np.asarray(self.labels, dtype=np.int64), VALIDATION_FOLDS, seed) == 0
+        return drawn
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,13 +137,13 @@ class _Session:
         self._size = data.spec.size
         self._batches = Batches(data.images, data.labels, self._size, folder / "pictures.npy")
         targets, unseen = np.asarray(data.labels, dtype=np.int64), data.unseen(hyperparameters.seed)
-        self._start = begin(backbone, data, ~unseen, hyperparameters.seed)
+        self._start = _begin(backbone, data, ~unseen, hyperparameters.seed)
         self._train, self._validation = np.flatnonzero(~unseen), np.flatnonzero(unseen)
         strength = max(self._start.head.regularization, GRID[0])
         penalty = hyperparameters.head_penalty / (strength * len(self._train))
         if after is not None:
             self._train, self._validation = np.arange(len(targets)), self._validation[:0]
-        self._sample_weights = class_weights(targets[self._train], int(targets.max()) + 1, hyperparameters.balance)
+        self._sample_weights = _class_weights(targets[self._train], int(targets.max()) + 1, hyperparameters.balance)
         self._model = network.build(backbone, self._start, data.spec, hyperparameters.trained)
         if after is not None:
             self._model.load_weights(after)
@@ -210,3 +242,22 @@ class _Session:
         for old in self._folder.glob("epoch-*"):
             if old.name.split(".")[0] != f"epoch-{done}":
                 old.unlink()
+
+
+def _begin(backbone: keras.Model, data: FinetuneData, learnt: NDArray[np.bool_], seed: int) -> network.Start:
+    """Fit a head to the images of the mask ``learnt``; on all levels, if Keras computes the same levels as the file."""
+    features, levels = data.features, level_layers(backbone)
+    few = np.stack([data.spec.read(path) for path in data.images[:CHECKED]])
+    if not agrees(backbone, levels, few, features[: len(few)]):
+        levels, features = [], features[:, : int(backbone.outputs[0].shape[-1])]
+    own, labels = features[learnt], np.asarray(data.labels, dtype=np.int64)
+    head = train_head(own, labels[learnt].tolist(), int(labels.max()) + 1, seed)
+    return network.Start(head, tuple(levels), own.mean(axis=0), own.std(axis=0))
+
+
+def _class_weights(labels: NDArray[np.int64], classes: int, balance: float) -> NDArray[np.float32]:
+    """Return a weight for each class, with a mean of 1 over the images."""
+    counts = np.maximum(np.bincount(labels, minlength=classes), 1).astype(np.float64)
+    weights = counts**-balance
+    result: NDArray[np.float32] = (weights * counts.sum() / (weights * counts).sum()).astype(np.float32)
+    return result

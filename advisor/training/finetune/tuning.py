@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import shutil
 from collections.abc import Mapping, Sequence
@@ -10,11 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 from advisor.core import training
 from advisor.datasets.images import InputSpec
+from advisor.tflite.levels import with_levels
+from advisor.tflite.surgery import attach_head
 from advisor.training.features import joined
-from advisor.training.finetune.data import FinetuneData
-from advisor.training.finetune.finetune import FINETUNE_ALL, FINETUNE_TOP, VERSION, WEIGHTS, Finetuning, finetune
+from advisor.training.finetune.finetune import VERSION, WEIGHTS, Finetuned, FinetuneData, finetune
+from advisor.training.finetune.hyperparameters import FINETUNE_ALL, FINETUNE_TOP, Finetuning
 
 if TYPE_CHECKING:
+    import keras
+
     from advisor.catalog.cards import Card, WeightsFile
 
 __all__ = ["FINETUNING", "VERSION", "WEIGHTS", "Finetuning", "epochs_done", "tune"]
@@ -56,7 +62,6 @@ def tune(
     import keras
 
     from advisor.catalog.build import build_model
-    from advisor.training.finetune.to_tflite import to_tflite
 
     try:
         model = build_model(card, weights)
@@ -76,6 +81,31 @@ def tune(
         "history": list(tuned.history),
         "levels": tuned.levels,
     }
+
+
+def to_tflite(backbone: keras.Model, tuned: Finetuned) -> bytes:
+    """Convert the backbone and append the head and a softmax.
+
+    Args:
+        backbone: ``keras.Model`` as :func:`advisor.training.finetune.finetune.finetune` left it.
+        tuned: the result of that call.
+
+    Returns:
+        a float ``.tflite``: input ``image`` (1, S, S, 3), output ``probabilities`` (1, C).
+    """
+    data = convert(backbone)
+    return attach_head(with_levels(data) if tuned.levels else data, tuned.weights, tuned.bias)
+
+
+def convert(backbone: keras.Model) -> bytes:
+    """Return the backbone as a float ``.tflite`` with the only output ``features`` (1, F)."""
+    import keras
+    import tensorflow as tf
+
+    named = keras.Model(backbone.inputs[0], {"features": backbone.outputs[0]})
+    with contextlib.redirect_stdout(io.StringIO()):
+        data: bytes = tf.lite.TFLiteConverter.from_keras_model(named).convert()
+    return data
 
 
 def epochs_done(checkpoints: Path, hyperparameters: Finetuning) -> tuple[int, int] | None:

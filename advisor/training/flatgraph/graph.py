@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.core.errors import UnsupportedRecipe
-from advisor.training.flatgraph.operators import OPERATIONS
+from advisor.training.flatgraph.operators import SUPPORTED, run_operator
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -114,7 +114,7 @@ class Graph:
         values: dict[int, Any] = {**self.constants, **weights, self.source: passed(self.source, images)}
         for node in self.nodes:
             inputs = [values[index] for index in node.inputs]
-            values[node.output] = passed(node.output, OPERATIONS[node.name](node.options, inputs))
+            values[node.output] = passed(node.output, run_operator(node.name, node.options, inputs))
         return {index: values[index] for index in (self.source, *(node.output for node in self.nodes))}
 
     def with_weights(self, weights: Mapping[int, NDArray[np.float32]]) -> bytes:
@@ -141,7 +141,7 @@ def read_graph(data: bytes) -> Graph:
     model, tables = read(data), unpack(data)
     nodes = []
     for operator, table in zip(model.operators, tables.subgraphs[0].operators, strict=True):
-        if operator.name not in OPERATIONS or len(operator.outputs) != 1:
+        if operator.name not in SUPPORTED or len(operator.outputs) != 1:
             raise UnsupportedRecipe(f"the model has the operator {operator.name}, which cannot be trained here")
         inputs = tuple(index for index in operator.inputs if index >= 0)
         nodes.append(Node(operator.name, table.builtinOptions, inputs, operator.outputs[0]))

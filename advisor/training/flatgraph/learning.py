@@ -109,7 +109,7 @@ class _Training:
         self._mean, self._std = np.asarray(spec.mean, np.float32), np.asarray(spec.std, np.float32)
         self._variables = [weight.variable for weight in weights.values()]
         self._moments = [(tf.Variable(tf.zeros_like(one)), tf.Variable(tf.zeros_like(one))) for one in self._variables]
-        self._compiled = tf.function(self._step)
+        self._compiled = tf.function(self._step, autograph=False)
 
     def run(self, batches: Batches) -> Course:
         """Take all steps and return the course."""
@@ -151,7 +151,7 @@ class _Training:
     def _step(self, images: tf.Tensor, rate: tf.Tensor, number: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
         import tensorflow as tf
 
-        seen, _ = augmented(tf.cast(images, tf.float32), tf.zeros((len(images), 1)), AUGMENTATION, seed)
+        seen, _ = augmented(tf.cast(images, tf.float32), tf.zeros((images.shape[0], 1)), AUGMENTATION, seed)
         inputs = (tf.round(seen) - self._mean) / self._std
         taught = self._graph.run(inputs, {})
         with tf.GradientTape() as tape:

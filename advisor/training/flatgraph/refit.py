@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
 
 from advisor.training.flatgraph.graph import Graph, Node
-from advisor.training.flatgraph.operators import OPERATIONS
+from advisor.training.flatgraph.operators import run_operator
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -76,13 +76,9 @@ def _refit(graph: Graph, kernels: Collection[int], share: float, images: Floats)
 
 
 def _run(graph: Graph, node: Node, values: Mapping[int, tf.Tensor], changed: Mapping[int, tf.Tensor]) -> tf.Tensor:
-    return OPERATIONS[node.name](node.options, [_value(graph, at, values, changed) for at in node.inputs])
-
-
-def _value(graph: Graph, index: int, values: Mapping[int, tf.Tensor], changed: Mapping[int, tf.Tensor]) -> tf.Tensor:
-    if index in values:
-        return values[index]
-    return changed[index] if index in changed else graph.constants[index]
+    """Run one operator; ``changed`` replaces constants of the graph."""
+    known = {**graph.constants, **changed, **values}
+    return run_operator(node.name, node.options, [known[index] for index in node.inputs])
 
 
 def _refit_layer(

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
 
 from advisor.core.errors import StageError
-from advisor.training.head.fits import fit
-from advisor.training.head.logistic import ROUGHLY
+from advisor.training.head.fits import ROUGHLY, fit
 from advisor.training.head.space import find_space
 
 VERSION = 3

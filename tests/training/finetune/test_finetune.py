@@ -13,9 +13,8 @@ import pytest
 from advisor.core.errors import StageError
 from advisor.measurement.accuracy.inference import predict
 from advisor.training.augment import Augmentation
-from advisor.training.finetune.data import FinetuneData
-from advisor.training.finetune.finetune import WEIGHTS, Finetuned, Finetuning, _Session, finetune
-from advisor.training.finetune.to_tflite import to_tflite
+from advisor.training.finetune.finetune import WEIGHTS, Finetuned, FinetuneData, Finetuning, _Session, finetune
+from advisor.training.finetune.tuning import to_tflite
 from advisor.training.head.train import softmax
 from tests.training import nets
 

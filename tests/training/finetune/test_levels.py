@@ -11,7 +11,7 @@ import pytest
 from advisor.tflite.levels import with_levels as with_levels_of_file
 from advisor.training.features import _interpreter
 from advisor.training.finetune.levels import agrees, level_layers, with_levels
-from advisor.training.finetune.to_tflite import convert
+from advisor.training.finetune.tuning import convert
 
 pytestmark = pytest.mark.integration
 

@@ -1,4 +1,7 @@
-"""Classify each image by a kernel ridge regression on all others, with the leave-one-out formula.
+"""Find labels that are likely wrong by confident learning (Northcutt, Jiang, Chuang, JAIR 2021) with cleanlab.
+
+A kernel ridge regression that was trained neither on an image nor on a copy of it predicts its class. Cleanlab
+estimates the number of wrong labels from these predictions and names the images whose label is least likely.
 
 The prediction of a ridge regression without some rows follows from the fit to all rows (Cook and Weisberg, "Residuals
 and Influence in Regression", 1982). So one fit is enough, and it uses more images than cross-validation. The kernel is
@@ -27,10 +30,51 @@ RIDGE, NARROWNESS = 0.2, 0.5
 SHARPER = 1.5
 """Factor on the most likely scale of the scores: wrong labels make that scale too small."""
 
+DOUBTED = 0.05
+"""Only labels with a lower probability are named, as classifiers of small sets are often unsure."""
+
 _SCALES = (0.1, 100.0)
 _JITTER = 1e-3
 _ROWS = 2048
 """Rows in a chunk."""
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """An image whose label is likely wrong.
+
+    Attributes:
+        index: of the image.
+        suggested: the label that fits best.
+        given: probability (0-1) of the label that it has.
+        better: probability of the suggested one.
+    """
+
+    index: int
+    suggested: int
+    given: float
+    better: float
+
+
+def suspects(labels: Sequence[int], probabilities: NDArray[np.float32]) -> tuple[Suspect, ...]:
+    """Return the images whose labels are likely wrong, the least likely label first.
+
+    Args:
+        labels: N class indices; each of the classes has an image.
+        probabilities: (N, C), of a classifier that was not trained on the image.
+    """
+    from cleanlab.filter import find_label_issues
+
+    given = np.asarray(labels)
+    found = find_label_issues(
+        given, probabilities, filter_by="low_self_confidence", return_indices_ranked_by="self_confidence", n_jobs=1
+    )
+    rows = ((int(index), probabilities[index]) for index in found)
+    return tuple(
+        Suspect(index, int(row.argmax()), float(row[given[index]]), float(row.max()))
+        for index, row in rows
+        if row.argmax() != given[index] and row[given[index]] < DOUBTED
+    )
 
 
 def left_out(

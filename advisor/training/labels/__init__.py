@@ -1,1 +1,0 @@
-"""Find labels that are likely wrong."""
