@@ -24,7 +24,8 @@ DEVIATIONS = 1.96
 LATENCY_BUDGET = "latency budget"
 
 PREDICTED_APART = 0.05
-"""Share by which a predicted latency must be below another one to answer a tighter budget."""
+"""Share by which a predicted latency must be below another one to answer a tighter budget. Predictions that differ by
+less do not show which is faster."""
 
 UNRANKED = "No candidate has an accuracy: none is published and none was measured. Give labelled images with --data."
 
@@ -187,20 +188,16 @@ def _one_per_answer(flips: Sequence[Flip]) -> tuple[Flip, ...]:
 
 
 def _tighter(feasible: Sequence[Evaluation], pick: Evaluation, tie: Tie, preference: Preference) -> list[Flip]:
+    predicted = pick.latency is not None and pick.latency.provenance is Provenance.PREDICTED
     rows = []
     for limit, figure, show in ((LATENCY_BUDGET, p90_of, show_ms), ("size budget", size_of, show_bytes)):
-        bound = figure(pick) * (1 - _margin(pick, limit))
+        margin = PREDICTED_APART if limit == LATENCY_BUDGET and predicted else 0.0
+        bound = figure(pick) * (1 - margin)
         below = [e for e in feasible if figure(e) < bound and artefact_of(e) != artefact_of(pick)]
         if below:
             other = _choose(below, tie, preference)[0]
             rows.append(_flip(f"the {limit} is below {show(bound)}", other))
     return rows
-
-
-def _margin(pick: Evaluation, limit: str) -> float:
-    """Return the relative difference below which two predictions do not show which is faster."""
-    predicted = pick.latency is not None and pick.latency.provenance is Provenance.PREDICTED
-    return PREDICTED_APART if predicted and limit == LATENCY_BUDGET else 0.0
 
 
 def _preferences(feasible: Sequence[Evaluation], pick: Evaluation, tie: Tie, preference: Preference) -> list[Flip]:

@@ -24,7 +24,7 @@ from advisor.core.training import NAMED
 
 @dataclass(frozen=True, order=True)
 class Target:
-    """What a latency belongs to: device, runtime, accelerator and threads together.
+    """Device, runtime, accelerator and threads together: a latency belongs to all four.
 
     Attributes:
         device: name of the device profile, ``host`` for this machine.

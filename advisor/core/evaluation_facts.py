@@ -1,4 +1,4 @@
-"""What an evaluation knows besides the figures that decide: of the card, the file, the timing, the answers."""
+"""Facts of an evaluation besides the figures that decide: of the card, the file, the timing, the answers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from advisor.core.quantity import Quantity
 
 @dataclass(frozen=True)
 class Normalisation:
-    """How RGB values 0..255 become the model's input: ``(value - mean) / std``, channel by channel."""
+    """Mean and deviation that turn RGB values 0..255 into the model's input: ``(value - mean) / std`` by channel."""
 
     mean: tuple[float, float, float]
     std: tuple[float, float, float]
@@ -19,7 +19,7 @@ class Normalisation:
 
 @dataclass(frozen=True)
 class CardFacts:
-    """What the model card says; None where the evaluation does not know it.
+    """Facts of the model card; None where the evaluation does not know one.
 
     Attributes:
         params: trained values of the network.
@@ -45,7 +45,7 @@ class CardFacts:
 
 @dataclass(frozen=True)
 class FileFacts:
-    """What is known of a file without running it; None where it was not computed.
+    """Facts of a file that is not run; None where one was not computed.
 
     Attributes:
         arena_bytes: memory of the activations.
@@ -72,7 +72,7 @@ class TimeSummary:
 
 @dataclass(frozen=True)
 class TimingFacts:
-    """How a latency was measured.
+    """Circumstances of a measured latency.
 
     Attributes:
         threads: CPU threads.
@@ -99,7 +99,7 @@ class TimingFacts:
 
 @dataclass(frozen=True)
 class RemoteFacts:
-    """How a file ran on a device that was measured over its connection.
+    """Run of a file on a device that was measured over its connection.
 
     Attributes:
         connection: the connection's label.
@@ -114,7 +114,7 @@ class RemoteFacts:
 
 @dataclass(frozen=True)
 class ImageAnswers:
-    """What a file answered on the images of one part.
+    """Answers of a file to the images of one part.
 
     Attributes:
         per_class_recall: share of right answers by class, 0 to 1; None for a class without an image.
@@ -142,7 +142,7 @@ class ConditionAccuracy(NamedTuple):
 
 @dataclass(frozen=True)
 class Agreement:
-    """How far a compressed file answers as its float32 file does, on photographs.
+    """Agreement of a compressed file with its float32 file, on photographs.
 
     Attributes:
         share: share of equal answers, 0 to 1.
@@ -157,7 +157,7 @@ class Agreement:
 
 @dataclass(frozen=True)
 class DeviceFigures:
-    """What is known of one file on one device.
+    """Figures of one file on one device.
 
     Attributes:
         key: key of the evaluation there.

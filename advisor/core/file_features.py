@@ -1,4 +1,4 @@
-"""What a latency depends on in a ``.tflite`` file: operators, multiply-accumulates, bytes, precision."""
+"""Features of a ``.tflite`` file that its latency depends on: operators, multiply-accumulates, bytes, precision."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the file of each compression recipe computes: the one table of it."""
+"""The one table of how the files of each compression recipe compute."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Form:
-    """What is known of a recipe's files before one is made.
+    """Facts about a recipe's files that are known before one is made.
 
     Attributes:
         name: form of most of the arithmetic; a target supports it or not.

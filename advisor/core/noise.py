@@ -1,10 +1,9 @@
-"""Whether a figure has changed or only varies: by share, by amount AND beyond its interval."""
+"""Tell a changed figure from noise: it differs by share, by amount AND beyond its interval."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Any
 
 from advisor.core.evaluation import Evaluation
@@ -25,17 +24,15 @@ class Threshold:
     amount: float
 
 
-THRESHOLDS: Mapping[str, Threshold] = MappingProxyType(
-    {
-        "accuracy": Threshold(0.005, 0.5),
-        "holdout_accuracy": Threshold(0.005, 0.5),
-        "latency": Threshold(0.05, 0.1),
-        "latency_p90": Threshold(0.05, 0.1),
-        "size": Threshold(0.01, 10_000),
-        "memory": Threshold(0.10, 1_000_000),
-        "drop": Threshold(0.0, 0.5),
-    }
-)
+THRESHOLDS: Mapping[str, Threshold] = {
+    "accuracy": Threshold(0.005, 0.5),
+    "holdout_accuracy": Threshold(0.005, 0.5),
+    "latency": Threshold(0.05, 0.1),
+    "latency_p90": Threshold(0.05, 0.1),
+    "size": Threshold(0.01, 10_000),
+    "memory": Threshold(0.10, 1_000_000),
+    "drop": Threshold(0.0, 0.5),
+}
 """By figure, the amount in its unit (points, ms, bytes). Undisturbed timings of one file differ by 5 % from process to
 process; published accuracies of one model differ by half a point from source to source."""
 
@@ -111,5 +108,5 @@ def deltas(before: Evaluation, after: Evaluation) -> tuple[Delta, ...]:
 
 def without_noise(after: Evaluation, changes: tuple[Delta, ...]) -> Evaluation:
     """Return ``after`` with the earlier figure wherever the difference does not count."""
-    kept: dict[str, Any] = {change.figure: change.before for change in changes if not change.counts}
-    return replace(after, **kept)
+    unchanged: dict[str, Any] = {change.figure: change.before for change in changes if not change.counts}
+    return replace(after, **unchanged)

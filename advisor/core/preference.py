@@ -1,11 +1,10 @@
-"""How the candidates that meet the budget are ranked."""
+"""The ranking of the candidates that meet the budget."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 
 from advisor.core.errors import UsageError, nearest
 
@@ -59,14 +58,12 @@ class Preference:
 BALANCED = Preference(among_ties=True, name="balanced")
 """The default: of the candidates tied with the most accurate, the fastest and smallest."""
 
-PREFERENCES: Mapping[str, Preference] = MappingProxyType(
-    {
-        "balanced": BALANCED,
-        "accuracy": Preference(1.0, 0.0, 0.0, name="accuracy"),
-        "latency": Preference(0.0, 1.0, 0.0, name="latency"),
-        "size": Preference(0.0, 0.0, 1.0, name="size"),
-    }
-)
+PREFERENCES: Mapping[str, Preference] = {
+    "balanced": BALANCED,
+    "accuracy": Preference(1.0, 0.0, 0.0, name="accuracy"),
+    "latency": Preference(0.0, 1.0, 0.0, name="latency"),
+    "size": Preference(0.0, 0.0, 1.0, name="size"),
+}
 
 _EXAMPLE = "write --prefer balanced, accuracy, latency or size, or weights: --prefer accuracy=2,latency=1,size=0.5"
 

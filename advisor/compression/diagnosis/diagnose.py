@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from advisor.compression.calibration import CalibrationImages, drawn, find_images
+from advisor.compression.calibration import CalibrationImages, drawn, find_images, spec_of_file
 from advisor.compression.diagnosis.kernels import bias, has_scale_a_channel, kernel, lost_biases, storage, widest_kernel
 from advisor.compression.diagnosis.pairs import Pair, pairs, short_name, working_operators
 from advisor.compression.diagnosis.running import Run, alone
@@ -17,7 +17,6 @@ from advisor.compression.diagnosis.scales import factors
 from advisor.compression.diagnosis.signals import Sums, decibel
 from advisor.compression.diagnosis.values import Channels, Diagnosis, Layer
 from advisor.compression.diagnosis.words import cause, verdict
-from advisor.compression.input_spec import spec_of_file
 from advisor.core.errors import StageError, UsageError
 from advisor.datasets.images import InputSpec
 from advisor.isolation import ChildPool, Limits
@@ -140,22 +139,22 @@ def compare(
             break
         seen.add(image)
     rules = accelerator(ON_CPU)
-    taken, taken_float = delegate(quantized, rules), delegate(reference, rules)
+    delegation, float_delegation = delegate(quantized, rules), delegate(reference, rules)
     result = Diagnosis(
         model=str(model),
         against=str(against),
         images=seen.count,
         source=source,
-        layers=_layers(quantized, reference, found, seen.sums, taken),
+        layers=_layers(quantized, reference, found, seen.sums, delegation),
         unmatched=working_operators(quantized) - len(found),
         output_snr_db=decibel(seen.answer.signal, seen.answer.noise),
         agreement=seen.same / seen.count,
-        delegation=taken.sentence,
-        float_delegation=taken_float.sentence,
+        delegation=delegation.sentence,
+        float_delegation=float_delegation.sentence,
         verdict=(),
     )
     channels = tuple(_channels(layer.index, seen.sums[layer.index]) for layer in result.worst(DRAWN))
-    return replace(result, verdict=verdict(result, taken, taken_float), channels=channels)
+    return replace(result, verdict=verdict(result, delegation, float_delegation), channels=channels)
 
 
 class _Comparison:
@@ -166,7 +165,7 @@ class _Comparison:
         self._ours, self._theirs = Run(data, model.name), Run(against.read_bytes(), against.name)
         self._found, self._alone = found, alone(data, quantized, reference, found)
         self._factors = factors(quantized, reference, found)
-        self.sums = {pair.quantized: _sums(quantized, pair) for pair in found}
+        self.sums = {pair.quantized: Sums(*(_range(quantized.tensors[pair.output]) or ())) for pair in found}
         self.answer, self.same, self.count = Sums(), 0, 0
 
     def add(self, image: NDArray[np.float32]) -> None:
@@ -213,11 +212,6 @@ def _shown(model: Model) -> str:
     return ", ".join(f"{tensor.dtype} {'x'.join(map(str, tensor.shape))}" for tensor in model.inputs)
 
 
-def _sums(quantized: Model, pair: Pair) -> Sums:
-    limits = _range(quantized.tensors[pair.output])
-    return Sums(*limits) if limits else Sums()
-
-
 def _channels(index: int, sums: Sums) -> Channels:
     assert sums.ends is not None, "no image was added"
     return Channels(index, *(tuple(float(f"{end:.5g}") for end in ends.tolist()) for ends in sums.ends))
@@ -233,9 +227,9 @@ def _range(tensor: Tensor) -> tuple[float, float] | None:
 
 
 def _layers(
-    quantized: Model, reference: Model, found: tuple[Pair, ...], sums: Mapping[int, Sums], taken: Delegation
+    quantized: Model, reference: Model, found: tuple[Pair, ...], sums: Mapping[int, Sums], delegation: Delegation
 ) -> tuple[Layer, ...]:
-    refused = {row.index: row.reason for row in taken.refused}
+    refused = {row.index: row.reason for row in delegation.refused}
     layers = (_layer(quantized, reference, pair, sums[pair.quantized], refused) for pair in found)
     return tuple(replace(layer, cause=cause(layer)) for layer in layers)
 

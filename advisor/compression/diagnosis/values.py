@@ -97,7 +97,7 @@ class Channels:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Why a quantized file differs from its float file.
+    """The differences of a quantized file from its float file, with their causes.
 
     Attributes:
         model: the quantized file as given.

@@ -106,9 +106,9 @@ def _losses(layer: Layer) -> Iterator[str]:
     yield f"{layer.data} is too coarse for it: leave it in float (mixed_int8), or train with it (qat_int8)"
 
 
-def verdict(found: Diagnosis, taken: Delegation, taken_float: Delegation) -> tuple[str, ...]:
+def verdict(found: Diagnosis, delegation: Delegation, float_delegation: Delegation) -> tuple[str, ...]:
     """Return the result in sentences: how far the answers differ, which layers cause it and why, what is slow."""
-    sentences = [_head(found), *_layers(found), *_slow(taken, taken_float)]
+    sentences = [_head(found), *_layers(found), *_slow(delegation, float_delegation)]
     if len(sentences) == 1:
         sentences.append("no layer is to blame and none is left to slower kernels: this form is sound")
     return tuple(sentences)
@@ -144,15 +144,15 @@ def _arriving(layer: Layer) -> float:
     return layer.snr_db if layer.snr_db is not None else float("inf")
 
 
-def _slow(taken: Delegation, taken_float: Delegation) -> Iterator[str]:
+def _slow(delegation: Delegation, float_delegation: Delegation) -> Iterator[str]:
     """Yield what the CPU's fast kernels run less of than of the float file."""
-    if taken.share >= taken_float.share - _LEFT and taken.kept <= taken_float.kept:
+    if delegation.share >= float_delegation.share - _LEFT and delegation.kept <= float_delegation.kept:
         return
-    reasons = [f"{reason} ({count}x)" for reason, count in taken.reasons.items()]
+    reasons = [f"{reason} ({count}x)" for reason, count in delegation.reasons.items()]
     more = f" and {len(reasons) - NAMED} other reasons" if len(reasons) > NAMED else ""
     yield (
-        f"slower: {taken.accelerator.title} takes {taken.share:.0%} of its arithmetic in {taken.kept} pieces, of float "
-        f"{taken_float.share:.0%} in {taken_float.kept}: {'; '.join(reasons[:NAMED])}{more}"
+        f"slower: {delegation.accelerator.title} takes {delegation.share:.0%} of its arithmetic in {delegation.kept} "
+        f"pieces, of float {float_delegation.share:.0%} in {float_delegation.kept}: {'; '.join(reasons[:NAMED])}{more}"
     )
 
 

@@ -49,7 +49,7 @@ class Layer:
 
     @property
     def depthwise(self) -> bool:
-        """Whether each output channel sees one input channel."""
+        """True if each output channel sees one input channel."""
         return self.kind == DEPTHWISE
 
     @property

@@ -54,7 +54,7 @@ class Activation:
 
 @dataclass(frozen=True, eq=False)
 class Observation:
-    """What a model computes on images.
+    """Activations of a model on images.
 
     Attributes:
         activations: by tensor index: its input and every operator's float output.

@@ -49,7 +49,7 @@ class TrainingImages:
 
 @dataclass(frozen=True, eq=False)
 class RecipeInputs:
-    """What a recipe may use besides the float file.
+    """Inputs of a recipe besides the float file.
 
     Attributes:
         calibration: normalised images, float32 (n, S, S, 3); None if there are none.
@@ -82,7 +82,7 @@ class Compressed:
 
 
 class Needs(IntEnum):
-    """What a recipe needs besides the float file; each level includes the ones before and takes longer."""
+    """Needs of a recipe besides the float file; each level includes the ones before and takes longer."""
 
     FILE = 0
     CALIBRATION = 1

@@ -25,7 +25,7 @@ SMALLEST_PROBABILITY = 1e-3
 
 @dataclass(frozen=True)
 class Deviation:
-    """How far a compressed file is from its float model.
+    """Difference of a compressed file from its float model.
 
     Attributes:
         drop_points: points of top-1 that it loses; without labels, the share in % of images with another answer.

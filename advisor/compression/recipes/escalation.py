@@ -28,17 +28,17 @@ class Escalation:
     Attributes:
         recipes: the recipes of a search, by name.
         max_drop_points: points that a file may lose against float32; None for no limit.
-        asked: recipes that the user named; these are always tried.
+        named: recipes that the user named; these are always tried.
     """
 
     recipes: Mapping[str, Recipe]
     max_drop_points: float | None
-    asked: frozenset[str] = frozenset()
+    named: frozenset[str] = frozenset()
 
     def waits_for(self, name: str) -> tuple[str, ...]:
         """Return the lighter recipes whose results decide whether ``name`` is tried, the lightest first."""
         found: list[str] = []
-        if name in self.asked:
+        if name in self.named:
             return ()
         before = self.recipes[name].after
         while before in self.recipes and before not in found:

@@ -38,8 +38,8 @@ class Retrained(Recipe):
             UnsupportedRecipe: the model has an operator that cannot be trained here.
             StageError: training diverged, or an image cannot be read.
         """
-        learnt, course = self._learn(model, inputs)
-        return Compressed(learnt, {"learning": asdict(course), **self._notes(learnt)})
+        trained, course = self._learn(model, inputs)
+        return Compressed(trained, {"learning": asdict(course), **self._notes(trained)})
 
     def _learn(self, model: bytes, inputs: RecipeInputs, change: Change | None = None) -> tuple[bytes, Course]:
         """Train the kernels and the biases on the training part; ``change`` applies to the activations."""
@@ -62,7 +62,7 @@ class Retrained(Recipe):
     def _weights(self, graph: Graph, images: TrainingImages) -> Mapping[int, Weight]:
         """Return the trainable kernels, and the biases that start from other values, by tensor index."""
 
-    def _notes(self, _learnt: bytes) -> Mapping[str, Any]:
+    def _notes(self, _trained: bytes) -> Mapping[str, Any]:
         return {}
 
 
@@ -93,12 +93,12 @@ class Pruned(Retrained):
         kernels = {at: Masked(one.kernel, one.keep) for at, one in found.items()}
         return {**kernels, **{biases[at]: Free(one.bias) for at, one in found.items()}}
 
-    def _notes(self, learnt: bytes) -> Mapping[str, Any]:
+    def _notes(self, trained: bytes) -> Mapping[str, Any]:
         import numpy as np
 
         from advisor.training.flatgraph.graph import read_graph
 
-        graph = read_graph(learnt)
+        graph = read_graph(trained)
         kernels = [graph.constants[at] for at in graph.kernels]
         zeros = sum(int(np.count_nonzero(kernel == 0)) for kernel in kernels)
         return {"zero_share": round(zeros / sum(kernel.size for kernel in kernels), 4)}
@@ -149,8 +149,8 @@ class QuantizationAware(Retrained):
 
             return rounded_activation(value, *ranges[index]) if index in ranges else value
 
-        learnt, course = self._learn(model, inputs, as_integers)
-        on_grid = correct(learnt, BYTES, observation, shifted=False)
+        trained, course = self._learn(model, inputs, as_integers)
+        on_grid = correct(trained, BYTES, observation, shifted=False)
         return Compressed(quantize(on_grid, rules.eight_bits(), ranges), {"learning": asdict(course)})
 
     def _weights(self, graph: Graph, _images: TrainingImages) -> Mapping[int, Weight]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from advisor.compression.input_spec import spec_of_file
+from advisor.compression.calibration import spec_of_file
 from advisor.compression.recipes import Recipe, recipe
 from advisor.compression.recipes.suitable import require_plain_float
 from advisor.compression.user_model.images import Images, read_images
@@ -24,7 +24,7 @@ LEARN_S = 600.0
 
 @dataclass(frozen=True)
 class Question:
-    """Which recipes to apply to which file.
+    """The recipes to apply, the file, and the images for it.
 
     Attributes:
         model: the float file.

@@ -15,7 +15,7 @@ NAMED = 4
 
 @dataclass(frozen=True)
 class Likeness:
-    """How the answers of a compressed file differ from the float file's.
+    """Difference of a compressed file's answers from the float file's.
 
     Attributes:
         images: number of images.
@@ -34,7 +34,7 @@ class Likeness:
 
 @dataclass(frozen=True)
 class Speed:
-    """How a file runs on this machine with one thread.
+    """Latency and memory of a file on this machine with one thread.
 
     Attributes:
         latency_ms: median of a run.
@@ -53,7 +53,7 @@ class Speed:
 
 @dataclass(frozen=True)
 class Taken:
-    """How much of a file the target's accelerator runs.
+    """Part of a file that the target's accelerator runs.
 
     Attributes:
         taken: operators that it runs.

@@ -51,7 +51,7 @@ def test_the_lightest_needs_no_evidence(found: dict[str, RecipeResult]) -> None:
 
 @given(results, st.one_of(st.none(), limits))
 def test_what_the_user_named_is_tried(found: dict[str, RecipeResult], limit: float | None) -> None:
-    ladder = Escalation(_recipes(), limit, asked=frozenset({"qat_int8"}))
+    ladder = Escalation(_recipes(), limit, named=frozenset({"qat_int8"}))
     assert ladder.waits_for("qat_int8") == ()
     assert ladder.objection("qat_int8", found) == ""
 
