@@ -64,11 +64,7 @@ def connect(address: str, cores: int) -> Any:
 
 
 class Roster:
-    """The nodes of a cluster that are alive at the time of each call.
-
-    Args:
-        ray: the module ``ray``, connected.
-    """
+    """The nodes of a cluster that are alive at the time of each call; ``ray`` is the connected module."""
 
     def __init__(self, ray: Any) -> None:
         self._ray = ray

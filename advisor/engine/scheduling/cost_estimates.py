@@ -53,9 +53,6 @@ class CostEstimates:
 
     The other forms of a card are expected to be off by as much as those that were measured (geometric mean). This is
     closer than MACs and parameters can be: the head has replaced the published classifier, and the machine is known.
-
-    Args:
-        plan: the search space.
     """
 
     def __init__(self, plan: Plan) -> None:

@@ -113,9 +113,7 @@ class SuccessiveHalving:
     def defer(self, configuration: Configuration, expected_gain: float) -> None:
         """Set a started configuration aside. Heavier trainings of its card no longer wait for it.
 
-        Args:
-            configuration: its bound does not reach the front.
-            expected_gain: the largest gain in points that is expected of its training now.
+        ``expected_gain`` is the largest gain in points that is expected of its training now.
         """
         self.deferred[configuration] = expected_gain
         self.mark_done(configuration)

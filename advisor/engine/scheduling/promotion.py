@@ -36,12 +36,7 @@ STAGE = StageName.PROMOTION
 
 @dataclass
 class FrontBound:
-    """Says which configurations cannot reach the front, by the results of the run so far.
-
-    Attributes:
-        budget: the limits that an answer must meet.
-        results: the evaluations so far.
-    """
+    """Says which configurations cannot reach the front, by the results of the run so far."""
 
     budget: Budget
     results: dict[Configuration, Evaluation] = field(default_factory=dict)

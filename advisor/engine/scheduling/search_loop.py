@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from typing import Any, Protocol
 
 from advisor.core.errors import AdvisorError
@@ -49,11 +49,11 @@ class SearchLoop:
     """The evaluations of one search.
 
     Args:
-        request: its limits.
+        request: the question and its limits.
         run: keeps the evaluations.
         progress: shows them.
-        started: when the search began, in seconds of the monotonic clock.
-        cores: how many jobs run side by side.
+        started: begin of the search in seconds of the monotonic clock.
+        cores: number of jobs that run side by side.
 
     Attributes:
         stopping: set it to end the search; what is done is kept.
@@ -87,23 +87,28 @@ class SearchLoop:
                 family = plan.cards_by_name[each.card].family
                 record([Evaluation(each, Status.SKIPPED, family, reason, StageName.PROMOTION)])
 
-        running = _Running(evaluator.evaluate, self.stopping)
+        running: dict[asyncio.Future[Evaluation], Configuration] = {}
+        stopped = asyncio.ensure_future(self.stopping.wait())
         ended = False
         while not ended:
-            if not rule.met:
-                running.start_all(scheduler)
+            while not rule.met and (configuration := scheduler.next(running.values())) is not None:
+                running[asyncio.ensure_future(evaluator.evaluate(configuration))] = configuration
             self._progress.deferred(scheduler.deferred)
-            if running.configurations:
-                record(await running.results(self._time_left()))
+            if running:
+                finished = await self._first_finished({*running, stopped})
+                tasks = [task for task in running if task in finished]
+                for task in tasks:
+                    del running[task]
+                record(task.result() for task in tasks)
                 rule.update()
-                ended = running.stopped or self._time_left() == 0
+                ended = stopped.done() or self._time_left() == 0
             elif scheduler.deferred and not rule.met:
                 record_rejected()
             else:
                 ended = True
         record_rejected()
-        stop = self._stop(study, rule, unfinished=bool(running.configurations))
-        await running.cancel()
+        stop = self._stop(study, rule, unfinished=bool(running))
+        await _cancel([*running, stopped])
         return stop
 
     async def rescue(self, evaluator: MultiDeviceEvaluator, plan: Plan) -> None:
@@ -170,49 +175,14 @@ class SearchLoop:
             return COMPLETE
         return rule.stop(left) if rule.met else max_trials_reached(self._execution.max_trials, left)
 
+    async def _first_finished(self, tasks: set[asyncio.Future[Any]]) -> set[asyncio.Future[Any]]:
+        """Wait until a task is finished or the time is over, and return the finished ones."""
+        finished, _ = await asyncio.wait(tasks, timeout=self._time_left(), return_when="FIRST_COMPLETED")
+        return finished
+
     def _time_left(self) -> float | None:
         limit = self._execution.time_limit_s
         return None if limit is None else max(0.0, limit - (time.monotonic() - self._started))
-
-
-class _Running:
-    """The evaluations that run now.
-
-    Args:
-        evaluate: evaluates one configuration.
-        stopping: is set when the user stops the search.
-    """
-
-    def __init__(self, evaluate: Callable[[Configuration], Awaitable[Evaluation]], stopping: asyncio.Event) -> None:
-        self._evaluate = evaluate
-        self._tasks: dict[asyncio.Future[Evaluation], Configuration] = {}
-        self._stop_wanted = asyncio.ensure_future(stopping.wait())
-
-    @property
-    def configurations(self) -> Collection[Configuration]:
-        return self._tasks.values()
-
-    @property
-    def stopped(self) -> bool:
-        return self._stop_wanted.done()
-
-    def start_all(self, scheduler: Scheduler) -> None:
-        """Start everything that the scheduler hands out."""
-        while (configuration := scheduler.next(self.configurations)) is not None:
-            self._tasks[asyncio.ensure_future(self._evaluate(configuration))] = configuration
-
-    async def results(self, timeout_s: float | None) -> Iterator[Evaluation]:
-        """Wait for the next results; none if the time is over or the user stops the search before."""
-        waited_for: set[asyncio.Future[Any]] = {*self._tasks, self._stop_wanted}
-        finished, _ = await asyncio.wait(waited_for, timeout=timeout_s, return_when="FIRST_COMPLETED")
-        ended = [task for task in self._tasks if task in finished]
-        for task in ended:
-            del self._tasks[task]
-        return (task.result() for task in ended)
-
-    async def cancel(self) -> None:
-        """Cancel what still runs."""
-        await _cancel([*self._tasks, self._stop_wanted])
 
 
 async def _cancel(tasks: Iterable[asyncio.Future[Any]]) -> None:

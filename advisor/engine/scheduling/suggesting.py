@@ -56,14 +56,7 @@ class Suggester:
 
 
 class AdvisorSuggester(Suggester):
-    """The advisor's sampler, with what is known of every candidate.
-
-    Args:
-        plan: the search space.
-        halving: says what may start.
-        seed: decides between equals.
-        done: earlier results.
-    """
+    """The advisor's sampler, with what is known of every candidate."""
 
     suggests_runnable = True
     sampler: AdvisorSampler

@@ -190,7 +190,7 @@ def materials_of(
     configurations: int,
     machine: Host | None = None,
 ) -> Materials:
-    """Return what the stages of a search work from.
+    """Return the materials of the stages of a search.
 
     Args:
         question: the user's question.

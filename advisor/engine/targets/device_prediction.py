@@ -55,11 +55,7 @@ class DevicePredictor:
     ) -> tuple[Evaluation, ...]:
         """Return one evaluation for each artefact on a device; ``skipped`` with a reason if it cannot run there.
 
-        Args:
-            evaluations: made on any device.
-            device: the device to predict for.
-            budget_ms: latency budget, None if there is none.
-            confidence: probability with which the budget must be met.
+        ``evaluations`` were made on any device. The budget must be met with the probability ``confidence``.
         """
         artefacts: dict[tuple[str, str, str], Evaluation] = {}
         for evaluation in evaluations:  # the thread count does not matter on another device
@@ -153,13 +149,7 @@ class LatencyEstimate:
 
 @dataclass(frozen=True)
 class Prefilter:
-    """Predictions for cards that have no file yet.
-
-    Attributes:
-        targets: the devices of the question.
-        limits: the budget.
-        predictor: predicts latencies.
-    """
+    """Predictions for cards that have no file yet."""
 
     targets: TargetDevices
     limits: Budget
@@ -187,11 +177,8 @@ class Prefilter:
     def worst_latency(self, card: Card, recipe: str, here: LatencyEstimate) -> LatencyEstimate:
         """Return the latency on the slowest device of the question, and the least budget probability.
 
-        Args:
-            card: the model card.
-            recipe: name of the compression recipe.
-            here: the estimate for this machine; it counts if this machine is a device of the question, or if nothing
-                can be predicted for the others.
+        ``here``, the estimate for this machine, counts if this machine is a device of the question, or if nothing can
+        be predicted for the others.
         """
         found = [self.predictor.predict_card(card, recipe, device) for device in self.targets.devices]
         limit = self.limits.latency_ms

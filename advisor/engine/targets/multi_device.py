@@ -150,11 +150,6 @@ def measured_over_connection(predicted: Evaluation, device: TargetDevice, model:
     """Return the evaluation with measured latency and memory, or ``failed`` with the reason.
 
     A prediction never replaces a failed measurement. The reason names the predicted latency, and the search continues.
-
-    Args:
-        predicted: the evaluation as predicted for the device.
-        device: the device; its profile has a connection.
-        model: the ``.tflite`` file.
     """
     from advisor.devices.connections.protocol import Job, exclusive
 

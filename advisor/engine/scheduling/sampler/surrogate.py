@@ -35,9 +35,6 @@ class Surrogate:
     """Predicts a value of every candidate from the values added so far, of which there must be one.
 
     Adding a value costs O(p^2), the fit after it O(p^3), a prediction O(p), with its exact deviation O(p^2).
-
-    Attributes:
-        design: the candidates.
     """
 
     def __init__(self, design: Design) -> None:

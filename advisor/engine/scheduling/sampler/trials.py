@@ -23,12 +23,7 @@ Mask = NDArray[np.bool_]
 
 
 class TrialIndex:
-    """Reads a study's trials incrementally and allocates candidates to new ones. A finished trial is read once.
-
-    Args:
-        study_id: identifies the study.
-        table: the candidates.
-    """
+    """Reads a study's trials incrementally and allocates candidates to new ones. A finished trial is read once."""
 
     def __init__(self, study_id: object, table: Table) -> None:
         self.study_id = study_id
