@@ -165,9 +165,9 @@ def test_a_device_that_is_not_attached_is_named_with_those_that_are(
     assert phone.serial in caught.value.hint
 
 
-def test_a_tool_that_is_missing_is_asked_for(connection: AdbConnection, model: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="none is not a file") as caught:
-        replace(connection, binary=tmp_path / "none").measure(Job((model,)))
+def test_a_tool_that_is_missing_is_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="none' is not a file") as caught:
+        ConnectionSettings(adb="emulator-5554", benchmark_model=tmp_path / "none").connect()
     assert "benchmark_model" in caught.value.hint
 
 

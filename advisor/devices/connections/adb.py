@@ -6,7 +6,7 @@ import hashlib
 import re
 import shlex
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from advisor.core.errors import StageError, UsageError
@@ -36,7 +36,7 @@ class AdbConnection:
     serial: str
     binary: Path
     cores: str = ""
-    arguments: tuple[str, ...] = field(default=())
+    arguments: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not _SERIAL.fullmatch(self.serial) or self.serial.startswith("-"):
@@ -52,10 +52,6 @@ class AdbConnection:
     def measure(self, job: Job) -> tuple[Timing, ...]:
         """See :class:`advisor.devices.connections.protocol.Connection`."""
         job.check()
-        if not self.binary.is_file():
-            raise UsageError(
-                f"{self.binary} is not a file", "download TensorFlow Lite's benchmark_model for the phone's processor"
-            )
         self._check_attached()
         folder = f"{_FOLDER}/advisor-{_key(self.binary, job)}"
         try:
@@ -101,11 +97,11 @@ class AdbConnection:
         if finished.status:
             raise StageError(f"adb devices failed: {finished.complaint}")
         rows = [line.split() for line in finished.stdout.splitlines() if not line.startswith(("List of", "*"))]
-        attached = {row[0]: row[1] for row in rows if len(row) >= 2}
-        state = attached.get(self.serial)
+        states = {row[0]: row[1] for row in rows if len(row) >= 2}
+        state = states.get(self.serial)
         if state is None:
-            seen = ", ".join(attached) or "none"
-            raise UsageError(f"no device {self.serial} is attached", f"attached: {seen}")
+            attached = ", ".join(states) or "none"
+            raise UsageError(f"no device {self.serial} is attached", f"attached: {attached}")
         if state != "device":
             raise UsageError(f"the device {self.serial} is {state}", "unlock it and allow debugging on its screen")
 

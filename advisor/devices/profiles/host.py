@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from importlib import metadata
+from importlib.metadata import version
 from pathlib import Path
 
 import psutil
@@ -14,15 +14,14 @@ from advisor.isolation.resources import usable_cores
 
 _CPUINFO = Path("/proc/cpuinfo")
 _MAX_FREQUENCY = Path("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq")
-_RUNTIMES = ("ai-edge-litert", "tflite-runtime")
+_RUNTIME = "ai-edge-litert"
 
 
 def host_profile() -> DeviceProfile:
     """Return the profile of this machine: its processor, its memory, and the installed LiteRT runtime."""
-    runtime, version = _runtime()
     cores = usable_cores()
     targets = tuple(
-        DeviceTarget(f"cpu-x{threads}", runtime, "cpu", threads, version, PRECISIONS)
+        DeviceTarget(f"cpu-x{threads}", _RUNTIME, "cpu", threads, version(_RUNTIME), PRECISIONS)
         for threads in sorted({1, min(4, cores), cores})
     )
     return DeviceProfile(
@@ -70,12 +69,3 @@ def _cpuinfo() -> list[tuple[str, str]]:
         return []
     lines = _CPUINFO.read_text(encoding="utf-8", errors="replace").splitlines()
     return [(key.strip(), value.strip()) for key, _, value in (line.partition(":") for line in lines)]
-
-
-def _runtime() -> tuple[str, str]:
-    for distribution in _RUNTIMES:
-        try:
-            return distribution, metadata.version(distribution)
-        except metadata.PackageNotFoundError:
-            continue
-    return _RUNTIMES[0], ""
