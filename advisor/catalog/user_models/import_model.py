@@ -62,8 +62,8 @@ def add(inspected: Inspected, given: Given, into: Path | None = None) -> Added:
 
     Args:
         inspected: the model.
-        given: what the user says of it.
-        into: a catalogue file, made where it is missing; by default the user's own, which every search reads.
+        given: the user's description of it.
+        into: a catalogue file, created if it is missing; by default the user's own, which every search reads.
 
     Raises:
         UsageError: a value is missing, the name is taken, the labels do not fit, the answers are not probabilities, or
@@ -85,12 +85,9 @@ def add(inspected: Inspected, given: Given, into: Path | None = None) -> Added:
 
 
 def _in_child(folder: Path, work: str, *arguments: Any) -> Any:
-    log = folder / "log.txt"
     try:
-        with ChildPool(log) as pool:
+        with ChildPool(folder / "log.txt") as pool:
             return pool.call(f"{_WORK}:{work}", *arguments, limits=_LIMITS)
-    except UsageError:
-        raise
     except StageError as error:
         raise UsageError(f"the model cannot be used: {error.message}", error.hint) from error
 

