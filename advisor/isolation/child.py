@@ -17,7 +17,6 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -44,8 +43,9 @@ def main() -> None:
 
 def _answer(name: str, arguments: tuple[object, ...]) -> tuple[bool, object]:
     """Return True and the value of a call, or False and its error."""
+    module, _, function = name.partition(":")
     try:
-        return True, _function(name)(*arguments)
+        return True, getattr(importlib.import_module(module), function)(*arguments)
     except AdvisorError as error:
         return False, error
     except MemoryError:
@@ -54,12 +54,6 @@ def _answer(name: str, arguments: tuple[object, ...]) -> tuple[bool, object]:
         traceback.print_exc()
         sys.stderr.flush()
         return False, StageError(f"{type(error).__name__}: {first_line(str(error)) or 'no message'}")
-
-
-def _function(name: str) -> Callable[..., object]:
-    module, _, attribute = name.partition(":")
-    function: Callable[..., object] = getattr(importlib.import_module(module), attribute)
-    return function
 
 
 def _ended_by_the_kernel() -> None:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import signal
 import threading
 import time
 from collections.abc import Callable
-from functools import partial
 
 
 class Pause:
@@ -30,10 +27,6 @@ class Pause:
         """Seconds that the call has been paused so far."""
         with self._lock:
             return self._paused_s + (self._clock() - self._since if self._paused else 0.0)
-
-    def attach_process(self, pid: int) -> None:
-        """Attach the call that starts now in the process ``pid``, the leader of its own process group."""
-        self.attach(partial(_signal, pid))
 
     def attach(self, send_signal: Callable[[int], None]) -> None:
         """Attach the call that starts now; ``send_signal`` sends a signal to it, wherever it runs."""
@@ -68,11 +61,6 @@ class Pause:
     def _send(self, number: int) -> None:
         if self._send_signal is not None:
             self._send_signal(number)
-
-
-def _signal(pid: int, number: int) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(pid, number)
 
 
 ENDS_WITH_PARENT = {"ADVISOR_CHILD_ENDS_WITH_PARENT": "1"}

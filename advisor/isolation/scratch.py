@@ -12,7 +12,6 @@ import fcntl
 import os
 import shutil
 import tempfile
-import threading
 import time
 from pathlib import Path
 
@@ -31,13 +30,11 @@ class Scratch:
         self.path = Path(tempfile.mkdtemp(prefix=_PREFIX))
         self._lock = os.open(self.path, os.O_RDONLY)
         fcntl.flock(self._lock, fcntl.LOCK_SH)
-        self._remaining = threading.Semaphore()
 
     def remove(self) -> None:
-        """Delete the folder, because its child has ended; only the first call does it."""
-        if self._remaining.acquire(blocking=False):
-            shutil.rmtree(self.path, ignore_errors=True)
-            os.close(self._lock)
+        """Delete the folder, because its child has ended."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        os.close(self._lock)
 
 
 def remove_own() -> None:

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from socket import socketpair
@@ -64,7 +65,7 @@ class Worker:
         """
         process, connection = self._started()
         held = pause or Pause()
-        held.attach_process(process.pid)
+        held.attach(partial(_signal, process.pid))
         try:
             connection.send((function, args))
             succeeded, value = self._wait(process, connection, limits)
@@ -83,8 +84,7 @@ class Worker:
             # The connection is released, not closed: a call that still waits reads the end of it, and closes it last.
             self._process = self._connection = self._scratch = None
             if process is not None:
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.killpg(process.pid, signal.SIGKILL)
+                _signal(process.pid, signal.SIGKILL)
                 process.wait()
             if scratch is not None:
                 scratch.remove()
@@ -98,12 +98,7 @@ class Worker:
                 self._process, self._connection = _start(self._log, environment)
             return self._process, self._connection
 
-    def _wait(
-        self,
-        process: subprocess.Popen[bytes],
-        connection: Connection[Any, Any],
-        limits: Limits,
-    ) -> Any:
+    def _wait(self, process: subprocess.Popen[bytes], connection: Connection[Any, Any], limits: Limits) -> Any:
         deadline = time.monotonic() + limits.seconds
         watched = psutil.Process(process.pid)
         while not connection.poll(_POLL_S):
@@ -130,6 +125,12 @@ class Worker:
         if code is not None and code < 0:
             return f"crashed with {signal.Signals(-code).name}"
         return f"its process ended with exit code {code}"
+
+
+def _signal(pid: int, number: int) -> None:
+    """Send a signal to the process group of a child, which may have ended."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, number)
 
 
 def _resident_bytes(process: psutil.Process) -> int:

@@ -7,7 +7,7 @@ before it adds its block to the list, only the work for this block is lost.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,15 +36,16 @@ def with_known(
     """
     import numpy as np
 
-    known = _known(blocks, names)
-    missing = [position for position in range(len(names)) if position not in known]
+    known = _known(blocks, set(names))
+    missing = [position for position, name in enumerate(names) if name not in known]
     fresh = compute(missing)
     rows = np.empty((len(names), fresh.shape[1]), np.float32)
     rows[missing] = fresh
-    for position, row in known.items():
-        if len(row) != rows.shape[1]:
-            raise ValueError(f"a row of {len(row)} values among rows of {rows.shape[1]}")
-        rows[position] = row
+    for position, name in enumerate(names):
+        if name in known:
+            if len(known[name]) != rows.shape[1]:
+                raise ValueError(f"a row of {len(known[name])} values among rows of {rows.shape[1]}")
+            rows[position] = known[name]
     return rows
 
 
@@ -69,23 +70,19 @@ def add_block(blocks: Path, folder: Path) -> None:
             file.write((b"" if written.endswith(b"\n") or not written else b"\n") + line)
 
 
-def _known(blocks: Path, names: Sequence[bytes]) -> dict[int, NDArray[np.float32]]:
-    """Return the rows that the blocks contain, by their index in the names."""
-    found: dict[int, NDArray[np.float32]] = {}
-    wanted: dict[bytes, list[int]] = {}
-    for position, name in enumerate(names):
-        wanted.setdefault(name, []).append(position)
+def _known(blocks: Path, wanted: Collection[bytes]) -> dict[bytes, NDArray[np.float32]]:
+    """Return the wanted rows that the blocks contain; the newest block counts."""
+    found: dict[bytes, NDArray[np.float32]] = {}
     listed = blocks.read_text(encoding="utf-8", errors="replace").split() if blocks.exists() else []
     for block in reversed(listed):
         for name, row in _read(blocks.parent / Path(block).name, wanted):
-            for position in wanted.pop(name):
-                found[position] = row
-        if not wanted:
+            found.setdefault(name, row)
+        if len(found) == len(wanted):
             break
     return found
 
 
-def _read(folder: Path, wanted: Mapping[bytes, object]) -> list[tuple[bytes, NDArray[np.float32]]]:
+def _read(folder: Path, wanted: Collection[bytes]) -> list[tuple[bytes, NDArray[np.float32]]]:
     """Return the wanted rows of a block; none if the block is missing or damaged."""
     import numpy as np
 
@@ -96,5 +93,5 @@ def _read(folder: Path, wanted: Mapping[bytes, object]) -> list[tuple[bytes, NDA
         return []
     if names.shape != (len(rows), _NAME_BYTES) or rows.ndim != 2 or rows.dtype != np.float32:
         return []
-    first = {name.tobytes(): position for position, name in reversed(list(enumerate(names)))}
-    return [(name, rows[position]) for name, position in first.items() if name in wanted]
+    keys = [name.tobytes() for name in names]
+    return [(key, rows[position]) for position, key in enumerate(keys) if key in wanted]

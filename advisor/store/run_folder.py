@@ -127,19 +127,16 @@ class RunFolder:
         """
         line = json.dumps(evaluation_to_json(evaluation), ensure_ascii=False) + "\n"
         try:
-            self._append(line)
+            with self.evaluations_file.open("ab+") as file:
+                if _incomplete(file):
+                    line = "\n" + line
+                file.write(line.encode())
+                file.flush()
+                os.fsync(file.fileno())
         except OSError as error:
             if is_full_disk(error):
                 raise full_disk(self.path) from error
             raise
-
-    def _append(self, line: str) -> None:
-        with self.evaluations_file.open("ab+") as file:
-            if _incomplete(file):
-                line = "\n" + line
-            file.write(line.encode())
-            file.flush()
-            os.fsync(file.fileno())
 
     @gc_paused()
     def evaluations(self) -> tuple[Evaluation, ...]:
