@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from advisor.core.evaluation import Evaluation, Status
+from advisor.core.units import plural
 from advisor.store.files import sha256_file
 from advisor.store.run_folder import SCHEMA_VERSION, RunFolder
 
@@ -40,8 +41,13 @@ def integrity_problems(run: RunFolder, artefacts: bool = True) -> tuple[Problem,
     found = [problem for name in DOCUMENTS for problem in _document(run, name)]
     found += _lines(run)
     evaluations = [evaluation for evaluation in run.evaluations() if evaluation.status is Status.OK]
-    found += _answers(run, evaluations)
-    return (*found, *(_artefacts(run, evaluations) if artefacts else ()))
+    for name in sorted({evaluation.answers.file for evaluation in evaluations} - {""}):
+        if not (run.path / name).is_file():
+            found.append(Problem(name, "is missing: ties are decided by intervals, not by a paired test"))
+    if artefacts:
+        shipped = {evaluation.artefact: evaluation for evaluation in evaluations if evaluation.artefact}
+        found += filter(None, (artefact_problem(run, evaluation) for evaluation in shipped.values()))
+    return tuple(found)
 
 
 def artefact_problem(run: RunFolder, evaluation: Evaluation) -> Problem | None:
@@ -81,17 +87,4 @@ def _lines(run: RunFolder) -> Iterator[Problem]:
         return
     unread = run.unread_lines()
     if unread:
-        yield Problem(name, f"has {unread} unreadable line{'s'[: unread > 1]}: ignored")
-
-
-def _answers(run: RunFolder, evaluations: list[Evaluation]) -> Iterator[Problem]:
-    for name in sorted({evaluation.answers.file for evaluation in evaluations} - {""}):
-        if not (run.path / name).is_file():
-            yield Problem(name, "is missing: ties are decided by intervals, not by a paired test")
-
-
-def _artefacts(run: RunFolder, evaluations: list[Evaluation]) -> Iterator[Problem]:
-    for evaluation in {e.artefact: e for e in evaluations if e.artefact}.values():
-        problem = artefact_problem(run, evaluation)
-        if problem:
-            yield problem
+        yield Problem(name, f"has {plural(unread, 'unreadable line')}: ignored")

@@ -169,7 +169,6 @@ def execution_order(model: Model, builtin: set[int]) -> list[int]:
 
 
 def _delegated(found: Sequence[list[int]], accelerator: Accelerator, macs: Sequence[int]) -> list[list[int]]:
-    """Return the partitions that the runtime delegates."""
     large = [piece for piece in found if len(piece) >= accelerator.least_operators]
     if accelerator.keeps is None:
         return large
@@ -179,7 +178,6 @@ def _delegated(found: Sequence[list[int]], accelerator: Accelerator, macs: Seque
 
 
 def _not_delegated(accelerator: Accelerator) -> str:
-    """Return why a supported partition is not delegated."""
     if accelerator.keeps is None:
         return f"in a partition of fewer than {accelerator.least_operators} operators"
     if accelerator.keeps.pieces == 1:

@@ -45,38 +45,32 @@ def facts(model: Model, operator: Operator, constants: Collection[int]) -> Mappi
     present = [index for index in operator.inputs if index >= 0]
     changing = [model.tensors[index] for index in present if index not in constants]
     outputs = [model.tensors[index] for index in operator.outputs]
-    found: dict[str, Fact] = {**operator.options}
-    found |= {
+    found: dict[str, Fact] = {
+        **operator.options,
         "version": operator.version,
         "inputs": len(present),
         "outputs": len(outputs),
         "changing_inputs": len(changing),
     }
     if changing:
-        found |= _of_input(changing[0].shape) | {"rank": max(len(tensor.shape) for tensor in (*changing, *outputs))}
+        shape = changing[0].shape
+        found |= {
+            "batch": shape[0] if len(shape) > 1 else 1,
+            "elements": math.prod(map(abs, shape)),
+            "outer_elements": math.prod(map(abs, shape[:-3])),
+            "outer_rows": math.prod(map(abs, shape[:-1])),
+            "rank": max(len(tensor.shape) for tensor in (*changing, *outputs)),
+        }
     if outputs:
-        found |= _of_output(outputs[0])
+        shape = outputs[0].shape
+        found["output_rank"] = len(shape)
+        if len(shape) == 4:
+            found |= {"output_height": shape[1], "output_width": shape[2]}
     if changing and outputs:
         found["same_quantization"] = int(changing[0].quantization == outputs[0].quantization)
     if "filter_height" in found:
         found["filter_area"] = float(found["filter_height"]) * float(found["filter_width"])
     return found | _of_indices(model, operator)
-
-
-def _of_input(shape: tuple[int, ...]) -> dict[str, Fact]:
-    return {
-        "batch": shape[0] if len(shape) > 1 else 1,
-        "elements": math.prod(map(abs, shape)),
-        "outer_elements": math.prod(map(abs, shape[:-3])),
-        "outer_rows": math.prod(map(abs, shape[:-1])),
-    }
-
-
-def _of_output(tensor: Tensor) -> dict[str, Fact]:
-    sides: dict[str, Fact] = {"output_rank": len(tensor.shape)}
-    if len(tensor.shape) == 4:
-        sides |= {"output_height": tensor.shape[1], "output_width": tensor.shape[2]}
-    return sides
 
 
 def _of_indices(model: Model, operator: Operator) -> dict[str, Fact]:

@@ -114,11 +114,8 @@ def _normalization(path: Path) -> tuple[tuple[float, ...], tuple[float, ...], st
     metadata = read_metadata(path.read_bytes())
     if metadata is None or not metadata.mean or not metadata.std:
         return ASSUMED, ASSUMED, "assumed (mean and deviation 127.5), because the file does not state it"
-    return _channels(metadata.mean), _channels(metadata.std), "from the file"
-
-
-def _channels(values: tuple[float, ...]) -> tuple[float, ...]:
-    return values * 3 if len(values) == 1 else values
+    mean, std = (values * 3 if len(values) == 1 else values for values in (metadata.mean, metadata.std))
+    return mean, std, "from the file"
 
 
 def collect(

@@ -133,7 +133,6 @@ def advise_threads(timing: ModelTiming, loaded: Sequence[LatencyResult] = ()) ->
 
 
 def _single(beside: Mapping[int, float]) -> tuple[str, ...]:
-    """Return the latency of a single thread count during a load."""
     counts = [f"{plural(count, 'thread')}: {time_ms:.2f} ms" for count, time_ms in beside.items()]
     return (f"during a load on the other processors, {', '.join(counts)}",) if counts else ()
 

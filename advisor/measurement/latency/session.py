@@ -127,7 +127,6 @@ def _usable(cpus: Sequence[int] | None) -> tuple[int, ...] | None:
 
 
 def _alone(file: FileBenchmark, plan: Plan, say: Tell, retry: bool) -> FileBenchmark:
-    """Measure one file in a new process."""
     say(f"measuring {Path(file.model).name}")
     timing = measure(file.model, plan.threads, plan.effort, retry=retry, setup=plan.setup)
     return replace(file, timing=timing)
@@ -199,7 +198,6 @@ def _with_pipeline(file: FileBenchmark, plan: Plan) -> FileBenchmark:
 
 
 def _notes(conditions: Conditions, plan: Plan, files: Sequence[FileBenchmark]) -> tuple[str, ...]:
-    """Return the notes for the reader."""
     notes = [f"measured because of --force: {clause}" for clause in conditions.objections(max(plan.threads))]
     if plan.pipeline and plan.setup.python is not None:
         notes.append("the time from an image to an answer is measured with the installed runtime only")

@@ -112,10 +112,7 @@ def measure(
 
 
 def interleave(
-    models: Sequence[Path | str],
-    threads: Sequence[int] = (1,),
-    effort: str = "quick",
-    setup: Setup = DEFAULT,
+    models: Sequence[Path | str], threads: Sequence[int] = (1,), effort: str = "quick", setup: Setup = DEFAULT
 ) -> tuple[tuple[LatencyResult, ...], ...]:
     """Time several files in one process, block by block in turn, so that a drift of the machine affects all equally.
 
@@ -188,7 +185,6 @@ def thread_counts(threads: Sequence[int]) -> list[int]:
 
 
 def _run_agent(paths: Sequence[Path], threads: Sequence[int], effort: str, setup: Setup) -> Document:
-    """Run the agent in a child process and return its document."""
     limit = 60 + len(paths) * len(threads) * (30 + 2 * effort_named(effort).max_seconds)
     options = ["--threads", ",".join(map(str, threads)), "--effort", effort, *setup.options()]
     subject = " and ".join(path.name for path in paths)
@@ -197,12 +193,10 @@ def _run_agent(paths: Sequence[Path], threads: Sequence[int], effort: str, setup
 
 
 def _results(document: Document) -> tuple[LatencyResult, ...]:
-    """Return a result for every series in the agent's document."""
     return tuple(judge(lane, document["load"]) for lane in document["lanes"])
 
 
 def _cpu_ns(call: Callable[[], object]) -> int:
-    """Return the CPU time of this thread during a call."""
     start = time.thread_time_ns()
     call()
     return time.thread_time_ns() - start

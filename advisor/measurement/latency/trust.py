@@ -43,7 +43,6 @@ def judge(lane: Lane, load: LoadReading) -> LatencyResult:
 
 
 def _milliseconds(blocks: Iterable[Sequence[int]]) -> list[list[float]]:
-    """Return the runs of each block in milliseconds."""
     return [[value / 1e6 for value in block] for block in blocks]
 
 
@@ -82,7 +81,6 @@ def _contention(threads: int, cpu_share: float | None, waited: float | None, loa
 
 
 def _verdict(contention: str, wall: Summary) -> tuple[Verdict, str]:
-    """Return the verdict and its reason."""
     if contention:
         return Verdict.CONTENDED, contention
     if wall.block_cv > UNSTABLE_CV:

@@ -82,7 +82,6 @@ def benchmark_on_device(
 
 
 def _row(file: ModelFile, threads: int) -> DeviceRow:
-    """Return a row without a latency."""
     return DeviceRow(file.model, threads, file.graph.size_bytes, file.arena_bytes)
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from advisor.core.units import plural
 from advisor.measurement.operators.profile_values import Profile, TypeTime
 
 FALLBACK_SHARE = 0.2
 CONVERSION_SHARE = 0.1
 COMPUTE_SHARE = 0.9
 FIRST_SHARE = 0.25
-MANY_PARTITIONS = (
-    3  # more partitions than this cost more than a delegate gains (TensorFlow Lite's guidance on delegates)
-)
+# More partitions than this cost more than a delegate gains (TensorFlow Lite's guidance on delegates).
+MANY_PARTITIONS = 3
 MEMORY_SHARE = 0.2
 NEAR_ROOF = 0.5
 DOMINANT_SHARE = 0.5
@@ -27,27 +29,15 @@ _REMEDIES = {
 
 def advise(profile: Profile) -> tuple[str, ...]:
     """Return the sentences that apply, the most important first; there is always at least one."""
-    found = [
-        *_outside(profile),
-        *_conversions(profile),
-        *_partitions(profile),
-        *_memory(profile),
-        *_first(profile),
-        *_compute(profile),
-    ]
-    return tuple(found) or (_balanced(profile),)
+    rules = (_outside, _conversions, _partitions, _memory, _first, _compute)
+    return tuple(sentence for rule in rules for sentence in rule(profile)) or (_balanced(profile),)
 
 
-def _outside(profile: Profile) -> list[str]:
+def _outside(profile: Profile) -> Iterator[str]:
     """Name the types that run outside XNNPACK and take much of the time."""
-    if profile.kernels == "builtin":
-        return []
-    rows = [row for row in profile.by_type if row.where == "builtin" and row.share >= FALLBACK_SHARE]
-    return [
-        f"{row.share:.0%} of the time is {row.type} outside XNNPACK ({_typed(row)}): {_remedy(row)}"
-        for row in rows
-        if row.type not in _CONVERSIONS
-    ]
+    for row in profile.by_type if profile.kernels != "builtin" else ():
+        if row.where == "builtin" and row.share >= FALLBACK_SHARE and row.type not in _CONVERSIONS:
+            yield f"{row.share:.0%} of the time is {row.type} outside XNNPACK ({_typed(row)}): {_remedy(row)}"
 
 
 def _remedy(row: TypeTime) -> str:
@@ -58,68 +48,57 @@ def _remedy(row: TypeTime) -> str:
     return _REMEDIES.get((row.type, row.data_type), default)
 
 
-def _conversions(profile: Profile) -> list[str]:
+def _conversions(profile: Profile) -> Iterator[str]:
     """Give the share of conversions between types."""
     share = sum(row.share for row in profile.by_type if row.type in _CONVERSIONS)
-    if share < CONVERSION_SHARE:
-        return []
-    return [f"{share:.0%} of the time converts between types: keep one type from input to output"]
+    if share >= CONVERSION_SHARE:
+        yield f"{share:.0%} of the time converts between types: keep one type from input to output"
 
 
-def _partitions(profile: Profile) -> list[str]:
+def _partitions(profile: Profile) -> Iterator[str]:
     """Report that the graph has many partitions."""
-    if profile.partitions <= MANY_PARTITIONS:
-        return []
-    kinds = sorted({row.type for row in profile.by_type if row.where == "builtin"})
-    return [
-        f"the run enters XNNPACK {profile.partitions} times, because {', '.join(kinds)} "
-        f"run{'s' if len(kinds) == 1 else ''} outside it: each entry takes time"
-    ]
+    if profile.partitions > MANY_PARTITIONS:
+        kinds = sorted({row.type for row in profile.by_type if row.where == "builtin"})
+        outside = f"{', '.join(kinds)} run{'s' if len(kinds) == 1 else ''} outside it"
+        yield f"the run enters XNNPACK {profile.partitions} times, because {outside}: each entry takes time"
 
 
-def _memory(profile: Profile) -> list[str]:
+def _memory(profile: Profile) -> Iterator[str]:
     """Name the operators that wait for memory: they read weights at half the copy speed or more."""
-    roof = profile.roofline
-    if roof is None:
-        return []
-    rows = [
-        row
-        for row in profile.operators
-        if row.type == "FULLY_CONNECTED" and row.gbytes and row.gbytes >= NEAR_ROOF * roof.gbytes
-    ]
+    if profile.roofline is None:
+        return
+    speed = profile.roofline.gbytes
+    dense = [row for row in profile.operators if row.type == "FULLY_CONNECTED"]
+    rows = [row for row in dense if row.gbytes and row.gbytes >= NEAR_ROOF * speed]
     share = sum(row.share for row in rows)
-    if share < MEMORY_SHARE:
-        return []
-    moved_mb = sum(row.node.bytes_moved for row in rows if row.node) / 1e6
-    return [
-        f"{share:.0%} of the time is FULLY_CONNECTED reading {moved_mb:.1f} MB at memory speed "
-        f"({roof.gbytes:.0f} GB/s): smaller weights or fewer units help, faster arithmetic does not"
-    ]
+    if share >= MEMORY_SHARE:
+        moved_mb = sum(row.node.bytes_moved for row in rows if row.node) / 1e6
+        yield (
+            f"{share:.0%} of the time is FULLY_CONNECTED reading {moved_mb:.1f} MB at memory speed "
+            f"({speed:.0f} GB/s): smaller weights or fewer units help, faster arithmetic does not"
+        )
 
 
-def _first(profile: Profile) -> list[str]:
+def _first(profile: Profile) -> Iterator[str]:
     """Report that a single operator dominates."""
     row = profile.top(1)[0]
-    if row.share < FIRST_SHARE or len(profile.operators) < 5 or row.where == "builtin":
-        return []
-    step = f"operator {row.node.index}" if row.node else f"step {row.position}"
-    shape = f", {row.node.outputs[0]}" if row.node and row.node.outputs else ""
-    return [f"{row.share:.0%} of the time is one {row.type} ({step}{shape}): a smaller input makes it faster"]
+    if row.share >= FIRST_SHARE and len(profile.operators) >= 5 and row.where != "builtin":
+        step = f"operator {row.node.index}" if row.node else f"step {row.position}"
+        shape = f", {row.node.outputs[0]}" if row.node and row.node.outputs else ""
+        yield f"{row.share:.0%} of the time is one {row.type} ({step}{shape}): a smaller input makes it faster"
 
 
-def _compute(profile: Profile) -> list[str]:
+def _compute(profile: Profile) -> Iterator[str]:
     """Report that the arithmetic of the layers takes nearly all of the time."""
     share = sum(row.share for row in profile.by_type if row.type in _COMPUTE and row.where == "XNNPACK")
     if share < COMPUTE_SHARE:
-        return []
-    rate = 2 * profile.macs / profile.whole_us / 1e3
-    roof = profile.roofline
+        return
+    rate, roof, speed = 2 * profile.macs / profile.whole_us / 1e3, profile.roofline, ""
     floating = all(row.data_type in ("float32", "") for row in profile.by_type if row.type in _COMPUTE)
-    limit = _limit(rate / roof.gflops) if roof and floating and profile.threads == 1 else ""
-    rate_text = (
-        f" ({profile.macs / 1e6:.0f} million MACs at {rate:.0f} billion operations/s{limit})" if profile.macs else ""
-    )
-    return [f"convolutions and fully connected layers take {share:.0%}{rate_text}: only a smaller model is faster"]
+    if profile.macs:
+        limit = _limit(rate / roof.gflops) if roof and floating and profile.threads == 1 else ""
+        speed = f" ({profile.macs / 1e6:.0f} million MACs at {rate:.0f} billion operations/s{limit})"
+    yield f"convolutions and fully connected layers take {share:.0%}{speed}: only a smaller model is faster"
 
 
 def _limit(part: float) -> str:
@@ -138,5 +117,4 @@ def _balanced(profile: Profile) -> str:
 
 def _typed(row: TypeTime) -> str:
     """Return ``11 operators, int8``."""
-    plural = "s" if row.count > 1 else ""
-    return f"{row.count} operator{plural}{', ' + row.data_type if row.data_type else ''}"
+    return plural(row.count, "operator") + (f", {row.data_type}" if row.data_type else "")

@@ -100,7 +100,6 @@ def _builtin_node(known: Sequence[Node], event: Event) -> Node | None:
 
 
 def _node(model: Model, cost: OperatorCost, operator: Operator) -> Node:
-    """Describe one operator."""
     tensors = model.tensors
     inputs = [tensors[position] for position in operator.inputs if position >= 0]
     outputs = [tensors[position] for position in operator.outputs]

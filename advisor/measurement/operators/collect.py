@@ -116,13 +116,10 @@ def profiled(request: ProfileRequest) -> Collected:
 
 def _unsupported(message: str) -> Reported:
     """Return the error of a profiler whose events are not plausible."""
-    error = Reported(message, f"the profiler is tested with {TESTED_RUNTIME}x")
-    error.kind = "runtime"
-    return error
+    return Reported(message, f"the profiler is tested with {TESTED_RUNTIME}x", "runtime")
 
 
 def _notes(runtime: str, requested: str, used: str, found: float) -> tuple[str, ...]:
-    """Return the notes for the reader of a profile."""
     notes = []
     if not runtime.startswith(TESTED_RUNTIME):
         notes.append(f"{runtime} is not the tested runtime ({TESTED_RUNTIME}x), but the operators add up to the whole")

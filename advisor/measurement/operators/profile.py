@@ -111,7 +111,6 @@ def _with_placement(rows: Sequence[OperatorTime], delegation: Delegation) -> tup
 
 
 def _rows(seen: Sequence[Event], matched: Sequence[Node | None], times: Sequence[float]) -> tuple[OperatorTime, ...]:
-    """Return a row for each event with its operator and its times."""
     total, cumulative = sum(times) or 1.0, 0.0
     rows = []
     for position, (event, node, time_us) in enumerate(zip(seen, matched, times, strict=True)):

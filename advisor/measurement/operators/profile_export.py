@@ -90,7 +90,6 @@ def _starts(profile: Profile) -> list[float]:
 
 
 def _operator_row(row: OperatorTime, start_us: float, cumulative: float) -> tuple[str, ...]:
-    """Return one line of an operator table."""
     moved_kb = row.node.bytes_moved / 1024 if row.node else 0.0
     name = "[Delegate]" if row.where == "XNNPACK" else "[Builtin]"
     return (
@@ -107,7 +106,6 @@ def _operator_row(row: OperatorTime, start_us: float, cumulative: float) -> tupl
 
 
 def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a titled table."""
     return "\n".join([f"=== {title} ===", "\t".join(columns), *("\t".join(row) for row in rows)]) + "\n"
 
 
@@ -177,7 +175,6 @@ def _edges(model: Model, tensors: tuple[int, ...]) -> list[dict[str, str]]:
 
 
 def _outputs(model: Model, indices: tuple[int, ...]) -> list[dict[str, object]]:
-    """Return the name, type and shape of each tensor."""
     rows: list[dict[str, object]] = []
     for position, index in enumerate(indices):
         tensor = model.tensors[index]

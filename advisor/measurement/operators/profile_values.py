@@ -151,7 +151,6 @@ class Profile:
 
 
 def _type_time(rows: Sequence[OperatorTime], before: float) -> TypeTime:
-    """Return the sum of the rows of one type."""
     share = sum(row.share for row in rows)
     output = next((row.node.outputs[0] for row in rows if row.node and row.node.outputs), "")
     return TypeTime(

@@ -27,7 +27,9 @@ class Reported(StageError):
         kind: ``runtime`` if the installed library is the cause, ``shape``, ``load``, ...
     """
 
-    kind = ""
+    def __init__(self, message: str, hint: str = "", kind: str = "") -> None:
+        super().__init__(message, hint)
+        self.kind = kind
 
 
 class Refused(Reported, RuntimeRefusal):
@@ -109,12 +111,9 @@ def _document(finished: Finished, subject: str) -> dict[str, Any]:
 
 
 def _reported(error: dict[str, Any], subject: str) -> Reported:
-    """Return the error that a child reported."""
     kind = str(error.get("kind", ""))
     refused = Refused if kind in ("load", "run") else Reported
-    raised = refused(f"{subject}: {error.get('message', 'unknown error')}", _HINTS.get(kind, ""))
-    raised.kind = kind
-    return raised
+    return refused(f"{subject}: {error.get('message', 'unknown error')}", _HINTS.get(kind, ""), kind)
 
 
 def _death(number: int) -> str:

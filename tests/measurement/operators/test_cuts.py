@@ -32,9 +32,7 @@ def test_cuts_find_what_the_profiler_finds(swish_model: Path) -> None:
 @pytest.mark.integration
 def test_a_library_without_a_known_profiler_is_cut(swish_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
-        error = Reported("the installed LiteRT lacks LiteRtStartProfiler")
-        error.kind = "runtime"
-        raise error
+        raise Reported("the installed LiteRT lacks LiteRtStartProfiler", kind="runtime")
 
     monkeypatch.setattr(operator_collect, "profiled", refuse)
     assert profile(swish_model, with_roofline=False).notes == (BY_CUTS,)
