@@ -85,15 +85,13 @@ def report(
     Raises:
         UsageError: no run folder, a damaged one, an invalid option, or report files that are in the way.
     """
+    arguments = dict(locals())
+    changes = {name: value for name, value in arguments.items() if name not in ("run", "to", "force")}
+
     from advisor.engine.history.loaded_run import load_run
     from advisor.reporting.files import report_folder, write_all
     from advisor.reporting.view import view_of
 
-    changes = {
-        "prefer": prefer, "budget": budget, "size_budget": size_budget, "memory_budget": memory_budget,
-        "max_drop": max_drop, "min_accuracy": min_accuracy, "confidence": confidence, "licence": licence,
-        "must_run_on": must_run_on, "profiles": profiles,
-    }  # fmt: skip
     folder = report_folder(Path(to), force) if to is not None else None
     loaded = load_run(run, changes)
     if folder is None and loaded.own_question:

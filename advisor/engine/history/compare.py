@@ -13,10 +13,9 @@ from advisor.core.noise import Delta, delta, deltas, without_noise
 from advisor.core.quantity import Quantity
 from advisor.core.relaxation import excess_texts
 from advisor.core.statistics import paired
-from advisor.engine.decide import decide_run
+from advisor.engine.decide import compared_images, correct_answers, decide_run
 from advisor.engine.history.differences import Difference, find_differences
 from advisor.engine.history.loaded_run import LoadedRun
-from advisor.engine.image_answers import compared_images, correct_answers
 
 HELD_OUT = "holdout_accuracy"
 CHANGES_SHOWN = 3

@@ -12,7 +12,7 @@ from advisor.core.evaluation import Evaluation, Status
 from advisor.engine.execution.machine import Machine
 from advisor.engine.history.loaded_run import LoadedRun, input_spec
 from advisor.engine.pipeline.evaluation import accuracy
-from advisor.engine.pipeline.evaluation.evaluator import scope_of, with_timing
+from advisor.engine.pipeline.evaluation.evaluator import scope_of
 from advisor.engine.pipeline.events import StageAborted, StageEvent
 from advisor.engine.pipeline.images import Images, Role
 from advisor.engine.pipeline.materials import Artefact, Materials
@@ -104,7 +104,7 @@ async def _time(run: LoadedRun, walker: Walker, evaluation: Evaluation) -> Evalu
         timings = await walker.run(timing(scope_of(evaluation), _artefact(run, evaluation)))
     except StageAborted as end:
         return _failed(moved, end.reason)
-    return with_timing(moved, timings[target.threads])
+    return replace(moved, **vars(timings[target.threads]))
 
 
 def _failed(evaluation: Evaluation, reason: str) -> Evaluation:

@@ -29,7 +29,7 @@ CAPTURED_HOLDOUT = "hold-out of --data under capture conditions, run in LiteRT"
 
 @dataclass(frozen=True)
 class Verdict:
-    """Accuracy of one artefact, its loss against the float32 artefact, and further figures for the report."""
+    """Accuracy of one artefact and its loss against float32; the fields are those of an evaluation."""
 
     accuracy: Quantity | None
     drop: Quantity | None

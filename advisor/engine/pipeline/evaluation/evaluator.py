@@ -83,7 +83,7 @@ class Evaluator:
         configuration = evaluation.configuration
         stage = timing(scope_of(evaluation), self._artefact(evaluation), THOROUGH)
         timings = await self._walker.run(stage)
-        return with_timing(evaluation, timings[configuration.target.threads])
+        return replace(evaluation, **vars(timings[configuration.target.threads]))
 
     async def hold_out(self, evaluation: Evaluation) -> Evaluation:
         """Return a finalist with the accuracy of its file on the hold-out.
@@ -142,18 +142,13 @@ class Evaluator:
             configuration=configuration,
             status=Status.OK,
             family=card.family,
-            accuracy=verdict.accuracy,
             size=Quantity(float(artefact.size_bytes), "bytes", Provenance.MEASURED, source="size of the file"),
-            drop=verdict.drop,
             artefact=str(path.relative_to(self._run.path)),
             artefact_sha256=artefact.sha256,
             card_facts=CardFacts(card.params, card.macs, card.licence, card.input_size, normalisation, weights),
             file_facts=replace(facts_from_json(FileFacts, artefact.figures), recipe_notes=artefact.notes),
-            answers=verdict.answers,
-            agreement=verdict.agreement,
-            capture=verdict.capture,
         )
-        return with_timing(evaluation, timed)
+        return replace(evaluation, **vars(verdict), **vars(timed))
 
     async def _screen(self, card: Card) -> None:
         """End the evaluation if the card cannot meet the latency budget; seconds here save minutes of training."""
@@ -216,18 +211,6 @@ class Evaluator:
     async def _captured(self, stages: VariantStages) -> Captured:
         """Return a variant's answers on the validation part under each capture condition."""
         return accuracy.read_labels(await self._walker.run(stages.captured))
-
-
-def with_timing(evaluation: Evaluation, timed: ThreadTiming) -> Evaluation:
-    """Return an evaluation with another timing."""
-    return replace(
-        evaluation,
-        latency=timed.latency,
-        latency_p90=timed.latency_p90,
-        memory=timed.memory,
-        contended=timed.contended,
-        timing=timed.facts,
-    )
 
 
 def scope_of(evaluation: Evaluation) -> Scope:

@@ -54,21 +54,21 @@ def effort_for(configurations: int) -> str:
 
 @dataclass(frozen=True)
 class ThreadTiming:
-    """One file at one thread count.
+    """One file at one thread count; the fields are those of an evaluation.
 
     Attributes:
         latency: median in ms; None if this machine is no device of the question.
         latency_p90: 90th percentile in ms, or None for the same reason.
         memory: peak private memory in bytes, None if it is not known.
         contended: whether other work disturbed the timing.
-        facts: how it was measured.
+        timing: how it was measured.
     """
 
     latency: Quantity | None = None
     latency_p90: Quantity | None = None
     memory: Quantity | None = None
     contended: bool = False
-    facts: TimingFacts | None = None
+    timing: TimingFacts | None = None
 
 
 Timings = Mapping[int, ThreadTiming]
@@ -214,5 +214,5 @@ def _timing(row: Mapping[str, Any]) -> ThreadTiming:
         latency_p90=parse(Quantity, row["latency_p90"]),
         memory=parse(Quantity, memory) if memory else None,
         contended=row["contended"],
-        facts=facts_from_json(TimingFacts, row["details"]),
+        timing=facts_from_json(TimingFacts, row["details"]),
     )

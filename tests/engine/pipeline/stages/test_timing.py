@@ -39,8 +39,8 @@ def test_hundreds_of_configurations_are_timed_briefly() -> None:
 def test_a_timing_says_how_long_it_took_its_time(artefact: Artefact, tmp_path: Path, effort: str) -> None:
     events: list[StageEvent] = []
     found = walk(timing(SCOPE, artefact), materials(tmp_path, effort=effort), listen=events.append)[1]
-    assert found.facts is not None
-    assert found.facts.effort == effort
+    assert found.timing is not None
+    assert found.timing.effort == effort
     assert found.latency is not None
     assert found.latency.value > 0
     assert [event.kind for event in events] == [EventKind.STARTED, EventKind.DONE]

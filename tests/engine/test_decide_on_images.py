@@ -1,4 +1,4 @@
-"""What candidates answered on each image."""
+"""Answers of candidates on each image, by which accuracies are compared."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import ImageAnswers
-from advisor.engine.image_answers import compared_images, correct_answers, tie_on_images
+from advisor.engine.decide import compared_images, correct_answers, tie_on_images
 from advisor.store import RunFolder
 from tests.builders import evaluation
 
