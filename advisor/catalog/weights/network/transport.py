@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 import requests
 from requests.auth import HTTPBasicAuth
@@ -88,10 +89,10 @@ class Client:
 
     def _authenticated(self, url: str) -> tuple[str, Any]:
         parts = urlsplit(url)
-        place = parts.netloc.rpartition("@")[2]
-        for known, user, password in (*_credentials_in(url), *self._transport.credentials):
-            if known == place:
-                return urlunsplit(parts._replace(netloc=place)), HTTPBasicAuth(user, password)
+        host = parts.netloc.rpartition("@")[2]
+        for known, user, password in (*credentials_of([url]), *self._transport.credentials):
+            if known == host:
+                return urlunsplit(parts._replace(netloc=host)), HTTPBasicAuth(user, password)
         return url, None
 
     def _token(self, url: str) -> dict[str, str]:
@@ -113,9 +114,10 @@ class Client:
 
 @lru_cache(maxsize=256)
 def contact(origin: str, transport: Transport) -> str:
-    """Return why no server answers at ``origin`` (``scheme://host``); empty if one does. Tried once a process.
+    """Return why no server answers at ``origin`` (``scheme://host``); empty if one does.
 
-    Any answer counts, an error page too: it costs one short wait a host, not one a file.
+    Any answer counts, an error page too. Each server is tried once in a process, so that one that is not there costs
+    one short wait, not one for each file.
     """
     try:
         with Client(transport) as client:
@@ -147,16 +149,11 @@ def redacted(url: str) -> str:
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 
 
-def credentials_of(urls: tuple[str, ...]) -> tuple[tuple[str, str, str], ...]:
+def credentials_of(urls: Sequence[str]) -> tuple[tuple[str, str, str], ...]:
     """Return the ``(host:port, user, password)`` written into ``urls``."""
-    return tuple(entry for url in urls for entry in _credentials_in(url))
-
-
-def _credentials_in(url: str) -> tuple[tuple[str, str, str], ...]:
-    from urllib.parse import unquote
-
-    parts = urlsplit(url)
-    if not parts.username:
-        return ()
-    place = parts.netloc.rpartition("@")[2]
-    return ((place, unquote(parts.username), unquote(parts.password or "")),)
+    all_parts = [urlsplit(url) for url in urls]
+    return tuple(
+        (parts.netloc.rpartition("@")[2], unquote(parts.username), unquote(parts.password or ""))
+        for parts in all_parts
+        if parts.username
+    )
