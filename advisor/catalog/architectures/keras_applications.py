@@ -58,14 +58,9 @@ def inception_resnet_v2(input_size: int, classes: int) -> keras.Model:
 def mobilenet_v3(input_size: int, classes: int, size: str, width: float, minimalistic: bool = False) -> keras.Model:
     """Build MobileNet V3 (https://arxiv.org/abs/1905.02244).
 
-    The features are what the classifier sees: the pooled image after the widening 1x1 convolution.
-
-    Args:
-        input_size: side of the square input in pixels.
-        classes: labels of the classifier.
-        size: ``large`` or ``small``.
-        width: multiplier of the depths.
-        minimalistic: without squeeze-and-excite, hard-swish and 5x5 convolutions.
+    The features are the input of the classifier: the pooled image after the widening 1x1 convolution. ``size`` is
+    ``large`` or ``small``, ``width`` multiplies the depths, and a ``minimalistic`` network has no squeeze-and-excite,
+    hard-swish and 5x5 convolutions.
 
     Raises:
         ValueError: no such size.

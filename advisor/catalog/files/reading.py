@@ -43,8 +43,8 @@ def read_catalogue_file(
 
     Args:
         path: the file.
-        wrong: takes what is wrong with single cards, which are left out then; without it the first mistake is raised.
-        tell: told before a large file is read for the first time.
+        wrong: list that receives the errors of single cards, which are skipped; without it the first error is raised.
+        tell: called with a line before a large file is read for the first time.
 
     Raises:
         UsageError: the file does not hold to the schema.

@@ -42,9 +42,7 @@ class Added:
 def inspect(file: Path, size: int | None = None) -> Iterator[Inspected]:
     """Convert ``file`` to a float ``.tflite`` in a child process; yield it for the block and remove it afterwards.
 
-    Args:
-        file: a ``.keras`` file, a ``.tflite`` file, or the folder of a SavedModel.
-        size: side of the input in pixels where the model leaves it open.
+    ``size`` is the side of the input in pixels where the model leaves it open.
 
     Raises:
         UsageError: the file is missing, would run code of its own, or is not a float image classifier.
@@ -60,10 +58,7 @@ def inspect(file: Path, size: int | None = None) -> Iterator[Inspected]:
 def add(inspected: Inspected, given: Given, into: Path | None = None) -> Added:
     """Run the model on photographs, store it next to the catalogue and add its card.
 
-    Args:
-        inspected: the model.
-        given: the user's description of it.
-        into: a catalogue file, created if it is missing; by default the user's own, which every search reads.
+    The card goes ``into`` a catalogue file, created if it is missing; by default the user's own.
 
     Raises:
         UsageError: a value is missing, the name is taken, the labels do not fit, the answers are not probabilities, or

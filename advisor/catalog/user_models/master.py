@@ -52,10 +52,8 @@ class ModelFacts:
 def prepare(file: Path, size: int | None, target: Path) -> ModelFacts:
     """Write ``file`` (``.keras``, SavedModel folder or ``.tflite``) as a float classifier to ``target``.
 
-    Args:
-        file: the user's model; constants stored as float16 become float32, which changes no answer.
-        size: side of the input where the file leaves it open.
-        target: where to write.
+    ``size`` is the side of the input where the file leaves it open. Constants stored as float16 become float32, which
+    changes no answer.
 
     Raises:
         UsageError: not a supported model, one that would run its own code, or one that cannot be converted.

@@ -27,10 +27,10 @@ class Mirror:
         self._path = path
 
     def find(self, source: WeightSource) -> WeightsFile | None:
-        """Return the source's file, checked, with its companions beside it; None if the mirror does not hold it.
+        """Return the source's file, checked, with its companions beside it; None if the mirror does not have it.
 
         Raises:
-            Unavailable: it holds a file of that name with another hash, or lacks a companion.
+            Unavailable: it has a file of that name with another hash, or lacks a companion.
         """
         path = self._locate(source.file)
         if path is None:
@@ -49,7 +49,7 @@ class Mirror:
         return path if source.archive and path.name == source.archive and path.is_file() else None
 
     def holds(self, source: WeightSource) -> bool:
-        """Return whether the source's file is there by its name; whether it is the right one shows when it is used."""
+        """Return whether the mirror has a file of the source's name; its hash is checked when it is used."""
         return self._locate(source.file) is not None
 
     def _locate(self, member: MemberFile) -> Path | None:
@@ -89,14 +89,10 @@ class Cache:
         return folder is not None and (folder / source.file.name).is_file()
 
     def find_or_fill(self, source: WeightSource, origin: str, fill: Callable[[Path], None]) -> WeightsFile:
-        """Return the source's file, which ``fill`` puts into an empty folder where it is not here.
+        """Return the source's file; if it is not here, ``fill`` puts every member of the source into an empty folder.
 
-        Of two processes that want it, the second waits and finds it filled.
-
-        Args:
-            source: what to find.
-            origin: where ``fill`` has it from, for the reader.
-            fill: puts every member of the source into the folder that it is given.
+        Of two processes that need it, the second waits and finds it filled. ``origin`` is the place that ``fill`` gets
+        it from, in a few words.
 
         Raises:
             HashMismatch: a member is not the one on the card; nothing is kept.
