@@ -31,29 +31,18 @@ def parse(text: str, units: Mapping[str, float], option: str, example: str) -> f
     Raises:
         UsageError: no number, no unit, an unknown unit, or a value that is not above zero.
     """
-    match = _NUMBER.match(str(text))
+    match, hint = _NUMBER.match(str(text)), f"write for example {option} {example}"
     if match is None:
-        raise UsageError(
-            f"{option}: '{text}' is not a number with a unit",
-            f"write for example {option} {example}",
-        )
+        raise UsageError(f"{option}: '{text}' is not a number with a unit", hint)
     number, unit = float(match.group(1)), match.group(2)
+    names = f"units: {', '.join(units)}"
     if not unit:
-        written = f"{match.group(1)}{next(iter(u for u in units if example.endswith(u)), next(iter(units)))}"
-        raise UsageError(
-            f"{option}: '{text}' has no unit",
-            f"did you mean {option} {written}? units: {', '.join(units)}",
-        )
+        written = match.group(1) + example.lstrip("0123456789.")
+        raise UsageError(f"{option}: '{text}' has no unit", f"did you mean {option} {written}? {names}")
     if unit not in units:
-        raise UsageError(
-            f"{option}: '{text}' has the unknown unit '{unit}'{nearest(unit, units)}",
-            f"units: {', '.join(units)}",
-        )
+        raise UsageError(f"{option}: '{text}' has the unknown unit '{unit}'{nearest(unit, units)}", names)
     if not math.isfinite(number) or number <= 0:
-        raise UsageError(
-            f"{option}: '{text}' is not above zero",
-            f"write for example {option} {example}",
-        )
+        raise UsageError(f"{option}: '{text}' is not above zero", hint)
     return number * units[unit]
 
 

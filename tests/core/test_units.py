@@ -25,6 +25,9 @@ def test_a_bare_number_is_refused_with_the_unit_it_lacks() -> None:
         units.milliseconds("50", "--budget")
     assert "'50' has no unit" in caught.value.message
     assert "--budget 50ms" in caught.value.hint
+    with pytest.raises(UsageError) as caught:
+        units.size_bytes("5", "--size-budget")
+    assert "did you mean --size-budget 5MB?" in caught.value.hint
 
 
 @pytest.mark.parametrize("text", ["0ms", "-5ms", "-0.0ms"])
