@@ -10,12 +10,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from advisor.compression.calibration import CalibrationImages, drawn, find_images, spec_of_file
-from advisor.compression.diagnosis.kernels import bias, has_scale_a_channel, kernel, lost_biases, storage, widest_kernel
 from advisor.compression.diagnosis.pairs import Pair, pairs, short_name, working_operators
 from advisor.compression.diagnosis.running import Run, alone
-from advisor.compression.diagnosis.scales import factors
 from advisor.compression.diagnosis.signals import Sums, decibel
 from advisor.compression.diagnosis.values import Channels, Diagnosis, Layer
+from advisor.compression.diagnosis.weights import (
+    bias,
+    factors,
+    has_scale_a_channel,
+    kernel,
+    lost_biases,
+    storage,
+    widest_kernel,
+)
 from advisor.compression.diagnosis.words import cause, verdict
 from advisor.core.errors import StageError, UsageError
 from advisor.datasets.images import InputSpec

@@ -1,13 +1,13 @@
-"""Run ai-edge-quantizer on the bytes of a model, without files and progress bars."""
+"""Run ai-edge-quantizer on the bytes of a model, by rules for its operators; the library is imported when needed."""
 
 from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
-from advisor.compression.quantization.rules import Rules
 from advisor.core.errors import StageError, UnsupportedRecipe, message_of
 
 if TYPE_CHECKING:
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from advisor.compression.quantization.observe import Range
+
+Rules = list[dict[str, Any]]
+"""A quantization recipe of ai-edge-quantizer."""
 
 _REFUSALS = (ValueError, RuntimeError, KeyError, NotImplementedError, TypeError, IndexError, AttributeError)
 """What ai-edge-quantizer raises for a graph that it cannot quantize; it has no error class of its own."""
@@ -25,7 +28,7 @@ def quantize(model: bytes, rules: Rules, ranges: Mapping[int, Range] | None = No
 
     Args:
         model: a float ``.tflite``.
-        rules: of the quantizer, see :mod:`advisor.compression.quantization.rules`.
+        rules: the quantizer's rules by operator.
         ranges: range of each tensor by its index, for rules that quantize activations.
 
     Raises:
@@ -76,3 +79,53 @@ def fitting_images(model: bytes, images: NDArray[np.float32] | None) -> NDArray[
     if not np.isfinite(images).all():
         raise StageError("calibration images hold values that are not finite")
     return images
+
+
+def shipped_rules(name: str) -> Rules:
+    """Return one of ai-edge-quantizer's own recipes, by its name."""
+    from ai_edge_quantizer import recipe
+
+    return list(getattr(recipe, name)())
+
+
+def dynamic_rules() -> Rules:
+    """Return rules for dynamic kernels; depthwise ones stay float, as no runtime runs them fast (4x slower on x86)."""
+    from ai_edge_quantizer import algorithm_manager, qtyping, recipe_manager
+
+    manager = recipe_manager.RecipeManager()
+    manager.add_dynamic_config(".*", qtyping.TFLOperationName.ALL_SUPPORTED, num_bits=8)
+    manager.add_quantization_config(
+        ".*", qtyping.TFLOperationName.DEPTHWISE_CONV_2D, algorithm_key=algorithm_manager.AlgorithmName.NO_QUANTIZE
+    )
+    return list(manager.get_quantization_recipe())
+
+
+def four_bit_rules() -> Rules:
+    """Return rules for 4-bit kernels; depthwise ones take 8 bits, as 4 bits harm them and they are small."""
+    from ai_edge_quantizer import qtyping, recipe_manager
+
+    manager = recipe_manager.RecipeManager()
+    manager.add_weight_only_config(".*", qtyping.TFLOperationName.ALL_SUPPORTED, num_bits=4)
+    manager.add_weight_only_config(".*", qtyping.TFLOperationName.DEPTHWISE_CONV_2D, num_bits=8)
+    return list(manager.get_quantization_recipe())
+
+
+def eight_bit_rules(but: Collection[str] = (), per_channel: bool = True) -> Rules:
+    """Return rules for 8-bit weights and activations.
+
+    Args:
+        but: names of the output tensors of operators that stay float.
+        per_channel: one step for each output channel of a kernel, else one for the kernel.
+    """
+    from ai_edge_quantizer import algorithm_manager, qtyping, recipe_manager
+
+    every = qtyping.TFLOperationName.ALL_SUPPORTED
+    steps = qtyping.QuantGranularity.CHANNELWISE if per_channel else qtyping.QuantGranularity.TENSORWISE
+    manager = recipe_manager.RecipeManager()
+    manager.add_static_config(".*", every, activation_num_bits=8, weight_num_bits=8, weight_granularity=steps)
+    for name in but:
+        # The quantizer identifies an operator by the names of its outputs, each followed by a semicolon.
+        manager.add_quantization_config(
+            f"^{re.escape(name)};$", every, algorithm_key=algorithm_manager.AlgorithmName.NO_QUANTIZE
+        )
+    return list(manager.get_quantization_recipe())

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from advisor.compression.quantization import rules
 from advisor.compression.quantization.grid import BYTES, Grid, Grids
+from advisor.compression.quantization.quantizer import dynamic_rules, eight_bit_rules, four_bit_rules, shipped_rules
 from advisor.compression.recipes.base import Edit, Recipe
 from advisor.compression.recipes.mixed import Mixed
 from advisor.compression.recipes.post_training import PostTraining
@@ -29,23 +29,23 @@ _DENSE_ONLY = Grids(Grid(8), None)
 _ROUNDED = Grids(Grid(8, power_of_two=True, in_deviation=5.9), Grid(8, power_of_two=True))
 _PER_TENSOR = Grids(Grid(8, per_channel=False), Grid(8, per_channel=False))
 
-_WEIGHTS = partial(rules.shipped, "weight_only_wi8_afp32")
-_SIXTEEN = partial(rules.shipped, "static_wi8_ai16")
-_ONE_SCALE = partial(rules.eight_bits, per_channel=False)
+_WEIGHTS = partial(shipped_rules, "weight_only_wi8_afp32")
+_SIXTEEN = partial(shipped_rules, "static_wi8_ai16")
+_ONE_SCALE = partial(eight_bit_rules, per_channel=False)
 
 RECIPES: tuple[Recipe, ...] = (
     Edit("float32", bytes, "32-bit float weights and arithmetic, as trained"),
     Edit("float16", _float16, "weights stored in 16-bit float: half the size, float arithmetic"),
     PostTraining(
-        "dynamic_int8", Grids(Grid(8), None), rules.dynamic, "8-bit weights, activations in 8 bits at run time"
+        "dynamic_int8", Grids(Grid(8), None), dynamic_rules, "8-bit weights, activations in 8 bits at run time"
     ),
     PostTraining("weight_int8", BYTES, _WEIGHTS, "8-bit weights, float arithmetic"),
-    PostTraining("int8", BYTES, rules.eight_bits, "8-bit weights and activations, calibrated on images", bits=8),
-    PostTraining("weight_int4", Grids(Grid(4), Grid(8)), rules.four_bits, "4-bit weights, float arithmetic"),
+    PostTraining("int8", BYTES, eight_bit_rules, "8-bit weights and activations, calibrated on images", bits=8),
+    PostTraining("weight_int4", Grids(Grid(4), Grid(8)), four_bit_rules, "4-bit weights, float arithmetic"),
     PostTraining("int8_per_tensor", _PER_TENSOR, _ONE_SCALE, "int8 with one scale a tensor", bits=8),
     PostTraining("int16x8", BYTES, _SIXTEEN, "8-bit weights, 16-bit activations, calibrated on images", bits=16),
     PostTraining(
-        "int8_float_io", BYTES, rules.eight_bits, "int8 with float32 input and output", bits=8, finish=_float_io
+        "int8_float_io", BYTES, eight_bit_rules, "int8 with float32 input and output", bits=8, finish=_float_io
     ),
     Mixed(),
     QuantizationAware(),

@@ -7,9 +7,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from advisor.compression.quantization import rules
 from advisor.compression.quantization.grid import BYTES
-from advisor.compression.quantization.quantizer import fitting_images, quantize
+from advisor.compression.quantization.quantizer import eight_bit_rules, fitting_images, quantize
 from advisor.compression.recipes.base import Compressed, Needs, Recipe, RecipeInputs
 from advisor.compression.recipes.comparison import Deviation, FloatComparison, as_file, comparison_for
 from advisor.compression.recipes.post_training import prepare
@@ -149,7 +148,7 @@ class _Search:
 
     def _form(self, floats: Collection[int]) -> bytes:
         names = [self._model.tensors[self._model.operators[place].outputs[0]].name for place in sorted(floats)]
-        return quantize(self._prepared, rules.eight_bits(names), self._ranges)
+        return quantize(self._prepared, eight_bit_rules(names), self._ranges)
 
     def _try(self, floats: frozenset[int]) -> Trial:
         if floats not in self._tried:

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from advisor.compression.quantization.correction import correct
 from advisor.compression.quantization.grid import Grids
 from advisor.compression.quantization.observe import Observation
-from advisor.compression.quantization.quantizer import fitting_images, quantize
-from advisor.compression.quantization.rules import Rules
+from advisor.compression.quantization.quantizer import Rules, fitting_images, quantize
 from advisor.compression.recipes.base import Needs, Recipe, RecipeInputs
 
 

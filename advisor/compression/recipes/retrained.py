@@ -8,10 +8,9 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from advisor.compression.calibration import choose, from_images
-from advisor.compression.quantization import rules
 from advisor.compression.quantization.correction import correct
 from advisor.compression.quantization.grid import BYTES, clusters
-from advisor.compression.quantization.quantizer import fitting_images, quantize
+from advisor.compression.quantization.quantizer import eight_bit_rules, fitting_images, quantize
 from advisor.compression.recipes.base import Compressed, Needs, Recipe, RecipeInputs, TrainingImages
 
 if TYPE_CHECKING:
@@ -151,7 +150,7 @@ class QuantizationAware(Retrained):
 
         trained, course = self._learn(model, inputs, as_integers)
         on_grid = correct(trained, BYTES, observation, shifted=False)
-        return Compressed(quantize(on_grid, rules.eight_bits(), ranges), {"learning": asdict(course)})
+        return Compressed(quantize(on_grid, eight_bit_rules(), ranges), {"learning": asdict(course)})
 
     def _weights(self, graph: Graph, _images: TrainingImages) -> Mapping[int, Weight]:
         from advisor.training.flatgraph.weights import Rounded
