@@ -113,12 +113,14 @@ def _check_columns(path: Path, names: Collection[str]) -> None:
 def _parse(row: dict[str, str], at: str, targets: Collection[str]) -> Measurement:
     if None in row or None in row.values():
         raise UsageError(f"{at}: the row has more or fewer fields than the header")
+    if not row["model"].strip():
+        raise UsageError(f"{at}: the model has no name")
     flag = row.get("flag", "")
     if flag:
         _one_of(flag, FLAGS, "flag", at)
     return Measurement(
         target=_one_of(row["target"], targets, "target", at),
-        model=_named(row["model"], at),
+        model=row["model"],
         precision=_one_of(row["precision"], PRECISIONS, "precision", at),
         latency_ms=_latency(row["latency_ms"], at),
         statistic=_one_of(row.get("statistic") or "unstated", STATISTICS, "statistic", at),
@@ -133,12 +135,6 @@ def _parse(row: dict[str, str], at: str, targets: Collection[str]) -> Measuremen
 def _one_of(value: str, valid: Collection[str], what: str, at: str) -> str:
     if value not in valid:
         raise UsageError(f"{at}: unknown {what} '{value}'{nearest(value, valid)}", f"valid: {', '.join(valid)}")
-    return value
-
-
-def _named(value: str, at: str) -> str:
-    if not value.strip():
-        raise UsageError(f"{at}: the model has no name")
     return value
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from advisor.catalog.catalogue_files import config_root
 from advisor.core.errors import UsageError, nearest
 from advisor.devices.connections.settings import ConnectionSettings
+from advisor.devices.profiles.listing import OWN, provenance
 from advisor.devices.profiles.loading import Profiles, load_profiles, read_profile, shipped_profiles
 from advisor.devices.profiles.measurements import write_measurements
 from advisor.devices.profiles.values import HOST, NAME_PATTERN, DeviceProfile
@@ -40,9 +41,7 @@ def own_folder() -> Path:
 
 def folder_of(profile: DeviceProfile) -> Path:
     """Return the folder to write a changed ``profile`` to: its own folder, or the team's for a shipped profile."""
-    if profile.origin is None or profile.origin.resolve().parent == shipped_profiles().resolve():
-        return own_folder()
-    return profile.origin.parent
+    return profile.origin.parent if profile.origin and provenance(profile) == OWN else own_folder()
 
 
 def known_devices(folders: Sequence[str | Path] = ()) -> Profiles:
