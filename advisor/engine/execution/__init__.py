@@ -27,7 +27,7 @@ class OnDevice(Protocol):
     """Calls a measuring function on the machine that has the device."""
 
     def __call__(self, device: str, function: Callable[..., Result], /, *arguments: object) -> Result:
-        """Return ``function(*arguments)``, called where ``device`` is attached."""
+        """Return ``function(*arguments)``, called on the machine with ``device``."""
 
 
 class Executor(Protocol):
@@ -46,7 +46,7 @@ class Executor(Protocol):
         """The machine that measures the device ``host``."""
 
     def on_device(self, device: str, function: Callable[..., Result], /, *arguments: object) -> Result:
-        """Call a measuring function where the device is attached; on another machine, one call at a time."""
+        """Call a measuring function on the machine with the device; on another machine, one call at a time."""
 
     def close(self) -> None:
         """End every child process, also the busy ones."""

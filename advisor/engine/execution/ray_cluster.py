@@ -164,7 +164,7 @@ class RayExecutor:
             elif time.monotonic() - possible > LOST_AFTER_S:
                 self._cancel(reference)
                 names = ", ".join(name for name, count in wanted.items() if self._roster.most(name) < count)
-                raise StageError(f"no node of the cluster offers {names} any more")
+                raise StageError(f"no node of the cluster offers {names} now")
 
     def _send(self, key: str, paths: Sequence[Path]) -> object:
         with self._lock:

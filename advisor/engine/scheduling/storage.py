@@ -94,8 +94,8 @@ def explain_lost_connection(storage: str, run: Path) -> Iterator[None]:
         yield
     except (SQLAlchemyError, StorageInternalError) as error:
         raise AdvisorError(
-            f"the study cannot be kept in {without_password(storage)} any more: {_reason(error)}",
-            f"what was evaluated is kept; go on with: advisor search --resume {run}",
+            f"the study can no longer be written to {without_password(storage)}: {_reason(error)}",
+            f"finished evaluations are kept; to continue: advisor search --resume {run}",
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""Look up what earlier searches have kept, and estimate latencies by it; nothing is run and nothing is written."""
+"""Look up results of earlier searches, and estimate latencies by them; nothing is run and nothing is written."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ Point = tuple[str, int]
 
 @dataclass(frozen=True)
 class CachedResults:
-    """Kept results of one card.
+    """Results of one card that earlier searches have kept.
 
     Attributes:
-        done: stages whose results are kept.
+        done: stages with results.
         latency_p90: 90th percentile, measured on this machine, by recipe and thread count.
         latency: median, likewise.
         size_bytes: size of the file by recipe.

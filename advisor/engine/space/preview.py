@@ -44,16 +44,16 @@ def preview(request: Request) -> PlanView:
     require_sampler_installed(request.execution.sampler)
     recipes, cards = chosen_recipes(request.question), chosen_cards(request.question)
     images = read_images(request.question, lambda _: None)
-    ahead = _look_up(request, recipes, cards, images)
-    if ahead is None:
+    space = _look_up(request, recipes, cards, images)
+    if space is None:
         raise UsageError(
             f"none of {len(cards)} candidates has weights on this machine or at a known address",
             "put them into a folder and name it with --mirror DIR, or choose others with --candidates",
         )
-    forecasts = ahead.cards()
+    forecasts = space.cards()
     _refuse(request, forecasts)
-    count = ahead.plan.images + ahead.plan.holdout
-    return PlanView(request, ahead.configurations(request.question), forecasts, ahead.candidates.missing, count)
+    count = space.plan.images + space.plan.holdout
+    return PlanView(request, space.configurations(request.question), forecasts, space.candidates.missing, count)
 
 
 def refuse_too_short(
@@ -64,9 +64,9 @@ def refuse_too_short(
     Raises:
         UsageError: it is.
     """
-    ahead = _look_up(request, recipes, cards, images)
-    if ahead is not None:
-        _refuse(request, ahead.cards())
+    space = _look_up(request, recipes, cards, images)
+    if space is not None:
+        _refuse(request, space.cards())
 
 
 def _refuse(request: Request, cards: Sequence[CardForecast]) -> None:
@@ -80,14 +80,14 @@ def _refuse(request: Request, cards: Sequence[CardForecast]) -> None:
 
 
 @dataclass(frozen=True)
-class _Ahead:
+class _SearchSpace:
     """The search space of a question, and what is known of it.
 
     Attributes:
         plan: the search space.
         candidates: its cards, their weights on disk, and why others have none.
         downloads: card to bytes to download; 0 if its weights are on disk, None if the size is not known.
-        cached: what earlier searches have kept, by card.
+        cached: results of earlier searches, by card.
         prefilter: predictions for other devices, None if this machine is the only one.
         filtered: configurations that would be skipped, with the reason.
     """
@@ -156,7 +156,7 @@ class _Ahead:
 
 def _look_up(
     request: Request, recipes: Mapping[str, Recipe], cards: Sequence[Card], images: Images | None
-) -> _Ahead | None:
+) -> _SearchSpace | None:
     """Return what would be tried, None if no card has weights at a known address."""
     question, execution = request.question, request.execution
     candidates, downloads = _locate_weights(question, execution, cards)
@@ -172,7 +172,7 @@ def _look_up(
             reason = prefilter.rejection_reason(plan.cards_by_name[each.card], each.compression)
             if reason:
                 filtered.setdefault(each, reason)
-    return _Ahead(plan, candidates, downloads, cached, prefilter, filtered)
+    return _SearchSpace(plan, candidates, downloads, cached, prefilter, filtered)
 
 
 def _locate_weights(

@@ -73,7 +73,7 @@ def record_unevaluated(run: RunFolder, plan: Plan, why: str) -> None:
     for configuration in plan.configurations():
         if configuration.card not in named:
             family = plan.cards_by_name[configuration.card].family
-            run.append(Evaluation(configuration, Status.SKIPPED, family, f"not begun: {why}", StageName.STOP))
+            run.append(Evaluation(configuration, Status.SKIPPED, family, f"not started: {why}", StageName.STOP))
 
 
 def too_slow(plan: Plan, evaluations: Sequence[Evaluation]) -> list[Configuration]:

@@ -42,7 +42,7 @@ class MultiDeviceEvaluator:
         evaluator: makes and scores the artefacts, and times them on this machine if the question names it.
         cards: by name.
         run: takes the evaluations on the other devices, each as soon as it is known.
-        on_device: calls a measurement where its device is attached.
+        on_device: calls a measurement on the machine with the device.
     """
 
     def __init__(

@@ -104,7 +104,7 @@ def test_jobs_and_measurements_run_on_nodes_and_a_job_of_a_dead_node_runs_again_
     assert found["stood still"]
     assert found["counted on"]
     assert (found["begun"], found["ended"]) == (3, 2)
-    assert found["host"] == "no node of the cluster offers device:host any more"
+    assert found["host"] == "no node of the cluster offers device:host now"
 
 
 @pytest.mark.slow

@@ -38,7 +38,7 @@ def test_every_card_is_evaluated_or_skipped_with_what_ended_the_search(run: RunF
     rest = [e for e in run.evaluations() if e.configuration.card == UNTOUCHED]
     assert len(rest) == 4
     assert {(e.status, e.stage, e.reason) for e in rest} == {
-        (Status.SKIPPED, StageName.STOP, "not begun: stopped at --max-trials 1")
+        (Status.SKIPPED, StageName.STOP, "not started: stopped at --max-trials 1")
     }
     assert len([e for e in run.evaluations() if e.configuration.card == EVALUATED]) == 1
 

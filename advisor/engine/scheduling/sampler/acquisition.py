@@ -100,16 +100,16 @@ class Acquisition:
         front = (np.vstack([observations.front, believed]) - low) / (high - low)
         points = (np.column_stack([self.known[rows], means[rows]]) - low) / (high - low)
         unit = (high - low)[-1]
-        kept = np.arange(len(rows))
+        exact = np.arange(len(rows))
         gain, sd = np.zeros(len(rows)), np.zeros(len(rows))
         if len(rows) > _EXACT_ROWS:
             sd = _less_where_hinted(observations, rows, observations.revealed.rough_deviations()[rows])
             gain = expected_gain(points, sd / unit, front, 1.0 / self.cost_s[rows], exact=False)
-            kept = np.argpartition(-gain / self.cost_s[rows], _EXACT_ROWS)[:_EXACT_ROWS]
-        sd[kept] = _less_where_hinted(observations, rows[kept], observations.revealed.deviations(rows[kept]))
-        gain[kept] = expected_gain(points[kept], sd[kept] / unit, front, 1.0 / self.cost_s[rows[kept]])
-        gain[kept] *= self._feasible(observations, rows[kept])
-        return gain, kept
+            exact = np.argpartition(-gain / self.cost_s[rows], _EXACT_ROWS)[:_EXACT_ROWS]
+        sd[exact] = _less_where_hinted(observations, rows[exact], observations.revealed.deviations(rows[exact]))
+        gain[exact] = expected_gain(points[exact], sd[exact] / unit, front, 1.0 / self.cost_s[rows[exact]])
+        gain[exact] *= self._feasible(observations, rows[exact])
+        return gain, exact
 
     def share_in(self, observations: Observations, free: Mask, seconds: float) -> float:
         """Return what ``seconds`` more would add at most; see ``AdvisorSampler.expected_gain``."""
@@ -128,7 +128,7 @@ class Acquisition:
 
     @staticmethod
     def _means(observations: Observations) -> Floats:
-        """Return (n,) the expected losses. A hinted loss is taken as it is."""
+        """Return (n,) the expected losses. A hinted loss is used unchanged."""
         means = observations.revealed.means()
         means[list(observations.hints)] = list(observations.hints.values())
         return means

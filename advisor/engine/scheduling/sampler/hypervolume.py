@@ -31,9 +31,9 @@ class Columns:
     """The front as boxes with a level in the last objective.
 
     Attributes:
-        lower: (b, d - 1) lower corner of each box, ``-inf`` where the box is open.
+        lower: (b, d - 1) lower corner of each box, ``-inf`` if the box is open.
         upper: (b, d - 1) upper corner, never above the reference.
-        level: (b,) what the front reaches in the last objective over the box, the reference where nothing is.
+        level: (b,) smallest last objective of the front over the box, the reference if there is none.
     """
 
     lower: Floats
