@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from advisor.core.evaluation import Evaluation
 from advisor.core.quantity import Provenance, Quantity
-from advisor.core.units import plural, show_bytes, show_ms
+from advisor.core.units import plural, show_bytes, show_ms, show_ms_interval
 
 HOST = "host"
 
@@ -48,10 +48,7 @@ def show_latency(quantity: Quantity | None) -> str:
     """Format a latency; a prediction is marked and has its interval: ``predicted 11.8 ms [10.2-13.9]``."""
     if quantity is None or quantity.provenance is not Provenance.PREDICTED:
         return show_ms(quantity.value if quantity else float("inf"))
-    if quantity.low is None or quantity.high is None:
-        return f"predicted {show_ms(quantity.value)}"
-    ends = "-".join(show_ms(end).removesuffix(" ms") for end in (quantity.low, quantity.high))
-    return f"predicted {show_ms(quantity.value)} [{ends}]"
+    return f"predicted {show_ms_interval(quantity.value, quantity.low, quantity.high)}"
 
 
 def show_figure(figure: str, value: float) -> str:

@@ -110,6 +110,14 @@ def show_bytes(size: float) -> str:
     return f"{size:.0f} B"
 
 
+def show_ms_interval(latency_ms: float, low_ms: float | None, high_ms: float | None) -> str:
+    """Format a latency with its interval, if that is known: ``11.8 ms [10.2-13.9]``."""
+    if low_ms is None or high_ms is None:
+        return show_ms(latency_ms)
+    ends = "-".join(show_ms(end).removesuffix(" ms") for end in (low_ms, high_ms))
+    return f"{show_ms(latency_ms)} [{ends}]"
+
+
 def show_seconds(duration: float) -> str:
     """Format a duration for people: ``42 s``, ``3 min 20 s``, ``2 h 05 min``."""
     whole = round(duration)

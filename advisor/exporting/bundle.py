@@ -148,8 +148,8 @@ def _contents(
     texts["README.md"] = readme(evaluation, operators, names, key is not None)
     texts["bundle.json"] = _summary(run, evaluation, model, key)
     contents |= {name: text.encode() for name, text in texts.items()}
-    contents["SHA256SUMS"] = _sums(contents)
-    return contents
+    hashes = [f"{hashlib.sha256(contents[name]).hexdigest()}  {name}\n" for name in sorted(contents)]
+    return {**contents, "SHA256SUMS": "".join(hashes).encode()}
 
 
 def _snippets(
@@ -204,10 +204,6 @@ def _settings(device: str, figures: DeviceFigures) -> dict[str, object]:
     """Return the settings of a file for a device, and its latency there."""
     names = ("runtime", "accelerator", "threads", "latency_ms", "provenance", "budget_probability")
     return {"device": device, **{name: getattr(figures, name) for name in names}}
-
-
-def _sums(contents: Mapping[str, bytes]) -> bytes:
-    return "".join(f"{hashlib.sha256(contents[name]).hexdigest()}  {name}\n" for name in sorted(contents)).encode()
 
 
 def _shipped(name: str) -> str:

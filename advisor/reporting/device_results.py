@@ -10,7 +10,7 @@ from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import DeviceFigures
 from advisor.core.figures import artefact_of
 from advisor.core.latency_distribution import percent
-from advisor.core.units import plural, show_ms
+from advisor.core.units import plural, show_ms, show_ms_interval
 from advisor.reporting.view import RunView
 
 
@@ -90,19 +90,11 @@ def _result(view: RunView, device: str, figures: DeviceFigures, required: bool) 
     return DeviceResult(
         device,
         target,
-        _latency(figures, figures.latency_ms),
+        f"{figures.provenance} {show_ms_interval(figures.latency_ms, figures.low_ms, figures.high_ms)}",
         f"{percent(probability)} sure" if probability is not None else f"p90 {show_ms(p90_ms)}",
         limit is None or p90_ms <= limit,
         required,
     )
-
-
-def _latency(figures: DeviceFigures, latency_ms: float) -> str:
-    shown = f"{figures.provenance} {show_ms(latency_ms)}"
-    low, high = figures.low_ms, figures.high_ms
-    if low is None or high is None:
-        return shown
-    return f"{shown} [{show_ms(low).removesuffix(' ms')}-{show_ms(high).removesuffix(' ms')}]"
 
 
 def sentence(result: DeviceResult) -> str:

@@ -37,8 +37,9 @@ def funnel(view: RunView) -> tuple[Step, ...]:
     stopped = [evaluation for evaluation in view.evaluations if evaluation.status is not Status.OK]
     for stage in _in_order(stopped):
         lost = [evaluation for evaluation in stopped if evaluation.stage == stage]
+        reasons = Counter(evaluation.reason or evaluation.status.value for evaluation in lost)
         left -= len(lost)
-        steps.append(Step(stage or "unnamed stage", left, len(lost), _reasons(lost)))
+        steps.append(Step(stage or "unnamed stage", left, len(lost), tuple(reasons.most_common(REASONS_SHOWN))))
     return (*steps, *_decided(view, left))
 
 
@@ -47,11 +48,6 @@ def _in_order(stopped: Sequence[Evaluation]) -> list[str]:
     order = {stage.value: index for index, stage in enumerate(StageName)}
     present = dict.fromkeys(evaluation.stage for evaluation in stopped)
     return sorted(present, key=lambda stage: order.get(stage, len(order)))
-
-
-def _reasons(lost: Sequence[Evaluation]) -> tuple[tuple[str, int], ...]:
-    reasons = Counter(evaluation.reason or evaluation.status.value for evaluation in lost)
-    return tuple(reasons.most_common(REASONS_SHOWN))
 
 
 def _decided(view: RunView, left: int) -> tuple[Step, ...]:

@@ -86,7 +86,9 @@ def _place_of(view: PlanView) -> str:
 def _cells(card: CardForecast, variant: str, rows: Sequence[Forecast], *, first: bool, budgeted: bool) -> list[str]:
     row = rows[0]
     top1 = f"{row.accuracy.value:.1f}" if row.accuracy else "-"
-    latency = " / ".join(f"{MARKS.get(each.latency.provenance, '')}{_ms(each.latency.value)}" for each in rows)
+    latencies = [
+        MARKS.get(each.latency.provenance, "") + show_ms(each.latency.value).removesuffix(" ms") for each in rows
+    ]
     probability = [_probability(rows)] if budgeted else []
     size = f"{'' if row.size.provenance is Provenance.MEASURED else '?'}{row.size.value / 1e6:.1f}"
     cost = "x" if row.filtered else show_seconds(sum(each.price_s for each in rows))
@@ -94,16 +96,12 @@ def _cells(card: CardForecast, variant: str, rows: Sequence[Forecast], *, first:
         card.card if first else "",
         variant,
         top1,
-        latency,
+        " / ".join(latencies),
         *probability,
         size,
         cost,
         _place(card) if first else "",
     ]
-
-
-def _ms(value: float) -> str:
-    return show_ms(value).removesuffix(" ms")
 
 
 def _probability(rows: Sequence[Forecast]) -> str:
@@ -123,12 +121,11 @@ def _skipped(skipped: Mapping[str, str]) -> list[str]:
     by_reason: dict[str, list[str]] = {}
     for name, reason in skipped.items():
         by_reason.setdefault(reason, []).append(name)
-    return [f"Skipped: {_names(names)}: {reason}." for reason, names in by_reason.items()]
-
-
-def _names(names: Sequence[str]) -> str:
-    more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
-    return ", ".join(names[:NAMES_SHOWN]) + more
+    lines = []
+    for reason, names in by_reason.items():
+        more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
+        lines.append(f"Skipped: {', '.join(names[:NAMES_SHOWN])}{more}: {reason}.")
+    return lines
 
 
 def _cost(view: PlanView) -> str:

@@ -96,7 +96,8 @@ def compare(before: LoadedRun, after: LoadedRun) -> Comparison:
 
 def _find_deltas(before: LoadedRun, after: LoadedRun) -> dict[str, tuple[Delta, ...]]:
     earlier = {e.configuration.key: e for e in before.evaluations if e.status is Status.OK}
-    same_images = _same_images(before, after)
+    images = compared_images(before.folder)
+    same_images = bool(images) and images == compared_images(after.folder)
     found = {}
     for evaluation in after.evaluations:
         then = earlier.get(evaluation.configuration.key)
@@ -105,11 +106,6 @@ def _find_deltas(before: LoadedRun, after: LoadedRun) -> dict[str, tuple[Delta, 
             paired_changes = _pair_accuracies(changes, before, then, after, evaluation) if same_images else changes
             found[evaluation.configuration.key] = paired_changes
     return found
-
-
-def _same_images(before: LoadedRun, after: LoadedRun) -> bool:
-    images = compared_images(before.folder)
-    return bool(images) and images == compared_images(after.folder)
 
 
 def _pair_accuracies(
