@@ -153,7 +153,7 @@ def compare(
         images=seen.count,
         source=source,
         layers=_layers(quantized, reference, found, seen.sums, delegation),
-        unmatched=working_operators(quantized) - len(found),
+        unmatched=len(working_operators(quantized)) - len(found),
         output_snr_db=decibel(seen.answer.signal, seen.answer.noise),
         agreement=seen.same / seen.count,
         delegation=delegation.sentence,
@@ -220,8 +220,8 @@ def _shown(model: Model) -> str:
 
 
 def _channels(index: int, sums: Sums) -> Channels:
-    assert sums.ends is not None, "no image was added"
-    return Channels(index, *(tuple(float(f"{end:.5g}") for end in ends.tolist()) for ends in sums.ends))
+    least, most = (tuple(float(f"{end:.5g}") for end in ends.tolist()) for ends in (sums.least, sums.most))
+    return Channels(index, least, most)
 
 
 def _range(tensor: Tensor) -> tuple[float, float] | None:

@@ -36,7 +36,7 @@ class Pair:
 
 def pairs(quantized: Model, reference: Model) -> tuple[Pair, ...]:
     """Return the operators that both files have, matched by output names, else by kind and order."""
-    ours, theirs = _working(quantized), _working(reference)
+    ours, theirs = working_operators(quantized), working_operators(reference)
     found = _by_name(quantized, ours, reference, theirs)
     taken = set(found.values())
     left = [index for index in ours if index not in found]
@@ -51,9 +51,9 @@ def pairs(quantized: Model, reference: Model) -> tuple[Pair, ...]:
     )
 
 
-def working_operators(model: Model) -> int:
-    """Return the number of operators that do more than change how values are stored."""
-    return len(_working(model))
+def working_operators(model: Model) -> list[int]:
+    """Return the indices of the operators that do more than change how values are stored."""
+    return [index for index, one in enumerate(model.operators) if one.name not in CONVERTING and one.outputs]
 
 
 def short_name(name: str) -> str:
@@ -66,10 +66,6 @@ def short_name(name: str) -> str:
         parts.pop()
     short = "/".join(parts)
     return _ENDINGS.sub("", short, count=1) or short
-
-
-def _working(model: Model) -> list[int]:
-    return [index for index, one in enumerate(model.operators) if one.name not in CONVERTING and one.outputs]
 
 
 def _by_name(quantized: Model, ours: Sequence[int], reference: Model, theirs: Sequence[int]) -> dict[int, int]:

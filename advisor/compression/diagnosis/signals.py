@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from advisor.compression.diagnosis.values import Outlier
 
@@ -32,7 +32,8 @@ class Sums:
         noise: sum of the squared differences to the quantized file's.
         own_noise: the same of the operator by itself; None if it cannot be run so.
         outside: how many cannot be held.
-        ends: least and greatest value of each channel.
+        least: least value of each channel.
+        most: greatest value of each channel.
     """
 
     low: float = -math.inf
@@ -43,7 +44,8 @@ class Sums:
     noise: float = 0.0
     own_noise: float | None = None
     outside: int = 0
-    ends: tuple[Floats, Floats] | None = field(default=None, repr=False)
+    least: Any = math.inf
+    most: Any = -math.inf
 
     def add(self, floats: Floats, quantized: Floats, own: Floats | None) -> None:
         """Add one image's values: of the float file, of the quantized one, and of its operator by itself."""
@@ -58,16 +60,8 @@ class Sums:
             self.own_noise = (self.own_noise or 0.0) + float(((own.reshape(values.shape) - values) ** 2).sum())
         margin = (self.high - self.low) / 510 if math.isfinite(self.high - self.low) else 0.0
         self.outside += int(((values < self.low - margin) | (values > self.high + margin)).sum())
-        self._widen(floats)
-
-    def _widen(self, floats: Floats) -> None:
-        import numpy as np
-
         rows = floats.reshape(-1, floats.shape[-1]) if floats.ndim else floats.reshape(1, 1)
-        least, most = rows.min(axis=0), rows.max(axis=0)
-        if self.ends is not None:
-            least, most = np.minimum(self.ends[0], least), np.maximum(self.ends[1], most)
-        self.ends = least, most
+        self.least, self.most = np.minimum(self.least, rows.min(axis=0)), np.maximum(self.most, rows.max(axis=0))
 
     @property
     def deviation(self) -> float:
@@ -78,14 +72,12 @@ class Sums:
     @property
     def used(self) -> tuple[float, float]:
         """Least and greatest value seen."""
-        assert self.ends is not None, "no image was added"
-        return float(self.ends[0].min()), float(self.ends[1].max())
+        return float(self.least.min()), float(self.most.max())
 
     @property
     def channels(self) -> Outlier | None:
         """The channel with the widest range of values."""
-        assert self.ends is not None, "no image was added"
-        return widest(self.ends[1] - self.ends[0])
+        return widest(self.most - self.least)
 
 
 def decibel(signal: float, noise: float | None) -> float | None:

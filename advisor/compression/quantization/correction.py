@@ -63,38 +63,26 @@ def _put_on(
     """Return the layer's kernel on the grid and its corrected bias, by tensor index."""
     kernel, bias = values(model.tensors[layer.kernel]), values(model.tensors[layer.bias])
     seen, axis = observation.activations[layer.source], layer.output_axis
-    whole = _lifted(kernel, axis, _least(kernel, bias, seen, axis)) if grid.per_channel else kernel
+    whole = _lifted(kernel, bias, seen, axis) if grid.per_channel else kernel
     rounded = grid.spread(whole, axis, observation.moments.get(layer.kernel)) if shifted else grid.round(whole, axis)
     lost = shift(kernel - rounded, seen.means if shifted else 0.0 * seen.means, layer.depthwise)
     return {layer.kernel: rounded, layer.bias: bias + lost}
 
 
-def _least(kernel: NDArray[np.float64], bias: NDArray[np.float64], seen: Activation, axis: int) -> NDArray[np.float64]:
-    """Return the least value for each channel's greatest weight, such that its bias fits into 32 bits.
-
-    It is computed for 16-bit activations: their step is smaller, and the result also holds for 8 bits.
-    """
-    import numpy as np
-
-    step = max(float(np.abs(seen.lows).max()), float(np.abs(seen.highs).max()), 1e-9) / 32767
-    largest = np.abs(np.moveaxis(kernel, axis, 0)).reshape(kernel.shape[axis], -1).max(axis=1)
-    least: NDArray[np.float64] = np.maximum(
-        LEAST_CHANNEL * np.median(largest), 127 * np.abs(bias) / (step * MOST_OF_BIAS)
-    )
-    return least
-
-
-def _lifted(kernel: NDArray[np.float64], axis: int, least: NDArray[np.float64]) -> NDArray[np.float64]:
+def _lifted(kernel: NDArray[np.float64], bias: NDArray[np.float64], seen: Activation, axis: int) -> NDArray[np.float64]:
     """Give each channel with almost no weights one small weight, so that its bias survives quantization.
 
     Training leaves some channels with weights near zero and a bias. A bias is stored in 32 bits in steps of (input step
     x weight step). With weights near zero the step is too small, the bias does not fit, and the channel gives 0.
-    MobileNetV2 of Keras has nine such channels, EfficientNet-Lite0 more than fifty.
+    MobileNetV2 of Keras has nine such channels, EfficientNet-Lite0 more than fifty. The weight is computed for 16-bit
+    activations: their step is smaller, and the result also holds for 8 bits.
     """
     import numpy as np
 
     rows = np.moveaxis(kernel.copy(), axis, 0)
     largest = np.abs(rows).reshape(len(rows), -1).max(axis=1)
+    step = max(float(np.abs(seen.lows).max()), float(np.abs(seen.highs).max()), 1e-9) / 32767
+    least = np.maximum(LEAST_CHANNEL * np.median(largest), 127 * np.abs(bias) / (step * MOST_OF_BIAS))
     for channel in np.flatnonzero(largest < least):
         rows[channel].flat[0] = least[channel]
     return np.moveaxis(rows, 0, axis)

@@ -110,7 +110,7 @@ class Recipe(ABC):
     after = ""
 
     @abstractmethod
-    def convert(self, model: bytes, inputs: RecipeInputs, /) -> bytes | Compressed:
+    def convert(self, model: bytes, inputs: RecipeInputs, /) -> Compressed:
         """Return the compressed file, with notes if there are any."""
 
     def make(self, model: bytes, inputs: RecipeInputs) -> Compressed:
@@ -131,8 +131,7 @@ class Recipe(ABC):
             raise UnsupportedRecipe(
                 f"{self.name} needs labelled images, and none were given", "give a folder of images with --data"
             )
-        made = self.convert(model, inputs)
-        return made if isinstance(made, Compressed) else Compressed(made)
+        return self.convert(model, inputs)
 
     def apply(self, model: bytes, calibration: NDArray[np.float32] | None = None) -> bytes:
         """Return the compressed file without its notes; see :meth:`make`."""
@@ -152,6 +151,6 @@ class Edit(Recipe):
         self.name, self.description = name, description
         self._edit = edit
 
-    def convert(self, model: bytes, _inputs: RecipeInputs, /) -> bytes:
+    def convert(self, model: bytes, _inputs: RecipeInputs, /) -> Compressed:
         """Return the edited file."""
-        return self._edit(model)
+        return Compressed(self._edit(model))

@@ -8,7 +8,7 @@ from advisor.compression.quantization.correction import correct
 from advisor.compression.quantization.grid import Grids
 from advisor.compression.quantization.observe import Observation
 from advisor.compression.quantization.quantizer import Rules, fitting_images, quantize
-from advisor.compression.recipes.base import Needs, Recipe, RecipeInputs
+from advisor.compression.recipes.base import Compressed, Needs, Recipe, RecipeInputs
 
 
 def prepare(model: bytes, inputs: RecipeInputs, grids: Grids) -> tuple[bytes, Observation]:
@@ -53,10 +53,10 @@ class PostTraining(Recipe):
         self.version = 5 if bits else 6
         self._grids, self._rules, self._bits, self._finish = grids, make_rules, bits, finish
 
-    def convert(self, model: bytes, inputs: RecipeInputs, /) -> bytes:
+    def convert(self, model: bytes, inputs: RecipeInputs, /) -> Compressed:
         """Return the compressed file."""
         prepared, observation = prepare(model, inputs, self._grids)
         if self._rules is None:
-            return prepared
+            return Compressed(prepared)
         ranges = observation.ranges(self._bits) if self._bits else None
-        return self._finish(quantize(prepared, self._rules(), ranges))
+        return Compressed(self._finish(quantize(prepared, self._rules(), ranges)))

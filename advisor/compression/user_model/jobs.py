@@ -33,12 +33,7 @@ def make(
     metadata: Metadata | None,
     out: Path,
 ) -> Mapping[str, Any]:
-    """Make one file; see :func:`advisor.compression.make.make_file`.
-
-    Raises:
-        UnsupportedRecipe: the recipe does not apply.
-        StageError: the recipe failed.
-    """
+    """Make one file with the observer of this process; see :func:`advisor.compression.make.make_file`."""
     return make_file(model, recipe, calibration, replace(inputs, observer=_observer()), metadata, out)
 
 
