@@ -167,8 +167,7 @@ class Steps:
 
     def _features(self, captured: int = 0) -> Path:
         """Return the features of the pictures to learn from, as they are or under a capture condition."""
-        from advisor.training.capture_augmentation import CaptureAugmentation
-        from advisor.training.features import extract
+        from advisor.training.features import CaptureAugmentation, extract
 
         def read(path: Path) -> None:
             values = extract(
@@ -181,7 +180,7 @@ class Steps:
 
     def _headed(self, training: str) -> Path:
         from advisor.tflite.surgery import attach_head
-        from advisor.training.capture_augmentation import CAPTURED
+        from advisor.training.features import CAPTURED
         from advisor.training.head.train import train_head
 
         def fit(path: Path) -> None:

@@ -46,12 +46,12 @@ class Retrained(Recipe):
 
         from advisor.training.flatgraph.graph import read_graph
         from advisor.training.flatgraph.learning import Schedule, learn
-        from advisor.training.flatgraph.weights import Free
+        from advisor.training.flatgraph.weights import Weight
 
         images = inputs.images
         assert images is not None, "the recipe says that it needs images"
         graph = read_graph(model)
-        biases = {index: Free(graph.constants[index]) for index in graph.biases}
+        biases = {index: Weight(graph.constants[index]) for index in graph.biases}
         weights: dict[int, Weight] = {**biases, **self._weights(graph, images)}
         schedule = Schedule(self.learning_rate, self.epochs, seconds=inputs.seconds, seed=images.seed)
         course = learn(graph, weights, images.paths, images.spec, schedule, change)
@@ -83,14 +83,14 @@ class Pruned(Retrained):
 
     def _weights(self, graph: Graph, images: TrainingImages) -> Mapping[int, Weight]:
         from advisor.training.flatgraph.refit import refit
-        from advisor.training.flatgraph.weights import Free, Masked
+        from advisor.training.flatgraph.weights import Masked, Weight
 
         biases = {node.inputs[1]: node.inputs[2] for node in graph.nodes if len(node.inputs) > 2}
         inner = [at for at in _inner(graph) if at in biases]
         chosen = choose(images.labels, FITTED_IMAGES, images.seed)
         found = refit(graph, inner, self._share, from_images([images.paths[at] for at in chosen], images.spec))
         kernels = {at: Masked(one.kernel, one.keep) for at, one in found.items()}
-        return {**kernels, **{biases[at]: Free(one.bias) for at, one in found.items()}}
+        return {**kernels, **{biases[at]: Weight(one.bias) for at, one in found.items()}}
 
     def _notes(self, trained: bytes) -> Mapping[str, Any]:
         import numpy as np

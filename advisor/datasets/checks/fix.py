@@ -9,7 +9,7 @@ from pathlib import Path
 
 from advisor.core.errors import UsageError
 from advisor.datasets.dataset import Dataset
-from advisor.datasets.layouts.tables import CSV
+from advisor.datasets.layouts.manifest import CSV
 
 _WRITTEN_AS = {"holdout": "test", "": ""}
 

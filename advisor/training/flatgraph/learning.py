@@ -12,9 +12,9 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import tensorflow as tf
 from numpy.typing import NDArray
 
 from advisor.core.errors import StageError
@@ -23,9 +23,6 @@ from advisor.training.augment import Augmentation, augmented
 from advisor.training.batches import Batches
 from advisor.training.flatgraph.graph import Change, Graph
 from advisor.training.flatgraph.weights import Weight
-
-if TYPE_CHECKING:
-    import tensorflow as tf
 
 AUGMENTATION = Augmentation(crop=0.7, colour=0.1, mixup=0.0)
 
@@ -103,8 +100,6 @@ class _Training:
         schedule: Schedule,
         change: Change | None,
     ) -> None:
-        import tensorflow as tf
-
         self._graph, self._weights, self._schedule, self._change = graph, weights, schedule, change
         self._mean, self._std = np.asarray(spec.mean, np.float32), np.asarray(spec.std, np.float32)
         self._variables = [weight.variable for weight in weights.values()]
@@ -126,8 +121,6 @@ class _Training:
 
     def _one(self, images: NDArray[np.uint8], number: int, planned: int, done: float) -> float:
         """Take a step; the rate falls with the share of steps or of time, whichever is larger."""
-        import tensorflow as tf
-
         warm = min(1.0, (number + 1) / (0.05 * planned + 1))
         rate = self._schedule.learning_rate * warm * 0.5 * (1.0 + np.cos(np.pi * done))
         seed = tf.constant((self._schedule.seed, number), tf.int32)
@@ -149,8 +142,6 @@ class _Training:
             passes += 1
 
     def _step(self, images: tf.Tensor, rate: tf.Tensor, number: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-        import tensorflow as tf
-
         seen, _ = augmented(tf.cast(images, tf.float32), tf.zeros((images.shape[0], 1)), AUGMENTATION, seed)
         inputs = (tf.round(seen) - self._mean) / self._std
         taught = self._graph.run(inputs, {})
@@ -162,8 +153,6 @@ class _Training:
 
     def _loss(self, taught: Mapping[int, tf.Tensor], own: Mapping[int, tf.Tensor]) -> tf.Tensor:
         """Return the features' error over their variance (mean of levels) plus the probabilities' divergence."""
-        import tensorflow as tf
-
         levels = self._graph.features
         features = tf.add_n([_lost(taught[index], own[index]) for index in levels]) / len(levels)
         answers = tf.nn.log_softmax(taught[self._graph.logits])
@@ -172,8 +161,6 @@ class _Training:
 
     def _update(self, gradients: Sequence[tf.Tensor], rate: tf.Tensor, number: tf.Tensor) -> None:
         """Take one step of Adam (Kingma and Ba, 2015) with gradients clipped to a common norm of 1."""
-        import tensorflow as tf
-
         clipped, _ = tf.clip_by_global_norm([tf.convert_to_tensor(one) for one in gradients], 1.0)
         for variable, gradient, (first, second) in zip(self._variables, clipped, self._moments, strict=True):
             first.assign(0.9 * first + 0.1 * gradient)
@@ -184,6 +171,4 @@ class _Training:
 
 def _lost(wanted: tf.Tensor, given: tf.Tensor) -> tf.Tensor:
     """Return the mean squared error over the variance of the wanted values."""
-    import tensorflow as tf
-
     return tf.reduce_mean(tf.square(given - wanted)) / (tf.math.reduce_variance(wanted) + 1e-9)

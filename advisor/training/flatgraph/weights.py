@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,19 +15,12 @@ Floats = NDArray[np.float32]
 DEPTHWISE = "DEPTHWISE_CONV_2D"
 
 
-class Weight(Protocol):
-    """A trainable constant."""
+class Weight:
+    """A constant that is trained without constraint.
 
-    @property
-    def variable(self) -> tf.Variable:
-        """The variable that the optimizer updates."""
-
-    def value(self) -> tf.Tensor:
-        """Return the value for the layer, a tensor of the constant's shape."""
-
-
-class Free:
-    """A constant that is trained without constraint."""
+    Attributes:
+        variable: the variable that the optimizer updates.
+    """
 
     def __init__(self, start: Floats) -> None:
         import tensorflow as tf
@@ -35,11 +28,11 @@ class Free:
         self.variable = tf.Variable(start)
 
     def value(self) -> tf.Tensor:
-        """Return the constant."""
+        """Return the value for the layer, a tensor of the constant's shape."""
         return self.variable
 
 
-class Rounded(Free):
+class Rounded(Weight):
     """A kernel rounded to 8 bits with one symmetric step for each output channel; gradients ignore the rounding.
 
     This is the straight-through estimator of Bengio et al., "Estimating or Propagating Gradients Through Stochastic
@@ -60,7 +53,7 @@ class Rounded(Free):
         return kernel + tf.stop_gradient(tf.round(kernel / step) * step - kernel)
 
 
-class Masked(Free):
+class Masked(Weight):
     """A kernel with some weights fixed at 0.
 
     Args:
@@ -77,7 +70,7 @@ class Masked(Free):
         return self.variable * self._keep
 
 
-class Shared:
+class Shared(Weight):
     """A kernel of a few shared values. The values are trained; the assignment of weights to values is fixed.
 
     Args:
@@ -86,9 +79,7 @@ class Shared:
     """
 
     def __init__(self, values: Floats, places: NDArray[np.int32]) -> None:
-        import tensorflow as tf
-
-        self.variable = tf.Variable(values)
+        super().__init__(values)
         self._places = places
 
     def value(self) -> tf.Tensor:

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from advisor.training.flatgraph.weights import DEPTHWISE, Free, Masked, Rounded, Shared, rounded_activation
+from advisor.training.flatgraph.weights import DEPTHWISE, Masked, Rounded, Shared, Weight, rounded_activation
 
 pytestmark = pytest.mark.integration
 
@@ -24,8 +24,8 @@ def test_a_rounded_kernel_has_255_values_a_channel(name: str, axis: int) -> None
     assert (np.abs(rounded - original) <= steps / 2 + 1e-6).all()
 
 
-@pytest.mark.parametrize("make", [Free, lambda kernel: Rounded(kernel, "CONV_2D")], ids=["free", "rounded"])
-def test_gradients_pass_as_if_nothing_were_rounded(make: Callable[[Floats], Free]) -> None:
+@pytest.mark.parametrize("make", [Weight, lambda kernel: Rounded(kernel, "CONV_2D")], ids=["free", "rounded"])
+def test_gradients_pass_as_if_nothing_were_rounded(make: Callable[[Floats], Weight]) -> None:
     import tensorflow as tf
 
     weight = make(KERNEL)

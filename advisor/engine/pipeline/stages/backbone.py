@@ -25,7 +25,7 @@ from advisor.store.files import sha256_json
 from advisor.store.rows import ROWS, add_block
 from advisor.tflite.levels import VERSION as LEVELS_VERSION
 from advisor.tflite.surgery import FEATURES
-from advisor.training.capture_augmentation import AS_IT_IS, CaptureAugmentation
+from advisor.training.features import AS_IT_IS, CaptureAugmentation
 
 PROBABILITIES = "probabilities"
 

@@ -17,7 +17,7 @@ from advisor.tflite.metadata import Metadata
 if TYPE_CHECKING:
     from advisor.compression.recipes.base import RecipeInputs
     from advisor.measurement.latency.results import ModelTiming
-    from advisor.training.capture_augmentation import CaptureAugmentation
+    from advisor.training.features import CaptureAugmentation
 
 STAND_IN_CROPS = 2
 """Crops to calibrate a graph of random values on; any ranges will do."""
@@ -46,7 +46,7 @@ def extract(
     Args:
         backbone: the feature model.
         images: files.
-        names: key of each image's features, see :func:`advisor.training.capture_augmentation.names`.
+        names: key of each image's features, see :func:`advisor.training.features.names`.
         view: how an image becomes input.
         seen: how the images are augmented.
         blocks: list of the blocks of this backbone and view.

@@ -30,7 +30,7 @@ from advisor.isolation.pool import EXPECTED_BYTES, TRAINERS
 from advisor.store.files import sha256_file
 from advisor.tflite.levels import VERSION as LEVELS_VERSION
 from advisor.tflite.surgery import FEATURES
-from advisor.training.capture_augmentation import AS_IT_IS, CAPTURED
+from advisor.training.features import AS_IT_IS, CAPTURED
 from advisor.training.finetune.trials import Trials
 from advisor.training.finetune.tuning import FINETUNING, VERSION, WEIGHTS, Finetuning, epochs_done, tune
 from advisor.training.head.train import VERSION as HEAD_VERSION

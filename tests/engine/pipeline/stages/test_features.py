@@ -21,7 +21,7 @@ from advisor.engine.pipeline.materials import FloatModel
 from advisor.engine.pipeline.stage import Results
 from advisor.engine.pipeline.stages.backbone import features
 from advisor.isolation import ChildPool
-from advisor.training.capture_augmentation import AS_IT_IS, CAPTURED, CaptureAugmentation
+from advisor.training.features import AS_IT_IS, CAPTURED, CaptureAugmentation
 from tests.datasets.folders import fill
 from tests.engine.pipeline import jobs
 from tests.engine.pipeline.walking import materials, walk

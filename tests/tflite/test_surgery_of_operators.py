@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from advisor.compression.diagnosis.running import Run
-from advisor.tflite.alone import operator_alone
 from advisor.tflite.rewrite import unpack
+from advisor.tflite.surgery import operator_alone
 from tests.measurement import small_models
 
 

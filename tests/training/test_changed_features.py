@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from advisor.datasets.images import InputSpec, load
-from advisor.training.capture_augmentation import AS_IT_IS, CAPTURED
-from advisor.training.features import extract
+from advisor.training.features import AS_IT_IS, CAPTURED, extract
 from tests.datasets.folders import fill
 from tests.measurement import small_models
 
