@@ -27,7 +27,7 @@ PANELS = (QUESTION, CANDIDATES, TRAINING, DEVICES, RUNNING, OUTPUT)
 
 
 def _value(panel: str, metavar: str, text: str, kind: Any = str) -> Any:
-    """Return the annotation of an option with one value; None means that the option is not given."""
+    """Return the annotation of an option that is None if not given; one with a list may be repeated."""
     return Annotated[kind | None, typer.Option(metavar=metavar, help=text, rich_help_panel=panel)]
 
 

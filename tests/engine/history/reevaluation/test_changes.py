@@ -52,10 +52,10 @@ def test_changes_that_cannot_be_known_are_remarked(
 
 
 def test_new_cards_are_evaluated_only_where_nothing_has_to_be_trained(tmp_path: Path) -> None:
-    without = find_changes(_run(tmp_path, {NAME: "another"}), DevicePredictor.load)
+    without = find_changes(_run(tmp_path, {NAME: "another"}), DevicePredictor)
     assert without.new_cards == (OTHER, NAME)
     assert without.remarks == ()
-    with_images = find_changes(_run(tmp_path, {NAME: "another"}, data="photos"), DevicePredictor.load)
+    with_images = find_changes(_run(tmp_path, {NAME: "another"}, data="photos"), DevicePredictor)
     assert with_images.new_cards == ()
     assert f"{OTHER}, {NAME} would have to be trained" in with_images.remarks[0]
 
