@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from advisor.core.file_features import Traits
+from advisor.core.evaluation_facts import Traits
 from advisor.devices.latency.features import ModelFeatures, load_features
 from advisor.devices.latency.table import Column, LatencyTable, build_table
 from advisor.devices.prediction.predictor import fit_predictor

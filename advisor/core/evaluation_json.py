@@ -15,11 +15,11 @@ from advisor.core.evaluation_facts import (
     CardFacts,
     DeviceFigures,
     FileFacts,
+    FileFeatures,
     ImageAnswers,
     RemoteFacts,
     TimingFacts,
 )
-from advisor.core.file_features import FileFeatures
 from advisor.core.latency_distribution import LatencyDistribution
 from advisor.core.quantity import Quantity
 

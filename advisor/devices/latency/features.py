@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from advisor.core.errors import UsageError
-from advisor.core.file_features import Traits
+from advisor.core.evaluation_facts import Traits
 from advisor.devices.profiles import shipped_profiles
 
 FEATURES_FILE = "model_features.csv"

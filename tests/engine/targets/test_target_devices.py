@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from advisor.core.evaluation import Evaluation
-from advisor.core.file_features import FileFeatures
+from advisor.core.evaluation_facts import FileFeatures
 from advisor.core.quantity import Provenance
 from advisor.devices.latency.from_file import features_of
 from advisor.devices.profiles import DeviceProfile, DeviceTarget, Limits
