@@ -116,9 +116,8 @@ def test_hostile_names_reach_no_shell(ssh_server: SshServer, model: Path, tmp_pa
     hostile.write_bytes(model.read_bytes())
     (timing,) = ssh(ssh_server).measure(Job((hostile,), effort=BRIEF))
     assert timing.model == hostile
-    options = ("--cpus", f"0; touch {trap}; $(touch {trap}) `touch {trap}`")
     with pytest.raises(StageError):
-        ssh(ssh_server).measure(Job((model,), effort=BRIEF, options=options))
+        ssh(ssh_server).measure(Job((model,), effort=f"0; touch {trap}; $(touch {trap}) `touch {trap}`"))
     with pytest.raises(StageError):
         ssh(ssh_server, python=f"python3; touch {trap};").measure(Job((model,), effort=BRIEF))
     assert not trap.exists()

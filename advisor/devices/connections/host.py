@@ -60,7 +60,7 @@ class HostConnection:
 
 def agent_arguments(job: Job, names: Sequence[str]) -> list[str]:
     """Return the agent's command line for files called ``names`` on the device."""
-    return [*names, "--threads", ",".join(map(str, job.threads)), "--effort", job.effort, *job.options]
+    return [*names, "--threads", ",".join(map(str, job.threads)), "--effort", job.effort]
 
 
 def read_document(finished: Finished) -> dict[str, Any]:

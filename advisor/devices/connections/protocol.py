@@ -22,14 +22,12 @@ class Job:
         models: ``.tflite`` files.
         threads: thread counts; every model is measured at each.
         effort: name of the agent's effort, which sets the duration.
-        options: further options of the agent, such as ``("--cpus", "0,1")``.
         timeout_s: seconds after which the measurement fails.
     """
 
     models: tuple[Path, ...]
     threads: tuple[int, ...] = (1,)
     effort: str = "quick"
-    options: tuple[str, ...] = ()
     timeout_s: float = 600.0
 
     def check(self) -> None:

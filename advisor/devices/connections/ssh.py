@@ -206,5 +206,5 @@ def _named(models: Sequence[Path]) -> dict[str, tuple[Path, str]]:
 
 
 def _key(files: dict[str, tuple[Path, str]], job: Job) -> str:
-    text = repr(([digest for _, digest in files.values()], job.threads, job.effort, job.options))
+    text = repr(([digest for _, digest in files.values()], job.threads, job.effort))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
