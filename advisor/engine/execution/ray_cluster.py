@@ -159,12 +159,12 @@ class RayExecutor:
         wanted = {**amounts, **options.get("resources", {})}
         possible = time.monotonic()
         while not self._ray.wait([reference], timeout=LOOKS_EVERY_S)[0]:
-            if all(self._roster.most(name) >= count for name, count in wanted.items()):
+            lacking = [name for name, count in wanted.items() if self._roster.most(name) < count]
+            if not lacking:
                 possible = time.monotonic()
             elif time.monotonic() - possible > LOST_AFTER_S:
                 self._cancel(reference)
-                names = ", ".join(name for name, count in wanted.items() if self._roster.most(name) < count)
-                raise StageError(f"no node of the cluster offers {names} now")
+                raise StageError(f"no node of the cluster offers {', '.join(lacking)} now")
 
     def _send(self, key: str, paths: Sequence[Path]) -> object:
         with self._lock:
