@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
 from advisor.catalog.cards import Card
 from advisor.core.evaluation import Configuration, Evaluation, Status
@@ -79,20 +78,12 @@ class CostEstimates:
         sizes = {recipe: measured.size_bytes.get(recipe, larger * rough_size(card, recipe)) for recipe in plan.recipes}
         costs = {variant: self._cost_s(card, measured, *variant) for variant in plan.workload.variants}
 
-        def estimate(recipe: str, threads: int, training: str) -> CostEstimate:
-            ms = measured.latency_ms.get((recipe, threads), ratios[recipe] * rough_ms(card, recipe, threads))
-            return CostEstimate(ms, sizes[recipe], costs[training, recipe])
-
-        return {
-            each: estimate(each.compression, each.target.threads, each.training) for each in self._configurations[name]
-        }
-
-    @cached_property
-    def _configurations(self) -> Mapping[str, list[Configuration]]:
-        """The configurations of each card."""
-        found: dict[str, list[Configuration]] = {card.name: [] for card in self._plan.cards}
-        for each in self._plan.configurations():
-            found[each.card].append(each)
+        found = {}
+        for each in plan.configurations():
+            if each.card == name:
+                recipe, threads = each.compression, each.target.threads
+                ms = measured.latency_ms.get((recipe, threads), ratios[recipe] * rough_ms(card, recipe, threads))
+                found[each] = CostEstimate(ms, sizes[recipe], costs[each.training, recipe])
         return found
 
     def _cost_s(self, card: Card, measured: _Measured, training: str, recipe: str) -> float:
