@@ -107,8 +107,7 @@ class Steps:
 
     def case(self, training: str) -> Case:
         """Return how a training does, made where it is not there."""
-        from advisor.measurement.accuracy.inference import predict
-        from advisor.measurement.accuracy.robustness import captured_answers
+        from advisor.measurement.accuracy import captured_answers, predict
 
         def score(path: Path) -> None:
             model = self._finetuned() if training == FINETUNED else self._headed(training)

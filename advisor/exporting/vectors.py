@@ -60,7 +60,7 @@ def make_vectors(model: ShippedModel) -> tuple[Vector, ...]:
 
 def answers(content: bytes, pixels: NDArray[np.uint8], model: ShippedModel) -> list[list[float]]:
     """Return the probabilities of uint8 images (N, size, size, 3), computed with one thread."""
-    from advisor.measurement.accuracy.inference import predict_pixels
+    from advisor.measurement.accuracy import predict_pixels
 
     view = InputSpec(model.size, (model.mean,) * 3, (model.std,) * 3)
     with TemporaryDirectory() as folder:

@@ -12,7 +12,7 @@ from advisor.datasets.images import InputSpec
 from advisor.exporting.bundle import Bundle
 from advisor.exporting.model import ShippedModel, prepare
 from advisor.exporting.vectors import answers
-from advisor.measurement.accuracy.inference import predict_pixels
+from advisor.measurement.accuracy import predict_pixels
 from advisor.store import RunFolder
 from advisor.tflite.metadata import Metadata, read_metadata, write_metadata
 from advisor.tflite.surgery import select_output

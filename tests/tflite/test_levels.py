@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from advisor.core.errors import UsageError
-from advisor.measurement.accuracy.inference import predict_arrays
+from advisor.measurement.accuracy import predict_arrays
 from advisor.tflite.arena import activation_arena_bytes
 from advisor.tflite.levels import with_levels
 from advisor.tflite.model import read

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from advisor.compression.diagnosis.pairs import CONVERTING, Pair
 from advisor.core.errors import StageError
 from advisor.devices.connections.agent import one_line
-from advisor.measurement.accuracy.inference import dequantise, quantise
+from advisor.measurement.accuracy import dequantise, quantise
 from advisor.tflite.model import Model
 
 if TYPE_CHECKING:

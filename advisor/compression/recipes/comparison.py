@@ -72,7 +72,7 @@ class FloatComparison:
 
 def answers(model: bytes, images: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return the probabilities (n, C) that a model gives for images."""
-    from advisor.measurement.accuracy.inference import predict_arrays
+    from advisor.measurement.accuracy import predict_arrays
 
     with as_file(model) as path:
         return predict_arrays(path, images)

@@ -62,7 +62,7 @@ def answer(path: Path, images: Sequence[Path], spec: InputSpec, seed: int) -> ND
     import numpy as np
 
     from advisor.compression.calibration import from_photographs
-    from advisor.measurement.accuracy.inference import predict, predict_arrays
+    from advisor.measurement.accuracy import predict, predict_arrays
 
     rows = predict(path, images, spec) if images else predict_arrays(path, from_photographs(spec, seed + SCORING_SEED))
     if not np.isfinite(rows).all():

@@ -7,7 +7,7 @@ from ai_edge_litert.interpreter import Interpreter
 from advisor.compression.recipes import RECIPES, recipe
 from advisor.compression.recipes.base import Needs
 from advisor.core.errors import StageError, UnsupportedRecipe, UsageError
-from advisor.measurement.accuracy.inference import predict_arrays
+from advisor.measurement.accuracy import predict_arrays
 from advisor.tflite.model import read
 
 MADE = [one for one in RECIPES if one.needs < Needs.TRAINING]

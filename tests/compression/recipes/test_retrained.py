@@ -13,7 +13,7 @@ from advisor.compression.recipes.base import Compressed, RecipeInputs, TrainingI
 from advisor.compression.recipes.retrained import _inner
 from advisor.core.errors import StageError
 from advisor.datasets.images import InputSpec
-from advisor.measurement.accuracy.inference import predict
+from advisor.measurement.accuracy import predict
 from advisor.tflite.model import read
 from advisor.training.flatgraph.graph import read_graph
 from tests.measurement.small_models import two_levels

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from advisor.core.errors import StageError
-from advisor.measurement.accuracy.inference import predict
+from advisor.measurement.accuracy import predict
 from advisor.training.augment import Augmentation
 from advisor.training.finetune.finetune import WEIGHTS, Finetuned, FinetuneData, Finetuning, _Session, finetune
 from advisor.training.finetune.tuning import to_tflite

@@ -13,7 +13,7 @@ from advisor.catalog.build import build_model
 from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import load_catalogue
 from advisor.datasets.images import InputSpec
-from advisor.measurement.accuracy.inference import predict
+from advisor.measurement.accuracy import predict
 from advisor.training.augment import Augmentation
 from advisor.training.finetune.tuning import FINETUNING, Finetuning, epochs_done, tune
 from tests.training import nets

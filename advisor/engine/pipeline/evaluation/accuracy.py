@@ -85,7 +85,7 @@ def robust(
         labels: the N true labels.
         source: name of the image set.
     """
-    from advisor.measurement.accuracy.robustness import robustness
+    from advisor.measurement.accuracy import robustness
 
     found = robustness(answers, labels)
     share = found.accuracy

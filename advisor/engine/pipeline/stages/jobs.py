@@ -147,14 +147,14 @@ def compress(
 
 def score(model: Path, images: Sequence[Path], view: InputSpec, path: Path) -> None:
     """Run an artefact over images in plain LiteRT and write the probabilities, float32 (N, C), as ``.npy``."""
-    from advisor.measurement.accuracy.inference import predict
+    from advisor.measurement.accuracy import predict
 
     np.save(path, predict(model, images, view))
 
 
 def captured(model: Path, images: Sequence[Path], view: InputSpec, path: Path) -> None:
     """Run an artefact over images under every capture condition and write its labels, int64 (T, N), as ``.npy``."""
-    from advisor.measurement.accuracy.robustness import captured_answers
+    from advisor.measurement.accuracy import captured_answers
 
     np.save(path, captured_answers(model, images, view))
 
@@ -162,7 +162,7 @@ def captured(model: Path, images: Sequence[Path], view: InputSpec, path: Path) -
 def answers(model: Path, view: InputSpec, seed: int) -> list[tuple[int, float]]:
     """Return the artefact's top-1 label and its probability on crops of photographs that int8 was not calibrated on."""
     from advisor.compression.calibration import from_photographs
-    from advisor.measurement.accuracy.inference import predict_arrays
+    from advisor.measurement.accuracy import predict_arrays
 
     rows = predict_arrays(model, from_photographs(view, seed))
     return [(int(row.argmax()), float(row.max())) for row in rows]

@@ -100,7 +100,7 @@ def _tuned(
 def test_what_ships_goes_on_from_what_was_compared(
     backbone: Path, images: Images, training: ChildPool, tmp_path: Path, few_epochs: None
 ) -> None:
-    from advisor.measurement.accuracy.inference import predict
+    from advisor.measurement.accuracy import predict
 
     compared, ships = _tuned(backbone, images, training, tmp_path)
     assert compared.sha256 != ships.sha256

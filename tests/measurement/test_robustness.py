@@ -7,8 +7,7 @@ import pytest
 
 from advisor.datasets.capture import TESTS, captures
 from advisor.datasets.images import InputSpec
-from advisor.measurement.accuracy.inference import predict_pixels
-from advisor.measurement.accuracy.robustness import captured_answers, robustness
+from advisor.measurement.accuracy import captured_answers, predict_pixels, robustness
 from tests.datasets.folders import fill
 from tests.measurement import small_models
 

@@ -10,7 +10,7 @@ from PIL import Image
 
 from advisor.core.errors import RuntimeRefusal, StageError, UsageError
 from advisor.datasets.images import InputSpec
-from advisor.measurement.accuracy.inference import dequantise, predict, predict_arrays, predict_pixels, quantise
+from advisor.measurement.accuracy import dequantise, predict, predict_arrays, predict_pixels, quantise
 from tests.measurement import small_models
 
 VIEW = InputSpec(8, (127.5,) * 3, (127.5,) * 3)

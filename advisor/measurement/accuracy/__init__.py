@@ -1,1 +1,0 @@
-"""Run a classifier over images, as they are and under capture conditions."""
