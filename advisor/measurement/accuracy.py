@@ -60,13 +60,7 @@ def predict(model: Path | str, images: Sequence[Path], view: InputSpec) -> Float
 
 
 def predict_pixels(model: Path | str, pixels: Iterable[Pixels], view: InputSpec) -> Floats:
-    """Return the probabilities of decoded images, as :func:`predict` does.
-
-    Args:
-        model: as in :func:`predict`.
-        pixels: N arrays uint8 (size, size, 3) RGB, or one array (N, size, size, 3).
-        view: how they become the model's input.
-    """
+    """Return the probabilities of decoded images, N arrays uint8 (size, size, 3) RGB, as :func:`predict` does."""
     return predict_arrays(model, (view.normalise(image) for image in pixels))
 
 

@@ -64,7 +64,7 @@ class ArtifactCache:
         if folder.is_dir():
             return folder
         try:
-            return filled(folder, lambda unfinished: _make_read_only(unfinished, make), waits)
+            return filled(folder, make, waits)
         except (OSError, StageError) as error:
             if is_full_disk(error):
                 raise full_disk(self.root) from error
@@ -72,7 +72,7 @@ class ArtifactCache:
 
 
 def filled(folder: Path, make: Callable[[Path], None], waits: Callable[[str], None] = lambda _: None) -> Path:
-    """Return a folder that ``make`` fills in a temporary place once; see :meth:`ArtifactCache.get`."""
+    """Return a folder; ``make`` fills it in a temporary place if it does not exist, see :meth:`ArtifactCache.get`."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with _held(folder, waits):
         if folder.is_dir():
@@ -80,18 +80,14 @@ def filled(folder: Path, make: Callable[[Path], None], waits: Callable[[str], No
         unfinished = Path(tempfile.mkdtemp(prefix=".making-", dir=folder.parent))
         try:
             make(unfinished)
+            for file in unfinished.iterdir():
+                if file.is_file():
+                    file.chmod(0o444)  # runs contain hard links to these files, so nobody may change them
             unfinished.rename(folder)
         except BaseException:
             shutil.rmtree(unfinished, ignore_errors=True)
             raise
     return folder
-
-
-def _make_read_only(folder: Path, make: Callable[[Path], None]) -> None:
-    """Fill a folder with files that nobody may change, because runs contain hard links to them."""
-    make(folder)
-    for file in folder.iterdir():
-        file.chmod(0o444)
 
 
 @contextlib.contextmanager

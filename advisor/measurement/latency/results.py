@@ -159,21 +159,18 @@ class ModelTiming:
 
     def to_log(self) -> str:
         """Return log lines in the format of MLPerf's LoadGen (``:::MLLOG {...}``), four per thread count."""
-        return "\n".join(
-            ":::MLLOG " + json.dumps(self._log_entry(result, key, value))
-            for result in self.results
-            for key, value in (
-                ("result_90.00_percentile_latency_ms", result.wall.p90),
-                ("result_median_latency_ms", result.wall.median),
-                ("result_validity", result.verdict.value.upper()),
-                ("effort", self.effort),
-            )
-        )
-
-    def _log_entry(self, result: LatencyResult, key: str, value: float | str) -> dict[str, Any]:
-        metadata = {"model": self.model, "threads": result.threads, "runtime": self.runtime}
-        common = {"namespace": "advisor", "event_type": "POINT_IN_TIME"}
-        return {"key": key, "value": value, **common, "metadata": metadata}
+        lines = []
+        for result in self.results:
+            figures: dict[str, float | str] = {
+                "result_90.00_percentile_latency_ms": result.wall.p90,
+                "result_median_latency_ms": result.wall.median,
+                "result_validity": result.verdict.value.upper(),
+                "effort": self.effort,
+            }
+            metadata = {"model": self.model, "threads": result.threads, "runtime": self.runtime}
+            common = {"namespace": "advisor", "event_type": "POINT_IN_TIME", "metadata": metadata}
+            lines += [":::MLLOG " + json.dumps({"key": key, "value": figures[key], **common}) for key in figures]
+        return "\n".join(lines)
 
 
 @dataclass(frozen=True)

@@ -65,9 +65,8 @@ def benchmark(
     plan = Plan(counts, effort, setup, contended, sustained_s, pipeline, Path(image) if image else None)
     say("checking that the machine is quiet")
     conditions = require_quiet(counts, force)
-    quiet = not conditions.objections(max(counts))
     try:
-        timed = [_alone(files[0], plan, say, retry=quiet)] if len(files) == 1 else _together(files, plan, say)
+        timed = _together(files, plan, say) if len(files) > 1 else [_alone(files[0], plan, say, conditions)]
         complete = [_completed(file, plan, say) for file in timed]
     except StageError as error:  # the user gave a file that the runtime cannot run
         raise UsageError(error.message, error.hint) from error
@@ -77,11 +76,7 @@ def benchmark(
 
 
 def _distinct(models: Sequence[Path | str]) -> list[str]:
-    """Return the paths as text.
-
-    Raises:
-        UsageError: there is no path, or one is given twice.
-    """
+    """Return the paths as text; refuse none, and one that is given twice."""
     names = [str(model) for model in models]
     if not names:
         raise UsageError("no model given", "give one or more .tflite files")
@@ -92,11 +87,7 @@ def _distinct(models: Sequence[Path | str]) -> list[str]:
 
 
 def _checked(model: str) -> FileBenchmark:
-    """Read a file and return its size and the memory of its activations.
-
-    Raises:
-        UsageError: it is missing, damaged, or larger than the free memory.
-    """
+    """Return the size of a file and the memory of its activations; refuse one that is damaged or too large."""
     file = read_model(model)
     file.require_memory()
     return FileBenchmark(model, file.graph.size_bytes, file.arena_bytes)
@@ -112,11 +103,7 @@ def _python_of(runtime: str | None, say: Tell) -> Path | None:
 
 
 def _usable(cpus: Sequence[int] | None) -> tuple[int, ...] | None:
-    """Return the processors to pin the threads to, without repeats; None for all.
-
-    Raises:
-        UsageError: this process may not use one of them.
-    """
+    """Return the processors to pin the threads to, without repeats, if this process may use them; None for all."""
     if not cpus:
         return None
     usable = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
@@ -126,18 +113,14 @@ def _usable(cpus: Sequence[int] | None) -> tuple[int, ...] | None:
     return tuple(dict.fromkeys(cpus))
 
 
-def _alone(file: FileBenchmark, plan: Plan, say: Tell, retry: bool) -> FileBenchmark:
+def _alone(file: FileBenchmark, plan: Plan, say: Tell, conditions: Conditions) -> FileBenchmark:
     say(f"measuring {Path(file.model).name}")
-    timing = measure(file.model, plan.threads, plan.effort, retry=retry, setup=plan.setup)
-    return replace(file, timing=timing)
+    quiet = not conditions.objections(max(plan.threads))
+    return replace(file, timing=measure(file.model, plan.threads, plan.effort, retry=quiet, setup=plan.setup))
 
 
 def _together(files: Sequence[FileBenchmark], plan: Plan, say: Tell) -> list[FileBenchmark]:
-    """Load each file in a new process, then time all files that run in turn, block by block.
-
-    Raises:
-        StageError: none of the files can be run.
-    """
+    """Load each file in a new process, then time all files that run in turn, block by block."""
     loaded = [_loaded(file, plan, say) for file in files]
     good = [file for file in loaded if file.timing]
     if not good:

@@ -123,11 +123,7 @@ def _predicted(
 
 
 def _prediction(file: ModelFile, profile: DeviceProfile, target: DeviceTarget, predictor: Predictor) -> DeviceRow:
-    """Return a row with the predicted latency.
-
-    Raises:
-        UsageError: the target does not run the file's form, or its latency cannot be predicted.
-    """
+    """Return a row with the predicted latency, if the target runs the file's form and it can be predicted."""
     from advisor.devices.latency.features import load_features
     from advisor.devices.latency.from_file import features_of, model_features
 

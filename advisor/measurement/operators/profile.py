@@ -14,10 +14,11 @@ from advisor.measurement.accelerators.rules import accelerator
 from advisor.measurement.operators import roofline
 from advisor.measurement.operators.advice import advise
 from advisor.measurement.operators.attribution import Node, match
-from advisor.measurement.operators.collect import ProfileRequest, collect
 from advisor.measurement.operators.profile_values import OperatorTime, Profile, TypeTime
 from advisor.measurement.operators.runs import (
     Event,
+    ProfileRequest,
+    collect,
     coverage,
     operator_times,
     partitions,

@@ -88,11 +88,7 @@ def main() -> None:
 
 
 def _document(finished: Finished, subject: str) -> dict[str, Any]:
-    """Return the child's document.
-
-    Raises:
-        StageError: there is none; the error says why in one line.
-    """
+    """Return the child's document, or raise an error that says in one line why there is none."""
     process = f"{subject}: the measuring process"
     if finished.status < 0:
         raise StageError(f"{process} {_death(-finished.status)}", _last_words(finished.stderr))

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from advisor.core.errors import StageError
-from advisor.measurement.operators import collect as operator_collect
-from advisor.measurement.operators.collect import BY_CUTS
+from advisor.measurement.operators import runs
 from advisor.measurement.operators.cut_process import prefix
 from advisor.measurement.operators.profile import profile
+from advisor.measurement.operators.runs import BY_CUTS
 from advisor.measurement.processes.child import Reported
 from advisor.tflite.float16 import to_float16
 from advisor.tflite.model import read
@@ -34,7 +34,7 @@ def test_a_library_without_a_known_profiler_is_cut(swish_model: Path, monkeypatc
     def refuse(*_: object) -> None:
         raise Reported("the installed LiteRT lacks LiteRtStartProfiler", kind="runtime")
 
-    monkeypatch.setattr(operator_collect, "profiled", refuse)
+    monkeypatch.setattr(runs, "profiled", refuse)
     assert profile(swish_model, with_roofline=False).notes == (BY_CUTS,)
 
 
