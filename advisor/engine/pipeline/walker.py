@@ -63,11 +63,7 @@ class Walker:
     """
 
     def __init__(
-        self,
-        materials: Materials,
-        workers: Workers,
-        listener: Listener = lambda _event: None,
-        remeasure: bool = False,
+        self, materials: Materials, workers: Workers, listener: Listener = lambda _event: None, remeasure: bool = False
     ) -> None:
         self.materials = materials
         self._workers, self._listener, self._remeasure = workers, listener, remeasure
@@ -158,8 +154,7 @@ class _StageRun:
             made = self.stage.read(folder)
             if self.stage.keep_if is None or self.stage.keep_if(read_result(folder)):
                 inputs = self.stage.inputs(self.materials, self.results)
-                copy = partial(shutil.copytree, folder, dirs_exist_ok=True)
-                self.materials.cache.get(self.stage.folder, inputs, copy)
+                self.materials.cache.get(self.stage.folder, inputs, partial(_copy_files, folder))
             return made
 
     def _call(self, folders: Folders, pause: Pause) -> None:
@@ -257,6 +252,12 @@ def cached_folders(stage: Stage[Any], materials: Materials, results: Results) ->
     """Return the possible cache folders of a stage's result, the best first."""
     makers = [stage.inputs] if stage.also_kept_as is None else [stage.also_kept_as, stage.inputs]
     return [materials.cache.folder(stage.folder, inputs(materials, results)) for inputs in makers]
+
+
+def _copy_files(source: Path, target: Path) -> None:
+    """Copy the files without the permissions of their temporary folder."""
+    for file in source.iterdir():
+        shutil.copyfile(file, target / file.name)
 
 
 def _retrieve(task: asyncio.Task[Any]) -> None:
