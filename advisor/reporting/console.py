@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from rich import box
@@ -46,6 +46,11 @@ class Column:
     whole: bool = False
 
 
+def columns(*titles: str, left: Collection[str] = ()) -> tuple[Column, ...]:
+    """Return columns that every terminal shows; those in ``left`` hold names."""
+    return tuple(Column(title, left=title in left) for title in titles)
+
+
 def default_console() -> Console:
     """Return a console on standard output that is wide enough where nobody looks at a window."""
     console = Console(highlight=False)
@@ -54,14 +59,14 @@ def default_console() -> Console:
     return Console(highlight=False, width=PIPE_WIDTH)
 
 
-def table(columns: Sequence[Column], rows: Iterable[Sequence[str | Text]], console: Console) -> Table:
+def table(header: Sequence[Column], rows: Iterable[Sequence[str | Text]], console: Console) -> Table:
     """Return a table of the columns that fit the console; each row has a cell for every column."""
     roomy = console.width >= WIDE
-    indices = [index for index, column in enumerate(columns) if console.width >= column.width]
+    indices = [index for index, column in enumerate(header) if console.width >= column.width]
     made = Table(
         box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2 if roomy else 1, 0, 0), header_style="bold", show_edge=False
     )
-    for column in (columns[index] for index in indices):
+    for column in (header[index] for index in indices):
         title = column.title if roomy else column.short or column.title
         whole = column.whole and console.width >= NARROW
         made.add_column(title, justify="left" if column.left else "right", overflow="fold", no_wrap=whole)

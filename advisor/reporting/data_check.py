@@ -19,7 +19,7 @@ from advisor.datasets.checks.image_quality import Condition
 from advisor.datasets.decode import READ_ERRORS, open_image, quiet
 from advisor.engine.data_check import DataCheck
 from advisor.reporting import text
-from advisor.reporting.console import Column, default_console, line, next_command, table, write
+from advisor.reporting.console import Column, columns, default_console, line, next_command, table, write
 from advisor.reporting.templating import render_page
 
 GROUPS, MEMBERS = 60, 6
@@ -34,13 +34,7 @@ NAMED = 3
 """Examples of each finding on the terminal; the page shows more."""
 
 FINDINGS = (Column("found", left=True), Column("what", left=True), Column("for example", left=True, width=100))
-CONDITIONS = (
-    Column("image quality", left=True),
-    Column("5 %"),
-    Column("median"),
-    Column("95 %"),
-    Column("poor %"),
-)
+CONDITIONS = columns("image quality", "5 %", "median", "95 %", "poor %", left=("image quality",))
 _GRAVE = frozenset(
     {Kind.UNREADABLE, Kind.SPELLING, Kind.SAME_IMAGE_TWO_CLASSES, Kind.LEAK, Kind.SPLIT, Kind.WRONG_LABEL}
 )

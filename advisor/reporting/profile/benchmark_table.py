@@ -15,7 +15,7 @@ from advisor.measurement.latency.results import LatencyResult, ModelTiming, Rati
 from advisor.measurement.latency.summary import Verdict
 from advisor.measurement.on_device.findings import DeviceBenchmark, DeviceRow
 from advisor.reporting import text
-from advisor.reporting.console import WIDE, Column, default_console, line, next_command, table, write
+from advisor.reporting.console import WIDE, Column, columns, default_console, line, next_command, table, write
 from advisor.reporting.profile.profile_table import delegation_lines
 from advisor.reporting.text import figure, span
 
@@ -34,42 +34,11 @@ LATENCY = (
     Column("runs", width=WIDE),
     Column("verdict", left=True),
 )
-LOADING = (
-    Column("", left=True),
-    Column("file MB"),
-    Column("arena MB"),
-    Column("peak MB"),
-    Column("load ms"),
-    Column("from bytes ms"),
-    Column("first run ms"),
-)
-RATIOS = (
-    Column("", left=True),
-    Column("thr."),
-    Column("times the first"),
-    Column("95 %"),
-    Column("differs", left=True),
-)
-PIPELINE = (
-    Column("", left=True),
-    Column("decode"),
-    Column("norm."),
-    Column("copy in"),
-    Column("model"),
-    Column("copy out"),
-    Column("answer"),
-    Column("pipeline ms"),
-)
-DEVICE = (
-    Column("file", left=True),
-    Column("thr."),
-    Column("ms"),
-    Column("interval ms"),
-    Column("first ms"),
-    Column("load ms"),
-    Column("memory MB"),
-    Column("arena MB"),
-    Column("", left=True),
+LOADING = columns("", "file MB", "arena MB", "peak MB", "load ms", "from bytes ms", "first run ms", left=("",))
+RATIOS = columns("", "thr.", "times the first", "95 %", "differs", left=("", "differs"))
+PIPELINE = columns("", "decode", "norm.", "copy in", "model", "copy out", "answer", "pipeline ms", left=("",))
+DEVICE = columns(
+    "file", "thr.", "ms", "interval ms", "first ms", "load ms", "memory MB", "arena MB", "", left=("file", "")
 )
 DEVICE_STYLES = {"failed": "bold red", "throttled": "bold yellow", "contended": "yellow", "unstable": "yellow"}
 

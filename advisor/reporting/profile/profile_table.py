@@ -13,22 +13,15 @@ from advisor.core.units import plural, show_bytes
 from advisor.measurement.accelerators.delegation import Delegation
 from advisor.measurement.operators.profile_values import OperatorTime, Profile, TypeTime
 from advisor.reporting import text
-from advisor.reporting.console import WIDE, Column, default_console, line, next_command, table, write
+from advisor.reporting.console import WIDE, Column, columns, default_console, line, next_command, table, write
 from advisor.reporting.profile.diagnosis import diagnosis_lines
 from advisor.reporting.text import figure
 
 SHOWN = 10
 REASONS_SHOWN = 6
 GOOD_COVERAGE = (0.95, 1.02)
-TYPES = (
-    Column("type", left=True),
-    Column("where", left=True),
-    Column("count"),
-    Column("time us"),
-    Column("share %"),
-    Column("sum %"),
-    Column("million MACs"),
-    Column("data", left=True),
+TYPES = columns(
+    "type", "where", "count", "time us", "share %", "sum %", "million MACs", "data", left=("type", "where", "data")
 )
 OPERATORS = (
     Column("step"),
