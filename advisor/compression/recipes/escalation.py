@@ -9,19 +9,6 @@ from advisor.compression.recipes.base import Recipe
 
 
 @dataclass(frozen=True)
-class RecipeResult:
-    """The result of a lighter recipe on the same card.
-
-    Attributes:
-        drop_points: points of the task's metric that it lost against float32; None if it could not be scored.
-        ok: it gave a file; False if it failed or was skipped.
-    """
-
-    drop_points: float | None
-    ok: bool = True
-
-
-@dataclass(frozen=True)
 class Escalation:
     """The order in which heavier recipes follow lighter ones.
 
@@ -46,22 +33,23 @@ class Escalation:
             before = self.recipes[before].after
         return tuple(found)
 
-    def objection(self, name: str, results: Mapping[str, RecipeResult]) -> str:
+    def objection(self, name: str, drops: Mapping[str, float | None]) -> str:
         """Return why ``name`` is not worth trying; empty if it is.
 
         Args:
             name: a recipe of the search.
-            results: the result of every recipe that it waits for.
+            drops: points that each recipe lost against float32, None if its file could not be scored; a recipe that
+                gave no file has no entry.
         """
-        waited = self.waits_for(name)
-        if not waited:
+        lighter = self.waits_for(name)
+        if not lighter:
             return ""
         if self.max_drop_points is None:
-            return f"no --max-drop was given, so {waited[0]} cannot miss it"
-        for before in waited:
-            result = results[before]
-            if result.ok and result.drop_points is not None and result.drop_points <= self.max_drop_points:
-                return f"{before} keeps within --max-drop already: it lost {result.drop_points:.1f} points"
-        if not any(results[before].ok for before in waited):
-            return f"{waited[-1]} gave no file to improve on"
+            return f"no --max-drop was given, so {lighter[0]} cannot miss it"
+        for before in lighter:
+            drop = drops.get(before)
+            if drop is not None and drop <= self.max_drop_points:
+                return f"{before} keeps within --max-drop already: it lost {drop:.1f} points"
+        if not any(before in drops for before in lighter):
+            return f"{lighter[-1]} gave no file to improve on"
         return ""

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from advisor.catalog.cards import Card
 from advisor.compression.recipes import Recipe
-from advisor.compression.recipes.escalation import Escalation, RecipeResult
+from advisor.compression.recipes.escalation import Escalation
 from advisor.core.budget import Budget
 from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.core.evaluation_facts import CardFacts, FileFacts, Normalisation
@@ -167,19 +167,21 @@ class Evaluator:
         """End the evaluation if lighter recipes leave nothing to gain on the card."""
         waited = self._escalation.waits_for(stages.compression)
         lighter = [replace(stages, compression=recipe) for recipe in waited]
-        outcomes = await asyncio.gather(*(self._outcome(each) for each in lighter))
-        objection = self._escalation.objection(stages.compression, dict(zip(waited, outcomes, strict=True)))
+        verdicts = await asyncio.gather(*(self._outcome(each) for each in lighter))
+        drops = {name: verdict.drop for name, verdict in zip(waited, verdicts, strict=True) if verdict}
+        points = {name: drop.value if drop else None for name, drop in drops.items()}
+        objection = self._escalation.objection(stages.compression, points)
         if objection:
             raise StageAborted(Status.SKIPPED, StageName.COMPRESS, objection)
 
-    async def _outcome(self, stages: VariantStages) -> RecipeResult:
+    async def _outcome(self, stages: VariantStages) -> Verdict | None:
+        """Return the verdict on the file of a lighter recipe; None if there is no file."""
         try:
             await self._escalate(stages)
             await self._walker.run(stages.ships)
-            verdict = await self._verdict(stages)
+            return await self._verdict(stages)
         except StageAborted:
-            return RecipeResult(None, ok=False)
-        return RecipeResult(verdict.drop.value if verdict.drop else None)
+            return None
 
     async def _verdict(self, stages: VariantStages) -> Verdict:
         """Return a variant's accuracy: measured on the validation part; the published one if there are no images."""
