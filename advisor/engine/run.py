@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -266,7 +266,7 @@ class _Search:
             more |= {
                 "host": executor.host.to_json(),
                 "children_peak_bytes": max(pool.peak_bytes for pool in executor.pools.values()),
-                "stopped": self._stop.to_json(),
+                "stopped": asdict(self._stop),
             }
         fingerprint = prepared.images.dataset.fingerprint if prepared.images else ""
         manifest = describe_run(prepared.request, candidates, plan, prepared.cards, prepared.recipes, fingerprint)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from advisor.engine.scheduling.study import Study
 
@@ -34,10 +34,6 @@ class Stop:
     def reason(self) -> str:
         """The text without what was left."""
         return self.text.partition(": ")[0]
-
-    def to_json(self) -> dict[str, str]:
-        """Return a JSON object."""
-        return asdict(self)
 
 
 COMPLETE = Stop("complete", "every configuration was evaluated")

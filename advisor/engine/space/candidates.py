@@ -146,7 +146,7 @@ def find_weights(question: Question, execution: Execution, cards: Sequence[Card]
     if question.candidates and question.data is None:
         weights.update(dict.fromkeys(errors))
     if not weights:
-        raise _nothing_left(errors, options)
+        raise none_to_be_had(errors, options) if len(errors) > 1 else next(iter(errors.values()))
     return Candidates(
         cards=tuple(card for card in cards if card.name in weights)[:at_most],
         weights=weights,
@@ -225,11 +225,3 @@ def trainings_of(question: Question, images: Images | None) -> tuple[str, ...]:
 def runtime_version() -> str:
     """Return the runtime that measures, with its version."""
     return f"{RUNTIME}=={version(RUNTIME)}"
-
-
-def _nothing_left(errors: Mapping[str, WeightsError], options: FetchOptions) -> WeightsError:
-    if not errors:
-        return WeightsError(
-            "no candidate names weights", "choose others with --candidates, or see advisor catalog list"
-        )
-    return none_to_be_had(errors, options) if len(errors) > 1 else next(iter(errors.values()))
