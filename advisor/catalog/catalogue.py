@@ -10,7 +10,6 @@ from advisor.catalog.cards import Card
 from advisor.catalog.catalogue_files import shipped_files, user_catalogue_file
 from advisor.catalog.files.reading import CardFile, read_catalogue_file
 from advisor.core.errors import UsageError, nearest
-from advisor.store.gc_paused import gc_paused
 
 
 class Catalogue(Mapping[str, Card]):
@@ -72,8 +71,7 @@ def load_catalogue(extra: Sequence[Path] = (), tell: Callable[[str], None] | Non
     Raises:
         UsageError: a file that does not hold to the schema (file, line, nearest valid key), or a name used twice.
     """
-    with gc_paused():
-        files = [read_catalogue_file(path, tell=tell) for path in catalogue_paths(extra)]
+    files = [read_catalogue_file(path, tell=tell) for path in catalogue_paths(extra)]
     for error in repeated_names(files):
         raise error
     return Catalogue([card for file in files for card in file.cards])

@@ -19,7 +19,6 @@ from advisor.core.errors import UsageError, message_of
 from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_json import evaluation_from_json, evaluation_to_json
 from advisor.store.files import full_disk, is_full_disk, write_atomically
-from advisor.store.gc_paused import gc_paused
 
 SCHEMA_VERSION = 1
 
@@ -138,7 +137,6 @@ class RunFolder:
                 raise full_disk(self.path) from error
             raise
 
-    @gc_paused()
     def evaluations(self) -> tuple[Evaluation, ...]:
         """Return the last evaluation of each configuration; a line that a killed process left incomplete is ignored."""
         if not self.evaluations_file.is_file():

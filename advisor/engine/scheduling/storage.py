@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 from advisor.core.errors import AdvisorError, UsageError, first_line
 from advisor.engine.question.names import JOURNAL, SCHEMES, SQLITE, without_password
 from advisor.store import RunFolder
-from advisor.store.gc_paused import gc_paused
 
 if TYPE_CHECKING:
     from optuna.storages import BaseStorage
@@ -59,7 +58,6 @@ def open_storage(storage: str, run: RunFolder) -> Iterator[tuple[BaseStorage, st
         _close(database)
 
 
-@gc_paused()
 def journal(file: Path) -> BaseStorage:
     """Open a journal, also one that a killed process left.
 

@@ -23,7 +23,6 @@ from advisor.engine.scheduling.trial_record import (
     values,
 )
 from advisor.engine.space.plan import Plan
-from advisor.store.gc_paused import gc_paused
 
 if TYPE_CHECKING:
     import optuna
@@ -51,7 +50,6 @@ class Study:
         halving: says which configurations may start.
     """
 
-    @gc_paused()
     def __init__(
         self,
         storage: BaseStorage,
