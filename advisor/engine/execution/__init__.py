@@ -7,16 +7,19 @@ To add an executor, write one class with the members of :class:`Executor`, one n
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from advisor.engine.execution.machine import Machine
 from advisor.engine.question.names import RAY
+from advisor.isolation import ChildPool, Children, MemoryGate
+from advisor.isolation.pool import POOLS
+from advisor.measurement import host
+from advisor.measurement.host import Host
 
 if TYPE_CHECKING:
-    from advisor.engine.execution.machine import Machine
     from advisor.engine.question import Execution
-    from advisor.isolation import Children
-    from advisor.measurement.host import Host
 
 __all__ = ["Executor", "OnDevice", "call_locally", "executor_for"]
 
@@ -52,6 +55,34 @@ class Executor(Protocol):
         """End every child process, also the busy ones."""
 
 
+class LocalExecutor:
+    """Child processes on the cores of this machine. A measurement gets the whole machine.
+
+    Args:
+        workers: how many child processes work at the same time.
+        log: returns the file that takes their output, None to show it.
+    """
+
+    def __init__(self, workers: int, log: Callable[[], Path | None]) -> None:
+        self._log = log
+        self.machine = Machine(workers, memory_gate=MemoryGate())
+        self.host = host.describe()
+
+    @cached_property
+    def pools(self) -> Mapping[str, ChildPool]:
+        """Child processes by kind."""
+        return {kind: make(self._log()) for kind, make in POOLS.items()}
+
+    def on_device(self, device: str, function: Callable[..., Result], /, *arguments: object) -> Result:
+        """Call a measuring function on this machine."""
+        return function(*arguments)
+
+    def close(self) -> None:
+        """End every child process."""
+        for pool in self.pools.values():
+            pool.close()
+
+
 def call_locally(_device: str, function: Callable[..., Result], /, *arguments: object) -> Result:
     """Call a measuring function on this machine, which has a connection to every device."""
     return function(*arguments)
@@ -71,6 +102,4 @@ def executor_for(execution: Execution, log: Callable[[], Path | None]) -> Execut
         from advisor.engine.execution.ray_cluster import RayExecutor
 
         return RayExecutor(execution.cluster, execution.workers, execution.shared_folder)
-    from advisor.engine.execution.local import LocalExecutor
-
     return LocalExecutor(execution.cores, log)
