@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.core.units import show_seconds
 from advisor.engine.pipeline.events import EventKind, StageEvent
-from advisor.engine.pipeline.stage import Stage
 from advisor.engine.space.plan import Plan
 
 if TYPE_CHECKING:
@@ -65,7 +64,8 @@ class Progress:
 
     def stage(self, event: StageEvent) -> None:
         """Record an event of a stage."""
-        subject, seconds = event.stage.subject, self._seconds_of(event.stage)
+        subject = event.stage.subject
+        seconds = self._plan.costs.seconds(event.stage) if self._plan is not None else 0.0
         with self._lock:
             if event.kind is EventKind.STARTED:
                 self._running[subject] = ""
@@ -77,9 +77,6 @@ class Progress:
                 self._running.pop(subject, None)
                 self._advance(seconds - self._partly.pop(subject, 0.0), worked=event.kind is EventKind.DONE)
             self._show()
-
-    def _seconds_of(self, stage: Stage[Any]) -> float:
-        return self._plan.costs.seconds(stage) if self._plan is not None else 0.0
 
     def _epoch(self, subject: str, seconds: float, done: int, epochs: int) -> None:
         """Add the finished share of a long stage."""
