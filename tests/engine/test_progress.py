@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -99,8 +100,9 @@ def left(shown: str) -> str:
 
 
 def test_what_is_deferred_is_not_waited_for_and_counts_again_when_it_comes_back(
-    capsys: pytest.CaptureFixture[str],
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("advisor.engine.progress.time", SimpleNamespace(monotonic=lambda: 0.0))
     progress, seen = Progress(shown=True), []
     progress.start(CLIMB, done=0)
     for away in ((), TUNED, ()):
