@@ -47,10 +47,10 @@ class LatencyDistribution:
             return 0.0
         if limit_ms >= self.milliseconds[-1]:
             return 1.0
-        place = bisect_right(self.milliseconds, limit_ms) - 1
-        low, high = self.milliseconds[place], self.milliseconds[place + 1]
+        index = bisect_right(self.milliseconds, limit_ms) - 1
+        low, high = self.milliseconds[index], self.milliseconds[index + 1]
         share = math.log(limit_ms / low) / math.log(high / low)
-        return SHARES[place] + share * (SHARES[place + 1] - SHARES[place])
+        return SHARES[index] + share * (SHARES[index + 1] - SHARES[index])
 
     def at(self, share: float) -> float:
         """Return the milliseconds that the latency does not exceed with probability ``share``."""
@@ -58,9 +58,9 @@ class LatencyDistribution:
             return self.milliseconds[0]
         if share >= SHARES[-1]:
             return self.milliseconds[-1]
-        place = bisect_right(SHARES, share) - 1
-        part = (share - SHARES[place]) / (SHARES[place + 1] - SHARES[place])
-        low, high = self.milliseconds[place], self.milliseconds[place + 1]
+        index = bisect_right(SHARES, share) - 1
+        part = (share - SHARES[index]) / (SHARES[index + 1] - SHARES[index])
+        low, high = self.milliseconds[index], self.milliseconds[index + 1]
         return float(low * (high / low) ** part)
 
 

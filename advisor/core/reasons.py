@@ -8,7 +8,7 @@ from advisor.core.budget import Budget, show_budget_probability
 from advisor.core.evaluation import Evaluation
 from advisor.core.figures import accuracy_of, describe, latency_of, name, p90_of, size_of
 from advisor.core.preference import Preference
-from advisor.core.units import show_ms
+from advisor.core.units import plural, show_ms
 
 
 def reason(
@@ -31,11 +31,9 @@ def reason(
     met = _met(pick, budget)
     if not preference.among_ties and preference.name != "accuracy":
         return f"{describe(pick)} is {_praise(preference)}{_price_of(pick, best)}{met}."
-    if not preference.among_ties:
-        tied = f", statistically tied with {_others(ties)}" if ties else ""
-        return f"{describe(pick)} is the most accurate candidate within the limits{tied}{met}."
-    if pick is best or accuracy_of(pick) == accuracy_of(best):
-        tied = f", statistically tied with {_others(ties)} (slower, larger or less accurate)" if ties else ""
+    if not preference.among_ties or accuracy_of(pick) == accuracy_of(best):
+        why = " (slower, larger or less accurate)" if preference.among_ties else ""
+        tied = f", statistically tied with {plural(len(ties), 'other')}{why}" if ties else ""
         return f"{describe(pick)} is the most accurate candidate within the limits{tied}{met}."
     return (
         f"{describe(pick)} is statistically tied with the most accurate candidate within the limits "
@@ -43,10 +41,6 @@ def reason(
         f"is {_times(latency_of(best), latency_of(pick), 'faster', 'slower')} and "
         f"{_times(size_of(best), size_of(pick), 'smaller', 'larger')}{met}."
     )
-
-
-def _others(ties: Sequence[Evaluation]) -> str:
-    return f"{len(ties)} other{'s'[: len(ties) != 1]}"
 
 
 def _met(pick: Evaluation, budget: Budget) -> str:

@@ -49,10 +49,10 @@ def kernel(model: Model, index: int) -> Tensor | None:
     operator = model.operators[index]
     if operator.name not in _AXES or len(operator.inputs) < 2:
         return None
-    place = operator.inputs[1]
-    if not model.tensors[place].is_constant:
-        place = next((one.inputs[0] for one in model.operators if place in one.outputs and one.inputs), place)
-    tensor = model.tensors[place]
+    stored = operator.inputs[1]
+    if not model.tensors[stored].is_constant:
+        stored = next((one.inputs[0] for one in model.operators if stored in one.outputs and one.inputs), stored)
+    tensor = model.tensors[stored]
     return tensor if tensor.is_constant else None
 
 

@@ -125,19 +125,14 @@ def _layers(found: Diagnosis) -> Iterator[str]:
         yield f"{layer.name} ({layer.operator}, operator {layer.index}): SNR {layer.own_snr_db:.0f} dB; {layer.cause}"
     if len(weak) > NAMED:
         yield f"{len(weak) - NAMED} more layers stand below {WEAK_DB:.0f} dB by themselves"
+    integers = any(layer.weights and layer.weights not in _FLOATS for layer in found.layers)
+    remedy = "; training with it (qat_int8) or int16x8 helps, where answers are lost" if integers else ""
     lowest = min((layer for layer in found.layers if layer.snr_db is not None), key=_arriving, default=None)
     if not weak and lowest is not None and _arriving(lowest) < FAINT_DB:
         yield (
             f"no layer is to blame alone: the noise of {len(found.layers)} layers adds up, down to "
-            f"{_arriving(lowest):.0f} dB at {lowest.name}{_remedy(found)}"
+            f"{_arriving(lowest):.0f} dB at {lowest.name}{remedy}"
         )
-
-
-def _remedy(found: Diagnosis) -> str:
-    """Return what helps against accumulated noise; empty if all weights are floats."""
-    if any(layer.weights and layer.weights not in _FLOATS for layer in found.layers):
-        return "; training with it (qat_int8) or int16x8 helps, where answers are lost"
-    return ""
 
 
 def _arriving(layer: Layer) -> float:

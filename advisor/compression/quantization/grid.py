@@ -137,10 +137,10 @@ def _together(weights: Floats, steps: Floats, moments: Floats, last: int | None)
     order = np.argsort(-np.diag(moments), kind="stable")
     factor = _factor(moments[np.ix_(order, order)])
     left, rounded = weights[order], np.empty_like(weights)
-    for place, row in enumerate(order):
-        rounded[row] = _rounded(left[place], weights[row], steps, last)
-        error = (left[place] - rounded[row]) / factor[place, place]
-        left[place + 1 :] -= np.outer(factor[place, place + 1 :], error)
+    for index, row in enumerate(order):
+        rounded[row] = _rounded(left[index], weights[row], steps, last)
+        error = (left[index] - rounded[row]) / factor[index, index]
+        left[index + 1 :] -= np.outer(factor[index, index + 1 :], error)
     return rounded
 
 
@@ -150,10 +150,10 @@ def _each(weights: Floats, steps: Floats, moments: Floats, last: int | None) -> 
 
     factors, left = _factor(moments), weights.copy()
     rounded = np.empty_like(weights)
-    for place in range(len(weights)):
-        rounded[place] = _rounded(left[place], weights[place], steps, last)
-        error = (left[place] - rounded[place]) / factors[:, place, place]
-        left[place + 1 :] -= (factors[:, place, place + 1 :] * error[:, None]).T
+    for index in range(len(weights)):
+        rounded[index] = _rounded(left[index], weights[index], steps, last)
+        error = (left[index] - rounded[index]) / factors[:, index, index]
+        left[index + 1 :] -= (factors[:, index, index + 1 :] * error[:, None]).T
     return rounded
 
 

@@ -151,11 +151,11 @@ def _with_all_outputs(data: bytes) -> tuple[Any, int, list[int], list[Layer]]:
     graph = model.subgraphs[0]
     source = graph.inputs[0]
     outputs = {index for operator in graph.operators for index in operator.outputs}
-    kept = [index for index in sorted(outputs) if graph.tensors[index].type == schema.TensorType.FLOAT32]
-    graph.outputs, model.signatureDefs = kept, []
+    floats = [index for index in sorted(outputs) if graph.tensors[index].type == schema.TensorType.FLOAT32]
+    graph.outputs, model.signatureDefs = floats, []
     interpreter = Interpreter(model_content=pack(model), num_threads=1)
     interpreter.allocate_tensors()
-    tensors = sorted({source, *kept})
+    tensors = sorted({source, *floats})
     seen = [one for one in layers(read(data)) if one.source in tensors and one.weights <= MOST_INPUTS]
     return interpreter, source, tensors, seen
 

@@ -35,7 +35,7 @@ class Trial:
     """One choice of operators.
 
     Attributes:
-        floats: operators left in float, by their place in the graph.
+        floats: operators left in float, by their index in the graph.
         deviation: how far it is from the float model.
         latency_ms: least CPU time of a run at one thread, here.
         data: the file.
@@ -99,7 +99,7 @@ class _Search:
     def again(self, decided: Mapping[str, Any]) -> Compressed:
         """Return the file with the operators in float that were chosen for a similar model."""
         count = len(self._model.operators)
-        floats = frozenset(place for place in decided.get("float_places", ()) if 0 <= place < count)
+        floats = frozenset(index for index in decided.get("float_places", ()) if 0 <= index < count)
         return Compressed(self._form(floats), decided)
 
     def _grown(self, best: Trial) -> Trial:
@@ -118,11 +118,11 @@ class _Search:
         """Put operators back into integers while the drop stays within the limit, the ends of runs first."""
         if best.deviation.drop_points > self._limit:
             return best
-        for place in sorted(best.floats, key=lambda place: (_neighbours(place, best.floats), -place)):
+        for index in sorted(best.floats, key=lambda index: (_neighbours(index, best.floats), -index)):
             if self._late():
                 break
-            if place in best.floats:
-                best = self._better(best, self._try(best.floats - {place}))
+            if index in best.floats:
+                best = self._better(best, self._try(best.floats - {index}))
         return best
 
     def _better(self, best: Trial, other: Trial) -> Trial:
@@ -147,7 +147,7 @@ class _Search:
             return float("inf")
 
     def _form(self, floats: Collection[int]) -> bytes:
-        names = [self._model.tensors[self._model.operators[place].outputs[0]].name for place in sorted(floats)]
+        names = [self._model.tensors[self._model.operators[index].outputs[0]].name for index in sorted(floats)]
         return quantize(self._prepared, eight_bit_rules(names), self._ranges)
 
     def _try(self, floats: frozenset[int]) -> Trial:
@@ -162,7 +162,7 @@ class _Search:
     def _notes(self, best: Trial, plain: Trial) -> dict[str, Any]:
         """Return what stayed in float, and what that cost."""
         return {
-            "float_operators": [_described(self._model, place) for place in sorted(best.floats)],
+            "float_operators": [_described(self._model, index) for index in sorted(best.floats)],
             "float_places": sorted(best.floats),
             "drop_points": round(best.deviation.drop_points, 2),
             "int8_drop_points": round(plain.deviation.drop_points, 2),
@@ -183,10 +183,10 @@ def latency_ms(data: bytes) -> float:
         return least_cpu_ms(path)
 
 
-def _neighbours(place: int, floats: Collection[int]) -> int:
-    return (place - 1 in floats) + (place + 1 in floats)
+def _neighbours(index: int, floats: Collection[int]) -> int:
+    return (index - 1 in floats) + (index + 1 in floats)
 
 
-def _described(model: Model, place: int) -> str:
-    operator = model.operators[place]
-    return f"{place} {operator.name} {model.tensors[operator.outputs[0]].shape}"
+def _described(model: Model, index: int) -> str:
+    operator = model.operators[index]
+    return f"{index} {operator.name} {model.tensors[operator.outputs[0]].shape}"

@@ -53,8 +53,8 @@ def _open_shapes(data: bytes) -> Iterator[str]:
     from ai_edge_litert import schema_py_generated as schema
 
     graph = schema.Model.GetRootAs(data, 0).Subgraphs(0)
-    for place in range(graph.InputsLength()):
-        tensor = graph.Tensors(graph.Inputs(place))
+    for index in range(graph.InputsLength()):
+        tensor = graph.Tensors(graph.Inputs(index))
         for shape in (_sides(tensor.ShapeAsNumpy()), _sides(tensor.ShapeSignatureAsNumpy())):
             if any(side < 1 for side in shape):
                 yield f"the shape {shape} of input '{tensor.Name().decode('utf-8', 'replace')}' is open"

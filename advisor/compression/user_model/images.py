@@ -86,16 +86,16 @@ def read_images(
     together = kept_together(dataset, near_duplicates(read.thumbnails))
     whole = split(dataset, seed, together=together, given=dataset.own_parts)
     parts = _for_choosing(dataset, whole, together) if Needs.SCORING in needs else whole
-    learnt = [dataset.images[index] for index in parts.train]
+    training = [dataset.images[index] for index in parts.train]
     chosen = drawn(own, CALIBRATION, seed) or tuple(
-        learnt[place].path for place in choose([image.label for image in learnt], CALIBRATION, seed)
+        training[index].path for index in choose([image.label for image in training], CALIBRATION, seed)
     )
     source = f"{len(chosen)} images of {calibration}" if own else f"{len(chosen)} training images of {data}"
     train, validation, scored = (
         _labelled(dataset, part, order) for part in (parts.train, parts.validation, parts.holdout)
     )
-    training = TrainingImages(*train, classes, spec, seed, *validation)
-    return Images(chosen, source, *scored, _held_out(parts, whole, data), training)
+    for_recipes = TrainingImages(*train, classes, spec, seed, *validation)
+    return Images(chosen, source, *scored, _held_out(parts, whole, data), for_recipes)
 
 
 def _for_choosing(dataset: Dataset, parts: Split, together: Sequence[Sequence[int]]) -> Split:
@@ -117,7 +117,7 @@ def class_order(folders: Sequence[str], names: Sequence[str], classes: int) -> t
                 "give one folder a class, sorted in the order of the model's outputs",
             )
         return tuple(range(classes))
-    known = {" ".join(name.split()).casefold(): place for place, name in enumerate(names)}
+    known = {" ".join(name.split()).casefold(): index for index, name in enumerate(names)}
     plain = [" ".join(folder.split()).casefold() for folder in folders]
     unknown = [folder for folder, name in zip(folders, plain, strict=True) if name not in known]
     if unknown:
