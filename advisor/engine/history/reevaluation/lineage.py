@@ -129,14 +129,9 @@ def _manifest(parent: LoadedRun, origin: Origin, child: Child) -> dict[str, obje
 def _share_files(source: Path, run: RunFolder, evaluations: Sequence[Evaluation]) -> None:
     names = {"dataset.json", "split.json"}
     names |= {evaluation.artefact for evaluation in evaluations if evaluation.artefact}
-    names |= {name for evaluation in evaluations for name in _answer_files(evaluation)}
+    answers = [answers for evaluation in evaluations for answers in (evaluation.answers, evaluation.holdout_answers)]
+    names |= {each.file for each in answers if each is not None and each.file}
     for name in sorted(names):
         file = source / name
         if file.is_file() and file.resolve().is_relative_to(source.resolve()):
             run.share(file, name)
-
-
-def _answer_files(evaluation: Evaluation) -> tuple[str, ...]:
-    """Return the files of the artefact's answers, on the validation part and on the hold-out."""
-    known = (evaluation.answers, evaluation.holdout_answers)
-    return tuple(answers.file for answers in known if answers is not None and answers.file)

@@ -26,7 +26,7 @@ from advisor.engine.history.reevaluation.lineage import (
     read_origins,
     write_child,
 )
-from advisor.engine.history.reevaluation.remeasurement import Remeasured, remeasure
+from advisor.engine.history.reevaluation.remeasurement import Remeasured, Tell, remeasure
 from advisor.engine.question import Request, resolve
 from advisor.engine.targets.device_prediction import DevicePredictor
 from advisor.engine.targets.target_devices import TargetDevice, prefer_tflite, runtime_remark
@@ -34,8 +34,6 @@ from advisor.store import RunFolder
 
 Search = Callable[[Request], RunFolder]
 """Runs a search and returns its run folder. It is passed in, because the search uses this room."""
-
-Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True)
