@@ -127,4 +127,4 @@ def workers(log: Path | None) -> ChildPool:
 
 
 POOLS: Mapping[str, Callable[[Path | None], ChildPool]] = {LIGHT: workers, HEAVY: workers, TRAINERS: trainers}
-"""How to make the pool of each kind: without TensorFlow, with TensorFlow, and with TensorFlow for training."""
+"""Functions that make the pool of each kind: without TensorFlow, with TensorFlow, and with TensorFlow for training."""

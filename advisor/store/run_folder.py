@@ -47,7 +47,9 @@ class RunFolder:
             out.mkdir(parents=True, exist_ok=True)
             path = _new_folder(out, name)
             (path / "artifacts").mkdir()
-            _point_latest(out, path.name)
+            unfinished = out / f".latest-{os.getpid()}"
+            unfinished.symlink_to(path.name)
+            unfinished.replace(out / "latest")
         except OSError as error:
             raise UsageError(
                 f"--out: cannot write to the folder '{out}' ({error.strerror or error})",
@@ -182,12 +184,6 @@ def _new_folder(out: Path, name: str) -> Path:
             path.mkdir()
             return path.resolve()
     raise FileExistsError(f"{out / name} and 998 others exist")
-
-
-def _point_latest(out: Path, name: str) -> None:
-    unfinished = out / f".latest-{os.getpid()}"
-    unfinished.symlink_to(name)
-    unfinished.replace(out / "latest")
 
 
 def _mapping(file: Path) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby
 
+from advisor.core.units import plural
 from advisor.measurement.accelerators.operator_facts import expands_constants
 from advisor.measurement.accelerators.rules import Accelerator
 from advisor.tflite.macs import count
@@ -73,7 +74,7 @@ class Delegation:
     @property
     def sentence(self) -> str:
         """The result in words."""
-        partitions = f"{self.kept} partition{'' if self.kept == 1 else 's'}"
+        partitions = plural(self.kept, "partition")
         if self.kept < self.partitions:
             partitions += f" of {self.partitions}"
         part = f"{self.share:.0%} of the arithmetic ({self.taken} of {self.operators} operators, {partitions})"

@@ -126,7 +126,7 @@ class Serves(_Strict):
 
 
 class Keeps(_Strict):
-    """How many partitions the runtime delegates, and which."""
+    """The number of partitions that the runtime delegates, and the choice of them."""
 
     pieces: Annotated[int, Field(ge=1, le=1000)]
     choose: Literal["first", "largest"] = "largest"

@@ -175,7 +175,7 @@ class ModelTiming:
 
 @dataclass(frozen=True)
 class Ratio:
-    """How much slower one file is than the reference: 1.2 is 20 % slower.
+    """The latency of one file divided by that of the reference: 1.2 is 20 % slower.
 
     Attributes:
         model: the file's path.
@@ -195,7 +195,7 @@ class Ratio:
 
     @property
     def differs(self) -> bool:
-        """Whether the interval excludes 1."""
+        """True if the interval excludes 1."""
         return not self.low <= 1 <= self.high
 
     def to_json(self) -> dict[str, Any]:

@@ -22,7 +22,7 @@ UNSTABLE_CV = 0.05  # of the block medians; 2-3 % between runs is usual on an id
 
 
 class Verdict(StrEnum):
-    """Whether a measurement can be trusted."""
+    """The verdict on a measurement: only a stable one can be trusted."""
 
     STABLE = "stable"
     UNSTABLE = "unstable"
@@ -68,7 +68,7 @@ def summarise(blocks: Blocks) -> Summary:
     """
     medians = block_medians(blocks)
     values = [value for block in blocks for value in block]
-    mean, deviation = statistics.fmean(values), statistics.pstdev(values)
+    mean, deviation, middle = statistics.fmean(values), statistics.pstdev(values), statistics.fmean(medians)
     low, high = median_interval(medians if len(medians) > 1 else sorted(values))
     p50, p90, p99 = np.quantile(values, [0.5, 0.9, 0.99]).tolist()
     return Summary(
@@ -82,8 +82,8 @@ def summarise(blocks: Blocks) -> Summary:
         max=max(values),
         mean=mean,
         std=deviation,
-        cv=_ratio(deviation, mean),
-        block_cv=_ratio(statistics.pstdev(medians), statistics.fmean(medians)),
+        cv=deviation / mean if mean else 0.0,
+        block_cv=statistics.pstdev(medians) / middle if middle else 0.0,
         runs=len(values),
         blocks=len(medians),
     )
@@ -118,8 +118,3 @@ def paired_ratio(reference: Sequence[float], other: Sequence[float]) -> tuple[fl
     """
     ratios = [second / first for first, second in zip(reference, other, strict=True)]
     return statistics.median(ratios), *median_interval(ratios)
-
-
-def _ratio(part: float, whole: float) -> float:
-    """Return part / whole, or 0 if the whole is 0."""
-    return part / whole if whole else 0.0

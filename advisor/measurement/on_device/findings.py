@@ -69,7 +69,7 @@ class DeviceRow:
 
     @property
     def checked_only(self) -> bool:
-        """Whether the outputs were compared but no latency is given."""
+        """True if the outputs were compared but no latency is given."""
         return self.latency is None and self.agreement is not None
 
     @property

@@ -14,8 +14,9 @@ from advisor.measurement.accelerators.rules import accelerator
 from advisor.measurement.operators import roofline
 from advisor.measurement.operators.advice import advise
 from advisor.measurement.operators.attribution import Node, match
-from advisor.measurement.operators.profile_values import OperatorTime, Profile, TypeTime
+from advisor.measurement.operators.profile_values import OperatorTime, Profile
 from advisor.measurement.operators.runs import (
+    BY_CUTS,
     Event,
     ProfileRequest,
     collect,
@@ -28,8 +29,6 @@ from advisor.measurement.operators.runs import (
 from advisor.measurement.processes.model_file import read_model
 from advisor.tflite.arena import activation_arena_bytes
 from advisor.tflite.model import Model
-
-__all__ = ["OperatorTime", "Profile", "TypeTime", "profile"]
 
 
 def profile(
@@ -69,7 +68,7 @@ def profile(
     events = good[0].events
     matched = match(graph, events)
     rows, entered = _rows(events, matched, operator_times(good)), partitions(events)
-    if collected.by_cuts and collected.kernels == "default":  # then only the times are known
+    if BY_CUTS in collected.notes and collected.kernels == "default":  # then only the times are known
         delegation = delegate(graph, accelerator("xnnpack"))
         rows, entered = _with_placement(rows, delegation), delegation.partitions
     found = Profile(

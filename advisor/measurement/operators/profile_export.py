@@ -51,7 +51,7 @@ def to_trace(profile: Profile) -> dict[str, object]:
     tracks = {"XNNPACK": 1, "builtin": 2}
     starts = _starts(profile)
     names = [_metadata("process_name", 0, f"{profile.model} ({profile.runtime}, {profile.threads} threads)")]
-    names += [_metadata("thread_name", track, place) for place, track in tracks.items()]
+    names += [_metadata("thread_name", track, name) for name, track in tracks.items()]
     events = [
         {
             "name": row.type,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 
 from advisor.measurement import host
@@ -116,7 +115,7 @@ class Profile:
 
     @property
     def overhead(self) -> float:
-        """How much longer a run takes with the profiler: 0.05 is 5 %."""
+        """Additional time of a run with the profiler: 0.05 is 5 %."""
         return self.whole_us / self.plain_us - 1
 
     @property
@@ -125,11 +124,22 @@ class Profile:
         groups: dict[tuple[str, str], list[OperatorTime]] = {}
         for row in self.operators:
             groups.setdefault((row.type, row.where), []).append(row)
-        ordered = sorted(groups.values(), key=lambda rows: -sum(row.time_us for row in rows))
         summary: list[TypeTime] = []
-        for rows in ordered:
-            before = summary[-1].cumulative if summary else 0.0
-            summary.append(_type_time(rows, before))
+        for rows in sorted(groups.values(), key=lambda rows: -sum(row.time_us for row in rows)):
+            share = sum(row.share for row in rows)
+            output = next((row.node.outputs[0] for row in rows if row.node and row.node.outputs), "")
+            summary.append(
+                TypeTime(
+                    type=rows[0].type,
+                    where=rows[0].where,
+                    count=len(rows),
+                    time_us=sum(row.time_us for row in rows),
+                    share=share,
+                    cumulative=share + (summary[-1].cumulative if summary else 0.0),
+                    macs=sum(row.node.macs for row in rows if row.node),
+                    data_type=output.partition(" ")[0],
+                )
+            )
         return tuple(summary)
 
     def top(self, count: int = 10) -> tuple[OperatorTime, ...]:
@@ -148,18 +158,3 @@ class Profile:
             "by_type": [asdict(row) for row in self.by_type],
             "advice": list(self.advice),
         }
-
-
-def _type_time(rows: Sequence[OperatorTime], before: float) -> TypeTime:
-    share = sum(row.share for row in rows)
-    output = next((row.node.outputs[0] for row in rows if row.node and row.node.outputs), "")
-    return TypeTime(
-        type=rows[0].type,
-        where=rows[0].where,
-        count=len(rows),
-        time_us=sum(row.time_us for row in rows),
-        share=share,
-        cumulative=before + share,
-        macs=sum(row.node.macs for row in rows if row.node),
-        data_type=output.partition(" ")[0],
-    )

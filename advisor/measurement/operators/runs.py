@@ -50,7 +50,7 @@ class Event(NamedTuple):
 
     @property
     def builtin(self) -> bool:
-        """Whether a builtin kernel reported it."""
+        """True if a builtin kernel reported it."""
         return self.kind == BUILTIN_EVENT
 
     @property
@@ -74,7 +74,7 @@ class Run:
 
 @dataclass(frozen=True)
 class ProfileRequest:
-    """What to run.
+    """One file and how to run it.
 
     Attributes:
         path: the file.
@@ -122,11 +122,6 @@ class Collected:
     runs: tuple[Run, ...]
     kernels: str
     notes: tuple[str, ...] = ()
-
-    @property
-    def by_cuts(self) -> bool:
-        """Whether the file was cut, without a profiler."""
-        return BY_CUTS in self.notes
 
 
 def collect(request: ProfileRequest, by_cuts: bool) -> Collected:

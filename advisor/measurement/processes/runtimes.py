@@ -6,6 +6,7 @@ package runs.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import subprocess
 import sys
@@ -37,14 +38,6 @@ class Runtime:
     def __str__(self) -> str:
         return f"{self.package}=={self.version}"
 
-    @property
-    def installed_here(self) -> bool:
-        """Whether this environment has exactly this version."""
-        try:
-            return metadata.version(self.package) == self.version
-        except metadata.PackageNotFoundError:
-            return False
-
 
 def parse(text: str) -> Runtime:
     """Parse ``tflite-runtime==2.14.0``.
@@ -73,8 +66,9 @@ def interpreter(runtime: Runtime) -> Path | None:
     Raises:
         UsageError: there is no wheel for this Python, or pip cannot install the runtime.
     """
-    if runtime.installed_here:
-        return None
+    with contextlib.suppress(metadata.PackageNotFoundError):
+        if metadata.version(runtime.package) == runtime.version:
+            return None
     refuse_newer_python(runtime, sys.version_info[:2])
     name = f"{runtime.package}-{runtime.version}-{sys.implementation.cache_tag}"
     return _python(filled(cache_root() / "runtimes" / name, partial(_make, runtime)))
@@ -112,8 +106,8 @@ def _install(runtime: Runtime, python: Path) -> None:
             f"{runtime} cannot be installed: {type(error).__name__}", "check the connection to the package index"
         ) from error
     if done.returncode != 0:
-        said = [line.strip() for line in done.stderr.splitlines() if line.strip().startswith("ERROR:")]
-        reason = (said or done.stderr.strip().splitlines() or ["pip printed no reason"])[-1].removeprefix("ERROR: ")
+        errors = [line.strip() for line in done.stderr.splitlines() if line.strip().startswith("ERROR:")]
+        reason = (errors or done.stderr.strip().splitlines() or ["pip printed no reason"])[-1].removeprefix("ERROR: ")
         raise UsageError(
             f"{runtime} cannot be installed: {reason[:300]}",
             "advisor uses your pip settings; list the versions with: pip index versions " + runtime.package,

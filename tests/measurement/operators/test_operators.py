@@ -17,8 +17,9 @@ from advisor.core.errors import StageError, UsageError
 from advisor.measurement.latency.findings import advise_threads
 from advisor.measurement.latency.timing import measure
 from advisor.measurement.operators.advice import advise
-from advisor.measurement.operators.profile import Profile, profile
+from advisor.measurement.operators.profile import profile
 from advisor.measurement.operators.profile_export import to_trace, to_tsv
+from advisor.measurement.operators.profile_values import Profile
 from advisor.measurement.operators.runs import (
     Event,
     Run,
