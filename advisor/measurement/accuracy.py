@@ -136,13 +136,17 @@ def robustness(answers: Labels, labels: Sequence[int]) -> Robustness:
 class Classifier:
     """A loaded classifier: the input is a normalised float32 (size, size, 3) image, the output float32 (classes,).
 
+    Args:
+        model: as in :func:`predict`.
+        output: the name of the output to read if there are several.
+
     Raises:
         UsageError: the model file is missing.
         RuntimeRefusal: the runtime cannot load it.
         StageError: it is not an image classifier.
     """
 
-    def __init__(self, model: Path | str) -> None:
+    def __init__(self, model: Path | str, output: str = OUTPUT) -> None:
         from ai_edge_litert.interpreter import Interpreter
 
         path = existing_model(model)
@@ -152,7 +156,7 @@ class Classifier:
         except (ValueError, RuntimeError) as error:
             raise RuntimeRefusal(f"{path.name}: LiteRT cannot load the model: {one_line(error)}") from error
         self._input = _image_input(path.name, self._interpreter.get_input_details())
-        self._output = _probabilities(path.name, self._interpreter)
+        self._output = _output(path.name, self._interpreter, output)
         self.classes = int(self._output["shape"][-1])
 
     def __call__(self, image: Floats) -> Floats:
@@ -204,14 +208,14 @@ def _image_input(name: str, details: Sequence[dict[str, Any]]) -> dict[str, Any]
     return details[0]
 
 
-def _probabilities(name: str, interpreter: Any) -> dict[str, Any]:
-    """Return the output named ``probabilities`` in a signature, or the only one."""
+def _output(name: str, interpreter: Any, wanted: str) -> dict[str, Any]:
+    """Return the output named ``wanted`` in a signature, or the only one."""
     details = interpreter.get_output_details()
     if len(details) == 1:
         return dict(details[0])
     for key, signature in interpreter.get_signature_list().items():
-        if OUTPUT in signature["outputs"]:
+        if wanted in signature["outputs"]:
             runner = interpreter.get_signature_runner(key)
-            return dict(runner.get_output_details()[OUTPUT])
+            return dict(runner.get_output_details()[wanted])
     found = ", ".join(str(detail["name"]) for detail in details)
-    raise StageError(f"{name}: {len(details)} outputs ({found}) and none named '{OUTPUT}'")
+    raise StageError(f"{name}: {len(details)} outputs ({found}) and none named '{wanted}'")

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +18,7 @@ from numpy.typing import NDArray
 from advisor.core.errors import StageError
 from advisor.datasets.capture import random_capture, seed_of
 from advisor.datasets.images import InputSpec, load
-
-if TYPE_CHECKING:
-    from ai_edge_litert.interpreter import Interpreter
+from advisor.measurement.accuracy.inference import Classifier
 
 OUTPUT_NAME = "features"
 
@@ -77,56 +74,17 @@ def extract(
         float32, shape (N, F).
 
     Raises:
+        UsageError: the model file is missing.
+        RuntimeRefusal: the runtime cannot load or run the model.
         StageError: the model has another input size, an image cannot be read, or a feature is not finite.
     """
-    interpreter = _interpreter(model_path)
-    source, sink = _input_index(interpreter, spec.size), _output_index(interpreter)
-    rows: list[NDArray[np.float32]] = []
-    pixels = np.empty((1, spec.size, spec.size, 3), np.float32)
-    for path in images:
-        spec.normalise(augmentation.apply(path, spec.size)[None], pixels)
-        interpreter.set_tensor(source, pixels)
-        interpreter.invoke()
-        rows.append(interpreter.get_tensor(sink).reshape(-1))
-    features = np.stack(rows) if rows else np.zeros((0, _width(interpreter, sink)), np.float32)
+    model = Classifier(model_path, OUTPUT_NAME)
+    pixels = np.empty((spec.size, spec.size, 3), np.float32)
+    rows = [model(spec.normalise(augmentation.apply(path, spec.size), pixels)) for path in images]
+    features = np.stack(rows) if rows else np.zeros((0, model.classes), np.float32)
     if not np.isfinite(features).all():
         raise StageError(f"the feature model '{Path(model_path).name}' gives values that are not finite")
     return features
-
-
-def _interpreter(model_path: Path | str) -> Interpreter:
-    from ai_edge_litert.interpreter import Interpreter
-
-    try:
-        interpreter = Interpreter(model_path=str(model_path), num_threads=1)
-        interpreter.allocate_tensors()
-    except (ValueError, RuntimeError) as error:
-        raise StageError(f"LiteRT cannot load '{Path(model_path).name}': {error}") from error
-    return interpreter
-
-
-def _input_index(interpreter: Interpreter, size: int) -> int:
-    details = interpreter.get_input_details()
-    shape = tuple(int(side) for side in details[0]["shape"])
-    if len(details) != 1 or shape != (1, size, size, 3) or details[0]["dtype"].__name__ != "float32":
-        raise StageError(f"the feature model takes {shape}, not one float32 image of (1, {size}, {size}, 3)")
-    return int(details[0]["index"])
-
-
-def _output_index(interpreter: Interpreter) -> int:
-    details = interpreter.get_output_details()
-    if len(details) == 1:
-        return int(details[0]["index"])
-    for key in interpreter.get_signature_list():
-        named = interpreter.get_signature_runner(key).get_output_details()
-        if OUTPUT_NAME in named:
-            return int(named[OUTPUT_NAME]["index"])
-    raise StageError(f"the feature model has {len(details)} outputs and none is named '{OUTPUT_NAME}'")
-
-
-def _width(interpreter: Interpreter, index: int) -> int:
-    shape = next(row["shape"] for row in interpreter.get_output_details() if row["index"] == index)
-    return int(shape.prod())
 
 
 def joined(parts: Sequence[Path], rows: NDArray[np.int64] | None = None) -> NDArray[np.float32]:

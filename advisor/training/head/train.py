@@ -111,13 +111,6 @@ def fit_head(
         return space.leave(*fitted[regularization])
 
 
-def softmax(logits: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return the row-wise softmax of logits (N, C), float32."""
-    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
-    result: NDArray[np.float32] = (powers / powers.sum(axis=1, keepdims=True)).astype(np.float32)
-    return result
-
-
 def folds(labels: NDArray[np.int64], count: int, seed: int) -> NDArray[np.int64]:
     """Return the fold of each image, with each class spread evenly over ``count`` folds.
 
@@ -148,6 +141,8 @@ def _cross_validated(
     views: Sequence[NDArray[np.float32]],
 ) -> Iterator[tuple[float, NDArray[np.float32]]]:
     """Yield each candidate strength with its out-of-fold probabilities (N, C)."""
+    from scipy.special import softmax
+
     few = int(np.bincount(targets, minlength=classes).min()) < FEW_IMAGES
     strengths = (0.0, *GRID) if few else GRID
     found = {strength: np.zeros((len(targets), classes), np.float32) for strength in strengths}
@@ -156,7 +151,7 @@ def _cross_validated(
         seen, unseen = fold != number, fold == number
         fitted = fit(features[seen], targets[seen], classes, [view[seen] for view in views], strengths, ROUGHLY)
         for strength, (weights, bias) in fitted.items():
-            found[strength][unseen] = softmax(features[unseen] @ weights + bias)
+            found[strength][unseen] = softmax(features[unseen] @ weights + bias, axis=1)
     yield from found.items()
 
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 
 from advisor.core.errors import StageError
 from advisor.measurement.accuracy import predict
 from advisor.training.augment import Augmentation
 from advisor.training.finetune.finetune import WEIGHTS, Finetuned, FinetuneData, Finetuning, _Session, finetune
 from advisor.training.finetune.tuning import to_tflite
-from advisor.training.head.train import softmax
 from tests.training import nets
 
 pytestmark = pytest.mark.integration
@@ -111,7 +111,7 @@ def test_the_file_answers_as_trunk_and_head_do(
     backbone, result = tuned
     (tmp_path / "tuned.tflite").write_bytes(to_tflite(backbone, result))
     found = predict(tmp_path / "tuned.tflite", data[0][:20], nets.VIEW)
-    expected = softmax(nets.features(backbone, data[0][:20]) @ result.weights + result.bias)
+    expected = softmax(nets.features(backbone, data[0][:20]) @ result.weights + result.bias, axis=1)
     np.testing.assert_allclose(found, expected, atol=1e-4)
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from advisor.measurement.accuracy.inference import Classifier
 from advisor.tflite.levels import with_levels as with_levels_of_file
-from advisor.training.features import _interpreter
 from advisor.training.finetune.levels import agrees, level_layers, with_levels
 from advisor.training.finetune.tuning import convert
 
@@ -36,13 +36,8 @@ def _plain(pad: bool) -> Any:
 
 def _in_litert(backbone: Any, images: np.ndarray, path: Path) -> np.ndarray:
     path.write_bytes(with_levels_of_file(convert(backbone)))
-    interpreter = _interpreter(path)
-    rows = []
-    for photo in images:
-        interpreter.set_tensor(interpreter.get_input_details()[0]["index"], photo[None])
-        interpreter.invoke()
-        rows.append(interpreter.get_tensor(interpreter.get_output_details()[0]["index"])[0])
-    return np.stack(rows)
+    model = Classifier(path)
+    return np.stack([model(image) for image in images])
 
 
 @pytest.mark.parametrize("pad", [False, True])
