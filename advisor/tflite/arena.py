@@ -68,7 +68,7 @@ def lifetimes(graph: Subgraph) -> tuple[Lifetime, ...]:
     kept = (*graph.inputs, *variables, *graph.outputs)
     last.update(dict.fromkeys((owners.get(index, index) for index in kept), end))
     return tuple(
-        Lifetime(_aligned(graph.tensors[index].size_bytes), first[index], last.get(index, end))
+        Lifetime(-(-graph.tensors[index].size_bytes // ALIGNMENT) * ALIGNMENT, first[index], last.get(index, end))
         for index in sorted(first)
         if index not in constants
     )
@@ -109,10 +109,6 @@ def _constants(graph: Subgraph) -> set[int]:
         if operator.name == "DEQUANTIZE" and stored.issuperset(operator.inputs)
     )
     return stored.union(*expanded)
-
-
-def _aligned(size: int) -> int:
-    return (size + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
 
 
 def plan(blocks: Iterable[Lifetime]) -> int:

@@ -199,7 +199,7 @@ def read_metadata(data: bytes, name: str = "the model") -> Metadata | None:
     Raises:
         UsageError: the file or its metadata is damaged.
     """
-    content = next((entry.content for entry in read(data, name).metadata if entry.name == _ENTRY), None)
+    content = read(data, name).metadata.get(_ENTRY)
     if content is None:
         return None
     metadata, labels_file = guarded(f"{name} (its metadata)", lambda: _decoded(content))

@@ -12,7 +12,6 @@ from ai_edge_litert import schema_py_generated as schema
 from advisor.tflite.values import (
     BITS,
     OPTIONS,
-    MetadataEntry,
     Model,
     Operator,
     Quantization,
@@ -96,11 +95,9 @@ class _Reader:
     def model(self, size_bytes: int) -> Model:
         tables = self._tables
         return Model(
-            version=tables.version,
-            description=_text(tables.description),
             subgraphs=tuple(map(self._subgraph, tables.subgraphs)),
             signatures=tuple(map(_signature, tables.signatureDefs)),
-            metadata=tuple(map(self._metadata, tables.metadata)),
+            metadata={_text(entry.name): self._metadata(entry) for entry in reversed(tables.metadata)},
             size_bytes=size_bytes,
         )
 
@@ -135,10 +132,10 @@ class _Reader:
         name, version = self._codes[operator.opcodeIndex]
         return Operator(name, version, tuple(operator.inputs), tuple(operator.outputs), _options(operator))
 
-    def _metadata(self, entry: schema.MetadataT) -> MetadataEntry:
+    def _metadata(self, entry: schema.MetadataT) -> bytes:
         if entry.buffer >= len(self._buffers):
             raise Damage(f"metadata {_text(entry.name)!r} names buffer {entry.buffer} of {len(self._buffers)}")
-        return MetadataEntry(_text(entry.name), self._buffers[entry.buffer])
+        return self._buffers[int(entry.buffer)]
 
 
 def _code(code: schema.OperatorCodeT) -> tuple[str, int]:

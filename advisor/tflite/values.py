@@ -15,24 +15,11 @@ if TYPE_CHECKING:
 BITS = MappingProxyType(
     {
         "int2": 2,
-        "int4": 4,
-        "uint4": 4,
-        "bool": 8,
-        "int8": 8,
-        "uint8": 8,
-        "float8_e4m3fn": 8,
-        "float8_e5m2": 8,
-        "float16": 16,
-        "bfloat16": 16,
-        "int16": 16,
-        "uint16": 16,
-        "float32": 32,
-        "int32": 32,
-        "uint32": 32,
-        "float64": 64,
-        "int64": 64,
-        "uint64": 64,
-        "complex64": 64,
+        **dict.fromkeys(("int4", "uint4"), 4),
+        **dict.fromkeys(("bool", "int8", "uint8", "float8_e4m3fn", "float8_e5m2"), 8),
+        **dict.fromkeys(("float16", "bfloat16", "int16", "uint16"), 16),
+        **dict.fromkeys(("float32", "int32", "uint32"), 32),
+        **dict.fromkeys(("float64", "int64", "uint64", "complex64"), 64),
         "complex128": 128,
     }
 )
@@ -80,7 +67,7 @@ class Tensor:
 
     @property
     def is_constant(self) -> bool:
-        """Whether the file holds this tensor's content."""
+        """True if the file holds this tensor's content."""
         return len(self.buffer) > 0
 
     @property
@@ -153,31 +140,19 @@ class Signature:
 
 
 @dataclass(frozen=True, slots=True)
-class MetadataEntry:
-    """Named bytes that the file stores besides its graphs."""
-
-    name: str
-    content: bytes = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
 class Model:
     """A `.tflite` file.
 
     Attributes:
-        version: version of the schema (3).
-        description: what the converter wrote.
         subgraphs: the graphs, the main one first.
         signatures: the named calls; older files have none.
-        metadata: named pieces of bytes.
+        metadata: named bytes that the file stores besides its graphs.
         size_bytes: size of the file.
     """
 
-    version: int
-    description: str
     subgraphs: tuple[Subgraph, ...]
     signatures: tuple[Signature, ...]
-    metadata: tuple[MetadataEntry, ...]
+    metadata: Mapping[str, bytes] = field(repr=False, hash=False)
     size_bytes: int
 
     @property

@@ -132,10 +132,7 @@ class _Walk:
         self._bytes_left = _SHARING * len(data)
         self._tables_left = MAX_TABLES
 
-    def root(self, name: str) -> None:
-        self._table(self._unsigned(0), name)
-
-    def _unsigned(self, position: int) -> int:
+    def unsigned(self, position: int) -> int:
         return int(self._number("<I", position, 4))
 
     def _number(self, form: str, position: int, width: int) -> int:
@@ -160,7 +157,7 @@ class _Walk:
             raise Damage(f"the table at byte {position} ends beyond the file")
         return start, size, table_size
 
-    def _table(self, position: int, name: str) -> None:
+    def table(self, position: int, name: str) -> None:
         self._tables_left -= 1
         if self._tables_left < 0:
             raise Damage(f"it claims more than {MAX_TABLES} parts")
@@ -187,18 +184,18 @@ class _Walk:
         return _OPTIONS_WITH_STRINGS.get((slot, kind), "")
 
     def _field(self, field: Field, position: int, of: str) -> None:
-        target = position + self._unsigned(position)
+        target = position + self.unsigned(position)
         if field.kind in {"table", "union"}:
-            self._table(target, of)
+            self.table(target, of)
             return
         width = 4 if field.kind == "tables" else field.width
         count = self._vector(target, width)
         if field.kind == "tables":
             for entry in range(target + 4, target + 4 + 4 * count, 4):
-                self._table(entry + self._unsigned(entry), of)
+                self.table(entry + self.unsigned(entry), of)
 
     def _vector(self, position: int, width: int) -> int:
-        count = self._unsigned(position)
+        count = self.unsigned(position)
         if position + 4 + count * width > len(self._data):
             raise Damage(f"the list of {count} at byte {position} ends beyond the file")
         self._spend(count * width)
@@ -226,4 +223,5 @@ def verify_tables(data: bytes, identifier: bytes, schema: Schema, root: str) -> 
         raise Damage("it is empty" if not data else f"it has only {len(data)} bytes")
     if data[4:8] != identifier:
         raise Damage(f"bytes 4 to 8 read {data[4:8]!r}, not {identifier!r}")
-    _Walk(data, schema).root(root)
+    walk = _Walk(data, schema)
+    walk.table(walk.unsigned(0), root)

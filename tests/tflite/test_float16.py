@@ -58,7 +58,7 @@ def test_outputs_are_those_of_the_converter(
 
 def test_the_notes_to_the_runtime_are_those_of_the_converter(halved: bytes, converter_made: bytes) -> None:
     def notes(data: bytes) -> dict[str, bytes]:
-        entries = {entry.name: entry.content.rstrip(b"\0") for entry in read(data).metadata}
+        entries = {name: content.rstrip(b"\0") for name, content in read(data).metadata.items()}
         return {name: entries[name] for name in ("min_runtime_version", "reduced_precision_support")}
 
     assert notes(halved) == notes(converter_made)

@@ -77,7 +77,7 @@ def test_a_description_replaces_the_one_before() -> None:
     assert found is not None
     assert found.labels == ("c", "d")
     assert len(second) == len(first)
-    assert [entry.name for entry in read(second).metadata] == ["TFLITE_METADATA"]
+    assert [entry.name for entry in schema.ModelT.InitFromPackedBuf(second).metadata] == [b"TFLITE_METADATA"]
 
 
 def test_an_edit_of_the_graph_drops_the_description() -> None:

@@ -9,9 +9,8 @@ from advisor.core.errors import UsageError
 from advisor.datasets.checks.findings import Finding, Kind, counted
 from advisor.datasets.checks.image_quality import captured, sizes
 from advisor.datasets.checks.repeated import repeated
-from advisor.datasets.dataset import Dataset
+from advisor.datasets.dataset import PARTS, Dataset
 from advisor.datasets.duplicates import Pair, near_duplicates
-from advisor.datasets.layouts.layout import PARTS
 from advisor.datasets.survey import Survey
 
 GOOD_CLASS = 50

@@ -6,9 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from advisor.datasets.checks.findings import Finding, Kind, counted, paths_of
-from advisor.datasets.dataset import Dataset
+from advisor.datasets.dataset import PARTS, Dataset
 from advisor.datasets.duplicates import Pair, groups
-from advisor.datasets.layouts.layout import PARTS
 
 _KEPT_LONGEST = tuple(dict.fromkeys(PARTS.values()))
 """Parts in the order of use. Of copies in several parts, the one in the last part is kept to preserve the test set."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from advisor.core.errors import UsageError, nearest
+from advisor.datasets.dataset import Entry, Listing
 from advisor.datasets.layouts.folders import HINT, is_split, list_class_folders, list_split_folders
-from advisor.datasets.layouts.layout import Entry, Listing
 from advisor.datasets.layouts.manifest import SUFFIXES, list_manifest
 
 __all__ = ["Entry", "Listing", "list_files"]

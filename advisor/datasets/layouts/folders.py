@@ -7,7 +7,7 @@ from pathlib import Path
 
 from advisor.core.errors import UsageError
 from advisor.datasets import decode
-from advisor.datasets.layouts.layout import PARTS, Entry, Listing
+from advisor.datasets.dataset import PARTS, Entry, Listing
 from advisor.datasets.layouts.manifest import SUFFIXES
 
 HINT = (

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from advisor.core.errors import UsageError, nearest
-from advisor.datasets.dataset import Rejected
-from advisor.datasets.layouts.layout import PARTS, Entry, Listing
+from advisor.datasets.dataset import PARTS, Entry, Listing, Rejected
 
 if TYPE_CHECKING:
     from fastparquet import ParquetFile

@@ -26,7 +26,6 @@ from advisor.training.batches import Batches
 from advisor.training.finetune import network
 from advisor.training.finetune.hyperparameters import Finetuning
 from advisor.training.finetune.levels import agrees, level_layers
-from advisor.training.finetune.optimizer import Optimizer
 from advisor.training.head.train import GRID, folds, train_head
 
 if TYPE_CHECKING:
@@ -131,6 +130,8 @@ class _Session:
     def __init__(
         self, backbone: keras.Model, data: FinetuneData, hyperparameters: Finetuning, folder: Path, after: Path | None
     ) -> None:
+        from advisor.training.finetune.optimizer import Optimizer
+
         folder.mkdir(parents=True, exist_ok=True)
         self._hyperparameters, self._folder = (hyperparameters if after is None else hyperparameters.going_on()), folder
         self.epochs = self._hyperparameters.epochs

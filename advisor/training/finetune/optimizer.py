@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import tensorflow as tf
 from numpy.typing import NDArray
 
 from advisor.training.augment import augmented
@@ -15,7 +16,6 @@ from advisor.training.finetune.hyperparameters import Finetuning
 
 if TYPE_CHECKING:
     import keras
-    import tensorflow as tf
 
 WARMUP_STEPS = 100
 
@@ -34,8 +34,6 @@ class Optimizer:
     """
 
     def __init__(self, model: keras.Model, hyperparameters: Finetuning, images: int, penalty: float = 0.0) -> None:
-        import tensorflow as tf
-
         self._model, self._hyperparameters, self._penalty = model, hyperparameters, penalty
         self._steps = max(1, -(-images // hyperparameters.batch) * hyperparameters.epochs)
         self._done = tf.Variable(0.0, trainable=False)
@@ -54,8 +52,6 @@ class Optimizer:
         side: int,
     ) -> tf.Tensor:
         """Train on one batch (n, S, S, 3), resized to ``side``; return its loss."""
-        import tensorflow as tf
-
         return self._compiled(
             tf.constant(images),
             tf.constant(labels),
@@ -66,8 +62,6 @@ class Optimizer:
 
     def predict(self, images: NDArray[np.uint8]) -> NDArray[np.float32]:
         """Return the logits of one batch, (n, C)."""
-        import tensorflow as tf
-
         logits: NDArray[np.float32] = self._predict(tf.constant(images)).numpy()
         return logits
 
@@ -81,8 +75,6 @@ class Optimizer:
     def _train(
         self, images: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor, seed: tf.Tensor, side: tf.Tensor
     ) -> tf.Tensor:
-        import tensorflow as tf
-
         classes = self._model.output.shape[-1]
         smoothing = self._hyperparameters.label_smoothing
         targets = tf.one_hot(labels, classes) * (1.0 - smoothing) + smoothing / classes
@@ -102,8 +94,6 @@ class Optimizer:
 
     def _move(self, gradients: Sequence[tf.Tensor]) -> None:
         """Update the weights and their running means; a mean is a plain average until it has enough steps."""
-        import tensorflow as tf
-
         done, steps, warmup = self._done, float(self._steps), float(min(self._steps // 10 + 1, WARMUP_STEPS))
         rate = self._hyperparameters.learning_rate * tf.minimum(1.0, (done + 1.0) / warmup)
         rate *= 0.5 * (1.0 + tf.cos(math.pi * tf.minimum(done / steps, 1.0)))
@@ -140,8 +130,6 @@ class _Weight:
     """
 
     def __init__(self, variable: keras.Variable, rate: float, decay: float) -> None:
-        import tensorflow as tf
-
         self.variable, self._rate, self._decay = variable, rate, decay
         start = tf.convert_to_tensor(variable.value)
         self.first, self.second = (tf.Variable(tf.zeros_like(start), trainable=False) for _ in range(2))
@@ -149,8 +137,6 @@ class _Weight:
 
     def take(self, gradient: tf.Tensor, rate: tf.Tensor, number: tf.Tensor, share: tf.Tensor) -> None:
         """Take step ``number``, counted from 1."""
-        import tensorflow as tf
-
         self.first.assign(_FIRST * self.first + (1.0 - _FIRST) * gradient)
         self.second.assign(_SECOND * self.second + (1.0 - _SECOND) * tf.square(gradient))
         mean, size = self.first / (1.0 - _FIRST**number), self.second / (1.0 - _SECOND**number)

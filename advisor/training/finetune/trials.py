@@ -8,19 +8,12 @@ from typing import Any
 from advisor.training.finetune.hyperparameters import Finetuning
 
 LEARNING_RATE = (1e-4, 1.2e-3)
-DEPTH = (0.3, 0.9)
-"""Share of the layers that are trained, from the top. It stays 1 for the recipe that trains all of them."""
 EPOCHS = (10, 30)
-INPUT = (0.55, 1.0)
-"""Share of the model's input size that training images have: see ``Finetuning.shrink``."""
-CROP = (0.4, 0.85)
-MIXUP = (0.05, 0.6)
-TURN = (0.0, 20.0)
+SPACE = {"trained": (0.3, 0.9), "shrink": (0.55, 1.0), "crop": (0.4, 0.85), "mixup": (0.05, 0.6), "turn": (0.0, 20.0)}
+"""The ranges of other fields of ``Finetuning`` and ``Augmentation``. A recipe that trains all layers keeps doing so."""
+
 _RANDOM_FIRST = 3
 _OF_TRAINING = ("trained", "shrink")
-_SPACE: dict[str, tuple[float, float]] = {
-    "trained": DEPTH, "shrink": INPUT, "crop": CROP, "mixup": MIXUP, "turn": TURN,
-}  # fmt: skip
 
 
 class Trials:
@@ -49,7 +42,7 @@ class Trials:
         self._asked = trial = self._study.ask()
         rate = trial.suggest_float("learning_rate", *LEARNING_RATE, log=True)
         epochs = trial.suggest_int("epochs", *EPOCHS)
-        found = {name: trial.suggest_float(name, *span) for name, span in _SPACE.items() if self._turned(name)}
+        found = {name: trial.suggest_float(name, *span) for name, span in SPACE.items() if self._turned(name)}
         own: dict[str, Any] = {name: found.pop(name) for name in _OF_TRAINING if name in found}
         changes = replace(self._base.augmentation, **found)
         return replace(self._base, learning_rate=rate, epochs=epochs, augmentation=changes, **own)
@@ -65,9 +58,9 @@ class Trials:
         return max(self._told, key=lambda told: told[0])[1]
 
     def _own(self) -> dict[str, float]:
-        holders = {name: self._base if name in _OF_TRAINING else self._base.augmentation for name in _SPACE}
+        holders = {name: self._base if name in _OF_TRAINING else self._base.augmentation for name in SPACE}
         values = {name: float(getattr(holder, name)) for name, holder in holders.items() if self._turned(name)}
-        own = {name: _within(value, _SPACE[name]) for name, value in values.items()}
+        own = {name: _within(value, SPACE[name]) for name, value in values.items()}
         return {**own, "learning_rate": _within(self._base.learning_rate, LEARNING_RATE), "epochs": self._base.epochs}
 
     def _turned(self, name: str) -> bool:

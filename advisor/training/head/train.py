@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -69,7 +69,7 @@ def train_head(
     with threadpool_limits(limits=1):
         space = find_space(features)
         inside, others = space.enter(features), [space.enter(view) for view in views]
-        candidates = dict(_cross_validated(inside, targets, classes, seed, others))
+        candidates = _cross_validated(inside, targets, classes, seed, others)
         best = max(candidates, key=lambda strength: _merit(candidates[strength], targets))
         weights, bias = space.leave(*fit(inside, targets, classes, others, (best,))[best])
     return Head(
@@ -139,8 +139,8 @@ def _cross_validated(
     classes: int,
     seed: int,
     views: Sequence[NDArray[np.float32]],
-) -> Iterator[tuple[float, NDArray[np.float32]]]:
-    """Yield each candidate strength with its out-of-fold probabilities (N, C)."""
+) -> dict[float, NDArray[np.float32]]:
+    """Return the out-of-fold probabilities (N, C) of each candidate strength."""
     from scipy.special import softmax
 
     few = int(np.bincount(targets, minlength=classes).min()) < FEW_IMAGES
@@ -152,7 +152,7 @@ def _cross_validated(
         fitted = fit(features[seen], targets[seen], classes, [view[seen] for view in views], strengths, ROUGHLY)
         for strength, (weights, bias) in fitted.items():
             found[strength][unseen] = softmax(features[unseen] @ weights + bias, axis=1)
-    yield from found.items()
+    return found
 
 
 def _require_fitting(

@@ -8,7 +8,6 @@ import pytest
 from advisor.training.augment import Augmentation
 from advisor.training.finetune.hyperparameters import Finetuning
 from advisor.training.finetune.network import LEAST_SPREAD, Start, build, parts, training_side
-from advisor.training.finetune.optimizer import Optimizer
 from advisor.training.head.train import Head
 from tests.training import nets
 
@@ -46,12 +45,16 @@ def model() -> Any:
 
 
 def test_convolutions_may_train_on_smaller_images(model: Any) -> None:
+    from advisor.training.finetune.optimizer import Optimizer
+
     assert training_side(model, SIDE, 0.5) == 32
     assert training_side(model, SIDE, 1.0) == SIDE
     assert Optimizer(model, KNOBS, 8).run(*BATCH, (0, 0), 32).numpy() > 0
 
 
 def test_a_network_of_one_size_keeps_it() -> None:
+    from advisor.training.finetune.optimizer import Optimizer
+
     backbone = _flattened()
     model = build(backbone, Start(_head(int(backbone.outputs[0].shape[-1]))), nets.VIEW, 1.0)
     assert training_side(model, SIDE, 0.5) == SIDE
@@ -67,6 +70,8 @@ def test_the_network_answers_as_trunk_and_head(model: Any) -> None:
 
 
 def test_the_means_trail_the_weights_and_come_back() -> None:
+    from advisor.training.finetune.optimizer import Optimizer
+
     model = build(_convolutions(), Start(_head(5)), nets.VIEW, 1.0)
     step = Optimizer(model, KNOBS, 8)
     for place in range(4):

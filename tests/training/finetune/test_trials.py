@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from advisor.training.finetune.hyperparameters import FINETUNE_ALL, FINETUNE_TOP, Finetuning
-from advisor.training.finetune.trials import CROP, DEPTH, EPOCHS, INPUT, LEARNING_RATE, MIXUP, TURN, Trials
+from advisor.training.finetune.trials import EPOCHS, LEARNING_RATE, SPACE, Trials
 
 
 def _asked(count: int, seed: int = 0, base: Finetuning = FINETUNE_TOP) -> list[Finetuning]:
@@ -27,11 +27,10 @@ def test_every_knob_turns_within_its_span() -> None:
     asked = _asked(12)
     for hyperparameters in asked:
         changes = hyperparameters.augmentation
-        for value, span in (
-            (hyperparameters.learning_rate, LEARNING_RATE), (hyperparameters.trained, DEPTH),
-            (hyperparameters.epochs, EPOCHS),
-            (hyperparameters.shrink, INPUT), (changes.crop, CROP), (changes.mixup, MIXUP), (changes.turn, TURN),
-        ):  # fmt: skip
+        spans = [(hyperparameters.learning_rate, LEARNING_RATE), (hyperparameters.epochs, EPOCHS)]
+        spans += [(getattr(hyperparameters, name), SPACE[name]) for name in ("trained", "shrink")]
+        spans += [(getattr(changes, name), SPACE[name]) for name in ("crop", "mixup", "turn")]
+        for value, span in spans:
             assert span[0] <= value <= span[1]
     assert len({hyperparameters.learning_rate for hyperparameters in asked}) == 12
     assert len({hyperparameters.trained for hyperparameters in asked}) == 12
