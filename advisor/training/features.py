@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from advisor.core.errors import StageError
 from advisor.datasets.capture import random_capture, seed_of
 from advisor.datasets.images import InputSpec, load
-from advisor.measurement.accuracy.inference import Classifier
+from advisor.measurement.accuracy import Classifier
 
 OUTPUT_NAME = "features"
 

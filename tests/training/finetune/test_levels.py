@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.measurement.accuracy.inference import Classifier
+from advisor.measurement.accuracy import Classifier
 from advisor.tflite.levels import with_levels as with_levels_of_file
 from advisor.training.finetune.levels import agrees, level_layers, with_levels
 from advisor.training.finetune.tuning import convert
