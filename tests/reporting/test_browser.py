@@ -199,10 +199,15 @@ def test_page_follows_the_dark_scheme(run_page: Opened) -> None:
     assert background("dark") != background("light")
 
 
-def test_narrow_screen_needs_no_sideways_scrolling(open_page: Open) -> None:
-    opened = open_page(run_view(), viewport={"width": 390, "height": 800})
+def test_narrow_screen_needs_no_sideways_scrolling(run_page: Opened) -> None:
+    before = run_page.page.viewport_size
+    assert before is not None
+    run_page.page.set_viewport_size({"width": 390, "height": 800})
 
-    assert opened.page.evaluate("document.documentElement.scrollWidth") <= 390
+    try:
+        until(run_page, "document.documentElement.scrollWidth <= 390")
+    finally:
+        run_page.page.set_viewport_size(before)
 
 
 def test_without_scripts_every_figure_stands_in_the_tables(open_page: Open) -> None:
