@@ -29,13 +29,13 @@ class Measure:
     Attributes:
         name: its name in reports.
         field: of :class:`advisor.datasets.image_stats.ImageStats`.
-        low: below it an image is ``low_word``; None for no limit.
+        low: below it an image is ``low_word``.
         high: above it an image is ``high_word``; None for no limit.
     """
 
     name: str
     field: str
-    low: float | None
+    low: float
     low_word: str
     high: float | None = None
     high_word: str = ""
@@ -129,8 +129,7 @@ def _values(survey: Survey, measure: Measure) -> NDArray[np.float32]:
 
 
 def _beyond(measure: Measure, values: NDArray[np.float32]) -> Iterator[tuple[str, NDArray[np.bool_]]]:
-    if measure.low is not None:
-        yield measure.low_word, values < measure.low
+    yield measure.low_word, values < measure.low
     if measure.high is not None:
         yield measure.high_word, values > measure.high
 

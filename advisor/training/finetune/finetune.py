@@ -25,7 +25,6 @@ from advisor.datasets.images import InputSpec
 from advisor.training.batches import Batches
 from advisor.training.finetune import network
 from advisor.training.finetune.hyperparameters import Finetuning
-from advisor.training.finetune.levels import agrees, level_layers
 from advisor.training.head.train import GRID, folds, train_head
 
 if TYPE_CHECKING:
@@ -247,9 +246,9 @@ class _Session:
 
 def _begin(backbone: keras.Model, data: FinetuneData, learnt: NDArray[np.bool_], seed: int) -> network.Start:
     """Fit a head to the images of the mask ``learnt``; on all levels, if Keras computes the same levels as the file."""
-    features, levels = data.features, level_layers(backbone)
+    features, levels = data.features, network.level_layers(backbone)
     few = np.stack([data.spec.read(path) for path in data.images[:CHECKED]])
-    if not agrees(backbone, levels, few, features[: len(few)]):
+    if not network.agrees(backbone, levels, few, features[: len(few)]):
         levels, features = [], features[:, : int(backbone.outputs[0].shape[-1])]
     own, labels = features[learnt], np.asarray(data.labels, dtype=np.int64)
     head = train_head(own, labels[learnt].tolist(), int(labels.max()) + 1, seed)

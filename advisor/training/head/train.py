@@ -89,12 +89,7 @@ def fit_head(
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Fit a head with a known penalty, such as one that :func:`train_head` chose on fewer images.
 
-    Args:
-        features: float32, shape (N, F).
-        labels: N class indices below ``classes``.
-        classes: number of classes; each must occur.
-        regularization: ``C``, 0 for nearest mean.
-        views: as of :func:`train_head`.
+    Args as of :func:`train_head`, and ``regularization``: ``C``, 0 for nearest mean.
 
     Returns:
         weights, float32 (F, C), and bias, float32 (C,).

@@ -10,7 +10,7 @@ import pytest
 
 from advisor.measurement.accuracy import Classifier
 from advisor.tflite.levels import with_levels as with_levels_of_file
-from advisor.training.finetune.levels import agrees, level_layers, with_levels
+from advisor.training.finetune.network import agrees, level_layers, with_levels
 from advisor.training.finetune.tuning import convert
 
 pytestmark = pytest.mark.integration
