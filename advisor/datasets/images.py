@@ -23,7 +23,7 @@ _DRAFT_FACTOR = 2
 
 @dataclass(frozen=True)
 class InputSpec:
-    """How an image becomes a model's input.
+    """The input that a model takes: its size, and the normalisation of RGB values.
 
     Attributes:
         size: side of the model's square input in pixels.

@@ -54,7 +54,7 @@ _SCHEMA: Schema = MappingProxyType(
         "File": strings(4),
     }
 )
-"""What is read back. A unit of another kind is read as if it were a normalization only as far as its place goes."""
+"""Fields that are read back. A unit may be of another kind than ``Normalization``; :func:`read_metadata` checks it."""
 
 _LINE_BREAKS = re.compile(r"[\x00\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
 

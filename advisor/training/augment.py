@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Augmentation:
-    """How strongly images are changed.
+    """Strengths of the random changes to training images.
 
     Attributes:
         crop: least share of an image's sides that a crop keeps.

@@ -20,7 +20,7 @@ Rules = list[dict[str, Any]]
 """A quantization recipe of ai-edge-quantizer."""
 
 _REFUSALS = (ValueError, RuntimeError, KeyError, NotImplementedError, TypeError, IndexError, AttributeError)
-"""What ai-edge-quantizer raises for a graph that it cannot quantize; it has no error class of its own."""
+"""Errors that ai-edge-quantizer raises for a graph that it cannot quantize; it has no error class of its own."""
 
 
 def quantize(model: bytes, rules: Rules, ranges: Mapping[int, Range] | None = None) -> bytes:
