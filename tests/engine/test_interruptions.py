@@ -21,6 +21,7 @@ from advisor.core.evaluation import Status
 from advisor.engine.pipeline.names import StageName
 from advisor.store import RunFolder
 from tests.engine.conftest import SMALLEST, command, environment
+from tests.processes import children_with
 
 pytestmark = pytest.mark.integration
 
@@ -51,8 +52,7 @@ def until(process: subprocess.Popen[str], seen: Callable[[], bool]) -> None:
 
 
 def children(process: subprocess.Popen[str]) -> list[psutil.Process]:
-    found = psutil.Process(process.pid).children(recursive=True)
-    return [child for child in found if "advisor.isolation.child" in " ".join(child.cmdline())]
+    return children_with("advisor.isolation.child", process.pid)
 
 
 def lines(out: Path) -> int:

@@ -12,6 +12,7 @@ import pytest
 
 from advisor.core.errors import UsageError
 from advisor.measurement.latency.conditions import Conditions, busy_processes, observe, quota, require_quiet
+from tests.processes import children_with
 
 PROCESSORS = len(os.sched_getaffinity(0))
 
@@ -71,7 +72,7 @@ def test_observing_sees_this_machine() -> None:
 
 
 def children() -> list[psutil.Process]:
-    return [child for child in psutil.Process().children() if "range(100_000)" in " ".join(child.cmdline())]
+    return children_with("range(100_000)")
 
 
 def ended(pid: int, seconds: float = 30.0) -> bool:

@@ -1,0 +1,20 @@
+"""The child processes of a test."""
+
+from __future__ import annotations
+
+import psutil
+
+
+def children_with(text: str, parent: int | None = None) -> list[psutil.Process]:
+    """Return the descendants of a process (default: this one) that have a text in their command line.
+
+    A process that has ended, or is only not yet collected, is none.
+    """
+    return [child for child in psutil.Process(parent).children(recursive=True) if text in _command_line(child)]
+
+
+def _command_line(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline())
+    except psutil.NoSuchProcess:
+        return ""
