@@ -41,10 +41,11 @@ def data(card: Card, tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Pat
     return paths, labels, folder / "features.npy"
 
 
-@pytest.mark.integration
+@pytest.mark.slow
 def test_the_file_answers_on_the_validation_part_as_the_result_says(
     card: Card, data: tuple[list[Path], list[int], Path], tmp_path: Path
 ) -> None:
+    """The tests of the stage show the same through a child process."""
     paths, labels, features = data
     checkpoints, file = tmp_path / "checkpoints", tmp_path / "tuned.tflite"
     result = tune(card, None, [features], paths, labels, VALIDATION, KNOBS, checkpoints, file)
