@@ -10,7 +10,8 @@ PYTHON ?= $(shell for p in python3.12 python3.11 python3.13 python3; do \
 	$$p -c 'import sys, venv; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null && { echo $$p; break; }; done)
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 ARGS ?=
-WORKERS ?= $(shell nproc 2>/dev/null || echo 2)
+# One more than processors: tests wait for child processes a fifth of their time.
+WORKERS ?= $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
 PYTEST = $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
 
 .PHONY: help search test-fast test test-slow lint format bench clean
