@@ -9,6 +9,7 @@ result is an estimate of every model on every column; measured cells keep their 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,11 +54,12 @@ class Base:
     levels: Floats
 
 
+@lru_cache(maxsize=1)
 @threadpool_limits.wrap(limits=1, user_api="blas")  # type: ignore[untyped-decorator,unused-ignore]
 def fit_base(table: LatencyTable) -> Base:
     """Fit the additive model to ``table``; every column needs at least one measurement.
 
-    One thread is several times faster: the matrices are small.
+    One thread is several times faster: the matrices are small. A process that predicts again uses its last fit.
     """
     space = ModelSpace(table.features, table.families)
     gram = space.within()

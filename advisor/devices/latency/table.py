@@ -82,6 +82,12 @@ class LatencyTable:
         digest.update(np.round(self.values, 6).tobytes())
         return digest.hexdigest()
 
+    def __hash__(self) -> int:
+        return hash(self.fingerprint())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LatencyTable) and self.fingerprint() == other.fingerprint()
+
 
 def column_of(profile: DeviceProfile, target: DeviceTarget, precision: str) -> Column:
     """Return the column of one target and precision."""
