@@ -1,4 +1,4 @@
-"""One browser for all tests of the page."""
+"""One browser for the tests of a page."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ class Opened:
         dialog.dismiss()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser(starts_processes: None) -> Iterator[Browser]:
-    """Headless Chromium of the system."""
+    """Headless Chromium of the system; its event loop must not stay when tests of asyncio follow."""
     from playwright.sync_api import sync_playwright
 
     chromium = shutil.which("chromium")
