@@ -9,6 +9,8 @@ import os
 import re
 import shutil
 import tempfile
+import zipfile
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,6 +22,9 @@ _MESSAGES = re.compile(
     r"no space left on device|disk quota exceeded|file too large|\d+ requested and \d+ written", re.IGNORECASE
 )
 """Messages of the system, and of numpy for an array that it could not write completely."""
+
+UNREADABLE_ZIP = (OSError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError)
+"""Errors of :mod:`zipfile` for a file that is damaged, encrypted or compressed by an unknown method."""
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 

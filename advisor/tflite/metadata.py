@@ -10,7 +10,6 @@ import io
 import math
 import re
 import zipfile
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -21,6 +20,7 @@ from flatbuffers.number_types import Float32Flags, Uint8Flags
 from flatbuffers.table import Table
 
 from advisor.core.errors import StageError
+from advisor.store.files import UNREADABLE_ZIP
 from advisor.tflite.model import Model, guarded, read
 from advisor.tflite.verify import Damage, Field, Schema, strings, vectors, verify_tables
 
@@ -282,7 +282,7 @@ def _associated_file(data: bytes, name: str) -> bytes:
             content = file.read(_MAX_LABELS_BYTES + 1)
     except KeyError:
         raise Damage(f"the file {name!r} that it names is not in it") from None
-    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, OSError) as error:
+    except UNREADABLE_ZIP as error:
         raise Damage(f"the archive behind the model cannot be read ({error})") from None
     if len(content) > _MAX_LABELS_BYTES:
         raise Damage(f"the file {name!r} has more than {_MAX_LABELS_BYTES} bytes")

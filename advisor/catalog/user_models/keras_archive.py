@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.core.errors import UsageError, message_of
+from advisor.store.files import UNREADABLE_ZIP
 
 MAX_CONFIG_BYTES = 64 * 2**20
 MAX_UNPACKED_BYTES = 4 * 2**30
@@ -46,7 +47,7 @@ def check(file: Path) -> None:
         with zipfile.ZipFile(file) as archive:
             _check_members(file, archive.infolist())
             config = json.loads(archive.read(CONFIG))
-    except (OSError, zipfile.BadZipFile, KeyError, ValueError, RecursionError, NotImplementedError) as error:
+    except (*UNREADABLE_ZIP, KeyError, ValueError) as error:  # no such member; a configuration that is no JSON
         raise UsageError(f"{file} is not a usable .keras file: {message_of(error)}") from error
     for entry in _objects(config):
         _check_object(file, entry)

@@ -6,11 +6,11 @@ import gzip
 import stat
 import tarfile
 import zipfile
-import zlib
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from advisor.catalog.weights.digest import Unavailable
+from advisor.store.files import UNREADABLE_ZIP
 
 MAX_MEMBER_BYTES = 2**30
 MAX_UNPACKED_BYTES = 4 * 2**30
@@ -32,7 +32,7 @@ def extract_member(archive: Path, member: str, target: Path, limit: int | None =
     read = _from_zip if zipfile.is_zipfile(archive) else _from_tar
     try:
         read(archive, member, target, most)
-    except (OSError, EOFError, tarfile.TarError, zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
+    except (*UNREADABLE_ZIP, tarfile.TarError) as error:
         raise Unavailable(f"the archive {archive.name} cannot be read: {error}") from error
 
 

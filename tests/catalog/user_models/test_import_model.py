@@ -291,6 +291,29 @@ def test_a_configuration_nested_without_end_is_refused(tmp_path: Path) -> None:
         check(tmp_path / "deep.keras")
 
 
+def archive_with_configuration(path: Path) -> bytearray:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("config.json", json.dumps(list(range(4000))))
+    return bytearray(path.read_bytes())
+
+
+def test_a_damaged_member_is_refused(tmp_path: Path) -> None:
+    content = archive_with_configuration(tmp_path / "bad.keras")
+    content[60:200] = b"\xff" * 140
+    (tmp_path / "bad.keras").write_bytes(content)
+    with pytest.raises(UsageError, match="not a usable .keras file: Error -3 while decompressing"):
+        check(tmp_path / "bad.keras")
+
+
+def test_an_encrypted_archive_is_refused(tmp_path: Path) -> None:
+    content = archive_with_configuration(tmp_path / "secret.keras")
+    content[6] |= 1
+    content[content.find(b"PK\x01\x02") + 8] |= 1
+    (tmp_path / "secret.keras").write_bytes(content)
+    with pytest.raises(UsageError, match="not a usable .keras file: .* is encrypted"):
+        check(tmp_path / "secret.keras")
+
+
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04 and nothing more", b"\x89HDF\r\n\x1a\n"])
 def test_what_is_no_keras_file_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "no.keras").write_bytes(content)
