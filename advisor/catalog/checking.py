@@ -71,7 +71,7 @@ class Checked:
     """The result of a check.
 
     Attributes:
-        cards: how many cards were read.
+        cards: number of cards that were read.
         findings: errors first.
         verified: what the check could use.
         built: how many graphs were built.

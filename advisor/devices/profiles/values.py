@@ -31,7 +31,7 @@ _PRECISIONS_FOR: Mapping[str, tuple[str, ...]] = {
     "int8": ("int8",),
     "int16x8": ("int16x8",),
 }
-"""For each form, the precisions of which a target needs at least one. Every other form needs ``float32``."""
+"""Precisions by form: a target needs at least one of them. Every other form needs ``float32``."""
 
 
 @dataclass(frozen=True)

@@ -44,13 +44,13 @@ def profile(
 ) -> Profile:
     """Profile one file in a child process; :func:`advisor.api.profile` explains the other arguments.
 
-    If the operators do not add up to the whole, the file is measured again, and at last with the builtin kernels, which
-    report one event per operator. If the installed library has no known profiler, the operators are timed by cutting
-    the file after each of them, which is less exact. The profile has a note in both cases.
+    If the operators do not add up to the whole, the file is measured again. If that fails, too, it is measured with the
+    builtin kernels, which report one event per operator. If the installed library has no known profiler, the operators
+    are timed by cutting the file after each of them, which is less exact. The profile has a note in both cases.
 
     Args:
-        by_cuts: whether to cut the file instead of using the profiler.
-        with_roofline: whether to measure the limits of this machine, too (once per process, about a second).
+        by_cuts: cut the file instead of using the profiler.
+        with_roofline: also measure the limits of this machine (once per process, about a second).
 
     Raises:
         UsageError: the file is missing or damaged, an accelerator is unknown, or the number of threads or runs is
