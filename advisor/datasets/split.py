@@ -100,6 +100,18 @@ def split(
     return result
 
 
+def group_numbers(dataset: Dataset, together: Sequence[Sequence[int]] = ()) -> tuple[int, ...]:
+    """Return the number of the group of each image, from 0 in the order of the images; copies share a group.
+
+    Args:
+        dataset: the images.
+        together: groups of indices that belong together; groups that share an image become one.
+    """
+    ordered = sorted(_united(dataset, together), key=min)
+    number_of = {index: number for number, group in enumerate(ordered) for index in group}
+    return tuple(number_of[index] for index in range(len(dataset.images)))
+
+
 def halved(
     dataset: Dataset, indices: Sequence[int], seed: int, together: Sequence[Sequence[int]] = ()
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:

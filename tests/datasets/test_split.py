@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from advisor.core.errors import UsageError
 from advisor.datasets.dataset import Dataset, LabelledImage, fingerprint
-from advisor.datasets.split import HOLDOUT, TRAIN, VALIDATION, halved, split
+from advisor.datasets.split import HOLDOUT, TRAIN, VALIDATION, group_numbers, halved, split
 
 
 def _dataset(rows: list[tuple[int, str]], classes: int) -> Dataset:
@@ -117,6 +117,22 @@ def test_what_belongs_together_stays_on_one_side(together: list[list[int]], seed
 def test_groups_of_one_change_nothing() -> None:
     dataset = _plain([40, 40])
     assert split(dataset, 0, together=[[index] for index in range(80)]) == split(dataset, 0)
+
+
+@given(st.lists(st.lists(st.integers(0, 19), min_size=2, max_size=4), max_size=8))
+def test_images_share_a_number_if_a_chain_of_groups_connects_them(together: list[list[int]]) -> None:
+    numbers = group_numbers(_plain([10, 10]), together)
+    connected = {index: {index} for index in range(20)}
+    for group in together:
+        merged = set().union(*(connected[index] for index in group))
+        connected.update(dict.fromkeys(merged, merged))
+    for index, number in enumerate(numbers):
+        assert {other for other in range(20) if numbers[other] == number} == connected[index]
+    assert list(dict.fromkeys(numbers)) == list(range(max(numbers) + 1))
+
+
+def test_copies_share_a_number() -> None:
+    assert group_numbers(_dataset([(0, "x"), (0, "y"), (1, "x")], 2)) == (0, 1, 0)
 
 
 def test_seeds_give_different_splits() -> None:

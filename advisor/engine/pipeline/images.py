@@ -51,6 +51,7 @@ class Part:
         fingerprint: hash of the images in their order and with their labels.
         stamps: size and modification time of each file when it was read.
         hashes: SHA-256 of each file, in hexadecimal.
+        groups: number of the group of each image; images of one group belong together. Empty if each image is a group.
     """
 
     indices: tuple[int, ...]
@@ -59,6 +60,7 @@ class Part:
     fingerprint: str
     stamps: tuple[tuple[int, int], ...] = ()
     hashes: tuple[str, ...] = ()
+    groups: tuple[int, ...] = ()
 
     def between(self, start: int, end: int) -> Part:
         """Return the images from place ``start`` to before place ``end``."""
@@ -69,6 +71,7 @@ class Part:
             fingerprint=f"{self.fingerprint}[{start}:{end}]",
             stamps=self.stamps[start:end],
             hashes=self.hashes[start:end],
+            groups=self.groups[start:end],
         )
 
 
@@ -82,12 +85,15 @@ class Images:
         leaks: groups of images that show the same or belong together, and that the user's own split puts into several
             parts.
         subset_images: images of a first look, at most.
+        groups: number of the group of each image of the dataset: copies, near duplicates, groups of the user. Empty if
+            each image is a group.
     """
 
     dataset: Dataset
     split: Split
     leaks: tuple[tuple[int, ...], ...] = ()
     subset_images: int = SUBSET_IMAGES
+    groups: tuple[int, ...] = ()
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -141,4 +147,5 @@ class Images:
             fingerprint=sha256_json([(image.sha256, image.label) for image in images]),
             stamps=tuple(image.stamp for image in images),
             hashes=tuple(image.sha256 for image in images),
+            groups=tuple(self.groups[index] for index in indices) if self.groups else (),
         )

@@ -19,7 +19,7 @@ from advisor.datasets.checks.check import require_usable
 from advisor.datasets.checks.findings import counted
 from advisor.datasets.checks.repeated import kept_together, leaks
 from advisor.datasets.duplicates import near_duplicates
-from advisor.datasets.split import split
+from advisor.datasets.split import group_numbers, split
 from advisor.datasets.survey import survey
 from advisor.engine.pipeline.images import SUBSET_IMAGES, Images
 from advisor.engine.pipeline.materials import Materials
@@ -80,7 +80,7 @@ def read_images(question: Question, say: Say) -> Images | None:
     if leaking:
         say(f"{counted(len(leaking), 'image or group lies', 'images or groups lie')} in several parts of the split")
     parts = split(dataset, question.seed, together=together, given=dataset.own_parts)
-    return Images(dataset, parts, leaking, SUBSET_IMAGES)
+    return Images(dataset, parts, leaking, SUBSET_IMAGES, group_numbers(dataset, together))
 
 
 def chosen_recipes(question: Question) -> dict[str, Recipe]:
