@@ -190,12 +190,20 @@ def _diagnoses(folder: RunFolder) -> dict[str, Diagnosis]:
 
 
 def _next_command(folder: str, run: LoadedRun) -> str:
-    """Return the command to run next: open the report, search with a limit that can be met, or export."""
+    """Return the command to run next: open the report, search or decide with a limit that can be met, or export.
+
+    The report in the run folder answers the run's own question only. Where nothing meets the limits of another
+    question, there is no command: the relaxations say what to change.
+    """
     decision, pick = run.decision, run.decision.pick
-    if pick is not None and decision.feasible and not run.own_question:
+    if not run.own_question and not decision.feasible:
+        return ""
+    if pick is not None and not run.own_question:
         return f"advisor export {folder} --pick {pick.configuration.key} --to bundle"
     options = {"latency": "--budget", "size": "--size-budget", "drop": "--max-drop", "memory": "--memory-budget"}
     for relaxation in decision.relaxations:
+        if relaxation.limit == "accuracy":
+            return f"advisor report {folder} --min-accuracy {relaxation.needed.replace(' ', '')}"
         if relaxation.limit in options:
             needed = relaxation.needed.replace(" points", "pt").replace(" ", "")
             return f"advisor search --request {folder}/request.yaml {options[relaxation.limit]} {needed}"

@@ -48,6 +48,28 @@ def test_nothing_that_fits_ends_with_three_and_the_price(advisor: Advisor, run: 
     assert "To meet the budget: latency 1.00 ms -> " in said.out
 
 
+def test_another_question_that_nothing_meets_does_not_point_to_the_unchanged_report(
+    advisor: Advisor, run: Path
+) -> None:
+    said = advisor("report", "runs/latest", "--min-accuracy", "99%")
+    assert said.code == 3
+    assert "To meet the budget: accuracy 99.0 % -> 92.0 % admits best" in said.out
+    assert "Next: " not in said.out
+    assert "the report of the run is unchanged; add --to DIR to write this one" in said.err
+
+
+def test_an_own_accuracy_that_nothing_meets_names_the_report_with_the_accuracy_to_accept(
+    advisor: Advisor, tmp_path: Path
+) -> None:
+    write_run(tmp_path / "runs", request={"min_accuracy": "99%"})
+    said = advisor("report", "runs/latest")
+    assert said.code == 3
+    arguments = said.out.split("Next: advisor ")[1].split()
+    assert arguments[0] == "report"
+    assert arguments[2:] == ["--min-accuracy", "92.0%"]
+    assert advisor(*arguments).code == 0
+
+
 def test_report_files_are_replaced_only_by_force(advisor: Advisor, run: Path) -> None:
     question = ("report", "runs/latest", "--prefer", "size", "--to", "out")
     assert advisor(*question).code == 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import asdict, dataclass, replace
 
 from advisor.core.evaluation import Evaluation, Status
@@ -30,14 +30,19 @@ class Difference:
 
 
 def find_differences(before: LoadedRun, after: LoadedRun) -> tuple[Difference, ...]:
-    """Return everything that differs between two runs besides figures."""
+    """Return everything that differs between two runs besides figures.
+
+    A card that only one run considered is one difference: what the other run does not know of it is none.
+    """
+    both = _cards(before) & _cards(after)
     return (
         *_rows("question", _question(before), _question(after)),
         *_rows("data", _data(before), _data(after)),
-        *_rows("catalogue", _catalogue(before), _catalogue(after)),
+        *_changed("catalogue", _catalogue(before), _catalogue(after)),
         *_rows("devices", _devices(before), _devices(after)),
         *_rows("versions", _versions(before), _versions(after)),
-        *_rows("candidates", _candidates(before), _candidates(after)),
+        *_rows("candidates", _considered(before, after, "first"), _considered(after, before, "second")),
+        *_rows("candidates", _forms(before, both), _forms(after, both)),
     )
 
 
@@ -45,6 +50,11 @@ def _rows(topic: str, before: Mapping[str, str], after: Mapping[str, str]) -> It
     for what in dict.fromkeys([*before, *after]):
         if before.get(what, "") != after.get(what, ""):
             yield Difference(topic, what, before.get(what, ""), after.get(what, ""))
+
+
+def _changed(topic: str, before: Mapping[str, str], after: Mapping[str, str]) -> Iterable[Difference]:
+    """Return the differences of what both runs know."""
+    return (row for row in _rows(topic, before, after) if row.before and row.after)
 
 
 def _question(run: LoadedRun) -> dict[str, str]:
@@ -92,8 +102,21 @@ def _versions(run: LoadedRun) -> dict[str, str]:
     return {"advisor": _text(run.manifest.get("advisor")), **found}
 
 
-def _candidates(run: LoadedRun) -> dict[str, str]:
-    return {e.configuration.key: _status(e) for e in run.evaluations}
+def _cards(run: LoadedRun) -> set[str]:
+    """Return the cards that a run considered."""
+    return {*section(run.manifest, "cards"), *(e.configuration.card for e in run.evaluations)}
+
+
+def _considered(run: LoadedRun, other: LoadedRun, ordinal: str) -> dict[str, str]:
+    """Return what ``run`` says of each card that only one of the two runs considered; ``ordinal`` names ``run``."""
+    own, others = _cards(run), _cards(other)
+    absent = f"not a candidate in the {ordinal} run"
+    return {**dict.fromkeys(sorted(own - others), "candidate"), **dict.fromkeys(sorted(others - own), absent)}
+
+
+def _forms(run: LoadedRun, cards: Set[str]) -> dict[str, str]:
+    """Return the status of each configuration of ``cards``."""
+    return {e.configuration.key: _status(e) for e in run.evaluations if e.configuration.card in cards}
 
 
 def _status(evaluation: Evaluation) -> str:

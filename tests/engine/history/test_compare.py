@@ -137,10 +137,10 @@ def test_everything_else_that_differs_is_named_by_topic(tmp_path: Path) -> None:
     assert rows["versions", "ai-edge-litert"] == ("2.3.0", "2.4.0")
     assert rows["devices", "host cpu"] == ("test processor", "another")
     assert rows["catalogue", "weights of best"] == ("1" * 16, "2" * 16)
-    assert rows["catalogue", "card newer"] == ("", "3" * 16)
+    assert rows["candidates", "newer"] == ("not a candidate in the first run", "candidate")
     assert rows["data", "images of 'dog'"] == ("40", "45")
     assert rows["data", "images of '<b>'"] == ("", "40")
-    assert rows["candidates", BEST.configuration.key] == ("ok", "")
+    assert rows["candidates", "best"] == ("candidate", "not a candidate in the second run")
     assert ("data", "fingerprint") in rows
 
 
