@@ -72,7 +72,7 @@ SEARCH_OPTIONS: Mapping[str, Any] = {
     "catalog": _value(CANDIDATES, "FILE", "Catalogue file of your own (YAML); repeat for more.", list[str]),
     "mirror": _value(CANDIDATES, "PLACE", "Folder or address of weights that is asked first."),
     "training": _names(
-        TRAINING, "NAMES", "Training recipes: head, finetune_top, finetune_all; repeat, or join by commas. "
+        TRAINING, "NAMES", "Training recipes: head, finetune_cached, finetune_top, finetune_all; repeat, or join by commas. "
         "Default: head with --data, none without.",
     ),
     "tune_training": _value(

@@ -10,7 +10,7 @@ from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import DeviceFigures
 from advisor.core.figures import show_figure
 from advisor.core.latency_distribution import percent
-from advisor.core.training import FINETUNE_ALL, FINETUNE_TOP, HEAD, HEAD_SUBSET, NONE
+from advisor.core.training import FINETUNE_ALL, FINETUNE_CACHED, FINETUNE_TOP, HEAD, HEAD_SUBSET, NONE
 from advisor.core.units import plural, show_bytes, show_ms
 from advisor.engine.history.loaded_run import LoadedRun
 from advisor.exporting.devices import benchmark_lines, benchmark_options, devices_of
@@ -45,6 +45,7 @@ _TRAINED: Mapping[str, str] = {
     NONE: "published weights",
     HEAD_SUBSET: "head retrained on some of your images",
     HEAD: "head retrained on your images",
+    FINETUNE_CACHED: "last blocks fine-tuned on your images",
     FINETUNE_TOP: "last layers fine-tuned on your images",
     FINETUNE_ALL: "all layers fine-tuned on your images",
 }

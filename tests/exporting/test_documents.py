@@ -18,6 +18,7 @@ MODEL = ShippedModel(b"", ("glass", "paper"), 127.5, 127.5, 224, ())
 WORDS = {
     "none": "published weights",
     "head": "head retrained on your images",
+    "finetune_cached": "last blocks fine-tuned on your images",
     "finetune_top": "last layers fine-tuned on your images",
     "finetune_all": "all layers fine-tuned on your images",
 }

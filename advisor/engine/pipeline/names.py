@@ -36,6 +36,8 @@ class StageName(StrEnum):
     """The head that ships, fitted to everything but the hold-out."""
     JOIN = "join"
     """Backbone and head in one file."""
+    FINETUNE_CACHED = "finetune_cached"
+    """The last blocks fine-tuned on cached maps."""
     FINETUNE_TOP = "finetune_top"
     """The last layers fine-tuned."""
     FINETUNE_ALL = "finetune_all"

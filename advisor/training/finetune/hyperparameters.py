@@ -73,6 +73,9 @@ class Finetuning:
         return kept
 
 
+FINETUNE_CACHED = Finetuning(trained=0.36, epochs=6, patience=3, learning_rate=1e-4)
+"""Trains the last blocks for a few epochs."""
+
 FINETUNE_TOP = Finetuning()
 """Trains the last two thirds of the layers."""
 

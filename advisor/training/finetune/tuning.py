@@ -16,7 +16,7 @@ from advisor.tflite.levels import with_levels
 from advisor.tflite.surgery import attach_head
 from advisor.training.features import joined
 from advisor.training.finetune.finetune import VERSION, WEIGHTS, Finetuned, FinetuneData, finetune
-from advisor.training.finetune.hyperparameters import FINETUNE_ALL, FINETUNE_TOP, Finetuning
+from advisor.training.finetune.hyperparameters import FINETUNE_ALL, FINETUNE_CACHED, FINETUNE_TOP, Finetuning
 
 if TYPE_CHECKING:
     import keras
@@ -25,7 +25,11 @@ if TYPE_CHECKING:
 
 __all__ = ["FINETUNING", "VERSION", "WEIGHTS", "Finetuning", "epochs_done", "tune"]
 
-FINETUNING: Mapping[str, Finetuning] = {training.FINETUNE_TOP: FINETUNE_TOP, training.FINETUNE_ALL: FINETUNE_ALL}
+FINETUNING: Mapping[str, Finetuning] = {
+    training.FINETUNE_CACHED: FINETUNE_CACHED,
+    training.FINETUNE_TOP: FINETUNE_TOP,
+    training.FINETUNE_ALL: FINETUNE_ALL,
+}
 """The hyperparameters of each recipe by its name."""
 
 

@@ -59,7 +59,7 @@ def test_the_file_answers_on_the_validation_part_as_the_result_says(
 
 
 def test_every_recipe_has_its_knobs() -> None:
-    assert set(FINETUNING) == {"finetune_top", "finetune_all"}
+    assert set(FINETUNING) == {"finetune_cached", "finetune_top", "finetune_all"}
     assert FINETUNING["finetune_top"].trained < FINETUNING["finetune_all"].trained == 1.0
 
 
