@@ -21,7 +21,7 @@ from advisor.reporting.payload import facets, payload
 from advisor.reporting.phrases import counts, limits, method, parts, verdict
 from advisor.reporting.profile.diagnosis import diagnosis_html
 from advisor.reporting.ranking import fastest_per_artefact, ranked
-from advisor.reporting.risks import risks
+from advisor.reporting.risks import risks, warnings
 from advisor.reporting.templating import asset, json_for_script, plotly_script, render, render_page, trusted
 from advisor.reporting.view import RunView
 
@@ -55,12 +55,14 @@ class Section:
 
 def _answer(view: RunView) -> Variables:
     pick = view.decision.pick
+    found = risks(view, pick) if pick else ()
     return {
         "pick": pick,
+        "warnings": warnings(found),
         "figures": key_figures(view, pick) if pick else (),
         "foundations": foundations(view, pick) if pick else (),
         "ties": fastest_per_artefact(view.decision.ties),
-        "risks": risks(view, pick) if pick else (),
+        "risks": [risk for risk in found if risk not in warnings(found)],
         "counts": counts(view),
     }
 

@@ -14,7 +14,7 @@ from advisor.reporting.figures import foundations, key_figures
 from advisor.reporting.funnel import funnel
 from advisor.reporting.phrases import command_line, counts, limits, parts, shown, verdict
 from advisor.reporting.ranking import shortlist
-from advisor.reporting.risks import risks
+from advisor.reporting.risks import risks, warnings
 from advisor.reporting.view import RunView
 
 _log = logging.getLogger(__name__)
@@ -49,6 +49,10 @@ def _headline(view: RunView) -> Iterable[str]:
     yield ""
     yield escaped(decision.reason)
     yield ""
+    found = warnings(risks(view, decision.pick)) if decision.pick else ()
+    for risk in found:
+        yield f"> **Warning, {escaped(risk.name.lower())}**: {escaped(risk.text)}"
+        yield ""
     question = [f"{label} {limit}" for label, limit in limits(view)]
     yield f"Asked: {escaped(', '.join([str(view.request.get('task', 'a model')), *question]))}. {escaped(counts(view))}"
 
@@ -74,7 +78,8 @@ def _alternatives(view: RunView) -> Iterable[str]:
     yield from (f"- **The pick changes if** {escaped(flip.text)}" for flip in decision.flips)
     yield from (f"- **To meet the budget**: {escaped(relaxation.text)}" for relaxation in decision.relaxations)
     found = risks(view, decision.pick) if decision.pick else ()
-    yield from (f"- **Risk, {risk.level}**: {escaped(risk.name)}: {escaped(risk.text)}" for risk in found)
+    others = [risk for risk in found if risk not in warnings(found)]
+    yield from (f"- **Risk, {risk.level}**: {escaped(risk.name)}: {escaped(risk.text)}" for risk in others)
 
 
 def _table(view: RunView) -> Iterable[str]:

@@ -1,7 +1,8 @@
-"""Risks of an answer: the budget, compression, capture conditions, the licence."""
+"""Risks of an answer: the images it was judged on, the budget, compression, capture conditions, the licence."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence, Sized
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -9,7 +10,7 @@ from advisor.core.budget import PERMISSIVE_WORD, allows
 from advisor.core.evaluation import Evaluation
 from advisor.core.latency_distribution import percent
 from advisor.core.quantity import Provenance
-from advisor.core.units import show_ms
+from advisor.core.units import plural, show_ms
 from advisor.reporting import text
 from advisor.reporting.view import RunView
 
@@ -17,6 +18,14 @@ TIGHT = 0.1
 """A measured latency is far from the limit if at least this share of the limit is left."""
 
 SURE = 0.95
+
+FEW = 10
+"""A class with fewer validation images than this says little: one image is more than ten points of its accuracy."""
+
+NAMED = 3
+"""Classes that a risk names; the others are counted."""
+
+BUDGET = "Latency budget"
 
 
 class Level(StrEnum):
@@ -39,12 +48,52 @@ class Risk:
 def risks(view: RunView, evaluation: Evaluation) -> tuple[Risk, ...]:
     """Return every risk; where a figure is missing, the risk says that it is unknown."""
     found = (
+        _missing_classes(view),
+        _few_images(view),
         _budget(view, evaluation),
         _compression(evaluation),
         _capture(view, evaluation),
         _licence(view, evaluation),
     )
     return tuple(risk for risk in found if risk is not None)
+
+
+def warnings(found: Sequence[Risk]) -> tuple[Risk, ...]:
+    """Return the high risks, which every form of an answer shows beside the pick.
+
+    A latency over its limit is not among them: nothing meets the budget then, and the answer begins with that.
+    """
+    return tuple(risk for risk in found if risk.level is Level.HIGH and risk.name != BUDGET)
+
+
+def _missing_classes(view: RunView) -> Risk | None:
+    validated = view.dataset.validated_per_class if view.dataset else {}
+    missing = [name for name, count in validated.items() if not count]
+    if not missing:
+        return None
+    more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
+    shown = ", ".join(map(repr, missing[:NAMED])) + more
+    return Risk(
+        "Missing classes",
+        Level.HIGH,
+        f"{_share(missing, validated)} no validation image: {shown}. The figures say nothing about these classes: add "
+        "images of them to the validation part.",
+    )
+
+
+def _few_images(view: RunView) -> Risk | None:
+    validated = view.dataset.validated_per_class if view.dataset else {}
+    few = {name: count for name, count in validated.items() if 0 < count < FEW}
+    if not few:
+        return None
+    worst = min(few, key=lambda name: few[name])
+    share = f"{_share(few, validated)} fewer than {FEW} validation images"
+    return Risk("Few images", Level.HIGH, f"{share}, {worst!r} only {few[worst]}: add images.")
+
+
+def _share(some: Sized, classes: Sized) -> str:
+    """Return the subject of a sentence about some of the classes, with its verb."""
+    return f"{len(some)} of {plural(len(classes), 'class', 'classes')} {'has' if len(some) == 1 else 'have'}"
 
 
 def _budget(view: RunView, evaluation: Evaluation) -> Risk | None:
@@ -56,14 +105,12 @@ def _budget(view: RunView, evaluation: Evaluation) -> Risk | None:
         level = Level.SOME if probability >= view.budget.confidence else Level.HIGH
         level = Level.LOW if probability >= SURE else level
         chance = f"{percent(probability)} sure to meet {show_ms(limit)} on {device}: predicted, not measured"
-        return Risk("Latency budget", level, f"{chance}. A few measurements on the device would narrow the interval.")
+        return Risk(BUDGET, level, f"{chance}. A few measurements on the device would narrow the interval.")
     room = 1 - latency.value / limit
     if room < 0:
-        return Risk("Latency budget", Level.HIGH, f"{show_ms(latency.value)} on {device} is over {show_ms(limit)}.")
+        return Risk(BUDGET, Level.HIGH, f"{show_ms(latency.value)} on {device} is over {show_ms(limit)}.")
     level = Level.SOME if room < TIGHT or latency.provenance is not Provenance.MEASURED else Level.LOW
-    return Risk(
-        "Latency budget", level, f"{100 * room:.0f} % of {show_ms(limit)} is left on {device} ({latency.provenance})."
-    )
+    return Risk(BUDGET, level, f"{100 * room:.0f} % of {show_ms(limit)} is left on {device} ({latency.provenance}).")
 
 
 def _compression(evaluation: Evaluation) -> Risk:

@@ -19,6 +19,7 @@ from advisor.reporting.console import default_console, next_command, write
 from advisor.reporting.device_results import device_decisions, device_results, foreign_runtimes, sentence
 from advisor.reporting.phrases import counts
 from advisor.reporting.ranking import shortlist
+from advisor.reporting.risks import risks, warnings
 from advisor.reporting.view import RunView
 
 FULL_WIDTH = 122
@@ -137,6 +138,8 @@ def _sentences(view: RunView) -> list[Text]:
     reason = text.plain(decision.reason).removeprefix(f"{label}; ")
     lines = [Text.assemble((f"{label}: ", style), reason)]
     if decision.pick is not None:
+        found = warnings(risks(view, decision.pick))
+        lines += [_line(f"Warning, {risk.name.lower()}: ", risk.text, "yellow") for risk in found]
         lines += [_line("  ", sentence(result)) for result in device_results(view, decision.pick)]
     for own in device_decisions(view):
         lines.append(_line(f"On {text.plain(own.device)}: ", "the same pick" if own.same else own.decision.reason))
@@ -157,5 +160,5 @@ def _sentences(view: RunView) -> list[Text]:
     return lines
 
 
-def _line(label: str, sentence: str) -> Text:
-    return Text.assemble((label, "bold"), text.plain(sentence))
+def _line(label: str, sentence: str, colour: str = "") -> Text:
+    return Text.assemble((label, f"bold {colour}".strip()), text.plain(sentence))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from advisor.compression.diagnosis.values import Diagnosis
 from advisor.core.budget import Budget
 from advisor.core.decision import Decision
 from advisor.core.evaluation import Evaluation, Status
+from advisor.datasets.split import VALIDATION
 from advisor.engine.history.diagnoses import FILE as DIAGNOSES
 from advisor.engine.history.loaded_run import LoadedRun, load_run
 from advisor.store import RunFolder
@@ -31,6 +33,7 @@ class DatasetSummary:
         rejected: ``path`` and ``reason`` of each file that is not used.
         own_split: the parts that the user's own split names.
         leaks: images and groups that this split puts into several parts.
+        validated_per_class: class name to its number of validation images, 0 where it has none; empty if not known.
     """
 
     folder: str
@@ -41,6 +44,7 @@ class DatasetSummary:
     rejected: tuple[Mapping[str, str], ...] = ()
     own_split: tuple[str, ...] = ()
     leaks: int = 0
+    validated_per_class: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -151,7 +155,7 @@ def view_of(run: LoadedRun) -> RunView:
         evaluations=run.evaluations,
         decision=run.decision,
         by_device=run.by_device,
-        dataset=_dataset(run.dataset),
+        dataset=_dataset(run.dataset, run.folder.read_json("split.json")),
         folder=folder,
         next_command=_next_command(folder, run),
         diagnoses=_diagnoses(run.folder),
@@ -164,7 +168,7 @@ def typed_path(path: Path) -> str:
     return relative if not relative.startswith("..") else str(path)
 
 
-def _dataset(document: Mapping[str, Any]) -> DatasetSummary | None:
+def _dataset(document: Mapping[str, Any], split: Mapping[str, Any]) -> DatasetSummary | None:
     try:
         return DatasetSummary(
             folder=document["folder"],
@@ -175,9 +179,19 @@ def _dataset(document: Mapping[str, Any]) -> DatasetSummary | None:
             rejected=tuple({"path": row["path"], "reason": row["reason"]} for row in document["rejected"]),
             own_split=tuple(document["own_split"]),
             leaks=len(document["leaks"]),
+            validated_per_class=_validated(split, document["pictures_per_class"]),
         )
     except (KeyError, TypeError):
         return None
+
+
+def _validated(split: Mapping[str, Any], classes: Iterable[str]) -> dict[str, int]:
+    """Return the validation images of each class; nothing where the split is missing or damaged."""
+    try:
+        counts = Counter(str(row["class"]) for row in split[VALIDATION])
+    except (KeyError, TypeError):
+        return {}
+    return {name: counts[name] for name in classes}
 
 
 def _diagnoses(folder: RunFolder) -> dict[str, Diagnosis]:

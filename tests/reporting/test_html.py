@@ -16,7 +16,7 @@ import pytest
 from advisor.core.evaluation_facts import ImageAnswers, TimingFacts
 from advisor.reporting.html import SECTIONS, Section, render_html
 from advisor.reporting.view import RunView
-from tests.reporting.views import HOSTILE, empty_view, infeasible_view, judged_view, run_view
+from tests.reporting.views import HOSTILE, empty_view, few_view, infeasible_view, judged_view, run_view
 
 
 def without_scripts(page: str) -> str:
@@ -60,6 +60,12 @@ def test_both_accuracies_are_named_and_classes_are_those_of_the_hold_out() -> No
     assert "Top-1 on the hold-out" in page
     assert "class of the images held out from training" in page
     assert "(validation)" in page
+
+
+def test_high_risks_are_warnings_beside_the_pick_and_not_repeated() -> None:
+    answer = unescape(without_scripts(render_html(few_view()))).split('id="explore"')[0]
+    assert answer.index("Warning, missing classes:") < answer.index('class="figures"') < answer.index("Other risks")
+    assert answer.count("1 of 6 classes has no validation image: 'paper'") == 1
 
 
 def test_infeasible_run_shows_the_closest_and_the_price() -> None:

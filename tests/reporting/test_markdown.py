@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from advisor.core.escape import markdown
 from advisor.reporting.markdown import render_markdown
-from tests.reporting.views import HOSTILE, empty_view, infeasible_view, judged_view, run_view
+from tests.reporting.views import HOSTILE, empty_view, few_view, infeasible_view, judged_view, run_view
 
 
 def test_answer_runner_up_and_table_are_there() -> None:
@@ -34,6 +34,12 @@ def test_both_accuracies_are_named_and_told_apart() -> None:
     assert f"| Top-1 on the hold-out | {pick.holdout_accuracy.value:.1f} % |" in said
     assert "Expect the accuracy on the hold-out" in said
     assert "300 for training, 100 to compare candidates (validation)" in said
+
+
+def test_high_risks_are_warnings_at_the_top_and_not_repeated() -> None:
+    said = render_markdown(few_view())
+    assert said.index("> **Warning, few images**: 1 of 6 classes") < said.index("| figure |")
+    assert said.count("1 of 6 classes has fewer") == 1
 
 
 def test_a_split_that_leaks_is_told_of() -> None:

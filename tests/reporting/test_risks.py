@@ -8,7 +8,8 @@ from advisor.core.budget import Budget
 from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import CaptureAccuracy, CardFacts, ConditionAccuracy
 from advisor.core.quantity import Provenance, Quantity
-from advisor.reporting.risks import Level, risks
+from advisor.reporting.risks import BUDGET, Level, risks, warnings
+from advisor.reporting.view import RunView
 from tests.builders import evaluation
 from tests.reporting.views import run_view
 
@@ -57,3 +58,47 @@ def test_capture_conditions_name_the_worst() -> None:
 @pytest.mark.parametrize(("licence", "level"), [("Apache-2.0", Level.LOW), ("AGPL-3.0", Level.HIGH), ("", Level.HIGH)])
 def test_a_licence_that_is_not_permissive_is_a_risk(licence: str, level: Level) -> None:
     assert level_of("Licence", replace(evaluation("one"), card_facts=CardFacts(licence=licence)))[0] is level
+
+
+def validated(*counts: int) -> RunView:
+    """Return a run whose classes have these numbers of validation images."""
+    view = run_view()
+    assert view.dataset is not None
+    names = view.dataset.classes
+    return replace(view, dataset=replace(view.dataset, validated_per_class=dict(zip(names, counts, strict=True))))
+
+
+def texts(view: RunView) -> dict[str, tuple[Level, str]]:
+    return {risk.name: (risk.level, risk.text) for risk in risks(view, evaluation("one"))}
+
+
+def test_enough_validation_images_of_every_class_are_no_risk() -> None:
+    found = texts(validated(10, 10, 11, 12, 40, 10))
+    assert not {"Few images", "Missing classes"} & set(found)
+
+
+def test_unknown_validation_images_are_no_risk() -> None:
+    assert not {"Few images", "Missing classes"} & set(texts(run_view()))
+
+
+def test_classes_with_few_validation_images_are_a_high_risk_that_names_the_worst() -> None:
+    level, text = texts(validated(9, 30, 3, 30, 30, 30))["Few images"]
+    assert level is Level.HIGH
+    assert text == "2 of 6 classes have fewer than 10 validation images, 'metal' only 3: add images."
+
+
+def test_classes_without_validation_images_are_a_high_risk_that_names_them() -> None:
+    level, text = texts(validated(0, 30, 0, 30, 30, 30))["Missing classes"]
+    assert level is Level.HIGH
+    assert text.startswith("2 of 6 classes have no validation image: 'cardboard', 'metal'. ")
+
+
+def test_many_missing_classes_are_counted() -> None:
+    assert "'cardboard', 'glass', 'metal' and 2 more." in texts(validated(0, 0, 0, 0, 0, 30))["Missing classes"][1]
+
+
+def test_high_risks_are_warnings_but_a_limit_that_the_answer_names_already_is_none() -> None:
+    view = replace(validated(0, 30, 30, 30, 30, 30), budget=Budget(latency_ms=5))
+    found = risks(view, replace(evaluation("one", latency=10), card_facts=CardFacts(licence="Apache-2.0")))
+    assert {risk.name for risk in found if risk.level is Level.HIGH} == {BUDGET, "Missing classes"}
+    assert [risk.name for risk in warnings(found)] == ["Missing classes"]

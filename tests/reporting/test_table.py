@@ -11,7 +11,7 @@ from rich.console import Console
 from advisor.core.quantity import Provenance, Quantity
 from advisor.reporting.table import print_answer
 from advisor.reporting.view import RunView
-from tests.reporting.views import HOSTILE, empty_view, infeasible_view, judged_view, run_view
+from tests.reporting.views import HOSTILE, empty_view, few_view, infeasible_view, judged_view, run_view
 
 
 def said(view: RunView, width: int = 140, encoding: str = "utf-8") -> str:
@@ -73,6 +73,12 @@ def test_reason_runner_up_counts_and_next_command_follow() -> None:
     assert f"Runner-up: {view.decision.runner_up_reason}" in output
     assert "2 failed, 2 skipped" in output
     assert f"Next: {view.next_command}" in output
+
+
+def test_high_risks_are_warnings_below_the_reason() -> None:
+    output = " ".join(said(few_view()).split())
+    warning = "Warning, few images: 1 of 6 classes has fewer than 10 validation images, 'glass' only 4"
+    assert output.index("Pick: ") < output.index(warning) < output.index("Runner-up: ")
 
 
 def test_infeasible_run_says_so_with_the_price_of_each_relaxation() -> None:

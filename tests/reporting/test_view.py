@@ -9,6 +9,7 @@ from advisor.reporting.files import write_all
 from advisor.reporting.view import load_view
 from advisor.store import RunFolder
 from tests.reporting.views import run_view
+from tests.run_folders import images, write_run
 
 
 def test_stored_run_is_decided_and_reported_as_it_was(tmp_path: Path) -> None:
@@ -24,3 +25,19 @@ def test_stored_run_is_decided_and_reported_as_it_was(tmp_path: Path) -> None:
     assert view.front_keys == made.front_keys
     assert view.dataset is None
     assert {path.name for path in write_all(view, folder.path)} <= {path.name for path in folder.path.iterdir()}
+
+
+def test_validation_images_are_counted_by_class_from_the_split(tmp_path: Path) -> None:
+    run = write_run(tmp_path, dataset=images({"cat": 40, "dog": 40}))
+    run.write_json("split.json", {"classes": ["cat", "dog"], "validation": [{"class": "cat"}] * 7, "train": []})
+    dataset = load_view(run).dataset
+    assert dataset is not None
+    assert dataset.validated_per_class == {"cat": 7, "dog": 0}
+
+
+def test_a_damaged_split_leaves_them_unknown(tmp_path: Path) -> None:
+    run = write_run(tmp_path, dataset=images({"cat": 40, "dog": 40}))
+    run.write_json("split.json", {"validation": ["cat"]})
+    dataset = load_view(run).dataset
+    assert dataset is not None
+    assert dataset.validated_per_class == {}

@@ -94,6 +94,14 @@ def judged_view() -> RunView:
     return replace(view, evaluations=judged, dataset=dataset, decision=decide(judged, view.budget))
 
 
+def few_view() -> RunView:
+    """Return such a run that has 4 validation images of one class, and none of another one."""
+    view = judged_view()
+    assert view.dataset is not None
+    counts = dict(zip(view.dataset.classes, (30, 4, 30, 0, 30, 30), strict=True))
+    return replace(view, dataset=replace(view.dataset, validated_per_class=counts))
+
+
 def _judged(evaluation: Evaluation) -> Evaluation:
     assert evaluation.accuracy is not None
     confusion = tuple(

@@ -61,7 +61,7 @@ def test_a_card_that_only_one_run_considered_is_one_difference(tmp_path: Path) -
     facts = CardFacts(params=3e6, licence="Apache-2.0", input_size=224)
     one, other = (replace(evaluation(name), card_facts=facts) for name in ("one", "other"))
     manifests = [
-        {"cards": dict.fromkeys(cards, "1" * 64), "weights": dict.fromkeys(cards, {"sha256": "2" * 64})}
+        {"cards": dict.fromkeys(cards, "1" * 64), "weights": {name: {"sha256": "2" * 64} for name in cards}}
         for cards in (("one", "other"), ("one",))
     ]
     before = write_run(tmp_path, [one, other], manifest=manifests[0], name="before")
