@@ -19,6 +19,7 @@ NAMES = (
     "answers",
     "training",
     "training_accuracy",
+    "accuracy",
     "trashnet_table",
     "trashnet_climb",
     "search_cost",

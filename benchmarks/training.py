@@ -112,6 +112,7 @@ def _steps(paths: list[Path], labels: list[int], folder: Path) -> list[Row]:
 
     from advisor.catalog.build import build_model
     from advisor.catalog.catalogue import load_catalogue
+    from advisor.core.evaluation_facts import HeadFacts
     from advisor.training.batches import Batches
     from advisor.training.finetune import network
     from advisor.training.finetune.hyperparameters import Finetuning
@@ -123,7 +124,8 @@ def _steps(paths: list[Path], labels: list[int], folder: Path) -> list[Row]:
     built = build_model(card, None)
     backbone = keras.Model(built.inputs[0], built.get_layer("features").output)
     width, classes = int(backbone.outputs[0].shape[-1]), max(labels) + 1
-    head = Head(np.zeros((width, classes), np.float32), np.zeros(classes, np.float32), 0, 0)
+    facts = HeadFacts("nearest_mean", 0.0, False, 0.0, None, 0)
+    head = Head(np.zeros((width, classes), np.float32), np.zeros(classes, np.float32), facts)
     batches = Batches(paths, labels, card.input_size, folder / "pictures.npy")
     shown = np.arange(STEPS * BATCH) % len(paths)
     view = InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)

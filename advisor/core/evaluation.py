@@ -13,6 +13,7 @@ from advisor.core.evaluation_facts import (
     DeviceFigures,
     FileFacts,
     FileFeatures,
+    HeadFacts,
     ImageAnswers,
     RemoteFacts,
     TimingFacts,
@@ -104,6 +105,7 @@ class Evaluation:
         remote: how the file ran on a device that was measured over its connection.
         latency_distribution: the predicted latency as a distribution, None where it was measured.
         budget_probability: probability that the predicted latency meets the budget.
+        head: how the card's head was chosen, None where there is none or fine-tuning trained it further.
         answers: what the file answered on the validation part.
         holdout_answers: what it answered on the hold-out, None where it is no finalist.
         agreement: how far it answers as its float32 file does, where there are no labelled images.
@@ -135,6 +137,7 @@ class Evaluation:
     remote: RemoteFacts | None = field(default=None, compare=False)
     latency_distribution: LatencyDistribution | None = field(default=None, compare=False)
     budget_probability: float | None = field(default=None, compare=False)
+    head: HeadFacts | None = field(default=None, compare=False)
     answers: ImageAnswers = field(default_factory=ImageAnswers, compare=False)
     holdout_answers: ImageAnswers | None = field(default=None, compare=False)
     agreement: Agreement | None = field(default=None, compare=False)

@@ -16,6 +16,7 @@ from advisor.core.evaluation_facts import (
     DeviceFigures,
     FileFacts,
     FileFeatures,
+    HeadFacts,
     ImageAnswers,
     RemoteFacts,
     TimingFacts,
@@ -68,6 +69,7 @@ def _details(evaluation: Evaluation) -> dict[str, Any]:
         **_named(evaluation.file_facts),
         **_named(evaluation.card_facts),
         **({"graph": asdict(features)} if features else {}),
+        **({"head": asdict(evaluation.head)} if evaluation.head else {}),
         **({"holdout": _named(holdout)} if holdout else {}),
         **_named(evaluation.capture),
         **({"latency_quantiles": distribution.milliseconds} if distribution else {}),
@@ -103,7 +105,7 @@ def evaluation_from_json(data: Mapping[str, Any]) -> Evaluation:
 
 
 def _with_details(evaluation: Evaluation, details: Details) -> Evaluation:
-    whole = parse_known({"graph": FileFeatures, "budget_probability": float}, details)
+    whole = parse_known({"graph": FileFeatures, "head": HeadFacts, "budget_probability": float}, details)
     timing, holdout = facts_from_json(TimingFacts, details), details.get("holdout")
     return replace(
         evaluation,
@@ -113,6 +115,7 @@ def _with_details(evaluation: Evaluation, details: Details) -> Evaluation:
         file_facts=facts_from_json(FileFacts, details),
         card_facts=facts_from_json(CardFacts, details),
         file_features=whole.get("graph"),
+        head=whole.get("head"),
         holdout_answers=facts_from_json(ImageAnswers, holdout) if isinstance(holdout, Mapping) and holdout else None,
         capture=facts_from_json(CaptureAccuracy, details),
         latency_distribution=LatencyDistribution.read(details.get("latency_quantiles")),

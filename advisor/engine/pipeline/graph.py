@@ -20,7 +20,7 @@ from advisor.engine.pipeline.stage import Scope, Stage
 from advisor.engine.pipeline.stages.artefacts import compressed, decides_on_scores
 from advisor.engine.pipeline.stages.backbone import PROBABILITIES, cut
 from advisor.engine.pipeline.stages.figures import Answer, Timings, answers, capture, score, timing
-from advisor.engine.pipeline.stages.training import finetuned, joined
+from advisor.engine.pipeline.stages.training import Head, finetuned, fitted, joined
 
 FLOAT = "float32"
 
@@ -68,6 +68,13 @@ class VariantStages:
     def compared(self) -> Stage[Artefact]:
         """Leaves the file that candidates are compared by; of images alone."""
         return variant(self.card, self.training, self.compression, Purpose.COMPARE, self.workload)
+
+    @cached_property
+    def head(self) -> Stage[Head] | None:
+        """Leaves the head that candidates are compared by; None without images, or if fine-tuning trains it further."""
+        if not self.workload.images or self.training in FINETUNED:
+            return None
+        return fitted(self.card, self.training, self.workload)
 
     @cached_property
     def scored(self) -> Stage[Path]:

@@ -139,7 +139,7 @@ class _Session:
         targets, unseen = np.asarray(data.labels, dtype=np.int64), data.unseen(hyperparameters.seed)
         self._start = _begin(backbone, data, ~unseen, hyperparameters.seed)
         self._train, self._validation = np.flatnonzero(~unseen), np.flatnonzero(unseen)
-        strength = max(self._start.head.regularization, GRID[0])
+        strength = max(self._start.head.facts.regularization, GRID[0])
         penalty = hyperparameters.head_penalty / (strength * len(self._train))
         if after is not None:
             self._train, self._validation = np.arange(len(targets)), self._validation[:0]

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from advisor.core.evaluation_facts import HeadFacts
 from advisor.training.augment import Augmentation
 from advisor.training.finetune.hyperparameters import Finetuning
 from advisor.training.finetune.network import LEAST_SPREAD, Start, build, parts, training_side
@@ -20,7 +21,8 @@ KNOBS = Finetuning(batch=4, epochs=5, learning_rate=0.01, augmentation=Augmentat
 
 def _head(width: int) -> Head:
     random = np.random.default_rng(0)
-    return Head(random.normal(size=(width, 2)).astype(np.float32), np.zeros(2, np.float32), 1.0, 0.0)
+    facts = HeadFacts("all_levels", 1.0, False, 0.0, None, 0)
+    return Head(random.normal(size=(width, 2)).astype(np.float32), np.zeros(2, np.float32), facts)
 
 
 def _convolutions() -> Any:

@@ -33,18 +33,18 @@ def test_the_head_works_on_raw_features() -> None:
     assert (_labels(head, unseen) == truth).mean() > 0.97
 
 
-def test_validation_accuracy_foretells_unseen_images() -> None:
+def test_cross_validation_foretells_unseen_images() -> None:
     features, labels = _clouds([150, 150, 150], distance=3)
     head = train_head(features, labels, 3, seed=0)
     unseen, truth = _clouds([2000, 2000, 2000], distance=3, seed=1)
-    assert head.validation_accuracy == pytest.approx((_labels(head, unseen) == truth).mean(), abs=0.05)
+    assert head.facts.cv_accuracy == pytest.approx((_labels(head, unseen) == truth).mean(), abs=0.05)
 
 
-def test_validation_does_not_flatter_where_there_is_nothing_to_learn() -> None:
+def test_cross_validation_does_not_flatter_where_there_is_nothing_to_learn() -> None:
     random = np.random.default_rng(0)
     features = random.standard_normal((200, 400)).astype(np.float32)
     head = train_head(features, random.integers(0, 4, 200).tolist(), 4, seed=0)
-    assert head.validation_accuracy < 0.4
+    assert head.facts.cv_accuracy < 0.4
 
 
 def test_equal_seeds_give_equal_heads() -> None:
@@ -56,8 +56,8 @@ def test_equal_seeds_give_equal_heads() -> None:
 def test_noise_is_met_with_a_strong_penalty() -> None:
     noisy = train_head(*_clouds([100, 100], width=200, distance=1.5), 2, seed=0)
     clear = train_head(*_clouds([100, 100], width=4, distance=4), 2, seed=0)
-    assert noisy.regularization < 0.05
-    assert clear.validation_accuracy > noisy.validation_accuracy
+    assert noisy.facts.regularization < 0.05
+    assert clear.facts.cv_accuracy > noisy.facts.cv_accuracy
 
 
 def test_constant_features_do_no_harm() -> None:
@@ -65,19 +65,17 @@ def test_constant_features_do_no_harm() -> None:
     features[:, 3] = 7.0
     head = train_head(features, labels, 2, seed=0)
     assert np.isfinite(head.weights).all()
-    assert head.validation_accuracy > 0.95
+    assert head.facts.cv_accuracy > 0.95
 
 
 def test_many_images_never_take_the_nearest_mean() -> None:
-    assert train_head(*_clouds([20, 20]), 2, seed=0).regularization > 0
+    assert train_head(*_clouds([20, 20]), 2, seed=0).facts.regularization > 0
 
 
 def test_few_images_may_take_the_nearest_mean() -> None:
     """Around centres with equal spread the mean is all that there is to learn."""
-    chosen = {
-        train_head(*_clouds([5, 5, 5], width=60, distance=9, seed=seed), 3, seed=0).regularization for seed in range(8)
-    }
-    assert 0 in chosen
+    heads = [train_head(*_clouds([5, 5, 5], width=60, distance=9, seed=seed), 3, seed=0) for seed in range(8)]
+    assert "nearest_mean" in {head.facts.kind for head in heads}
 
 
 @settings(max_examples=15, deadline=None)
@@ -86,7 +84,7 @@ def test_classes_of_any_size_are_handled(counts: list[int]) -> None:
     features, labels = _clouds(counts, distance=12)
     head = train_head(features, labels, len(counts), seed=0)
     assert np.isfinite(head.weights).all()
-    assert 0 <= head.validation_accuracy <= 1
+    assert 0 <= head.facts.cv_accuracy <= 1
 
 
 def test_views_are_learnt_from_and_not_validated_on() -> None:
@@ -104,6 +102,31 @@ def test_folds_share_every_class_out_evenly(labels: list[int], count: int, seed:
     for label in set(labels):
         sizes = np.bincount(fold[np.array(labels) == label], minlength=count)
         assert sizes.max() - sizes.min() <= 1
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9)), min_size=1, max_size=80), st.integers(0, 99))
+def test_folds_keep_groups_together(images: list[tuple[int, int]], seed: int) -> None:
+    labels, groups = (np.array(column) for column in zip(*images, strict=True))
+    fold = folds(labels, 5, seed, groups.tolist())
+    assert all(len(set(fold[groups == group])) == 1 for group in set(groups.tolist()))
+
+
+def test_folds_of_groups_share_every_class_out() -> None:
+    labels, groups = np.repeat([0, 1, 2], 60), np.arange(180) // 4
+    fold = folds(labels, 5, 0, groups.tolist())
+    for label in range(3):
+        assert np.bincount(fold[labels == label], minlength=5).tolist() == [12] * 5
+
+
+def test_cross_validation_by_groups_sees_that_a_group_looks_alike() -> None:
+    """Each image is there five times: drawn one by one, a head has seen nearly the same image before."""
+    features, labels = _clouds([8, 8, 8], width=60, distance=1)
+    noise = np.random.default_rng(1).standard_normal((len(labels) * 5, 60)).astype(np.float32)
+    repeated = np.repeat(features, 5, axis=0) * (1 + 1e-3 * noise)
+    groups = np.repeat(np.arange(len(labels)), 5).tolist()
+    facts = train_head(repeated, np.repeat(labels, 5).tolist(), 3, seed=0, groups=groups).facts
+    assert facts.cv_plain_accuracy is not None
+    assert facts.cv_plain_accuracy > 0.9 > facts.cv_accuracy
 
 
 @pytest.mark.parametrize(("labels", "classes"), [([0, 0, 1], 3), ([0, 1, 5], 3), ([0, 0, 0], 1)])

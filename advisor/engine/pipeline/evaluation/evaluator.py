@@ -132,6 +132,7 @@ class Evaluator:
         await self._escalate(stages)
         artefact = await self._walker.run(stages.ships)
         verdict = await self._verdict(stages)
+        head = (await self._walker.run(stages.head)).facts if stages.head else None
         timed = ThreadTiming()
         if self._timed:
             timed = (await self._walker.run(stages.timed))[configuration.target.threads]
@@ -147,6 +148,7 @@ class Evaluator:
             artefact_sha256=artefact.sha256,
             card_facts=CardFacts(card.params, card.macs, card.licence, card.input_size, normalisation, weights),
             file_facts=replace(facts_from_json(FileFacts, artefact.figures), recipe_notes=artefact.notes),
+            head=head,
         )
         return replace(evaluation, **vars(verdict), **vars(timed))
 

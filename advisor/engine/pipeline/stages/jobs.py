@@ -62,14 +62,21 @@ def extract(
 
 
 def train_head(
-    looks: Sequence[Sequence[Path]], train: Sequence[int], labels: Sequence[int], classes: int, seed: int, path: Path
+    looks: Sequence[Sequence[Path]],
+    train: Sequence[int],
+    labels: Sequence[int],
+    groups: Sequence[int],
+    classes: int,
+    seed: int,
+    path: Path,
 ) -> dict[str, Any]:
-    """Train the head and write it as ``.npz``.
+    """Train the head, write it as ``.npz`` and return its facts.
 
     Args:
         looks: parts of the features, first of the unchanged images, then of the augmented ones.
         train: rows to learn from.
         labels: the classes of these rows.
+        groups: their groups; empty if each is a group.
         classes: number of classes.
         seed: of the folds.
         path: where to write.
@@ -78,9 +85,9 @@ def train_head(
     from advisor.training.head.train import train_head as fit
 
     features, *views = [joined(parts, np.asarray(train)) for parts in looks]
-    head = fit(features, labels, classes, seed, views)
+    head = fit(features, labels, classes, seed, views, groups)
     np.savez(path, weights=head.weights, bias=head.bias)
-    return {"regularization": head.regularization, "validation_accuracy": head.validation_accuracy}
+    return to_json(head.facts)
 
 
 def refit_head(

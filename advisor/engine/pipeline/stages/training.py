@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from advisor.catalog.cards import Card
+from advisor.core.codec import parse
+from advisor.core.evaluation_facts import HeadFacts
 from advisor.core.training import HEAD, HEAD_SUBSET
 from advisor.engine.pipeline import cost
 from advisor.engine.pipeline.images import Part, Role
@@ -51,18 +53,18 @@ class Head:
     Attributes:
         file: ``.npz`` with weights and bias.
         sha256: its hash.
-        regularization: its penalty; 0 for a refitted head.
+        facts: how it was chosen; None for a refitted head.
     """
 
     file: Path
     sha256: str
-    regularization: float
+    facts: HeadFacts | None
 
     @classmethod
     def within(cls, folder: Path) -> Head:
         """Return the head in a stage's folder."""
-        file, result = folder / HEAD_FILE, read_result(folder) or {}
-        return cls(file, sha256_file(file), float(result.get("regularization", 0.0)))
+        file, result = folder / HEAD_FILE, read_result(folder)
+        return cls(file, sha256_file(file), parse(HeadFacts, result) if result else None)
 
 
 def joined(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
@@ -91,16 +93,19 @@ def fitted(card: Card, training: str, workload: Workload) -> Stage[Head]:
 
     def inputs(materials: Materials, results: Results) -> Inputs:
         part = materials.part(train)
-        return {**_head_inputs(read, materials, results), "train": part.fingerprint, "seed": materials.seed}
+        own = {"train": part.fingerprint, "groups": part.groups, "seed": materials.seed}
+        return {**_head_inputs(read, materials, results), **own}
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
         images = materials.require_images()
         part, rows = images.part(train), _rows(images.part(read[0].role), images.part(train))
         files, classes = [look.files(results) for look in read], len(images.classes)
-        return partial(jobs.train_head, files, rows, part.labels, classes, materials.seed, folders.out / HEAD_FILE)
+        return partial(
+            jobs.train_head, files, rows, part.labels, part.groups, classes, materials.seed, folders.out / HEAD_FILE
+        )
 
     return Stage(
-        StageName.HEAD, Scope(card.name, training), "2", "training the head of", _stages(read), inputs, job,
+        StageName.HEAD, Scope(card.name, training), "3", "training the head of", _stages(read), inputs, job,
         Head.within, cost.HEAD_S,
     )  # fmt: skip
 
@@ -113,11 +118,11 @@ def refitted(card: Card, workload: Workload) -> Stage[Head]:
     compared, read = fitted(card, HEAD, workload), looks(card, Role.LEARNT, workload)
 
     def inputs(materials: Materials, results: Results) -> Inputs:
-        strength = results[compared].regularization
+        strength = _strength(results[compared])
         return {**_head_inputs(read, materials, results), "regularization": strength}
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
-        images, strength = materials.require_images(), results[compared].regularization
+        images, strength = materials.require_images(), _strength(results[compared])
         files, labels = [look.files(results) for look in read], images.part(Role.LEARNT).labels
         return partial(jobs.refit_head, files, labels, len(images.classes), strength, folders.out / HEAD_FILE)
 
@@ -125,6 +130,10 @@ def refitted(card: Card, workload: Workload) -> Stage[Head]:
         StageName.REFIT, Scope(card.name, HEAD), "1", "fitting the final head of",
         (compared, *_stages(read)), inputs, job, Head.within, cost.REFIT_S,
     )  # fmt: skip
+
+
+def _strength(head: Head) -> float:
+    return head.facts.regularization if head.facts else 0.0
 
 
 def looks(card: Card, role: Role, workload: Workload, training: str = "") -> tuple[FeatureSet, ...]:

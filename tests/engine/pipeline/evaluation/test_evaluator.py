@@ -14,6 +14,7 @@ from advisor.compression.recipes import RECIPES
 from advisor.core.budget import Budget
 from advisor.core.errors import StageError
 from advisor.core.evaluation import Configuration, Evaluation, Status, Target
+from advisor.core.evaluation_facts import HeadFacts
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.training import HEAD
 from advisor.datasets.dataset import Dataset, LabelledImage, fingerprint
@@ -25,6 +26,7 @@ from advisor.engine.pipeline.materials import Artefact, Workload
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import Stage
 from advisor.engine.pipeline.stages.figures import ThreadTiming
+from advisor.engine.pipeline.stages.training import Head
 from advisor.engine.pipeline.walker import Walker
 from advisor.isolation.coroutine import run_coroutine
 from advisor.store import RunFolder
@@ -33,6 +35,7 @@ from tests.engine.pipeline.walking import materials
 CARD = load_catalogue()["mobilenet_v2_1.0_224"]
 NAMES = ("float32", "int8", "mixed_int8")
 MADE = {recipe.name: recipe for recipe in RECIPES}
+HEAD_FACTS = HeadFacts("all_levels", 0.01, False, 0.9, 0.9, 4)
 MS = Quantity(10.0, "ms", Provenance.MEASURED)
 
 
@@ -61,6 +64,8 @@ class Prepared(Walker):
             return self._screen_ms
         if stage.name is StageName.SCORE:
             return self._probabilities(recipe)
+        if stage.name is StageName.HEAD:
+            return Head(self._folder / "head.npz", "", HEAD_FACTS)
         if stage.name is StageName.TIMING:
             return {1: ThreadTiming(MS, MS)}
         return self._artefact(recipe)
@@ -107,7 +112,8 @@ def test_the_figures_of_the_stages_become_one_evaluation(tmp_path: Path) -> None
     assert found.artefact == f"artifacts/{CARD.name}-head-int8.tflite"
     assert found.file_facts.arena_bytes == 5
     assert found.card_facts.macs == CARD.macs
-    assert walker.asked == ["compress int8", "score int8", "score float32", "timing int8"]
+    assert found.head == HEAD_FACTS
+    assert walker.asked == ["compress int8", "score int8", "score float32", "head", "timing int8"]
 
 
 def test_a_failed_stage_is_named_in_the_evaluation(tmp_path: Path) -> None:
