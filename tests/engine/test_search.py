@@ -13,8 +13,7 @@ import pytest
 
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.quantity import Provenance
-from advisor.datasets.images import InputSpec
-from advisor.engine.history.loaded_run import input_spec, load_run
+from advisor.engine.history.loaded_run import load_run
 from advisor.engine.question import resolve
 from advisor.engine.space.candidates import DEFAULT_RECIPES, HEAVIER_RECIPES
 from advisor.isolation.resources import usable_cores
@@ -100,37 +99,6 @@ def test_candidates_are_compared_on_the_validation_part_alone(with_images: Searc
         names = [split["classes"][label] for label in answers]
         right = sum(name == row["class"] for name, row in zip(names, split["validation"], strict=True))
         assert evaluation.accuracy.value == pytest.approx(100 * right / len(split["validation"]))
-
-
-def test_an_artefacts_holdout_accuracy_is_what_plain_litert_gives_on_the_recorded_holdout(
-    with_images: Searched,
-) -> None:
-    from ai_edge_litert.interpreter import Interpreter
-
-    run = with_images.run
-    split = run.read_json("split.json")
-    root = Path(run.read_json("dataset.json")["folder"])
-    judged = [evaluation for evaluation in run.evaluations() if evaluation.holdout_accuracy]
-    assert judged
-    for evaluation in judged:
-        artefact = run.path / evaluation.artefact
-        labels = read_metadata(artefact.read_bytes())
-        assert labels is not None
-        view = input_spec(evaluation)
-        interpreter = Interpreter(model_path=str(artefact))
-        interpreter.allocate_tensors()
-        (source,), (sink,) = interpreter.get_input_details(), interpreter.get_output_details()
-        right = 0
-        for row in split["holdout"]:
-            image = InputSpec(view.size, view.mean, view.std).read(root / row["path"])
-            if source["dtype"] is np.int8:
-                scale, zero = source["quantization"]
-                image = np.clip(np.round(image / scale + zero), -128, 127).astype(np.int8)
-            interpreter.set_tensor(source["index"], image[None])
-            interpreter.invoke()
-            right += labels.labels[int(interpreter.get_tensor(sink["index"]).argmax())] == row["class"]
-        assert evaluation.holdout_accuracy is not None
-        assert evaluation.holdout_accuracy.value == pytest.approx(100 * right / len(split["holdout"]), abs=0.1)
 
 
 def test_artefacts_carry_labels_and_normalisation(with_images: Searched) -> None:

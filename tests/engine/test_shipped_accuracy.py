@@ -1,0 +1,143 @@
+"""The hold-out accuracy that an answer claims is what the shipped file has, scored by a program that is not ours."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from filelock import FileLock
+from PIL import Image
+from skimage import data
+
+from advisor.core.evaluation import Evaluation
+from advisor.exporting.bundle import Bundle, export
+from advisor.store import RunFolder
+from tests.conftest import PROJECT
+from tests.engine.conftest import SMALLEST, Searched, searched_once
+
+pytestmark = pytest.mark.integration
+
+SCRIPT = PROJECT / "benchmarks" / "score_file.py"
+WITHOUT_ADVISOR = """
+import runpy, sys
+sys.modules["advisor"] = None
+del sys.argv[0]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+UPRIGHT, TURNED = 1, 6
+ORIENTATION = 0x0112
+
+
+def write_phone_photos(folder: Path) -> None:
+    """Write large JPEG files, some of them turned by EXIF: three overlapping regions of one photograph, with noise.
+
+    The regions overlap, so that some of the answers are wrong.
+    """
+    rng = np.random.default_rng(0)
+    pixels = data.chelsea()
+    for place, name in enumerate(("left", "middle", "right")):
+        (folder / name).mkdir(parents=True)
+        for count in range(24):
+            left = 60 * place + int(rng.integers(0, 100))
+            crop = Image.fromarray(pixels[:, left : left + 200]).resize((900, 1200))
+            noisy = np.asarray(crop) + rng.normal(0, 40, (1200, 900, 3))
+            exif = Image.Exif()
+            exif[ORIENTATION] = TURNED if count % 3 == 0 else UPRIGHT
+            image = Image.fromarray(np.clip(noisy, 0, 255).astype(np.uint8))
+            image.save(folder / name / f"{count}.jpg", quality=80, exif=exif)
+
+
+@pytest.fixture(scope="session")
+def phone_photos(shared_folder: Path) -> Path:
+    folder = shared_folder / "phone-photos"
+    with FileLock(shared_folder / "phone-photos.lock"):
+        if not folder.is_dir():
+            write_phone_photos(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def searched(shared_folder: Path, warm_cache: Path, phone_photos: Path) -> Searched:
+    """``advisor search --data`` on a float and an integer form of the smallest card."""
+    asked = ("--candidates", SMALLEST, "--data", str(phone_photos), "--threads", "1", "--compressions", "float32,int8")
+    found = searched_once(shared_folder / "shipped-accuracy", warm_cache, *asked)
+    assert found.code == 0, found.err
+    return found
+
+
+def scored_elsewhere(model: Path, run: RunFolder) -> dict[str, Any]:
+    """Score a file on the hold-out in a process that cannot import ``advisor``."""
+    folder = run.read_json("dataset.json")["folder"]
+    command = [sys.executable, "-c", WITHOUT_ADVISOR, SCRIPT, model, run.path / "split.json", folder]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def judged(run: RunFolder) -> dict[str, Evaluation]:
+    """Return the evaluation of each file that was judged on the hold-out, by its path."""
+    return {e.artefact: e for e in run.evaluations() if e.holdout_accuracy}
+
+
+@pytest.mark.parametrize("search", ["searched", "with_images"])
+def test_the_claimed_hold_out_accuracy_is_that_of_the_shipped_files_scored_without_advisor(
+    request: pytest.FixtureRequest, search: str
+) -> None:
+    run = request.getfixturevalue(search).run
+    holdout = run.read_json("split.json")["holdout"]
+    assert judged(run)
+    for file, evaluation in judged(run).items():
+        found = scored_elsewhere(run.path / file, run)
+        claimed, answers = evaluation.holdout_accuracy, evaluation.holdout_answers
+        assert claimed is not None
+        assert answers is not None
+        assert found["images"] == claimed.n == len(holdout)
+        assert claimed.value == pytest.approx(100 * found["right"] / len(holdout))
+        classes = run.read_json("split.json")["classes"]
+        assert found["answers"] == [classes[label] for label in np.load(run.path / answers.file)]
+
+
+@pytest.fixture(scope="session")
+def bundle(searched: Searched, tmp_path_factory: pytest.TempPathFactory) -> Bundle:
+    return export(searched.run.path, tmp_path_factory.mktemp("shipped") / "bundle", targets=("python",))
+
+
+def test_the_code_of_a_bundle_answers_the_hold_out_as_claimed(searched: Searched, bundle: Bundle) -> None:
+    run, pick = searched.run, bundle.evaluation
+    rows = run.read_json("split.json")["holdout"]
+    folder = Path(run.read_json("dataset.json")["folder"])
+    command = [sys.executable, bundle.path / "python" / "classify.py", *(folder / row["path"] for row in rows)]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    answers = [line.split(": ")[1].split(" ")[0] for line in done.stdout.splitlines()]
+    right = sum(answer == row["class"] for answer, row in zip(answers, rows, strict=True))
+    assert pick.holdout_accuracy is not None
+    assert pick.holdout_accuracy.value == pytest.approx(100 * right / len(rows))
+
+
+def test_the_code_of_a_bundle_reads_images_as_they_were_read_for_the_figures(
+    bundle: Bundle, phone_photos: Path, tmp_path: Path
+) -> None:
+    from advisor.datasets.images import load
+
+    spec = importlib.util.spec_from_file_location("classify", bundle.path / "python" / "classify.py")
+    assert spec is not None
+    assert spec.loader is not None
+    classify = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(classify)
+    paths = [phone_photos / "left" / f"{count}.jpg" for count in (0, 1)]
+    with Image.open(paths[1]) as image:
+        for mode, name in (("L", "grey.jpg"), ("CMYK", "cmyk.jpg"), ("P", "palette.png"), ("RGB", "photo.webp")):
+            image.convert(mode).save(tmp_path / name)
+        image.putalpha(image.convert("L"))
+        image.save(tmp_path / "transparent.png")
+    for path in (*paths, *sorted(tmp_path.iterdir())):
+        with Image.open(path) as image:
+            assert np.array_equal(np.asarray(classify.square(image)), load(path, bundle.model.size)), path.name
