@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence, Sized
 from dataclasses import dataclass
 from enum import StrEnum
@@ -10,6 +11,7 @@ from advisor.core.budget import PERMISSIVE_WORD, allows
 from advisor.core.evaluation import Evaluation
 from advisor.core.latency_distribution import percent
 from advisor.core.quantity import Provenance
+from advisor.core.statistics import wilson
 from advisor.core.units import plural, show_ms
 from advisor.reporting import text
 from advisor.reporting.view import RunView
@@ -50,6 +52,8 @@ def risks(view: RunView, evaluation: Evaluation) -> tuple[Risk, ...]:
     found = (
         _missing_classes(view),
         _few_images(view),
+        _cross_validation(evaluation),
+        _regularization(evaluation),
         _budget(view, evaluation),
         _compression(evaluation),
         _capture(view, evaluation),
@@ -89,6 +93,38 @@ def _few_images(view: RunView) -> Risk | None:
     worst = min(few, key=lambda name: few[name])
     share = f"{_share(few, validated)} fewer than {FEW} validation images"
     return Risk("Few images", Level.HIGH, f"{share}, {worst!r} only {few[worst]}: add images.")
+
+
+def _cross_validation(evaluation: Evaluation) -> Risk | None:
+    """Compare the head's cross-validation with validation: they differ by more than both 95 % intervals allow."""
+    judged, head = evaluation.capture.plain or evaluation.accuracy, evaluation.head
+    if head is None or not head.cv_images or judged is None or judged.low is None or judged.high is None:
+        return None
+    lost = evaluation.drop.value if evaluation.drop else 0.0  # cross-validation judged the float head
+    crossed = wilson(round(head.cv_accuracy * head.cv_images), head.cv_images)
+    difference = 100 * crossed.value - judged.value - lost
+    if abs(difference) <= math.hypot(50 * (crossed.high - crossed.low), (judged.high - judged.low) / 2):
+        return None
+    figures = f"Cross-validation on the training part says {100 * crossed.value:.1f} %, validation {judged.value:.1f} %"
+    why = (
+        "validation images differ from the training images. Other images can differ as much again"
+        if difference > 0
+        else "validation images resemble the training images. Expect less on images that do not"
+    )
+    return Risk("Cross-validation", Level.HIGH, f"{figures}: {why}.")
+
+
+def _regularization(evaluation: Evaluation) -> Risk | None:
+    head = evaluation.head
+    if head is None or not head.at_grid_end:
+        return None
+    return Risk(
+        "Regularization",
+        Level.HIGH,
+        f"The head's regularization (C = {head.regularization:g}) is at the end of the values tried. Cross-validation "
+        "did not find an optimum, as happens where training images repeat one another: images of another place or day "
+        "would tell.",
+    )
 
 
 def _share(some: Sized, classes: Sized) -> str:

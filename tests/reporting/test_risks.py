@@ -6,7 +6,7 @@ import pytest
 
 from advisor.core.budget import Budget
 from advisor.core.evaluation import Evaluation
-from advisor.core.evaluation_facts import CaptureAccuracy, CardFacts, ConditionAccuracy
+from advisor.core.evaluation_facts import CaptureAccuracy, CardFacts, ConditionAccuracy, HeadFacts
 from advisor.core.quantity import Provenance, Quantity
 from advisor.reporting.risks import BUDGET, Level, risks, warnings
 from advisor.reporting.view import RunView
@@ -102,3 +102,40 @@ def test_high_risks_are_warnings_but_a_limit_that_the_answer_names_already_is_no
     found = risks(view, replace(evaluation("one", latency=10), card_facts=CardFacts(licence="Apache-2.0")))
     assert {risk.name for risk in found if risk.level is Level.HIGH} == {BUDGET, "Missing classes"}
     assert [risk.name for risk in warnings(found)] == ["Missing classes"]
+
+
+HEAD = HeadFacts("last_layer", 0.01, at_grid_end=False, cv_accuracy=0.8, cv_plain_accuracy=None, cv_images=500)
+
+
+def names(row: Evaluation) -> set[str]:
+    return {risk.name for risk in risks(run_view(), row)}
+
+
+def crossed(share: float, drop: float = 0.0) -> Evaluation:
+    """Return an evaluation of 80 % (76-84) with this cross-validation of its head."""
+    row = evaluation("one", accuracy=80, half_width=4, drop=drop)
+    return replace(row, head=replace(HEAD, cv_accuracy=share))
+
+
+@pytest.mark.parametrize("share", [0.76, 0.80, 0.84])
+def test_cross_validation_within_the_interval_of_validation_is_no_risk(share: float) -> None:
+    assert "Cross-validation" not in names(crossed(share))
+
+
+def test_what_compression_loses_does_not_count_as_a_difference_to_cross_validation() -> None:
+    assert "Cross-validation" not in names(crossed(0.9, drop=10))
+    assert "Cross-validation" in names(crossed(0.9))
+
+
+@pytest.mark.parametrize(("share", "why"), [(0.98, "differ from"), (0.6, "resemble")])
+def test_cross_validation_beyond_the_interval_is_a_high_risk_with_both_figures(share: float, why: str) -> None:
+    level, text = level_of("Cross-validation", crossed(share))
+    assert level is Level.HIGH
+    assert f"says {100 * share:.1f} %, validation 80.0 %: validation images {why} the training images." in text
+
+
+def test_regularization_at_the_end_of_its_values_is_a_high_risk() -> None:
+    row = replace(evaluation("one"), head=replace(HEAD, at_grid_end=True))
+    assert level_of("Regularization", row)[0] is Level.HIGH
+    assert "(C = 0.01)" in level_of("Regularization", row)[1]
+    assert "Regularization" not in names(crossed(0.8))
