@@ -50,7 +50,7 @@ def augmented(
     photos = _framed(photos, augmentation.crop, augmentation.turn, seeds[0], side)
     photos = _recoloured(photos, augmentation.colour, seeds[1])
     if augmentation.mixup > 0:
-        photos, targets = _mixed(photos, targets, augmentation.mixup, seeds[2])
+        photos, targets = mixed(photos, targets, augmentation.mixup, seeds[2])
     return photos, targets
 
 
@@ -96,12 +96,12 @@ def _recoloured(photos: tf.Tensor, strength: float, seed: tf.Tensor) -> tf.Tenso
     return tf.clip_by_value(photos, 0.0, 255.0)
 
 
-def _mixed(photos: tf.Tensor, targets: tf.Tensor, concentration: float, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Mix each image and its target with those of the reversed batch, with one share for all."""
+def mixed(photos: tf.Tensor, targets: tf.Tensor, concentration: float, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Mix each image, or its maps, and its target with those of the reversed batch, with one share for all."""
     import tensorflow as tf
 
     gammas = tf.random.stateless_gamma((2,), seed, concentration)
     share = gammas[0] / tf.maximum(gammas[0] + gammas[1], 1e-12)
     share = tf.maximum(share, 1.0 - share)
-    mixed, targets = (share * values + (1.0 - share) * tf.reverse(values, axis=[0]) for values in (photos, targets))
-    return mixed, targets
+    blend, targets = (share * values + (1.0 - share) * tf.reverse(values, axis=[0]) for values in (photos, targets))
+    return blend, targets

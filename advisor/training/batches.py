@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from advisor.datasets.capture import random_capture
 from advisor.datasets.images import load
 
+Pixels = NDArray[np.uint8]
+
 MAX_CACHE_BYTES = 4_000_000_000
 """Above this size, images are decoded again in each epoch."""
 
@@ -27,7 +29,7 @@ class Batches:
 
     def __init__(self, images: Sequence[Path], labels: Sequence[int], size: int, cache: Path) -> None:
         self._images, self._size = images, size
-        self._labels = np.asarray(labels, dtype=np.int64)
+        self.labels = np.asarray(labels, dtype=np.int64)
         self._decoded = self._decode(cache) if len(images) * size * size * 3 <= MAX_CACHE_BYTES else None
 
     def __len__(self) -> int:
@@ -35,7 +37,7 @@ class Batches:
 
     def epoch(
         self, indices: NDArray[np.int64], batch: int, capture: float = 0.0, seed: tuple[int, int] = (0, 0)
-    ) -> Iterator[tuple[NDArray[np.uint8], NDArray[np.int64]]]:
+    ) -> Iterator[tuple[Pixels, NDArray[np.int64]]]:
         """Yield uint8 images (n, S, S, 3) and labels (n,) in the order of ``indices``, ``batch`` at a time.
 
         Args:
@@ -49,14 +51,14 @@ class Batches:
             images = self._read(chosen)
             if capture > 0:
                 _capture(images, chosen, capture, seed)
-            yield images, self._labels[chosen]
+            yield images, self.labels[chosen]
 
-    def _read(self, indices: NDArray[np.int64]) -> NDArray[np.uint8]:
+    def _read(self, indices: NDArray[np.int64]) -> Pixels:
         if self._decoded is not None:
             return np.array(self._decoded[indices])
         return np.stack([load(self._images[index], self._size) for index in indices])
 
-    def _decode(self, cache: Path) -> NDArray[np.uint8]:
+    def _decode(self, cache: Path) -> Pixels:
         shape = (len(self._images), self._size, self._size, 3)
         if not cache.exists():
             partial = cache.with_suffix(".partial")
@@ -65,14 +67,14 @@ class Batches:
                 rows[place] = load(path, self._size)
             rows.flush()
             partial.replace(cache)
-        decoded: NDArray[np.uint8] = np.load(cache, mmap_mode="r", allow_pickle=False)
+        decoded: Pixels = np.load(cache, mmap_mode="r", allow_pickle=False)
         if decoded.shape != shape:
             cache.unlink()
             return self._decode(cache)
         return decoded
 
 
-def _capture(images: NDArray[np.uint8], indices: NDArray[np.int64], share: float, seed: tuple[int, int]) -> None:
+def _capture(images: Pixels, indices: NDArray[np.int64], share: float, seed: tuple[int, int]) -> None:
     """Apply capture conditions to a share of the images, in place."""
     for place, index in enumerate(indices):
         draw = (*seed, int(index))

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,9 +22,10 @@ from numpy.typing import NDArray
 
 from advisor.core.errors import StageError
 from advisor.datasets.images import InputSpec
-from advisor.training.batches import Batches
+from advisor.training.batches import Batches, Pixels
 from advisor.training.finetune import network
 from advisor.training.finetune.hyperparameters import Finetuning
+from advisor.training.finetune.maps import MapBatches, Maps, halve
 from advisor.training.head.train import GRID, folds, train_head
 
 if TYPE_CHECKING:
@@ -135,19 +136,25 @@ class _Session:
         self._hyperparameters, self._folder = (hyperparameters if after is None else hyperparameters.going_on()), folder
         self.epochs = self._hyperparameters.epochs
         self._size = data.spec.size
-        self._batches = Batches(data.images, data.labels, self._size, folder / "pictures.npy")
         targets, unseen = np.asarray(data.labels, dtype=np.int64), data.unseen(hyperparameters.seed)
-        self._start = _begin(backbone, data, ~unseen, hyperparameters.seed)
+        self._start = _begin(backbone, data, ~unseen, hyperparameters)
         self._train, self._validation = np.flatnonzero(~unseen), np.flatnonzero(unseen)
         strength = max(self._start.head.facts.regularization, GRID[0])
         penalty = hyperparameters.head_penalty / (strength * len(self._train))
         if after is not None:
             self._train, self._validation = np.arange(len(targets)), self._validation[:0]
         self._sample_weights = _class_weights(targets[self._train], int(targets.max()) + 1, hyperparameters.balance)
-        self._model = network.build(backbone, self._start, data.spec, hyperparameters.trained)
+        self._model = network.build(backbone, self._start, data.spec, hyperparameters.trained, hyperparameters.cached)
         if after is not None:
             self._model.load_weights(after)
-        self._optimizer = Optimizer(self._model, self._hyperparameters, len(self._train), penalty)
+        images = Batches(data.images, data.labels, self._size, folder / "pictures.npy")
+        self._batches: Batches | MapBatches = images
+        taught, self._changed = self._model, hyperparameters.capture
+        if hyperparameters.cached:
+            halves = halve(self._model, (1 + hyperparameters.copies) * len(images))
+            taught, self._changed = halves.upper, hyperparameters.copies / (1 + hyperparameters.copies)
+            self._batches = MapBatches(halves.lower, images, hyperparameters, folder / "maps.npy")
+        self._optimizer = Optimizer(taught, self._hyperparameters, len(self._train), penalty)
         self.history: list[dict[str, float]] = []
         self._best_epoch, self._best = -1, 0.0
         self._start_accuracy = 0.0
@@ -200,8 +207,8 @@ class _Session:
         side = network.training_side(self._model, self._size, 1.0 if whole else hyperparameters.shrink)
         order = np.random.default_rng([hyperparameters.seed, number]).permutation(self._train)
         losses = []
-        batches = self._batches.epoch(
-            order, hyperparameters.batch, hyperparameters.capture, (hyperparameters.seed, number)
+        batches: Iterator[tuple[Pixels | Maps, NDArray[np.int64]]] = self._batches.epoch(
+            order, hyperparameters.batch, self._changed, (hyperparameters.seed, number)
         )
         for place, (images, labels) in enumerate(batches):
             weights = self._sample_weights[labels]
@@ -244,14 +251,20 @@ class _Session:
                 old.unlink()
 
 
-def _begin(backbone: keras.Model, data: FinetuneData, learnt: NDArray[np.bool_], seed: int) -> network.Start:
-    """Fit a head to the images of the mask ``learnt``; on all levels, if Keras computes the same levels as the file."""
-    features, levels = data.features, network.level_layers(backbone)
+def _begin(
+    backbone: keras.Model, data: FinetuneData, learnt: NDArray[np.bool_], hyperparameters: Finetuning
+) -> network.Start:
+    """Fit a head to the images of the mask ``learnt``.
+
+    It reads all levels if Keras computes the same levels as the file. It reads the last layer alone if the maps below
+    are cached, as levels may lie among them.
+    """
+    features, levels = data.features, [] if hyperparameters.cached else network.level_layers(backbone)
     few = np.stack([data.spec.read(path) for path in data.images[:CHECKED]])
     if not network.agrees(backbone, levels, few, features[: len(few)]):
         levels, features = [], features[:, : int(backbone.outputs[0].shape[-1])]
     own, labels = features[learnt], np.asarray(data.labels, dtype=np.int64)
-    head = train_head(own, labels[learnt].tolist(), int(labels.max()) + 1, seed)
+    head = train_head(own, labels[learnt].tolist(), int(labels.max()) + 1, hyperparameters.seed)
     return network.Start(head, tuple(levels), own.mean(axis=0), own.std(axis=0))
 
 

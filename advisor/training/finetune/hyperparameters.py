@@ -1,4 +1,4 @@
-"""Define the hyperparameters of fine-tuning, and those of the two recipes."""
+"""Define the hyperparameters of fine-tuning, and those of each recipe."""
 
 from __future__ import annotations
 
@@ -16,6 +16,10 @@ class Finetuning:
     """The hyperparameters of a fine-tuning.
 
     Attributes:
+        cached: whether the maps below the trained layers are computed once and kept, see
+            :mod:`advisor.training.finetune.maps`. The head then reads the last layer only.
+        copies: changed copies of each image whose maps are kept too, if ``cached``. Other trainings change images anew
+            in each epoch.
         trained: share of the backbone's layers that are trained, from the top; 1 is all of them.
         epochs: largest number of passes over the images.
         patience: epochs without a better validation accuracy before training stops, from the middle on. With a cosine
@@ -25,6 +29,8 @@ class Finetuning:
         head_rate: factor on the rate for the head.
         head_penalty: share of its own penalty that the head keeps during training.
         weight_decay: decoupled weight decay of the kernels.
+        l2_sp: decoupled decay of all weights of the backbone towards their start (Li et al., "Explicit Inductive Bias
+            for Transfer Learning with Convolutional Networks", 2018).
         batch: images in a step.
         shrink: side of training images over the model's side. Crops show things larger than whole images do, so fewer
             pixels show them at the size of the whole image (Touvron et al., "Fixing the train-test resolution
@@ -42,6 +48,8 @@ class Finetuning:
     """
 
     trained: float = 0.65
+    cached: bool = False
+    copies: int = 0
     epochs: int = 18
     patience: int = 6
     learning_rate: float = 3e-4
@@ -49,6 +57,7 @@ class Finetuning:
     head_rate: float = 0.3
     head_penalty: float = 0.1
     weight_decay: float = 1e-4
+    l2_sp: float = 0.0
     batch: int = 32
     shrink: float = 1.0
     full_epochs: int = 0
@@ -73,8 +82,14 @@ class Finetuning:
         return kept
 
 
-FINETUNE_CACHED = Finetuning(trained=0.36, epochs=6, patience=3, learning_rate=1e-4)
-"""Trains the last blocks for a few epochs."""
+FINETUNE_CACHED = Finetuning(
+    trained=0.36,
+    cached=True,
+    epochs=10,
+    learning_rate=3e-4,
+    augmentation=Augmentation(crop=0.8, colour=0.1, mixup=0.0),
+)
+"""Trains the last third of the layers on maps of the others."""
 
 FINETUNE_TOP = Finetuning()
 """Trains the last two thirds of the layers."""

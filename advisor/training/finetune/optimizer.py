@@ -11,8 +11,10 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from advisor.training.augment import augmented
+from advisor.training.augment import augmented, mixed
+from advisor.training.batches import Pixels
 from advisor.training.finetune.hyperparameters import Finetuning
+from advisor.training.finetune.maps import Maps
 
 if TYPE_CHECKING:
     import keras
@@ -45,13 +47,13 @@ class Optimizer:
 
     def run(
         self,
-        images: NDArray[np.uint8],
+        images: Pixels | Maps,
         labels: NDArray[np.int64],
         weights: NDArray[np.float32],
         seed: tuple[int, int],
         side: int,
     ) -> tf.Tensor:
-        """Train on one batch (n, S, S, 3), resized to ``side``; return its loss."""
+        """Train on one batch of images (n, S, S, 3), resized to ``side``, or of maps; return its loss."""
         return self._compiled(
             tf.constant(images),
             tf.constant(labels),
@@ -60,7 +62,7 @@ class Optimizer:
             tf.constant(side, tf.int32),
         )
 
-    def predict(self, images: NDArray[np.uint8]) -> NDArray[np.float32]:
+    def predict(self, images: Pixels | Maps) -> NDArray[np.float32]:
         """Return the logits of one batch, (n, C)."""
         logits: NDArray[np.float32] = self._predict(tf.constant(images)).numpy()
         return logits
@@ -78,9 +80,11 @@ class Optimizer:
         classes = self._model.output.shape[-1]
         smoothing = self._hyperparameters.label_smoothing
         targets = tf.one_hot(labels, classes) * (1.0 - smoothing) + smoothing / classes
-        inputs, targets = augmented(
-            tf.cast(images, tf.float32), targets, self._hyperparameters.augmentation, seed, side
-        )
+        inputs, changes = tf.cast(images, tf.float32), self._hyperparameters.augmentation
+        if not self._hyperparameters.cached:
+            inputs, targets = augmented(inputs, targets, changes, seed, side)
+        elif changes.mixup > 0:
+            inputs, targets = mixed(inputs, targets, changes.mixup, seed)
         inputs = tf.ensure_shape(inputs, (None, *self._model.inputs[0].shape[1:]))
         with tf.GradientTape() as tape:
             logits = self._model(inputs, training=False)
@@ -129,9 +133,10 @@ class _Weight:
     Regularization", 2019).
     """
 
-    def __init__(self, variable: keras.Variable, rate: float, decay: float) -> None:
-        self.variable, self._rate, self._decay = variable, rate, decay
+    def __init__(self, variable: keras.Variable, rate: float, decay: float, back: float) -> None:
+        self.variable, self._rate, self._decay, self._back = variable, rate, decay, back
         start = tf.convert_to_tensor(variable.value)
+        self._start = tf.constant(start) if back else None
         self.first, self.second = (tf.Variable(tf.zeros_like(start), trainable=False) for _ in range(2))
         self.average = tf.Variable(start, trainable=False)
 
@@ -141,16 +146,26 @@ class _Weight:
         self.second.assign(_SECOND * self.second + (1.0 - _SECOND) * tf.square(gradient))
         mean, size = self.first / (1.0 - _FIRST**number), self.second / (1.0 - _SECOND**number)
         value = self.variable.value
-        value.assign_sub(self._rate * rate * (mean / (tf.sqrt(size) + 1e-8) + self._decay * value))
+        step = mean / (tf.sqrt(size) + 1e-8) + self._decay * value
+        if self._start is not None:
+            step += self._back * (value - self._start)
+        value.assign_sub(self._rate * rate * step)
         self.average.assign_add(share * (value - self.average))
 
 
-def _trained_weights(model: keras.Model, hyperparameters: Finetuning) -> Iterator[tuple[keras.Variable, float, float]]:
-    """Yield each trained weight with its factor on the rate and its weight decay (of kernels only)."""
+def _trained_weights(
+    model: keras.Model, hyperparameters: Finetuning
+) -> Iterator[tuple[keras.Variable, float, float, float]]:
+    """Yield each trained weight with its factor on the rate, weight decay (of kernels only) and decay to its start."""
     layers = [layer for layer in model.get_layer("backbone").layers if layer.trainable_variables]
     for place, layer in enumerate(layers, start=1):
         rate = hyperparameters.lowest_rate + (1.0 - hyperparameters.lowest_rate) * place / len(layers)
         for variable in layer.trainable_variables:
-            yield variable, rate, hyperparameters.weight_decay if len(variable.shape) > 1 else 0.0
+            yield (
+                variable,
+                rate,
+                hyperparameters.weight_decay if len(variable.shape) > 1 else 0.0,
+                hyperparameters.l2_sp,
+            )
     for variable in model.get_layer("head").trainable_variables:
-        yield variable, hyperparameters.head_rate, 0.0
+        yield variable, hyperparameters.head_rate, 0.0, 0.0

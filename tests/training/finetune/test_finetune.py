@@ -218,3 +218,33 @@ def test_a_vanished_image_is_a_stage_error(data: tuple[list[Path], list[int]], t
     features = nets.features(backbone, data[0])
     with pytest.raises(StageError, match=r"gone\.png"):
         finetune(backbone, _data(features, (paths, data[1])), KNOBS, tmp_path / "run")
+
+
+def test_on_kept_maps_it_learns_resumes_and_leaves_the_lower_layers(
+    data: tuple[list[Path], list[int]], tmp_path: Path
+) -> None:
+    cached = replace(KNOBS, cached=True, copies=1, trained=0.5, learning_rate=0.03)
+    backbone, whole = _run(data, tmp_path / "whole", cached)
+    assert whole.validation_accuracy > whole.start_accuracy
+    assert not whole.levels
+    kernels = [
+        [net.get_layer(f"conv{place}").get_weights()[0] for place in (0, 1)] for net in (nets.backbone(), backbone)
+    ]
+    np.testing.assert_array_equal(kernels[0][0], kernels[1][0])
+    assert (kernels[0][1] != kernels[1][1]).any()
+    with pytest.raises(KeyboardInterrupt), _after_each_epoch(_interrupt):
+        _run(data, tmp_path / "resumed", cached)
+    _, resumed = _run(data, tmp_path / "resumed", cached)
+    losses = [[row["loss"] for row in result.history] for result in (resumed, whole)]
+    np.testing.assert_allclose(*losses, rtol=0.02)
+
+
+def test_on_kept_maps_the_file_answers_as_the_best_epoch_did(
+    data: tuple[list[Path], list[int]], tmp_path: Path
+) -> None:
+    cached = replace(KNOBS, cached=True, trained=0.5, learning_rate=0.03)
+    backbone, result = _run(data, tmp_path, cached)
+    (tmp_path / "tuned.tflite").write_bytes(to_tflite(backbone, result))
+    unseen = np.flatnonzero(_data(nets.features(backbone, data[0]), data).unseen(cached.seed))
+    found = predict(tmp_path / "tuned.tflite", [data[0][row] for row in unseen], nets.VIEW).argmax(axis=1)
+    assert (found == np.array(data[1])[unseen]).mean() == pytest.approx(result.validation_accuracy, abs=0.01)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -99,3 +100,18 @@ def test_features_are_standardised_and_those_that_never_move_are_not_blown_up() 
     weights, bias = parts(model, backbone, start)
     np.testing.assert_allclose(weights, head.weights, rtol=1e-5)
     np.testing.assert_allclose(bias, head.bias, atol=1e-5)
+
+
+def test_decay_towards_the_start_holds_the_backbone_back() -> None:
+    from advisor.training.finetune.optimizer import Optimizer
+
+    moved, backbone = [], _convolutions()
+    for strength in (0.0, 100.0):
+        model = build(backbone, Start(_head(5)), nets.VIEW, 1.0)
+        kernel = model.get_layer("backbone").layers[1].kernel
+        before = np.array(kernel)
+        step = Optimizer(model, replace(KNOBS, l2_sp=strength), 8)
+        for place in range(4):
+            step.run(*BATCH, (0, place), 32)
+        moved.append(float(np.abs(np.array(kernel) - before).max()))
+    assert 0 < moved[1] < 0.97 * moved[0]

@@ -1,0 +1,153 @@
+"""Split a network at a layer through which all data passes, and keep the maps of the frozen lower part on disk.
+
+The lower part runs once over the images, and the upper part learns on its maps. An epoch then costs only the upper
+part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.core.errors import StageError
+from advisor.training.augment import augmented
+from advisor.training.batches import Batches
+from advisor.training.finetune.hyperparameters import Finetuning
+
+if TYPE_CHECKING:
+    import keras
+
+Maps = NDArray[np.float16]
+
+MAX_BYTES = 2_000_000_000
+"""Largest size of the maps on disk. A lower cut with larger maps gives way to a higher one."""
+
+_BATCH = 32
+
+
+@dataclass(frozen=True, eq=False)
+class Halves:
+    """A network in two parts that share its weights.
+
+    Attributes:
+        lower: ``keras.Model`` from images (n, S, S, 3), 0..255, to maps. Its weights stay as they are.
+        upper: ``keras.Model`` from maps to logits (n, C), with the layers ``backbone`` and ``head``.
+    """
+
+    lower: keras.Model
+    upper: keras.Model
+
+
+def halve(model: keras.Model, rows: int) -> Halves:
+    """Split a network below its lowest trained layer, or higher if the maps would not fit on disk.
+
+    Args:
+        model: see :func:`advisor.training.finetune.network.build`; its head reads no levels.
+        rows: number of images and changed copies.
+    """
+    import keras
+
+    body = model.get_layer("backbone")
+    whole = keras.Input(body.input.shape[1:], name="pictures")
+    cut = body.get_layer(_cut(body, rows)).output
+    maps = keras.Input(cut.shape[1:], name="maps")
+    lower = keras.Model(whole, keras.Model(body.input, cut)(model.get_layer("normal")(whole)))
+    top = keras.Model(cut, body.outputs[0], name="backbone")
+    upper = keras.Model(maps, model.get_layer("head")(model.get_layer("standard")(top(maps))))
+    return Halves(lower, upper)
+
+
+def cuts(body: keras.Model) -> list[str]:
+    """Return the layers through which all data passes, from the lowest to the highest, without input and output."""
+    import keras
+
+    place = {layer.name: number for number, layer in enumerate(body.layers)}
+    last_use = [0] * len(place)
+    for layer in body.layers[1:]:
+        for source in keras.tree.flatten(layer.input):
+            maker = place[source._keras_history.operation.name]
+            last_use[maker] = max(last_use[maker], place[layer.name])
+    found, reach = [], last_use[0]
+    for number, layer in enumerate(body.layers[1:-1], start=1):
+        if reach <= number:
+            found.append(layer.name)
+        reach = max(reach, last_use[number])
+    return found
+
+
+def _cut(body: keras.Model, rows: int) -> str:
+    """Return the highest cut below all trained layers; the lowest one above it if its maps would not fit on disk."""
+    place = {layer.name: number for number, layer in enumerate(body.layers)}
+    first = next(number for number, layer in enumerate(body.layers) if layer.trainable)
+    names = cuts(body)
+    below = [name for name in names if place[name] < first]
+    for name in (*below[-1:], *(name for name in names if place[name] >= first)):
+        if rows * 2 * int(np.prod(body.get_layer(name).output.shape[1:])) <= MAX_BYTES:
+            return name
+    raise StageError(
+        f"{body.name}: the maps of {rows} images take more than {MAX_BYTES / 1e9:.0f} GB at every layer",
+        "train on fewer images, or take --training finetune_top",
+    )
+
+
+class MapBatches:
+    """The maps of images and of changed copies, and their labels.
+
+    Args:
+        lower: from images 0..255 to maps.
+        images: the decoded images.
+        hyperparameters: number of changed copies of each image and how they are changed, once and for all.
+        cache: file for the maps, float16; written once and memory-mapped.
+    """
+
+    def __init__(self, lower: keras.Model, images: Batches, hyperparameters: Finetuning, cache: Path) -> None:
+        self._labels, self._copies = images.labels, hyperparameters.copies
+        if not cache.exists():
+            partial = cache.with_suffix(".partial")
+            shape = ((1 + self._copies) * len(images), *lower.output.shape[1:])
+            rows = np.lib.format.open_memmap(partial, mode="w+", dtype=np.float16, shape=shape)
+            for copy in range(1 + self._copies):
+                for start, maps in _maps(lower, images, hyperparameters, copy):
+                    rows[copy * len(images) + start :][: len(maps)] = maps
+            rows.flush()
+            partial.replace(cache)
+        self._maps: Maps = np.load(cache, mmap_mode="r", allow_pickle=False)
+
+    def epoch(
+        self, indices: NDArray[np.int64], batch: int, changed: float = 0.0, seed: Sequence[int] = (0, 0)
+    ) -> Iterator[tuple[Maps, NDArray[np.int64]]]:
+        """Yield float16 maps (n, ...) and labels (n,) in the order of ``indices``, ``batch`` at a time.
+
+        Args:
+            indices: the images.
+            batch: images in a batch.
+            changed: share of images in whose place stands one of their changed copies.
+            seed: draws these images and their copies.
+        """
+        draws = np.random.default_rng([*seed, 1])
+        copy = draws.integers(1, 1 + max(1, self._copies), len(indices)) * (draws.random(len(indices)) < changed)
+        rows = indices + len(self._labels) * copy
+        for start in range(0, len(indices), batch):
+            yield np.array(self._maps[rows[start : start + batch]]), self._labels[indices[start : start + batch]]
+
+
+def _maps(lower: keras.Model, images: Batches, hyperparameters: Finetuning, copy: int) -> Iterator[tuple[int, Maps]]:
+    """Yield the first row of each batch and its maps; copy 0 is the images as they are."""
+    import tensorflow as tf
+
+    run = tf.function(lambda pixels: lower(tf.cast(pixels, tf.float32), training=False), reduce_retracing=True)
+    changes, seed = replace(hyperparameters.augmentation, mixup=0.0), (hyperparameters.seed, copy)
+    start = 0
+    for pixels, labels in images.epoch(np.arange(len(images)), _BATCH, hyperparameters.capture if copy else 0.0, seed):
+        shown = tf.constant(pixels, tf.float32)
+        if copy:
+            shown, _ = augmented(
+                shown, tf.zeros((len(labels), 1)), changes, tf.constant((*seed[:1], copy + 1000 * start))
+            )
+        yield start, run(shown).numpy().astype(np.float16)
+        start += len(labels)

@@ -1,0 +1,111 @@
+"""The maps of the frozen lower part: where the network is cut, what is kept, and that learning on them is the same."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from advisor.core.errors import StageError
+from advisor.training.augment import Augmentation
+from advisor.training.batches import Batches
+from advisor.training.finetune import maps
+from advisor.training.finetune.hyperparameters import Finetuning
+from advisor.training.finetune.maps import MapBatches, cuts, halve
+from advisor.training.finetune.network import Start, build
+from advisor.training.head.train import Head
+from tests.training import nets
+
+pytestmark = pytest.mark.integration
+
+CHANGES = Finetuning(cached=True, copies=2, augmentation=Augmentation(crop=0.5, colour=0.2, mixup=0.0), seed=3)
+
+
+def _model(trained: float) -> Any:
+    random = np.random.default_rng(0)
+    head = Head(random.normal(size=(8, 2)).astype(np.float32), np.zeros(2, np.float32), 1.0, 0.0)
+    return build(nets.backbone(), Start(head), nets.VIEW, trained, cached=True)
+
+
+@pytest.fixture(scope="module")
+def model() -> Any:
+    return _model(0.5)
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory: pytest.TempPathFactory) -> Batches:
+    folder = tmp_path_factory.mktemp("images")
+    return Batches(*nets.stripes(folder, 40), nets.SIZE, folder / "pictures.npy")
+
+
+def test_a_layer_beside_a_shortcut_is_no_cut() -> None:
+    import keras
+
+    image = keras.Input((8, 8, 3))
+    first = keras.layers.Conv2D(4, 1, name="first")(image)
+    beside = keras.layers.Conv2D(4, 1, name="beside")(first)
+    last = keras.layers.Add(name="sum")([first, beside])
+    body = keras.Model(image, keras.layers.GlobalAveragePooling2D(name="pooled")(last))
+    assert cuts(body) == ["first", "sum"]
+
+
+def test_the_cut_is_the_highest_one_below_the_trained_layers(model: Any) -> None:
+    upper = halve(model, 40).upper.get_layer("backbone")
+    assert [layer.name for layer in upper.layers[1:]] == ["conv1", "norm1", "relu1", "features"]
+
+
+def test_both_halves_answer_as_the_whole(model: Any, images: Batches) -> None:
+    pixels, _ = next(images.epoch(np.arange(8), 8))
+    halves = halve(model, 40)
+    shown = pixels.astype(np.float32)
+    np.testing.assert_allclose(
+        np.asarray(halves.upper(halves.lower(shown))), np.asarray(model(shown)), rtol=1e-4, atol=1e-4
+    )
+
+
+def test_maps_that_are_too_large_move_the_cut_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = _model(0.5)
+    lowest = halve(model, 40).upper.inputs[0].shape[1:]
+    monkeypatch.setattr(maps, "MAX_BYTES", 40 * 2 * int(np.prod(lowest)) - 1)
+    higher = halve(model, 40).upper
+    assert np.prod(higher.inputs[0].shape[1:]) < np.prod(lowest)
+    monkeypatch.setattr(maps, "MAX_BYTES", 1)
+    with pytest.raises(StageError, match="40 images"):
+        halve(model, 40)
+
+
+def test_the_kept_maps_are_those_of_the_network(model: Any, images: Batches, tmp_path: Path) -> None:
+    lower = halve(model, 40).lower
+    kept = MapBatches(lower, images, replace(CHANGES, copies=0), tmp_path / "maps.npy")
+    found, labels = next(kept.epoch(np.array([7, 3]), 2))
+    pixels, expected = next(images.epoch(np.array([7, 3]), 2))
+    np.testing.assert_array_equal(labels, expected)
+    np.testing.assert_allclose(found, np.asarray(lower(pixels.astype(np.float32))), rtol=2**-10, atol=1e-3)
+
+
+def test_changed_copies_stand_in_for_a_share_of_the_images(model: Any, images: Batches, tmp_path: Path) -> None:
+    lower = halve(model, 40).lower
+    kept = MapBatches(lower, images, CHANGES, tmp_path / "maps.npy")
+    every = np.arange(40)
+    plain, _ = next(kept.epoch(every, 40))
+    mixed, _ = next(kept.epoch(every, 40, 0.5, (0, 0)))
+    changed = [bool((one != other).any()) for one, other in zip(plain, mixed, strict=True)]
+    assert 8 <= sum(changed) <= 32
+    again, _ = next(kept.epoch(every, 40, 0.5, (0, 0)))
+    np.testing.assert_array_equal(mixed, again)
+    other, _ = next(kept.epoch(every, 40, 0.5, (0, 1)))
+    assert (mixed != other).any()
+
+
+def test_equal_seeds_keep_equal_maps(model: Any, images: Batches, tmp_path: Path) -> None:
+    lower = halve(model, 40).lower
+    for name in ("first", "second"):
+        MapBatches(lower, images, CHANGES, tmp_path / f"{name}.npy")
+    MapBatches(lower, images, replace(CHANGES, seed=4), tmp_path / "third.npy")
+    first, second, third = (np.load(tmp_path / f"{name}.npy") for name in ("first", "second", "third"))
+    np.testing.assert_array_equal(first, second)
+    np.testing.assert_array_equal(first[:40], third[:40])
+    assert (first[40:] != third[40:]).any()
