@@ -4,7 +4,8 @@
     python -m benchmarks accuracy --part head      # one; options behind it are the part's own
 
 Each part is a module ``accuracy_PART.py`` with a function ``main(options)``, and writes
-``results/accuracy_PART.{csv,md}``.
+``results/accuracy_PART.{csv,md}``. The part ``summary`` is the last: it reads the tables of the others, and writes
+``results/accuracy.{csv,md}``.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import argparse
 import importlib
 
-PARTS = ("head",)
+PARTS = ("head", "search", "summary")
 
 
 def main() -> None:

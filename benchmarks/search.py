@@ -45,22 +45,23 @@ def main() -> None:
         place = Path(folder)
         if TRASHNET.is_dir():
             data = ["--data", str(TRASHNET), "--candidates", ",".join(CARDS), "--budget", "50ms"]
-            cache = _cache(place / "pictures", cold=False)
+            cache = fresh_cache(place / "pictures", cold=False)
             rows.append(_row("TrashNet, 7 cards x 5 forms x 2 thread counts", "300 s", _search(place, cache, data)))
             rows.append(_row("the same repeated", "60 s", _search(place, cache, data)))
         bare = ["--budget", "50ms"]
-        warm = _cache(place / "bare", cold=False)
+        warm = fresh_cache(place / "bare", cold=False)
         rows.append(_row("no pictures, default cards, warm weights", "", _search(place, warm, bare)))
         rows.append(_row("the same repeated", "60 s", _search(place, warm, bare)))
         rows.append(
-            _row("no pictures, default cards, cold", "180 s", _search(place, _cache(place / "cold", True), bare))
+            _row("no pictures, default cards, cold", "180 s", _search(place, fresh_cache(place / "cold", True), bare))
         )
     rows.append(("advisor --help (median of 9)", "0.3 s", f"{_help_seconds():.2f} s", "", "", ""))
     header = ("case", "to reach", "wall", "evaluations", "peak memory of the parent", "peak memory of any child")
     print(keep("search", "The main job", header, rows, ["to reach for memory: parent 1.5 GB, any child 3 GB"]))
 
 
-def _cache(root: Path, cold: bool) -> Path:
+def fresh_cache(root: Path, cold: bool = False) -> Path:
+    """Make a cache folder without results; it shares the user's weights unless it is ``cold``."""
     root.mkdir()
     if not cold:
         (root / "weights").symlink_to(cache_root() / "weights")

@@ -17,14 +17,18 @@ Row = Sequence[object]
 def keep(name: str, title: str, header: Sequence[str], rows: Sequence[Row], remarks: Sequence[str] = ()) -> str:
     """Write ``results/NAME.md`` and ``results/NAME.csv`` and return the markdown."""
     RESULTS.mkdir(exist_ok=True)
-    lines = [f"# {title}", "", f"{host.describe()}; {datetime.now(UTC):%Y-%m-%d}.", ""]
-    lines += [_line(header), _line(["---"] * len(header)), *(_line(row) for row in rows)]
+    lines = [f"# {title}", "", f"{host.describe()}; {datetime.now(UTC):%Y-%m-%d}.", "", markdown(header, rows)]
     lines += ["", *(f"- {remark}" for remark in remarks)] if remarks else []
     text = "\n".join(lines) + "\n"
     (RESULTS / f"{name}.md").write_text(text, encoding="utf-8")
     with (RESULTS / f"{name}.csv").open("w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows([header, *rows])
     return text
+
+
+def markdown(header: Sequence[str], rows: Sequence[Row]) -> str:
+    """Return a table in Markdown."""
+    return "\n".join(_line(cells) for cells in (header, ["---"] * len(header), *rows))
 
 
 def _line(cells: Row) -> str:
