@@ -112,24 +112,21 @@ def _steps(paths: list[Path], labels: list[int], folder: Path) -> list[Row]:
 
     from advisor.catalog.build import build_model
     from advisor.catalog.catalogue import load_catalogue
-    from advisor.core.evaluation_facts import HeadFacts
     from advisor.training.batches import Batches
     from advisor.training.finetune import network
     from advisor.training.finetune.hyperparameters import Finetuning
     from advisor.training.finetune.network import Start
     from advisor.training.finetune.optimizer import Optimizer
-    from advisor.training.head.train import Head
 
     card = load_catalogue().select([CARD])[0]
     built = build_model(card, None)
     backbone = keras.Model(built.inputs[0], built.get_layer("features").output)
     width, classes = int(backbone.outputs[0].shape[-1]), max(labels) + 1
-    facts = HeadFacts("nearest_mean", 0.0, False, 0.0, None, 0)
-    head = Head(np.zeros((width, classes), np.float32), np.zeros(classes, np.float32), facts)
+    start = Start(np.zeros((width, classes), np.float32), np.zeros(classes, np.float32))
     batches = Batches(paths, labels, card.input_size, folder / "pictures.npy")
     shown = np.arange(STEPS * BATCH) % len(paths)
     view = InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)
-    model, fitted = (network.build(backbone, Start(head), view, 1.0) for _ in range(2))
+    model, fitted = (network.build(backbone, start, view, 1.0) for _ in range(2))
     step = Optimizer(model, Finetuning(batch=BATCH), len(shown))
     weights = np.ones(BATCH, np.float32)
 

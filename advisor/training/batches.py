@@ -24,13 +24,13 @@ class Batches:
         images: files.
         labels: class index of each.
         size: side of the model's input in pixels.
-        cache: file for the decoded images; written once and memory-mapped.
+        cache: file for the decoded images; written once and memory-mapped. None to decode them at each use.
     """
 
-    def __init__(self, images: Sequence[Path], labels: Sequence[int], size: int, cache: Path) -> None:
+    def __init__(self, images: Sequence[Path], labels: Sequence[int], size: int, cache: Path | None) -> None:
         self._images, self._size = images, size
         self.labels = np.asarray(labels, dtype=np.int64)
-        self._decoded = self._decode(cache) if len(images) * size * size * 3 <= MAX_CACHE_BYTES else None
+        self._decoded = self._decode(cache) if cache and len(images) * size * size * 3 <= MAX_CACHE_BYTES else None
 
     def __len__(self) -> int:
         return len(self._images)

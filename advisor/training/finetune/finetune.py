@@ -26,7 +26,7 @@ from advisor.training.batches import Batches, Pixels
 from advisor.training.finetune import network
 from advisor.training.finetune.hyperparameters import Finetuning
 from advisor.training.finetune.maps import MapBatches, Maps, halve
-from advisor.training.head.train import GRID, folds, train_head
+from advisor.training.head.train import GRID, fit_head, folds, train_head
 
 if TYPE_CHECKING:
     import keras
@@ -37,6 +37,9 @@ VERSION = 3
 WEIGHTS = "best.weights.h5"
 """File name of the network with its head, in the folder of a fine-tuning."""
 
+
+STRONG = 0.01
+"""``C`` of the first head on cached maps."""
 
 VALIDATION_FOLDS = 8
 CHECKED = 2
@@ -137,9 +140,8 @@ class _Session:
         self.epochs = self._hyperparameters.epochs
         self._size = data.spec.size
         targets, unseen = np.asarray(data.labels, dtype=np.int64), data.unseen(hyperparameters.seed)
-        self._start = _begin(backbone, data, ~unseen, hyperparameters)
+        self._start, strength = _begin(backbone, data, ~unseen, hyperparameters)
         self._train, self._validation = np.flatnonzero(~unseen), np.flatnonzero(unseen)
-        strength = max(self._start.head.facts.regularization, GRID[0])
         penalty = hyperparameters.head_penalty / (strength * len(self._train))
         if after is not None:
             self._train, self._validation = np.arange(len(targets)), self._validation[:0]
@@ -147,7 +149,8 @@ class _Session:
         self._model = network.build(backbone, self._start, data.spec, hyperparameters.trained, hyperparameters.cached)
         if after is not None:
             self._model.load_weights(after)
-        images = Batches(data.images, data.labels, self._size, folder / "pictures.npy")
+        decoded = None if hyperparameters.cached else folder / "pictures.npy"
+        images = Batches(data.images, data.labels, self._size, decoded)
         self._batches: Batches | MapBatches = images
         taught, self._changed = self._model, hyperparameters.capture
         if hyperparameters.cached:
@@ -253,19 +256,26 @@ class _Session:
 
 def _begin(
     backbone: keras.Model, data: FinetuneData, learnt: NDArray[np.bool_], hyperparameters: Finetuning
-) -> network.Start:
-    """Fit a head to the images of the mask ``learnt``.
+) -> tuple[network.Start, float]:
+    """Fit a head to the images of the mask ``learnt``; return it and its ``C``.
 
-    It reads all levels if Keras computes the same levels as the file. It reads the last layer alone if the maps below
-    are cached, as levels may lie among them.
+    It reads all levels if Keras computes the same levels as the file. It reads the last layer alone, with a strong
+    penalty, if the maps below are cached: levels may lie among them, and a head without errors would teach the layers
+    below nothing.
     """
     features, levels = data.features, [] if hyperparameters.cached else network.level_layers(backbone)
     few = np.stack([data.spec.read(path) for path in data.images[:CHECKED]])
     if not network.agrees(backbone, levels, few, features[: len(few)]):
         levels, features = [], features[:, : int(backbone.outputs[0].shape[-1])]
     own, labels = features[learnt], np.asarray(data.labels, dtype=np.int64)
-    head = train_head(own, labels[learnt].tolist(), int(labels.max()) + 1, hyperparameters.seed)
-    return network.Start(head, tuple(levels), own.mean(axis=0), own.std(axis=0))
+    targets, classes = labels[learnt].tolist(), int(labels.max()) + 1
+    if hyperparameters.cached:
+        strength = STRONG
+        weights, bias = fit_head(own, targets, classes, strength)
+    else:
+        head = train_head(own, targets, classes, hyperparameters.seed)
+        weights, bias, strength = head.weights, head.bias, max(head.facts.regularization, GRID[0])
+    return network.Start(weights, bias, tuple(levels), own.mean(axis=0), own.std(axis=0)), strength
 
 
 def _class_weights(labels: NDArray[np.int64], classes: int, balance: float) -> NDArray[np.float32]:

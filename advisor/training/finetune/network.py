@@ -6,6 +6,8 @@ features of its file. Their rule is that of :mod:`advisor.tflite.levels`, applie
 
 from __future__ import annotations
 
+import contextlib
+import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,8 +19,6 @@ from advisor.tflite.levels import LARGEST_SHARE
 
 if TYPE_CHECKING:
     import keras
-
-    from advisor.training.head.train import Head
 
 Floats = NDArray[np.float32]
 
@@ -37,14 +37,16 @@ class Start:
     """The start of a fine-tuning.
 
     Attributes:
-        head: on the features of the backbone, followed by those of its levels.
+        weights: float32 (F, C) of the head, on the features of the backbone, followed by those of its levels.
+        bias: float32 (C,).
         levels: layers of the backbone, see :func:`level_layers`.
         mean: of each feature, float32 (F,).
         spread: standard deviation of each feature, float32 (F,). The head is trained on standardised features, so that
             one rate suits all of them.
     """
 
-    head: Head
+    weights: Floats
+    bias: Floats
     levels: tuple[str, ...] = ()
     mean: Floats | None = None
     spread: Floats | None = None
@@ -73,10 +75,9 @@ def build(backbone: keras.Model, start: Start, spec: InputSpec, trained: float, 
     normal = keras.layers.Normalization(mean=list(spec.mean), variance=[value**2 for value in spec.std], name="normal")
     middle, spread = _scales(start)
     standard = keras.layers.Rescaling(1.0 / spread, -middle / spread, name="standard")
-    dense = keras.layers.Dense(len(start.head.bias), name="head")
+    dense = keras.layers.Dense(len(start.bias), name="head")
     model = keras.Model(images, dense(standard(body(normal(images)))))
-    weights, bias = start.head.weights, start.head.bias
-    dense.set_weights([np.asarray(weights * spread[:, None]), np.asarray(bias + middle @ weights)])
+    dense.set_weights([start.weights * spread[:, None], start.bias + middle @ start.weights])
     return model
 
 
@@ -92,12 +93,21 @@ def parts(model: keras.Model, backbone: keras.Model, start: Start) -> tuple[Floa
 
 
 def _scales(start: Start) -> tuple[Floats, Floats]:
-    width = len(start.head.weights)
+    width = len(start.weights)
     middle = np.zeros(width, np.float32) if start.mean is None else start.mean
     if start.spread is None:
         return middle, np.ones(width, np.float32)
     floor = max(LEAST_SPREAD * float(np.median(start.spread)), 1e-6)
     return middle, np.maximum(start.spread, floor).astype(np.float32)
+
+
+def flatbuffer(model: keras.Model) -> bytes:
+    """Return a model as a float ``.tflite``."""
+    import tensorflow as tf
+
+    with contextlib.redirect_stdout(io.StringIO()):
+        data: bytes = tf.lite.TFLiteConverter.from_keras_model(model).convert()
+    return data
 
 
 def training_side(model: keras.Model, side: int, shrink: float) -> int:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 import shutil
 from collections.abc import Mapping, Sequence
@@ -17,6 +15,7 @@ from advisor.tflite.surgery import attach_head
 from advisor.training.features import joined
 from advisor.training.finetune.finetune import VERSION, WEIGHTS, Finetuned, FinetuneData, finetune
 from advisor.training.finetune.hyperparameters import FINETUNE_ALL, FINETUNE_CACHED, FINETUNE_TOP, Finetuning
+from advisor.training.finetune.network import flatbuffer
 
 if TYPE_CHECKING:
     import keras
@@ -104,12 +103,8 @@ def to_tflite(backbone: keras.Model, tuned: Finetuned) -> bytes:
 def convert(backbone: keras.Model) -> bytes:
     """Return the backbone as a float ``.tflite`` with the only output ``features`` (1, F)."""
     import keras
-    import tensorflow as tf
 
-    named = keras.Model(backbone.inputs[0], {"features": backbone.outputs[0]})
-    with contextlib.redirect_stdout(io.StringIO()):
-        data: bytes = tf.lite.TFLiteConverter.from_keras_model(named).convert()
-    return data
+    return flatbuffer(keras.Model(backbone.inputs[0], {"features": backbone.outputs[0]}))
 
 
 def epochs_done(checkpoints: Path, hyperparameters: Finetuning) -> tuple[int, int] | None:

@@ -16,7 +16,6 @@ from advisor.training.finetune import maps
 from advisor.training.finetune.hyperparameters import Finetuning
 from advisor.training.finetune.maps import MapBatches, cuts, halve
 from advisor.training.finetune.network import Start, build
-from advisor.training.head.train import Head
 from tests.training import nets
 
 pytestmark = pytest.mark.integration
@@ -25,9 +24,8 @@ CHANGES = Finetuning(cached=True, copies=2, augmentation=Augmentation(crop=0.5, 
 
 
 def _model(trained: float) -> Any:
-    random = np.random.default_rng(0)
-    head = Head(random.normal(size=(8, 2)).astype(np.float32), np.zeros(2, np.float32), 1.0, 0.0)
-    return build(nets.backbone(), Start(head), nets.VIEW, trained, cached=True)
+    weights = np.random.default_rng(0).normal(size=(8, 2)).astype(np.float32)
+    return build(nets.backbone(), Start(weights, np.zeros(2, np.float32)), nets.VIEW, trained, cached=True)
 
 
 @pytest.fixture(scope="module")

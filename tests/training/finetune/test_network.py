@@ -6,11 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.core.evaluation_facts import HeadFacts
 from advisor.training.augment import Augmentation
 from advisor.training.finetune.hyperparameters import Finetuning
 from advisor.training.finetune.network import LEAST_SPREAD, Start, build, parts, training_side
-from advisor.training.head.train import Head
 from tests.training import nets
 
 pytestmark = pytest.mark.integration
@@ -20,10 +18,9 @@ BATCH = (np.full((4, SIDE, SIDE, 3), 90, np.uint8), np.array([0, 1, 0, 1]), np.o
 KNOBS = Finetuning(batch=4, epochs=5, learning_rate=0.01, augmentation=Augmentation(mixup=0.0), averaging=10)
 
 
-def _head(width: int) -> Head:
-    random = np.random.default_rng(0)
-    facts = HeadFacts("all_levels", 1.0, False, 0.0, None, 0)
-    return Head(random.normal(size=(width, 2)).astype(np.float32), np.zeros(2, np.float32), facts)
+def _start(width: int) -> Start:
+    weights = np.random.default_rng(0).normal(size=(width, 2)).astype(np.float32)
+    return Start(weights, np.zeros(2, np.float32))
 
 
 def _convolutions() -> Any:
@@ -44,7 +41,7 @@ def _flattened() -> Any:
 
 @pytest.fixture(scope="module")
 def model() -> Any:
-    return build(_convolutions(), Start(_head(5)), nets.VIEW, 1.0)
+    return build(_convolutions(), _start(5), nets.VIEW, 1.0)
 
 
 def test_convolutions_may_train_on_smaller_images(model: Any) -> None:
@@ -59,23 +56,23 @@ def test_a_network_of_one_size_keeps_it() -> None:
     from advisor.training.finetune.optimizer import Optimizer
 
     backbone = _flattened()
-    model = build(backbone, Start(_head(int(backbone.outputs[0].shape[-1]))), nets.VIEW, 1.0)
+    model = build(backbone, _start(int(backbone.outputs[0].shape[-1])), nets.VIEW, 1.0)
     assert training_side(model, SIDE, 0.5) == SIDE
     assert Optimizer(model, KNOBS, 8).run(*BATCH, (0, 0), SIDE).numpy() > 0
 
 
 def test_the_network_answers_as_trunk_and_head(model: Any) -> None:
-    backbone, head = _convolutions(), _head(5)
-    model = build(backbone, Start(head), nets.VIEW, 1.0)
+    backbone, start = _convolutions(), _start(5)
+    model = build(backbone, start, nets.VIEW, 1.0)
     photo = np.random.default_rng(1).integers(0, 256, (1, SIDE, SIDE, 3)).astype(np.float32)
     features = np.asarray(backbone((photo - nets.VIEW.mean[0]) / nets.VIEW.std[0]))
-    np.testing.assert_allclose(np.asarray(model(photo)), features @ head.weights + head.bias, atol=1e-4)
+    np.testing.assert_allclose(np.asarray(model(photo)), features @ start.weights + start.bias, atol=1e-4)
 
 
 def test_the_means_trail_the_weights_and_come_back() -> None:
     from advisor.training.finetune.optimizer import Optimizer
 
-    model = build(_convolutions(), Start(_head(5)), nets.VIEW, 1.0)
+    model = build(_convolutions(), _start(5), nets.VIEW, 1.0)
     step = Optimizer(model, KNOBS, 8)
     for place in range(4):
         step.run(*BATCH, (0, place), 32)
@@ -89,17 +86,17 @@ def test_the_means_trail_the_weights_and_come_back() -> None:
 
 
 def test_features_are_standardised_and_those_that_never_move_are_not_blown_up() -> None:
-    backbone, head = _convolutions(), _head(5)
+    backbone, start = _convolutions(), _start(5)
     spread = np.array([0.0, 1e-9, 0.2, 0.4, 0.6], np.float32)
-    start = Start(head, (), np.full(5, 0.1, np.float32), spread)
+    start = replace(start, mean=np.full(5, 0.1, np.float32), spread=spread)
     model = build(backbone, start, nets.VIEW, 1.0)
     photo = np.random.default_rng(1).integers(0, 256, (1, SIDE, SIDE, 3)).astype(np.float32)
     features = np.asarray(backbone((photo - nets.VIEW.mean[0]) / nets.VIEW.std[0]))
-    np.testing.assert_allclose(np.asarray(model(photo)), features @ head.weights + head.bias, atol=1e-4)
+    np.testing.assert_allclose(np.asarray(model(photo)), features @ start.weights + start.bias, atol=1e-4)
     assert model.get_layer("standard").scale.max() == pytest.approx(1 / (LEAST_SPREAD * 0.2))
     weights, bias = parts(model, backbone, start)
-    np.testing.assert_allclose(weights, head.weights, rtol=1e-5)
-    np.testing.assert_allclose(bias, head.bias, atol=1e-5)
+    np.testing.assert_allclose(weights, start.weights, rtol=1e-5)
+    np.testing.assert_allclose(bias, start.bias, atol=1e-5)
 
 
 def test_decay_towards_the_start_holds_the_backbone_back() -> None:
@@ -107,7 +104,7 @@ def test_decay_towards_the_start_holds_the_backbone_back() -> None:
 
     moved, backbone = [], _convolutions()
     for strength in (0.0, 100.0):
-        model = build(backbone, Start(_head(5)), nets.VIEW, 1.0)
+        model = build(backbone, _start(5), nets.VIEW, 1.0)
         kernel = model.get_layer("backbone").layers[1].kernel
         before = np.array(kernel)
         step = Optimizer(model, replace(KNOBS, l2_sp=strength), 8)
