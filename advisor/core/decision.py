@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from advisor.core.budget import Budget
-from advisor.core.evaluation import Evaluation, Status
+from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.core.figures import accuracy_of, artefact_of, describe, latency_of, p90_of, size_of
 from advisor.core.pareto import costs, front
+from advisor.core.posterior import Answers, Posterior, not_known
 from advisor.core.preference import BALANCED, PREFERENCES, Preference
 from advisor.core.quantity import Provenance
-from advisor.core.reasons import comparison, reason
+from advisor.core.reasons import comparison, not_the_faster, reason
 from advisor.core.relaxation import Relaxation, excess_texts, overrun, relaxations
 from advisor.core.units import show_bytes, show_ms
 
-TIE_POINTS = 0.5
-"""Published figures closer than this, in points, count as equal: sources differ by about as much."""
-
-DEVIATIONS = 1.96
-"""Standard errors in half of a 95 % interval."""
+if TYPE_CHECKING:
+    from advisor.core.posterior import Floats
 
 LATENCY_BUDGET = "latency budget"
 
@@ -29,7 +28,10 @@ less do not show which is faster."""
 
 UNRANKED = "No candidate has an accuracy: none is published and none was measured. Give labelled images with --data."
 
-Tie = Callable[[Evaluation, Evaluation], bool]
+CHANCE_DIGITS = 3
+
+MOST_LIKELY = 64
+"""Candidates of the least loss whose chance to be the pick is computed."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,10 @@ class Decision:
         flips: what would change the pick, computed by deciding again.
         relaxations: where nothing is feasible, the smallest change of each limit that admits a candidate.
         front: the non-dominated evaluations that meet the budget, or all of them where none does.
+        rule: how the pick was chosen, in words.
+        why_not_faster: why the fastest of the ties is not the pick; empty where the pick is the fastest of them.
+        chances: by key, how often (0-1) a file would be the pick if images and timings were resampled; the fastest
+            evaluation of each file, the most probable first.
     """
 
     pick: Evaluation | None
@@ -73,36 +79,26 @@ class Decision:
     flips: tuple[Flip, ...] = ()
     relaxations: tuple[Relaxation, ...] = ()
     front: tuple[Evaluation, ...] = ()
-
-
-def tied_by_interval(first: Evaluation, second: Evaluation) -> bool:
-    """Return whether two accuracies are statistically tied, from their own figures alone.
-
-    Measured accuracies are tied where their intervals overlap; others where they differ by at most
-    :data:`TIE_POINTS`.
-    """
-    if first.accuracy is None or second.accuracy is None:
-        return False
-    measured = {first.accuracy.provenance, second.accuracy.provenance} == {Provenance.MEASURED}
-    if measured and first.accuracy.low is not None and second.accuracy.low is not None:
-        return first.accuracy.overlaps(second.accuracy)
-    return abs(first.accuracy.value - second.accuracy.value) <= TIE_POINTS
+    rule: str = ""
+    why_not_faster: str = ""
+    chances: Mapping[str, float] = field(default_factory=dict)
 
 
 def decide(
     evaluations: Sequence[Evaluation],
     budget: Budget,
-    tie: Tie = tied_by_interval,
+    answers: Answers = not_known,
     preference: Preference = BALANCED,
 ) -> Decision:
-    """Pick the evaluation that the preference ranks first among those that meet the budget.
+    """Pick the evaluation with the smallest expected loss among those that meet the budget.
 
-    By default that is the fastest and smallest of the evaluations that are tied with the most accurate one.
+    The loss counts latency, size and accuracy by the preference. By default accuracy comes first: a point that the
+    validation images show counts much more than one that may be noise.
 
     Args:
         evaluations: all evaluations of the run.
         budget: the hard limits.
-        tie: whether two accuracies are statistically tied (a paired test where the images are known).
+        answers: the share of right answers of an evaluation on each validation image, where it is known.
         preference: how to rank the evaluations that meet the budget.
     """
     known = [evaluation for evaluation in evaluations if costs(evaluation) is not None]
@@ -111,52 +107,89 @@ def decide(
     feasible = [evaluation for evaluation in known if budget.met_by(evaluation)]
     if not feasible:
         return _closest(known, budget)
-    pick, ties = _choose(feasible, tie, preference)
+    chooser = _Chooser(Posterior(known, answers), preference)
+    pick = chooser.pick(feasible)
     others = [e for e in feasible if artefact_of(e) != artefact_of(pick)]
-    runner_up = _choose(others, tie, preference)[0] if others else None
+    runner_up = chooser.pick(others) if others else None
+    best, ties = chooser.most_accurate(feasible), chooser.ties(feasible, pick)
     return Decision(
         pick=pick,
         feasible=True,
-        reason=reason(pick, feasible, ties, budget, preference),
+        reason=reason(pick, feasible, ties, budget, preference, chooser.posterior.tied(best, [pick])[0]),
         runner_up=runner_up,
         runner_up_reason=comparison(runner_up, pick) if runner_up else "",
         ties=ties,
-        flips=_flips(feasible, pick, tie, preference),
+        flips=_flips(feasible, pick, chooser),
         front=front(feasible),
+        rule=preference.rule,
+        why_not_faster=chooser.why_not_faster(pick, ties, feasible),
+        chances=chooser.chances(feasible),
     )
 
 
-def _choose(
-    feasible: Sequence[Evaluation], tie: Tie, preference: Preference
-) -> tuple[Evaluation, tuple[Evaluation, ...]]:
-    """Return the pick, and the other evaluations whose accuracy is tied with the best one."""
-    best = max(feasible, key=lambda e: (accuracy_of(e), -latency_of(e), -size_of(e)))
-    tied = [e for e in feasible if e is best or tie(best, e)]
-    pool = [e for e in tied if _close(best, e)] if preference.among_ties else feasible
-    cost = _cost(pool, preference)
-    pick = min(pool, key=lambda e: (cost(e), -accuracy_of(e), latency_of(e), size_of(e), e.configuration))
-    others = tuple(e for e in sorted(tied, key=lambda e: -accuracy_of(e)) if artefact_of(e) != artefact_of(pick))
-    return pick, others
+@dataclass(frozen=True)
+class _Chooser:
+    """Chooses by the expected loss under one preference."""
 
+    posterior: Posterior
+    preference: Preference
 
-def _close(best: Evaluation, other: Evaluation) -> bool:
-    """Return whether the other lies within one standard error of the best accuracy.
+    def pick(self, feasible: Sequence[Evaluation]) -> Evaluation:
+        """Return the evaluation with the smallest expected loss; by accuracy first, one that no other dominates."""
+        pool = front(feasible) if self.preference.accuracy_first else feasible
+        return self._by_loss(pool, feasible)[0]
 
-    With few images, tied accuracies may still differ by much. The one-standard-error rule limits how far a simpler
-    model counts as equal (Breiman et al., "Classification and Regression Trees", 1984).
-    """
-    accuracy = best.accuracy
-    measured = accuracy is not None and accuracy.provenance is Provenance.MEASURED
-    if accuracy is None or not measured or accuracy.low is None or accuracy.high is None:
-        return True
-    return accuracy.value - accuracy_of(other) <= (accuracy.high - accuracy.low) / (2 * DEVIATIONS)
+    def most_accurate(self, feasible: Sequence[Evaluation]) -> Evaluation:
+        """Return the most accurate evaluation, of equal ones the fastest and smallest."""
+        return max(feasible, key=lambda e: (accuracy_of(e), -latency_of(e), -size_of(e)))
 
+    def ties(self, feasible: Sequence[Evaluation], pick: Evaluation) -> tuple[Evaluation, ...]:
+        """Return the other files whose accuracy is tied with the best one, the most accurate first."""
+        best = self.most_accurate(feasible)
+        tied = [e for e, tie in zip(feasible, self.posterior.tied(best, feasible), strict=True) if tie or e is best]
+        return tuple(e for e in sorted(tied, key=lambda e: -accuracy_of(e)) if artefact_of(e) != artefact_of(pick))
 
-def _cost(pool: Sequence[Evaluation], preference: Preference) -> Callable[[Evaluation], float]:
-    """Return the cost that the preference minimises, each figure relative to the best of ``pool``."""
-    fastest, smallest = min(map(latency_of, pool)), min(map(size_of, pool))
-    most = max(map(accuracy_of, pool))
-    return lambda e: preference.cost(latency_of(e) / fastest, size_of(e) / smallest, most - accuracy_of(e))
+    def why_not_faster(self, pick: Evaluation, ties: Sequence[Evaluation], feasible: Sequence[Evaluation]) -> str:
+        """Return one sentence why the fastest tie is not the pick; empty where the pick is as fast."""
+        if not self.preference.accuracy_first or not ties:
+            return ""
+        fastest = min(ties, key=lambda e: (latency_of(e), -accuracy_of(e), e.configuration))
+        behind, pick_behind = self.posterior.shown_behind([fastest, pick], feasible).tolist()
+        return not_the_faster(fastest, pick, behind - pick_behind)
+
+    def chances(self, feasible: Sequence[Evaluation]) -> dict[str, float]:
+        """Return how often each file would be the pick if images and timings were resampled, most probable first."""
+        import numpy as np
+
+        pool = self._by_loss(feasible, feasible)[:MOST_LIKELY]
+        accuracies, shown, latencies = self.posterior.draws(pool, feasible)
+        losses = self.preference.cost(latencies, np.log([size_of(e) for e in pool]), -accuracies, shown)
+        wins = np.bincount(losses.argmin(axis=1), minlength=len(pool)) / len(losses)
+        by_file: dict[tuple[str, str, str], tuple[Evaluation, float]] = {}
+        for evaluation, share in zip(pool, wins, strict=True):
+            other, sum_of = by_file.get(artefact_of(evaluation), (evaluation, 0.0))
+            by_file[artefact_of(evaluation)] = (min(evaluation, other, key=latency_of), sum_of + share)
+        found = sorted(by_file.values(), key=lambda pair: (-pair[1], pair[0].configuration))
+        return {e.configuration.key: round(float(share), CHANCE_DIGITS) for e, share in found if share > 0}
+
+    def _by_loss(self, pool: Sequence[Evaluation], feasible: Sequence[Evaluation]) -> list[Evaluation]:
+        """Return the pool by rising expected loss, each candidate compared with all feasible ones."""
+        import numpy as np
+
+        most = max(map(accuracy_of, feasible))
+        behind = np.array([most - accuracy_of(e) for e in pool])
+        shown = self.posterior.shown_behind(pool, feasible) if self.preference.accuracy_first else 0 * behind
+        latencies, sizes = (np.log([figure(e) for e in pool]) for figure in (latency_of, size_of))
+        # Rounded, so that neither a unit nor the order of a sum decides between equal losses.
+        exact: Floats = self.preference.cost(latencies, sizes, behind, shown)
+        losses = exact.round(9).tolist()
+
+        def rank(row: tuple[float, Evaluation]) -> tuple[float, float, float, float, Configuration]:
+            loss, evaluation = row
+            figures = -accuracy_of(evaluation), latency_of(evaluation), size_of(evaluation)
+            return loss, *figures, evaluation.configuration
+
+        return [evaluation for _, evaluation in sorted(zip(losses, pool, strict=True), key=rank)]
 
 
 def _closest(known: Sequence[Evaluation], budget: Budget) -> Decision:
@@ -173,11 +206,11 @@ def _closest(known: Sequence[Evaluation], budget: Budget) -> Decision:
     )
 
 
-def _flips(feasible: Sequence[Evaluation], pick: Evaluation, tie: Tie, preference: Preference) -> tuple[Flip, ...]:
+def _flips(feasible: Sequence[Evaluation], pick: Evaluation, chooser: _Chooser) -> tuple[Flip, ...]:
     """Decide again with tighter limits, then with other preferences; keep the changes that pick another artefact."""
     return (
-        *_one_per_answer(_tighter(feasible, pick, tie, preference)),
-        *_one_per_answer(_preferences(feasible, pick, tie, preference)),
+        *_one_per_answer(_tighter(feasible, pick, chooser)),
+        *_one_per_answer(_preferences(feasible, pick, chooser)),
     )
 
 
@@ -187,7 +220,7 @@ def _one_per_answer(flips: Sequence[Flip]) -> tuple[Flip, ...]:
     return tuple(flip for flip in flips if first[flip.key] is flip)
 
 
-def _tighter(feasible: Sequence[Evaluation], pick: Evaluation, tie: Tie, preference: Preference) -> list[Flip]:
+def _tighter(feasible: Sequence[Evaluation], pick: Evaluation, chooser: _Chooser) -> list[Flip]:
     predicted = pick.latency is not None and pick.latency.provenance is Provenance.PREDICTED
     rows = []
     for limit, figure, show in ((LATENCY_BUDGET, p90_of, show_ms), ("size budget", size_of, show_bytes)):
@@ -195,17 +228,16 @@ def _tighter(feasible: Sequence[Evaluation], pick: Evaluation, tie: Tie, prefere
         bound = figure(pick) * (1 - margin)
         below = [e for e in feasible if figure(e) < bound and artefact_of(e) != artefact_of(pick)]
         if below:
-            other = _choose(below, tie, preference)[0]
-            rows.append(_flip(f"the {limit} is below {show(bound)}", other))
+            rows.append(_flip(f"the {limit} is below {show(bound)}", chooser.pick(below)))
     return rows
 
 
-def _preferences(feasible: Sequence[Evaluation], pick: Evaluation, tie: Tie, preference: Preference) -> list[Flip]:
+def _preferences(feasible: Sequence[Evaluation], pick: Evaluation, chooser: _Chooser) -> list[Flip]:
     questions = [
-        *((f"{name} matters twice as much", preference.doubled(name)) for name in ("latency", "size")),
+        *((f"{name} matters twice as much", chooser.preference.doubled(name)) for name in ("latency", "size")),
         *((f"only {name} matters", PREFERENCES[name]) for name in ("accuracy", "latency", "size")),
     ]
-    answers = [(condition, _choose(feasible, tie, other)[0]) for condition, other in questions]
+    answers = [(condition, replace(chooser, preference=other).pick(feasible)) for condition, other in questions]
     return [_flip(condition, other) for condition, other in answers if artefact_of(other) != artefact_of(pick)]
 
 

@@ -29,5 +29,8 @@ def front(evaluations: Sequence[Evaluation]) -> tuple[Evaluation, ...]:
     Evaluations that are not ok or lack one of the three figures are excluded; equal points all stay.
     """
     points = [(evaluation, cost) for evaluation in evaluations if (cost := costs(evaluation)) is not None]
-    best = [(evaluation, cost) for evaluation, cost in points if not any(dominates(other, cost) for _, other in points)]
+    best: list[tuple[Evaluation, Costs]] = []
+    for evaluation, cost in sorted(points, key=lambda pair: pair[1]):  # what dominates a point comes before it
+        if not any(dominates(other, cost) for _, other in best):
+            best.append((evaluation, cost))
     return tuple(evaluation for evaluation, cost in sorted(best, key=lambda pair: (pair[1][1], pair[0].configuration)))

@@ -5,13 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from advisor.core.errors import UsageError, nearest
 
 POINT_WORTH = 1.4
 """Factor in latency or size that one more point of accuracy is worth, at equal weights."""
 
+SHOWN_WORTH = 9.0
+"""How many times more a point counts, in addition, where the images show that a candidate is behind another one."""
+
 MAX_WEIGHT = 100.0
+
+Figure = Any
+"""A number, or an array of them."""
 
 
 @dataclass(frozen=True)
@@ -22,30 +29,51 @@ class Preference:
         accuracy: weight of a point of accuracy: at 1, a point is worth a factor of :data:`POINT_WORTH`.
         latency: weight of a factor in latency.
         size: weight of a factor in size.
-        among_ties: rank only the candidates that are tied in accuracy with the best; otherwise all that meet the
-            budget.
+        accuracy_first: a point by which the images show a candidate to be behind counts much more, so that a cheaper
+            candidate is preferred only where the images hardly tell the accuracies apart.
         name: name on the command line, empty for weights that the user wrote.
     """
 
     accuracy: float = 1.0
     latency: float = 1.0
     size: float = 1.0
-    among_ties: bool = False
+    accuracy_first: bool = False
     name: str = ""
 
-    def cost(self, slower: float, larger: float, points_behind: float) -> float:
-        """Return the cost to minimise: a weighted sum of logarithms.
+    def cost(self, log_latency: Figure, log_size: Figure, points_behind: Figure, shown_behind: Figure) -> Figure:
+        """Return the cost to minimise, in logarithms of a factor in latency or size.
 
         Args:
-            slower: latency relative to the fastest, at least 1.
-            larger: size relative to the smallest, at least 1.
-            points_behind: points of accuracy behind the best, at least 0.
+            log_latency: logarithm of the latency.
+            log_size: logarithm of the size.
+            points_behind: points of accuracy behind the best.
+            shown_behind: points of accuracy that the images show it to be behind another candidate, at least 0.
         """
-        return (
-            self.latency * math.log(slower)
-            + self.size * math.log(larger)
-            + self.accuracy * math.log(POINT_WORTH) * points_behind
+        shown = SHOWN_WORTH * shown_behind if self.accuracy_first else 0.0
+        point = self.accuracy * math.log(POINT_WORTH)
+        return self.latency * log_latency + self.size * log_size + point * (points_behind + shown)
+
+    @property
+    def rule(self) -> str:
+        """The rule in words, for the answer's page."""
+        if self.name in ("accuracy", "latency", "size"):
+            return f"The rule: of the candidates within the limits, the one with the best {self.name}."
+        figures = (("latency", self.latency), ("size", self.size))
+        costs = [f"{name} (weight {weight:g})" if weight != 1 else name for name, weight in figures if weight]
+        point = POINT_WORTH**self.accuracy
+        rule = (
+            "The rule: of the candidates within the limits, the one with the smallest expected loss. "
+            f"Costs are {' and '.join(costs) or 'not counted'}, as factors."
         )
+        if self.accuracy:
+            rule += f" A point of accuracy behind the best counts as a factor of {point:.3g}."
+        if self.accuracy_first:
+            rule += (
+                f" It counts {1 + SHOWN_WORTH:g} times as much beyond the noise: where the validation images show with "
+                "odds of about 3 to 1 that another candidate is more accurate. So accuracy comes first, and of "
+                "candidates that the images hardly tell apart, the cheaper one is picked."
+            )
+        return rule
 
     def doubled(self, figure: str) -> Preference:
         """Return the same preference with twice the weight on ``latency``, ``size`` or ``accuracy``."""
@@ -55,8 +83,8 @@ class Preference:
         return self.name or f"accuracy={self.accuracy:g},latency={self.latency:g},size={self.size:g}"
 
 
-BALANCED = Preference(among_ties=True, name="balanced")
-"""The default: of the candidates tied with the most accurate, the fastest and smallest."""
+BALANCED = Preference(accuracy_first=True, name="balanced")
+"""The default: accuracy first; of candidates that the images hardly tell apart, the fastest and smallest."""
 
 PREFERENCES: Mapping[str, Preference] = {
     "balanced": BALANCED,

@@ -7,8 +7,11 @@ from collections.abc import Sequence
 from advisor.core.budget import Budget, show_budget_probability
 from advisor.core.evaluation import Evaluation
 from advisor.core.figures import accuracy_of, describe, latency_of, name, p90_of, size_of
-from advisor.core.preference import Preference
+from advisor.core.preference import POINT_WORTH, Preference
 from advisor.core.units import plural, show_ms
+
+FASTER = 1.05
+"""Ratio of latencies or sizes from which a difference is named."""
 
 
 def reason(
@@ -17,6 +20,7 @@ def reason(
     ties: Sequence[Evaluation],
     budget: Budget,
     preference: Preference,
+    pick_ties: bool = True,
 ) -> str:
     """Return one sentence that says why a candidate was picked.
 
@@ -26,17 +30,24 @@ def reason(
         ties: evaluations that are tied in accuracy with the most accurate of them.
         budget: the limits.
         preference: how the feasible evaluations were ranked.
+        pick_ties: the pick is tied in accuracy with the most accurate of them.
     """
     best = max(feasible, key=accuracy_of)
     met = _met(pick, budget)
-    if not preference.among_ties and preference.name != "accuracy":
+    if not preference.accuracy_first and preference.name != "accuracy":
         return f"{describe(pick)} is {_praise(preference)}{_price_of(pick, best)}{met}."
-    if not preference.among_ties or accuracy_of(pick) == accuracy_of(best):
-        why = " (slower, larger or less accurate)" if preference.among_ties else ""
+    if not preference.accuracy_first or accuracy_of(pick) == accuracy_of(best):
+        why = " (slower, larger or less accurate)" if preference.accuracy_first else ""
         tied = f", statistically tied with {plural(len(ties), 'other')}{why}" if ties else ""
         return f"{describe(pick)} is the most accurate candidate within the limits{tied}{met}."
+    behind = accuracy_of(best) - accuracy_of(pick)
+    stands = (
+        "is statistically tied with"
+        if pick_ties
+        else f"has the smallest expected loss: it is {behind:.1f} points behind"
+    )
     return (
-        f"{describe(pick)} is statistically tied with the most accurate candidate within the limits "
+        f"{describe(pick)} {stands} the most accurate candidate within the limits "
         f"({name(best)}, {accuracy_of(best):.1f} %), "
         f"is {_times(latency_of(best), latency_of(pick), 'faster', 'slower')} and "
         f"{_times(size_of(best), size_of(pick), 'smaller', 'larger')}{met}."
@@ -70,6 +81,29 @@ def comparison(other: Evaluation, pick: Evaluation) -> str:
         f"{describe(other)}: {points:+.1f} points, {_times(latency_of(pick), latency_of(other), 'faster', 'slower')}, "
         f"{_times(size_of(pick), size_of(other), 'smaller', 'larger')}"
     )
+
+
+def not_the_faster(fastest: Evaluation, pick: Evaluation, shown_points: float) -> str:
+    """Return one sentence why the fastest tied evaluation is not the pick; empty where the pick is as fast.
+
+    Args:
+        fastest: the fastest evaluation that is tied in accuracy with the most accurate.
+        pick: the picked evaluation.
+        shown_points: points that the images show it to be farther behind than the pick is.
+    """
+    ratio = latency_of(pick) / latency_of(fastest)
+    if ratio < FASTER:
+        return ""
+    points, larger = accuracy_of(pick) - accuracy_of(fastest), size_of(fastest) / size_of(pick)
+    drawbacks = []
+    if shown_points > 0 and points > 0:
+        drawbacks.append(f"the images show that it is less accurate (by {points:.1f} points)")
+    elif points > 0:
+        drawbacks.append(f"it is {points:.1f} points less accurate (a point counts as a factor of {POINT_WORTH:g})")
+    if larger >= FASTER:
+        drawbacks.append(f"it is {larger:.1f}x larger")
+    why = " and ".join(drawbacks) or "its loss is larger in sum"
+    return f"{name(fastest)} is tied too and {ratio:.1f}x faster, but {why}."
 
 
 def _times(reference: float, value: float, better: str, worse: str) -> str:

@@ -10,6 +10,9 @@ from statistics import NormalDist
 RESAMPLES = 2000
 """Bootstrap resamples."""
 
+DEVIATIONS = 1.96
+"""Standard errors in half of a 95 % interval."""
+
 
 @dataclass(frozen=True)
 class Interval:

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 
 from advisor.core.budget import Budget, with_budget_probability
-from advisor.core.decision import Decision, Tie, decide, tied_by_interval
+from advisor.core.decision import Decision, decide
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.figures import describe
+from advisor.core.posterior import Answers
 from advisor.core.relaxation import Relaxation
-from advisor.core.statistics import paired
 from advisor.core.training import HEAD_SUBSET
 from advisor.core.worst_case import on_device, with_required_figures, worst_case
 from advisor.datasets.split import VALIDATION
@@ -42,13 +42,13 @@ class Answer:
 
 def decide_run(run: RunFolder, evaluations: Sequence[Evaluation], question: Question) -> Answer:
     """Return the decision; it compares accuracies on the same images image by image."""
-    limits, devices, tie = question.limits, question.devices, tie_on_images(run)
+    limits, devices, answers = question.limits, question.devices, answers_on_images(run)
     known = _with_limits(evaluations, limits)
     only_required = set(limits.must_run_on) - set(devices)
     candidates = _without_first_looks([e for e in known if e.configuration.target.device not in only_required])
 
     def decide_over(rows: Sequence[Evaluation]) -> Decision:
-        return _with_weights_remark(decide(rows, limits, tie, question.preference))
+        return _with_weights_remark(decide(rows, limits, answers, question.preference))
 
     if len(devices) == 1:
         return Answer(tuple(known), decide_over(candidates))
@@ -103,10 +103,10 @@ def _with_weights_remark(decision: Decision) -> Decision:
     return replace(decision, reason=decision.reason + remark)
 
 
-def tie_on_images(run: RunFolder) -> Tie:
-    """Return the function that tells whether two accuracies are tied.
+def answers_on_images(run: RunFolder) -> Answers:
+    """Return the function that gives the share of right answers of an evaluation on each validation image.
 
-    It compares the answers of both on each image; if these are not known, the two intervals.
+    It gives None where the answers of the evaluation are not known.
     """
     labels = _labels(run)
 
@@ -114,16 +114,7 @@ def tie_on_images(run: RunFolder) -> Tie:
     def correct(file: str) -> tuple[float, ...] | None:
         return _correct(run.path / file, labels) if file and labels else None
 
-    @cache
-    def tied(one: str, other: str) -> bool | None:
-        first, second = correct(one), correct(other)
-        return paired(first, second).spans_zero if first and second else None
-
-    def tie(first: Evaluation, second: Evaluation) -> bool:
-        by_image = tied(first.answers.file, second.answers.file)
-        return tied_by_interval(first, second) if by_image is None else by_image
-
-    return tie
+    return lambda evaluation: correct(evaluation.answers.file)
 
 
 def correct_answers(run: RunFolder, evaluation: Evaluation) -> tuple[float, ...] | None:

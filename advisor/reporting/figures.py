@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from advisor.core.budget import show_budget_probability
 from advisor.core.evaluation import Evaluation
+from advisor.core.figures import artefact_of
 from advisor.core.latency_distribution import percent
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.units import plural, show_bytes, show_ms
@@ -119,7 +120,7 @@ def _join(*remarks: str) -> str:
 
 def foundations(view: RunView, evaluation: Evaluation) -> tuple[str, ...]:
     """Return sentences that say how reliable the answer is."""
-    sentences = (_accuracy_basis(evaluation), _latency_basis(evaluation), _tie_basis(view))
+    sentences = (_accuracy_basis(evaluation), _latency_basis(evaluation), _tie_basis(view), _chance(view, evaluation))
     return tuple(sentence for sentence in sentences if sentence)
 
 
@@ -160,3 +161,14 @@ def _tie_basis(view: RunView) -> str:
         return ""
     others = plural(count, "other model file")
     return f"The most accurate candidate is statistically tied with {others}; more images would narrow the intervals."
+
+
+def _chance(view: RunView, pick: Evaluation) -> str:
+    """Say how often the pick would be the same if the images and timings were drawn again."""
+    share = view.decision.chances.get(pick.configuration.key)
+    if share is None:
+        same = {e.configuration.key for e in view.ok if artefact_of(e) == artefact_of(pick)}
+        share = next((share for key, share in view.decision.chances.items() if key in same), None)
+    if share is None or not view.decision.feasible or share == 1:
+        return ""
+    return f"With the validation images and timings resampled, it is the pick in {percent(share)} of the draws."

@@ -47,8 +47,11 @@ def _headline(view: RunView) -> Iterable[str]:
     title = text.name(decision.pick) if decision.pick and decision.feasible else "nothing meets the budget"
     yield f"## advisor: {escaped(title)}"
     yield ""
-    yield escaped(decision.reason)
+    yield escaped(" ".join(filter(None, (decision.reason, decision.why_not_faster))))
     yield ""
+    if decision.rule:
+        yield escaped(decision.rule)
+        yield ""
     found = warnings(risks(view, decision.pick)) if decision.pick else ()
     for risk in found:
         yield f"> **Warning, {escaped(risk.name.lower())}**: {escaped(risk.text)}"

@@ -137,6 +137,8 @@ def _sentences(view: RunView) -> list[Text]:
     label, style = (pick, "bold green") if decision.feasible else ("Nothing meets the budget", "bold yellow")
     reason = text.plain(decision.reason).removeprefix(f"{label}; ")
     lines = [Text.assemble((f"{label}: ", style), reason)]
+    if decision.why_not_faster:
+        lines.append(_line("Why not the faster tie: ", decision.why_not_faster))
     if decision.pick is not None:
         found = warnings(risks(view, decision.pick))
         lines += [_line(f"Warning, {risk.name.lower()}: ", risk.text, "yellow") for risk in found]

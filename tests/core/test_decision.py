@@ -6,9 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.core.budget import Budget
-from advisor.core.decision import decide, tied_by_interval
+from advisor.core.decision import decide
 from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import CardFacts, DeviceFigures
+from advisor.core.pareto import front
+from advisor.core.posterior import Posterior
 from tests.builders import evaluation
 
 BUDGET = Budget(latency_ms=50)
@@ -32,20 +34,30 @@ def test_a_few_points_inside_a_tie_are_not_given_away_for_a_little_speed() -> No
     assert decide([best, cheap], BUDGET).pick == best
 
 
-def test_a_tie_further_than_a_standard_error_from_the_best_is_named_and_not_picked() -> None:
-    def everything_ties(_: Evaluation, __: Evaluation) -> bool:
-        return True
-
+def test_beyond_the_noise_a_point_weighs_more_and_there_is_no_cut() -> None:
     best = evaluation("best", accuracy=90, latency=20, size=4e6)
-    assert best.accuracy is not None
-    assert best.accuracy.low is not None
-    assert best.accuracy.high is not None
-    error = (best.accuracy.high - best.accuracy.low) / (2 * 1.96)
-    near = evaluation("near", accuracy=90 - 0.9 * error, latency=10, size=2e6)
-    far = evaluation("far", accuracy=90 - 1.1 * error, latency=0.1, size=1e4)
-    decision = decide([best, near, far], Budget(latency_ms=50), everything_ties)
-    assert decision.pick is near
-    assert set(decision.ties) == {best, far}
+    for gap, factor in ((2.0, 3.0), (3.0, 20.0)):  # the noise is 0.75 standard errors of the difference: 1.6 points
+        dear = evaluation("other", accuracy=90 - gap, latency=20 / factor, size=4e6)
+        cheap = evaluation("other", accuracy=90 - gap, latency=20 / factor / 100, size=4e6)
+        assert decide([best, dear], BUDGET).pick == best
+        assert decide([best, cheap], BUDGET).pick == cheap
+
+
+def test_of_equal_forms_the_cheaper_one_wins_over_one_a_hair_more_accurate() -> None:
+    float32 = evaluation("network", "float32", accuracy=90.0, latency=20, size=14e6)
+    weights = evaluation("network", "weight_int8", accuracy=88.0, latency=8, size=31e6)
+    whole = evaluation("network", "int8", accuracy=87.96, latency=3.5, size=9.7e6)
+    decision = decide([float32, weights, whole], BUDGET)
+    assert decision.pick == whole
+
+
+def test_the_answer_says_why_a_faster_tie_is_not_the_pick() -> None:
+    pick, faster = evaluation("pick", accuracy=90, latency=10), evaluation("faster", accuracy=88, latency=8)
+    decision = decide([pick, faster], BUDGET)
+    assert decision.pick == pick
+    assert decision.why_not_faster.startswith("faster float32 on 1 thread is tied too and 1.2x faster, but")
+    assert "2.0 points" in decision.why_not_faster
+    assert decide([pick], BUDGET).why_not_faster == ""
 
 
 def test_the_budget_is_held_against_the_ninetieth_percentile() -> None:
@@ -62,8 +74,8 @@ def test_the_runner_up_is_another_artefact() -> None:
 
 def test_published_figures_half_a_point_apart_tie() -> None:
     first = evaluation("first", accuracy=71.8, half_width=None)
-    assert tied_by_interval(first, evaluation("second", accuracy=71.3, half_width=None))
-    assert not tied_by_interval(first, evaluation("second", accuracy=70.9, half_width=None))
+    near, far = (evaluation(f"{value}", accuracy=value, half_width=None) for value in (71.3, 70.9))
+    assert Posterior([first, near, far]).tied(first, [near, far]) == [True, False]
 
 
 def test_nothing_that_fits_gives_the_closest_and_the_price_of_each_relaxation() -> None:
@@ -178,3 +190,73 @@ def test_what_ran_without_an_accuracy_cannot_be_picked_and_the_answer_says_so() 
     assert decision.pick is None
     assert "--data" in decision.reason
     assert not BUDGET.met_by(unranked)
+
+
+IMAGES = 60
+
+
+@st.composite
+def scored(draw: st.DrawFn) -> list[tuple[Evaluation, tuple[float, ...]]]:
+    """Candidates with their answers on the same images."""
+    found = []
+    for place in range(draw(st.integers(2, 8))):
+        right = tuple(draw(st.lists(st.sampled_from([0.0, 1.0]), min_size=IMAGES, max_size=IMAGES)))
+        latency, size = draw(st.integers(1, 40)), draw(st.integers(1, 90))
+        made = evaluation(f"card{place}", accuracy=100 * sum(right) / IMAGES, latency=latency, size=size * 1e5)
+        found.append((made, right))
+    return found
+
+
+def _pick(rows: list[tuple[Evaluation, tuple[float, ...]]]) -> Evaluation:
+    answers = {made.configuration: right for made, right in rows}
+    pick = decide([made for made, _ in rows], Budget(), lambda e: answers[e.configuration]).pick
+    assert pick is not None
+    return pick
+
+
+@given(scored())
+def test_neither_order_nor_units_nor_duplicates_change_the_pick(
+    rows: list[tuple[Evaluation, tuple[float, ...]]],
+) -> None:
+    pick = _pick(rows)
+    assert _pick(rows[::-1]) == pick
+    assert _pick([*rows, *rows]) == pick
+    assert pick.latency is not None
+    slower = [(replace(e, latency=replace(e.latency, value=1000 * e.latency.value)), r) for e, r in rows if e.latency]
+    assert _pick(slower).configuration == pick.configuration
+
+
+@given(scored())
+def test_a_dominated_candidate_is_never_picked(rows: list[tuple[Evaluation, tuple[float, ...]]]) -> None:
+    pick = _pick(rows)
+    assert pick in front([made for made, _ in rows])
+
+
+@given(scored(), st.integers(0, IMAGES - 1), st.floats(0.5, 1), st.floats(0.5, 1))
+def test_a_pick_that_improves_stays_the_pick(
+    rows: list[tuple[Evaluation, tuple[float, ...]]], image: int, faster: float, smaller: float
+) -> None:
+    pick = _pick(rows)
+    right = {made.configuration: answers for made, answers in rows}[pick.configuration]
+    better = tuple(1.0 if place == image else value for place, value in enumerate(right))
+    assert pick.latency is not None
+    assert pick.size is not None
+    assert pick.accuracy is not None
+    improved = replace(
+        pick,
+        accuracy=replace(pick.accuracy, value=100 * sum(better) / IMAGES),
+        latency=replace(pick.latency, value=faster * pick.latency.value),
+        size=replace(pick.size, value=smaller * pick.size.value),
+    )
+    others = [(made, answers) for made, answers in rows if made.configuration != pick.configuration]
+    assert _pick([*others, (improved, better)]) == improved
+
+
+def test_chances_add_up_and_the_most_probable_pick_is_a_clear_winner() -> None:
+    best, poor = evaluation("best", accuracy=95, latency=2, size=1e6), evaluation("poor", accuracy=60, latency=30)
+    assert decide([best, poor], BUDGET).chances == {best.configuration.key: 1.0}
+    close = [evaluation(f"card{i}", accuracy=90 + 0.1 * i, latency=5 + i) for i in range(6)]
+    chances = decide(close, BUDGET).chances
+    assert 0.98 < sum(chances.values()) < 1.02
+    assert len(chances) > 1
+    assert chances == decide(close[::-1], BUDGET).chances

@@ -10,7 +10,8 @@ import pytest
 
 from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import ImageAnswers
-from advisor.engine.decide import compared_images, correct_answers, tie_on_images
+from advisor.core.posterior import Posterior
+from advisor.engine.decide import answers_on_images, compared_images, correct_answers
 from advisor.store import RunFolder
 from tests.builders import evaluation
 
@@ -59,16 +60,16 @@ def test_a_damaged_split_names_no_images(tmp_path: Path, split: dict[str, object
     assert correct_answers(folder, _answered(folder, "one", [0, 1])) is None
 
 
-def test_the_same_answers_tie_whatever_the_intervals(run: RunFolder) -> None:
+def test_the_answers_decide_about_ties_whatever_the_intervals(run: RunFolder) -> None:
     first, second = _answered(run, "one", [0, 1, 0, 0]), _answered(run, "two", [0, 1, 0, 0])
     assert first.accuracy is not None
-    apart = replace(second, accuracy=replace(first.accuracy, value=10.0, low=9.0, high=11.0))
-    assert tie_on_images(run)(first, apart)
+    same = replace(second, accuracy=replace(first.accuracy, low=79.9, high=80.1))
+    assert Posterior([first, same], answers_on_images(run)).tied(first, [same]) == [True]
+    assert Posterior([first, same], answers_on_images(run)).differences([first], [same])[1] == 0
 
 
 def test_without_answers_the_intervals_tell() -> None:
     first = evaluation("one", accuracy=80, half_width=1)
     near, far = evaluation("two", accuracy=79, half_width=1), evaluation("three", accuracy=70, half_width=1)
-    tie = tie_on_images(RunFolder(Path("none")))
-    assert tie(first, near)
-    assert not tie(first, far)
+    posterior = Posterior([first, near, far], answers_on_images(RunFolder(Path("none"))))
+    assert posterior.tied(first, [near, far]) == [True, False]

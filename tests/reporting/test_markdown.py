@@ -24,6 +24,14 @@ def test_answer_runner_up_and_table_are_there() -> None:
     assert "| pick |" in text
 
 
+def test_the_rule_of_the_pick_and_why_not_the_faster_tie_are_there() -> None:
+    view = run_view()
+    view = replace(view, decision=replace(view.decision, why_not_faster="fast is tied too, but it is larger."))
+    said = render_markdown(view)
+    assert "The rule: of the candidates within the limits, the one with the smallest expected loss" in said
+    assert "fast is tied too, but it is larger." in said
+
+
 def test_both_accuracies_are_named_and_told_apart() -> None:
     view = judged_view()
     said = render_markdown(view)

@@ -1,0 +1,177 @@
+"""Accuracies as the validation images show them: differences on the same images, and how they may turn out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from advisor.core.evaluation import Evaluation
+from advisor.core.figures import accuracy_of, artefact_of, latency_of
+from advisor.core.quantity import Provenance, Quantity
+from advisor.core.statistics import DEVIATIONS
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Integers = NDArray[np.int64]
+
+TIE_POINTS = 0.5
+"""Published figures closer than this, in points, count as equal: sources differ by about as much."""
+
+SHOWN_DEVIATIONS = 0.75
+"""Standard errors of a difference on the same images that count as noise. Beyond them the images show the difference:
+the odds that it is real are 3 to 1. Chosen on splits of TrashNet; see docs/decisions."""
+
+RIVALS = 256
+"""Most accurate candidates that each candidate is compared with, so that 10,000 candidates take seconds."""
+
+DRAWS = 400
+"""Resamplings of images and timings. A share of 5 % has a standard error of 1.1 points."""
+
+Answers = Callable[[Evaluation], Sequence[float] | None]
+"""Returns the share (0-1) of right answers of a candidate on each validation image, None where it is not known."""
+
+
+def not_known(_evaluation: Evaluation) -> None:
+    """Return None: nothing is known image by image."""
+
+
+class Posterior:
+    """The accuracies of candidates, given the validation images.
+
+    Candidates with answers on the same images are compared image by image: the images are resampled for all of them
+    together, with random weights (the Bayesian bootstrap: D. B. Rubin, Annals of Statistics 9, 1981). Its mean and its
+    variance are known without draws. Other accuracies are independent: their intervals tell their standard errors.
+
+    Args:
+        evaluations: the candidates, each with an accuracy in %.
+        answers: what is known image by image.
+    """
+
+    def __init__(self, evaluations: Sequence[Evaluation], answers: Answers = not_known) -> None:
+        import numpy as np
+
+        files: dict[str, int] = {}
+        known: list[Sequence[float]] = []
+        rows = []
+        for evaluation in evaluations:
+            right = answers(evaluation)
+            file = evaluation.answers.file or evaluation.configuration.key
+            if right is not None and file not in files:
+                files[file] = len(known)
+                known.append(right)
+            rows.append(-1 if right is None else files[file])
+        self._place = {evaluation.configuration: place for place, evaluation in enumerate(evaluations)}
+        self._rows: Integers = np.array(rows, dtype=np.int64)
+        self._right: Floats = np.array(known, dtype=float).reshape(len(known), len(known[0]) if known else 0)
+        figures: Floats = np.array([accuracy_of(e) for e in evaluations])
+        means = 100 * self._right.mean(axis=1) if known else np.zeros(1)
+        self._accuracies: Floats = np.where(self._rows >= 0, means[np.maximum(self._rows, 0)], figures)
+        self._deviations: Floats = np.array([_deviation(e.accuracy) for e in evaluations])
+
+    def differences(self, of: Sequence[Evaluation], behind: Sequence[Evaluation]) -> tuple[Floats, Floats]:
+        """Return by how many points each of ``of`` (rows) is behind each of ``behind``, and the standard errors."""
+        import numpy as np
+
+        mine, theirs = self._places(of), self._places(behind)
+        points = self._accuracies[theirs][None, :] - self._accuracies[mine][:, None]
+        errors = np.hypot(self._deviations[mine][:, None], self._deviations[theirs][None, :])
+        own, other = self._rows[mine], self._rows[theirs]
+        if self._right.size:
+            by_image = self._errors_on_same_images(own, other)
+            errors = np.where((own[:, None] >= 0) & (other[None, :] >= 0), by_image, errors)
+        return points, errors
+
+    def tied(self, best: Evaluation, others: Sequence[Evaluation]) -> list[bool]:
+        """Return for each of ``others`` whether its accuracy is statistically tied with the one of ``best``.
+
+        Two accuracies tie where the 95 % interval of their difference contains zero.
+        """
+        points, errors = self.differences(others, [best])
+        return [bool(tie) for tie in (abs(points) <= DEVIATIONS * errors + 1e-9)[:, 0]]
+
+    def shown_behind(self, of: Sequence[Evaluation], pool: Sequence[Evaluation]) -> Floats:
+        """Return how many points the images show each of ``of`` to be behind any of ``pool``, at least 0.
+
+        A difference counts without :data:`SHOWN_DEVIATIONS` standard errors.
+        """
+        points, errors = self.differences(of, _most_accurate(pool, RIVALS))
+        shown: Floats = (points - SHOWN_DEVIATIONS * errors).max(axis=1, initial=0.0)
+        return shown
+
+    def draws(self, of: Sequence[Evaluation], pool: Sequence[Evaluation]) -> tuple[Floats, Floats, Floats]:
+        """Return :data:`DRAWS` resamplings: accuracies (%), shown points behind, and logarithms of the latency.
+
+        Each is (DRAWS, len(of)). The weights of the images are the same for all candidates in a draw. Latencies are
+        drawn within their intervals.
+        """
+        import numpy as np
+
+        rng = np.random.default_rng(0)
+        weights = rng.standard_exponential((DRAWS, self._right.shape[1]))
+        weights /= weights.sum(axis=1, keepdims=True)
+        rivals = _most_accurate(pool, RIVALS // 4)
+        both = (*of, *rivals)
+        names = sorted({artefact_of(e) for e in both})
+        noise = dict(zip(names, rng.standard_normal((len(names), DRAWS)), strict=True))
+        places, rows = self._places(both), self._rows[self._places(both)]
+        independent = np.stack([noise[artefact_of(e)] for e in both], axis=1) * self._deviations[places]
+        accuracies = self._accuracies[places] + independent
+        if self._right.size:
+            accuracies = np.where(rows >= 0, 100 * (weights @ self._right.T)[:, np.maximum(rows, 0)], accuracies)
+        own, others = accuracies[:, : len(of)], accuracies[:, len(of) :]
+        margin = SHOWN_DEVIATIONS * self.differences(of, rivals)[1]
+        shown = np.stack([(others - own[:, [i]] - margin[i]).max(axis=1, initial=0.0) for i in range(len(of))], axis=1)
+        spread = np.array([_log_deviation(e.latency) for e in of])
+        latencies = np.log([latency_of(e) for e in of]) + spread * rng.standard_normal((DRAWS, len(of)))
+        return own, shown, latencies
+
+    def _errors_on_same_images(self, own: Integers, other: Integers) -> Floats:
+        """Return the standard errors, in points, of differences between files; a row below 0 gives no figure."""
+        import numpy as np
+
+        first, second = (np.unique(rows[rows >= 0]) for rows in (own, other))
+        if not first.size or not second.size:
+            return np.zeros((len(own), len(other)))
+        means, squares = self._right.mean(axis=1), (self._right**2).mean(axis=1)
+        count = self._right.shape[1]
+        variances = squares[first][:, None] + squares[second] - 2 * self._right[first] @ self._right[second].T / count
+        variances -= (means[first][:, None] - means[second]) ** 2
+        errors = 100 * np.sqrt(np.maximum(variances, 0.0) / (count + 1))
+        rows = np.clip(np.searchsorted(first, own), 0, len(first) - 1)
+        columns = np.clip(np.searchsorted(second, other), 0, len(second) - 1)
+        found: Floats = errors[rows][:, columns]
+        return found
+
+    def _places(self, evaluations: Sequence[Evaluation]) -> Integers:
+        import numpy as np
+
+        return np.array([self._place[e.configuration] for e in evaluations], dtype=np.int64)
+
+
+def _most_accurate(pool: Sequence[Evaluation], count: int) -> list[Evaluation]:
+    """Return the most accurate candidates, one of each artefact."""
+    first = {artefact_of(e): e for e in sorted(pool, key=lambda e: (accuracy_of(e), e.configuration))}
+    return sorted(first.values(), key=lambda e: (-accuracy_of(e), e.configuration))[:count]
+
+
+def _deviation(accuracy: Quantity | None) -> float:
+    """Return the standard error of one accuracy, in points."""
+    if accuracy is None or accuracy.provenance is not Provenance.MEASURED or None in (accuracy.low, accuracy.high):
+        return TIE_POINTS / DEVIATIONS / 2**0.5
+    assert accuracy.low is not None
+    assert accuracy.high is not None
+    return (accuracy.high - accuracy.low) / (2 * DEVIATIONS)
+
+
+def _log_deviation(latency: Quantity | None) -> float:
+    """Return the standard deviation of the logarithm of a latency, 0 where it has no interval."""
+    import math
+    from statistics import NormalDist
+
+    if latency is None or not latency.low or not latency.high:
+        return 0.0
+    ends = 2 * NormalDist().inv_cdf(0.5 + (latency.level or 0.95) / 2)
+    return math.log(latency.high / latency.low) / ends
