@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from advisor.core.errors import UsageError, nearest
 
@@ -100,6 +100,12 @@ def channel_values(text: str, option: str) -> tuple[float, ...]:
 def plural(count: int, one: str, many: str = "") -> str:
     """Format a count with its noun: ``1 image``, ``2 images``."""
     return f"{count} {one if count == 1 else many or one + 's'}"
+
+
+def listed(names: Sequence[str], most: int = 5) -> str:
+    """Join names by commas; of more than ``most``, only the first are named: ``a, b, c, d, e and 7 more``."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def show_bytes(size: float) -> str:

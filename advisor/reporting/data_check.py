@@ -13,9 +13,10 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from advisor.core.errors import StageError
-from advisor.core.units import plural
+from advisor.core.units import listed, plural
 from advisor.datasets.checks.findings import Finding, Kind
 from advisor.datasets.checks.image_quality import Condition
+from advisor.datasets.dataset import Dataset
 from advisor.datasets.decode import READ_ERRORS, open_image, quiet
 from advisor.engine.data_check import DataCheck
 from advisor.reporting import text
@@ -24,6 +25,9 @@ from advisor.reporting.templating import render_page
 
 GROUPS, MEMBERS = 60, 6
 """Groups shown of each finding, and images shown of each group; the rest is counted."""
+
+CLASSES = 20
+"""Classes whose images are counted one by one on the terminal, at most."""
 
 SIDE = 132
 """Longer side of a thumbnail, in pixels."""
@@ -53,9 +57,10 @@ def print_checked(
     """
     console = console or default_console()
     dataset = checked.survey.dataset
-    counts = ", ".join(f"{name} {count}" for name, count in zip(dataset.classes, dataset.counts, strict=True))
     shown: list[RenderableType] = [
-        Text(text.plain(f"{plural(len(dataset.images), 'image')} in {len(dataset.classes)} classes: {counts}")),
+        Text(
+            text.plain(f"{plural(len(dataset.images), 'image')} in {len(dataset.classes)} classes: {_counts(dataset)}")
+        ),
         Text(),
     ]
     if checked.findings:
@@ -64,6 +69,18 @@ def print_checked(
         shown += [Text("No problems found.", style="bold green"), Text()]
     shown += [table(CONDITIONS, map(_condition, checked.conditions), console), Text()]
     write([*shown, *_advice(checked), *_next(checked, sheet, manifest)], console)
+
+
+def _counts(dataset: Dataset) -> str:
+    """Return the number of images of each class; of many classes, the range and those with the fewest images."""
+    rows = [f"{name} {count}" for name, count in zip(dataset.classes, dataset.counts, strict=True)]
+    if len(rows) <= CLASSES:
+        return ", ".join(rows)
+    fewest, most = min(dataset.counts), max(dataset.counts)
+    if fewest == most:
+        return f"{fewest} in each"
+    ascending = sorted(range(len(rows)), key=lambda label: dataset.counts[label])
+    return f"{fewest} to {most} in each, the fewest in {listed([rows[label] for label in ascending])}"
 
 
 def _row(checked: DataCheck, finding: Finding) -> list[str | Text]:

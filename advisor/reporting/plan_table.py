@@ -12,7 +12,7 @@ from rich.text import Text
 
 from advisor.core.figures import HOST
 from advisor.core.quantity import Provenance
-from advisor.core.units import plural, show_bytes, show_ms, show_seconds
+from advisor.core.units import listed, plural, show_bytes, show_ms, show_seconds
 from advisor.engine.space.forecast import CardForecast, Forecast, PlanView
 from advisor.reporting.console import Column, default_console, table, write
 from advisor.reporting.text import plain
@@ -123,8 +123,7 @@ def _skipped(skipped: Mapping[str, str]) -> list[str]:
         by_reason.setdefault(reason, []).append(name)
     lines = []
     for reason, names in by_reason.items():
-        more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
-        lines.append(f"Skipped: {', '.join(names[:NAMES_SHOWN])}{more}: {reason}.")
+        lines.append(f"Skipped: {listed(names, NAMES_SHOWN)}: {reason}.")
     return lines
 
 

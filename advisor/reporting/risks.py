@@ -12,7 +12,7 @@ from advisor.core.evaluation import Evaluation
 from advisor.core.latency_distribution import percent
 from advisor.core.quantity import Provenance
 from advisor.core.statistics import wilson
-from advisor.core.units import plural, show_ms
+from advisor.core.units import listed, plural, show_ms
 from advisor.reporting import text
 from advisor.reporting.view import RunView
 
@@ -75,8 +75,7 @@ def _missing_classes(view: RunView) -> Risk | None:
     missing = [name for name, count in validated.items() if not count]
     if not missing:
         return None
-    more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
-    shown = ", ".join(map(repr, missing[:NAMED])) + more
+    shown = listed([repr(name) for name in missing], NAMED)
     return Risk(
         "Missing classes",
         Level.HIGH,

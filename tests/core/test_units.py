@@ -70,3 +70,8 @@ def test_formatting_keeps_a_unit(value: float) -> None:
 @pytest.mark.parametrize(("seconds", "text"), [(42, "42 s"), (200, "3 min 20 s"), (7500, "2 h 05 min")])
 def test_durations_read_as_people_say_them(seconds: float, text: str) -> None:
     assert units.show_seconds(seconds) == text
+
+
+def test_names_are_joined_and_many_are_counted() -> None:
+    assert units.listed(["a", "b"], 2) == "a, b"
+    assert units.listed(["a", "b", "c", "d"], 2) == "a, b and 2 more"

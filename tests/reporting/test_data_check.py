@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from rich.console import Console
 
 from advisor.engine.data_check import DataCheck, check_data
 from advisor.reporting import data_check as sheet
@@ -92,3 +94,14 @@ def test_every_mode_gives_a_thumbnail(tmp_path: Path, mode: str) -> None:
 def test_what_cannot_be_read_gives_none(tmp_path: Path) -> None:
     (tmp_path / "a.jpg").write_bytes(b"\xff\xd8\xff no")
     assert data_uri(tmp_path / "a.jpg") == data_uri(tmp_path / "gone.jpg") == ""
+
+
+@pytest.mark.parametrize(
+    ("extra", "said"),
+    [(0, "84 images in 21 classes: 4 in each"), (2, "86 images in 21 classes: 4 to 6 in each, the fewest in c1 4")],
+)
+def test_many_classes_are_counted_by_their_range(tmp_path: Path, extra: int, said: str) -> None:
+    root = make(tmp_path / "data", c0=4 + extra, **{f"c{number}": 4 for number in range(1, 21)})
+    stream = io.StringIO()
+    sheet.print_checked(check_data(root, None), tmp_path / "sheet.html", console=Console(file=stream, width=120))
+    assert said in stream.getvalue()

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from advisor.core.errors import UsageError
+from advisor.core.units import listed
 from advisor.datasets.checks.findings import Finding, Kind, counted
 from advisor.datasets.checks.image_quality import captured, sizes
 from advisor.datasets.checks.repeated import repeated
@@ -69,13 +70,12 @@ def _parts(dataset: Dataset) -> Iterator[Finding]:
     """Yield classes without an image in a part of the user's split."""
     present = Counter((image.part, image.label) for image in dataset.images)
     for part in dict.fromkeys(PARTS.values()):
-        missing = [name for label, name in enumerate(dataset.classes) if not present[part, label]]
+        missing = [f"'{name}'" for label, name in enumerate(dataset.classes) if not present[part, label]]
         if missing and any(found == part for found, _ in present):
-            names = ", ".join(f"'{name}'" for name in missing)
             yield Finding(
                 Kind.SPLIT,
-                f"the {part} part has no image of {names}",
-                "put some of them there, or remove the split: one is drawn then",
+                f"the {part} part has no image of {listed(missing)}",
+                "put images of these classes into the part, or remove the split: one is drawn then",
             )
 
 
@@ -85,8 +85,8 @@ def _classes(dataset: Dataset) -> Iterator[Finding]:
     if small:
         yield Finding(
             Kind.SMALL_CLASS,
-            f"fewer than {GOOD_CLASS} images in {', '.join(small)}",
-            f"take more images of them; a search refuses classes with fewer than {MIN_IMAGES_PER_CLASS}",
+            f"fewer than {GOOD_CLASS} images in {listed(small)}",
+            f"take more images of these classes; a search refuses classes with fewer than {MIN_IMAGES_PER_CLASS}",
         )
     (fewest, rare), (most, common) = rows[0], rows[-1]
     if most > MAX_IMBALANCE * max(fewest, 1):
@@ -135,6 +135,6 @@ def _require_images(dataset: Dataset) -> None:
     small = [f"'{name}' ({count})" for name, count in rows if count < MIN_IMAGES_PER_CLASS]
     if small:
         raise UsageError(
-            f"--data: fewer than {MIN_IMAGES_PER_CLASS} readable images in {', '.join(small)}",
+            f"--data: fewer than {MIN_IMAGES_PER_CLASS} readable images in {listed(small)}",
             f"add images (at least {MIN_IMAGES_PER_CLASS} a class, better 50) or remove the class",
         )
