@@ -135,7 +135,8 @@ def search(
             with weights.
         catalog: your own catalogue files (YAML).
         mirror: folder or address of weights that is asked first.
-        training: training recipes: ``head``, ``finetune_top``, ``finetune_all``. Default: ``head`` with ``data``.
+        training: training recipes: ``head``, ``finetune_cached``, ``finetune_top``, ``finetune_all``. Default with
+            ``data``: ``head``, then ``finetune_cached`` on the most promising models for a limited time.
         tune_training: number of Optuna trials of fine-tuning for each model. Default: 0, the recipe's own
             hyperparameters.
         compressions: compression recipes such as ``float32`` or ``int8``. Default: five recipes.
@@ -252,13 +253,14 @@ def _request(arguments: Mapping[str, Any]) -> Request:
         UsageError: as :func:`search`.
     """
     from advisor.core.errors import UsageError
+    from advisor.engine.history.loaded_run import stored_request
     from advisor.engine.question import FREE_ON_RESUME, QUESTION_OPTIONS, resolve, resolve_resumed
 
     options = {name: arguments[name] for name in (*QUESTION_OPTIONS, *FREE_ON_RESUME)}
     file = Path(arguments["request"]) if arguments["request"] else None
     resume, extend = arguments.get("resume"), arguments.get("extend")
     if resume is not None:
-        return resolve_resumed(RunFolder.open(Path(resume)).read_request(), options, file, extend)
+        return resolve_resumed(stored_request(RunFolder.open(Path(resume))), options, file, extend)
     if extend is not None:
         raise UsageError("--extend continues a run, and --resume names none", "add --resume runs/latest")
     return resolve(options, file)

@@ -72,8 +72,8 @@ SEARCH_OPTIONS: Mapping[str, Any] = {
     "catalog": _value(CANDIDATES, "FILE", "Catalogue file of your own (YAML); repeat for more.", list[str]),
     "mirror": _value(CANDIDATES, "PLACE", "Folder or address of weights that is asked first."),
     "training": _names(
-        TRAINING, "NAMES", "Training recipes: head, finetune_cached, finetune_top, finetune_all; repeat, or join by commas. "
-        "Default: head with --data, none without.",
+        TRAINING, "NAMES", "Training recipes: head, finetune_cached, finetune_top, finetune_all; repeat, or join by "
+        "commas. Default with --data: head, then finetune_cached on the most promising models for a limited time.",
     ),
     "tune_training": _value(
         TRAINING, "N", "Run N Optuna trials of fine-tuning for each model and keep the best. Default: 0.", int

@@ -17,6 +17,9 @@ layers fine-tuned on augmented images; all layers fine-tuned."""
 CHOOSABLE = (NONE, HEAD, FINETUNE_CACHED, FINETUNE_TOP, FINETUNE_ALL)
 """Recipes that a user may choose."""
 
+DEFAULT = (HEAD, FINETUNE_CACHED)
+"""Recipes of a search with images whose user chose none."""
+
 FINETUNED = (FINETUNE_CACHED, FINETUNE_TOP, FINETUNE_ALL)
 """Recipes that take minutes: a card is fine-tuned only if its head was promising."""
 

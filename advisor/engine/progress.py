@@ -41,7 +41,7 @@ class Progress:
         self._started = time.monotonic()
         self._worked_s = 0.0
         self._plan: Plan | None = None
-        self._total_s = 0.0
+        self._part = 1.0
         self._skipped, self._deferred = set[Configuration](), frozenset[Configuration]()
         self._closed = threading.Event()
 
@@ -53,13 +53,13 @@ class Progress:
 
     def start(self, plan: Plan, done: int) -> None:
         """Start with ``plan``, of which ``done`` configurations are already done."""
-        total = sum(plan.costs.total_s(plan.costs.stages(card)) for card in plan.cards)
+        total = plan.expected_s()
         with self._lock:
             self._evaluated, self._configurations = done, plan.size
             self._started, self._saying = time.monotonic(), ""
-            self._plan, self._total_s = plan, total * (1 - done / plan.size)
+            self._plan, self._part = plan, 1 - done / plan.size
             if self._shown:
-                self._open().reset(total=self._total_s)
+                self._open().reset(total=total * self._part)
                 threading.Thread(target=self._tick, daemon=True).start()
 
     def stage(self, event: StageEvent) -> None:
@@ -113,7 +113,7 @@ class Progress:
         """Subtract the stages that only skipped and deferred configurations need from the total."""
         if self._shown and self._plan is not None:
             bar = self._open()
-            bar.total = max(bar.n, self._total_s - self._plan.only_for(self._skipped | self._deferred), 1e-9)
+            bar.total = max(bar.n, self._part * self._plan.expected_s(self._skipped | self._deferred), 1e-9)
 
     def close(self) -> None:
         """Remove the bar."""

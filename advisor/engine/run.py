@@ -20,7 +20,7 @@ from advisor.engine.execution.machine import one_blas_thread
 from advisor.engine.history.manifest import describe_run, same_cards, same_weights, write_images, write_manifest
 from advisor.engine.pipeline.cost_calibration import CostCalibration
 from advisor.engine.pipeline.evaluation.evaluator import Evaluator
-from advisor.engine.pipeline.events import Durations, EventKind, StageEvent
+from advisor.engine.pipeline.events import Durations, StageEvent
 from advisor.engine.pipeline.images import Images
 from advisor.engine.pipeline.stage import Pool
 from advisor.engine.pipeline.walker import Walker, Workers
@@ -145,6 +145,7 @@ class _Search:
         self._prepared, self._run, self._executor, self._progress = prepared, run, executor, progress
         self._started = started
         self._calibration, self._durations = CostCalibration(), Durations()
+        self._training_ends: float | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._search_loop = SearchLoop(prepared.request, run, progress, started, executor.machine.cores)
         self._stop = COMPLETE
@@ -195,7 +196,11 @@ class _Search:
         self._loop.set_default_executor(ThreadPoolExecutor(THREADS))
         run, prepared, question = self._run, self._prepared, self._prepared.request.question
         execution, pace = prepared.request.execution, self._calibration.pace
-        plan = make_plan(question, candidates, prepared.recipes, prepared.images, execution.cores, pace)
+        limit_s = execution.time_limit_s
+        plan = make_plan(
+            question, candidates, prepared.recipes, prepared.images, execution.cores, pace, limit_s is not None
+        )
+        self._training_ends = None if limit_s is None else self._started + limit_s - plan.finishing_s
         done = skip_ruled_out(run, plan, question.limits)
         with (
             open_storage(execution.storage, run) as (storage, name),
@@ -209,7 +214,7 @@ class _Search:
                 evaluating_s = await self._evaluate(study, evaluator, plan, len(done))
                 await self._search_loop.time_again(evaluator)
                 await self._search_loop.judge(scorer)
-                self._calibration.keep(self._durations.by_stage, disturbed=_disturbed(run.evaluations()))
+                self._calibration.keep(disturbed=_disturbed(run.evaluations()))
                 if self._search_loop.stopping.is_set():
                     self._stop = INTERRUPTED
                 self._write_manifest(candidates, plan, evaluating_s, evaluator.environments)
@@ -229,6 +234,7 @@ class _Search:
         """Return what evaluates configurations, and what scores finalists on the hold-out; None without images."""
         executor, prepared, question = self._executor, self._prepared, self._prepared.request.question
         materials = materials_of(question, prepared.images, candidates.weights, plan.size, executor.host)
+        materials = replace(materials, training_ends=self._training_ends)
         workers = Workers(executor.machine, executor.pools, executor.on_device, _priorities(plan))
         walker = Walker(materials, workers, self._listener(plan), prepared.request.execution.remeasure)
         cards = plan.cards_by_name
@@ -244,8 +250,7 @@ class _Search:
         def listen(event: StageEvent) -> None:
             self._progress.stage(event)
             self._durations.note(event)
-            if event.kind is EventKind.DONE:
-                self._calibration.note(event.stage.name, plan.costs.seconds(event.stage))
+            self._calibration.note(event, plan.costs.seconds(event.stage))
 
         return listen
 

@@ -42,6 +42,8 @@ def sentences(view: PlanView) -> list[str]:
         lines += [f"  {times} x {reason}" for reason, times in reasons]
     lines += _skipped(view.left_out)
     lines.append(_cost(view))
+    if view.request.question.tuning_limited and view.tuning_s:
+        lines.append(_fine_tuning(view))
     lines.append(_weights(view))
     lines.append("Nothing was spent. To start, use the same options with advisor search.")
     return lines
@@ -136,6 +138,16 @@ def _cost(view: PlanView) -> str:
     elif view.reached < count:
         text += f"; with --max-trials {view.request.execution.max_trials} only {view.reached} of them"
     return f"{text}. First result after about {show_seconds(view.cheapest.first_s)} ({view.cheapest.card})."
+
+
+def _fine_tuning(view: PlanView) -> str:
+    """Return what the default fine-tuning does, and how to change it."""
+    tuned, possible = view.tuned
+    which = f"the most promising {tuned} of {possible} cards" if tuned < possible else plural(possible, "card")
+    return (
+        f"Fine-tuning: about {show_seconds(view.tuning_s)} of this, for {which} (finetune_cached). --training head "
+        "leaves it out; --training finetune_cached tunes every card that can still win."
+    )
 
 
 def _weights(view: PlanView) -> str:

@@ -80,7 +80,7 @@ def test_a_head_of_few_classes_may_be_what_makes_the_file_small_enough(advisor: 
     options = ("--candidates", "mobilenet_v1_0.25_224", "--size-budget", "1MB", "--threads", "1")
     form = ("--compressions", "float32,int8")
     without = planned(advisor, *options, *form)["candidates"]
-    with_head = planned(advisor, *options, *form, "--data", str(photos))["candidates"]
+    with_head = planned(advisor, *options, *form, "--data", str(photos), "--training", "head")["candidates"]
     assert [bool(row["filtered"]) for row in without] == [True, False]
     assert [bool(row["filtered"]) for row in with_head] == [False, False]
 
@@ -107,6 +107,18 @@ def test_more_images_cost_more(advisor: Advisor, photos: Path) -> None:
     trained = planned(advisor, "--candidates", CARD, "--data", str(photos))
     assert trained["pictures"] == 20
     assert trained["price_s"] > bare["price_s"]
+
+
+def test_the_plan_of_the_default_training_says_what_fine_tuning_takes_and_how_to_leave_it_out(
+    advisor: Advisor, photos: Path
+) -> None:
+    options = ("--candidates", CARD, "--data", str(photos))
+    heads, tuned = planned(advisor, *options, "--training", "head"), planned(advisor, *options)
+    assert heads["fine_tuning_s"] == 0
+    assert tuned["fine_tuning_s"] == pytest.approx(tuned["price_s"] - heads["price_s"], abs=0.2)
+    said = " ".join(advisor("plan", *options).out.split())
+    assert "Fine-tuning: about" in said
+    assert "--training head leaves it out" in said
 
 
 def test_the_table_says_what_it_takes(advisor: Advisor) -> None:

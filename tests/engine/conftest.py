@@ -115,7 +115,18 @@ def searched_once(folder: Path, cache: Path, *arguments: str) -> Searched:
 @pytest.fixture(scope="session")
 def with_images(shared_folder: Path, warm_cache: Path, photos: Path) -> Searched:
     """``advisor search --data`` on the smallest card."""
-    arguments = ("--candidates", SMALLEST, "--budget", "50ms", "--data", str(photos), "--max-drop", "90pt")
+    arguments = (
+        "--candidates",
+        SMALLEST,
+        "--budget",
+        "50ms",
+        "--data",
+        str(photos),
+        "--max-drop",
+        "90pt",
+        "--training",
+        "head",
+    )
     return searched_once(shared_folder / "with-pictures", warm_cache, *arguments)
 
 
@@ -129,7 +140,18 @@ def without_images(shared_folder: Path, warm_cache: Path) -> Searched:
 def few_with_images(shared_folder: Path, warm_cache: Path, photos: Path, with_images: Searched) -> Searched:
     """``advisor search --data`` on two forms of the smallest card, which the cache holds: for what repeats a run."""
     assert with_images.code == 0, with_images.err
-    arguments = ("--candidates", SMALLEST, "--budget", "50ms", "--data", str(photos), "--threads", "1")
+    arguments = (
+        "--candidates",
+        SMALLEST,
+        "--budget",
+        "50ms",
+        "--data",
+        str(photos),
+        "--threads",
+        "1",
+        "--training",
+        "head",
+    )
     few = ("--compressions", "float32,float16")
     return searched_once(shared_folder / "few-with-images", warm_cache, *arguments, *few)
 

@@ -60,7 +60,7 @@ class Killed:
 
 
 def options(photos: Path) -> tuple[str, ...]:
-    return ("--candidates", SMALLEST, "--data", str(photos), "--budget", "50ms", "--threads", "1")
+    return ("--candidates", SMALLEST, "--data", str(photos), "--budget", "50ms", "--threads", "1", "--training", "head")
 
 
 def undisturbed(photos: Path, folder: Path) -> Peace:

@@ -173,7 +173,18 @@ def test_the_study_can_be_read_by_optuna(with_images: Searched) -> None:
 def test_a_repeated_search_does_nothing_twice(
     with_images: Searched, warm_cache: Path, photos: Path, tmp_path: Path
 ) -> None:
-    options = ("--candidates", SMALLEST, "--budget", "50ms", "--data", str(photos), "--threads", "1")
+    options = (
+        "--candidates",
+        SMALLEST,
+        "--budget",
+        "50ms",
+        "--data",
+        str(photos),
+        "--threads",
+        "1",
+        "--training",
+        "head",
+    )
     again = subprocess.run(
         command(*options, "--out", str(tmp_path)),
         env=environment(warm_cache),
@@ -224,7 +235,7 @@ def test_three_lines_of_python_do_the_same(warm_cache: Path, photos: Path, tmp_p
     script.write_text(
         "from advisor import search\n"
         f"run = search(budget='50ms', data={str(photos)!r}, candidates={SMALLEST!r}, compressions='float32', "
-        f"threads=[1], out={str(tmp_path / 'runs')!r})\n"
+        f"training='head', threads=[1], out={str(tmp_path / 'runs')!r})\n"
         "print(run.pick.configuration.card, run.report)\n"
     )
     done = subprocess.run(

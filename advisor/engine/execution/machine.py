@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, contextmanager
 from advisor.isolation import MemoryGate, Pause
 
 AFTER_JOBS = 1e9
-"""Added to the priority of training: jobs of minutes wait for jobs of seconds."""
+"""Added to the priority of training: jobs of minutes wait for jobs of seconds. Subtracted if training must end soon."""
 
 LOOK_AGAIN_S = 1.0
 """Seconds until the memory for the next job is checked again."""
@@ -74,9 +74,11 @@ class Machine:
             self._grant()
 
     @asynccontextmanager
-    async def trainer(self, pause: Pause, priority: float = 0.0, memory_bytes: int = 0) -> AsyncIterator[None]:
-        """Hold one core for training, which starts after all other jobs."""
-        async with self.core(AFTER_JOBS + priority, memory_bytes, pause):
+    async def trainer(
+        self, pause: Pause, priority: float = 0.0, memory_bytes: int = 0, first: bool = False
+    ) -> AsyncIterator[None]:
+        """Hold one core for training, which starts after all other jobs; before them if ``first``."""
+        async with self.core(priority - AFTER_JOBS if first else priority + AFTER_JOBS, memory_bytes, pause):
             yield
 
     @asynccontextmanager

@@ -10,6 +10,7 @@ from typing import Any
 from advisor.core.decision import Decision
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation, Status
+from advisor.core.training import HEAD, HEAD_SUBSET
 from advisor.datasets.images import InputSpec
 from advisor.engine.decide import decide_run
 from advisor.engine.question import Question, Request, resolve
@@ -96,9 +97,18 @@ def _with_required(evaluations: tuple[Evaluation, ...], question: Question) -> t
     return (*evaluations, *(evaluation for rows in predicted for evaluation in rows))
 
 
+def stored_request(folder: RunFolder) -> dict[str, Any]:
+    """Return the request of a run. A run from before fine-tuning was a default keeps its heads alone."""
+    request = dict(folder.read_request())
+    trained = section(folder.read_json("manifest.json"), "space").get("training")
+    if not request.get("training") and trained in ([HEAD], [HEAD_SUBSET, HEAD]):
+        request["training"] = [HEAD]
+    return request
+
+
 def _resolve_own(folder: RunFolder) -> Request:
     try:
-        return resolve(_without_version(folder.read_request()))
+        return resolve(_without_version(stored_request(folder)))
     except UsageError as error:
         raise UsageError(
             f"the request of '{folder.path}' is damaged or of another version: {error.message}",

@@ -7,8 +7,12 @@ import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from advisor.core.training import FINETUNED
+from advisor.engine.pipeline.events import EventKind, StageEvent
 from advisor.engine.pipeline.names import StageName
+from advisor.engine.pipeline.stage import Stage
 from advisor.measurement import host
 from advisor.store import cache_root
 from advisor.store.files import write_atomically
@@ -40,18 +44,34 @@ class CostCalibration:
     def __init__(self, file: Path | None = None) -> None:
         self._file = file or cache_root() / f"pace-{host.describe().fingerprint}.json"
         self._ratios = _read(self._file)
-        self.pace: Mapping[StageName, float] = {stage: _typical(ratios) for stage, ratios in self._ratios.items()}
-        self._priced: dict[StageName, float] = {}
+        self.pace: Mapping[StageName, float] = _with_trainings(
+            {stage: _typical(ratios) for stage, ratios in self._ratios.items()}
+        )
+        self._worked: dict[Stage[Any], tuple[float, float]] = {}
 
-    def note(self, stage: StageName, price_s: float) -> None:
-        """Record a stage that was done, with the seconds that the plan expected."""
-        self._priced[stage] = self._priced.get(stage, 0.0) + price_s
+    def note(self, event: StageEvent, price_s: float) -> None:
+        """Record what happened to a stage.
 
-    def keep(self, spent: Mapping[StageName, float], disturbed: bool = False) -> None:
-        """Compare with the seconds that were spent by stage, and keep the ratio."""
+        A training that a limit or an interrupt ends counts with its finished epochs and their share of the price.
+
+        Args:
+            event: what happened.
+            price_s: seconds that the plan expected of the whole stage.
+        """
+        done, planned = event.epochs
+        if event.kind is EventKind.CACHED:
+            self._worked.pop(event.stage, None)
+        elif event.kind is EventKind.DONE and not planned:
+            self._worked[event.stage] = price_s, event.seconds
+        elif event.kind in (EventKind.DONE, EventKind.EPOCH):
+            self._worked[event.stage] = price_s * done / planned, event.seconds
+
+    def keep(self, disturbed: bool = False) -> None:
+        """Compare the expected seconds with those that were spent, stage by stage, and keep the ratios."""
         new = dict(self._ratios)
-        for stage, seconds in spent.items():
-            price = self._priced.get(stage, 0.0)
+        for stage in dict.fromkeys(each.name for each in self._worked):
+            worked = [figures for each, figures in self._worked.items() if each.name is stage]
+            price, seconds = (sum(values) for values in zip(*worked, strict=True))
             if price > 0 and seconds > 0:
                 ratio = self.pace.get(stage, 1.0) * seconds / price  # the plan's prices are paced already
                 bounded = Ratio(min(max(ratio, 1 / MOST), MOST), disturbed)
@@ -60,6 +80,18 @@ class CostCalibration:
             self._file.parent.mkdir(parents=True, exist_ok=True)
             rows = {stage: [[each.value, each.disturbed] for each in ratios] for stage, ratios in new.items()}
             write_atomically(self._file, json.dumps(rows, indent=1, sort_keys=True) + "\n")
+
+
+def _with_trainings(pace: Mapping[StageName, float]) -> Mapping[StageName, float]:
+    """Return the ratios, with those of fine-tunings that were never run here.
+
+    Such a fine-tuning has the ratio of the others, else that of running the backbone.
+    """
+    trainings = [StageName(name) for name in FINETUNED]
+    known = [pace[stage] for stage in trainings if stage in pace]
+    if not known and StageName.FEATURES in pace:
+        known = [pace[StageName.FEATURES]]
+    return {**dict.fromkeys(trainings, statistics.median(known)), **pace} if known else pace
 
 
 def _latest(ratios: tuple[Ratio, ...]) -> tuple[Ratio, ...]:

@@ -33,9 +33,9 @@ class StageEvent:
     Attributes:
         stage: the stage.
         kind: what happened.
-        seconds: of ``DONE``: working time of the job, without pauses for a measurement.
+        seconds: of ``DONE`` and ``EPOCH``: working time of the job so far, without pauses for a measurement.
         holder: of ``WAITING``: who makes the result, such as ``process 123``.
-        epochs: of ``EPOCH``: how many epochs of how many are done.
+        epochs: of ``EPOCH``, and of ``DONE`` if a time limit ended the job: how many epochs of how many are done.
     """
 
     stage: Stage[Any]

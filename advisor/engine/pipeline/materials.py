@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -106,6 +107,7 @@ class Materials:
         max_drop_points: points that a compressed file may lose.
         robust: candidates are compared under capture conditions.
         effort: name of the effort of a timing, see :mod:`advisor.measurement.latency.timing`.
+        training_ends: seconds of the monotonic clock at which fine-tuning ends with its best epoch; None for no limit.
     """
 
     cache: ArtifactCache
@@ -117,6 +119,7 @@ class Materials:
     max_drop_points: float | None = None
     robust: bool = False
     effort: str = "search"
+    training_ends: float | None = None
 
     def require_images(self) -> Images:
         """Return the images; stages that need them are in no graph without."""
@@ -126,6 +129,10 @@ class Materials:
     def part(self, role: Role) -> Part:
         """Return the images with a role; stages that need them are in no graph without."""
         return self.require_images().part(role)
+
+    def training_left_s(self) -> float | None:
+        """Return the seconds that are left for fine-tuning; None for no limit."""
+        return None if self.training_ends is None else max(0.0, self.training_ends - time.monotonic())
 
     def weights_source(self, card: Card) -> str:
         """Return where the card's weights came from, empty where it has fixed-seed random ones."""

@@ -131,7 +131,8 @@ class Stage(Generic[Result]):
         resources: what it takes while it runs.
         reads: the images that the job reads; they must not change while it runs.
         unsupported: why the card cannot have this stage; empty where it can.
-        keep_if: called with the job's return value; False if the result must not be cached. None caches every result.
+        keep_if: called with the job's return value; False if the result must not be cached. None caches every result. A
+            result that is not cached lies with the job's checkpoints, from which a later search continues.
         also_kept_as: other inputs under which a cached result is as good.
         when_done: called with the folder once it is there.
         epochs: how far a long job is.

@@ -29,6 +29,9 @@ from advisor.isolation import Children, Pause
 
 Result = TypeVar("Result")
 
+SO_FAR = "so-far"
+"""Folder beside checkpoints: the result of a job that a time limit ended."""
+
 EPOCHS_EVERY_S = 2.0
 """Seconds between two counts of a long stage's epochs."""
 
@@ -118,9 +121,12 @@ class _StageRun:
         async with self._resources() as pause:
             self._tell(EventKind.STARTED)
             started = time.monotonic()
-            made = await self._made(pause, waits)
-        seconds = time.monotonic() - started - pause.paused_s
-        self._tell(EventKind.CACHED if holders else EventKind.DONE, seconds=seconds)
+
+            def worked_s() -> float:
+                return time.monotonic() - started - pause.paused_s
+
+            made, epochs = await self._made(pause, waits, worked_s)
+        self._tell(EventKind.CACHED if holders else EventKind.DONE, seconds=worked_s(), epochs=epochs)
         return made
 
     def _cached(self, again: bool) -> Path | None:
@@ -132,19 +138,32 @@ class _StageRun:
                 return folder
         return None
 
-    async def _made(self, pause: Pause, waits: Callable[[str], None]) -> Any:
+    async def _made(
+        self, pause: Pause, waits: Callable[[str], None], worked_s: Callable[[], float]
+    ) -> tuple[Any, tuple[int, int]]:
+        """Compute a result; return it with its epochs if a time limit ended the job."""
         cache, inputs = self.materials.cache, self.stage.inputs(self.materials, self.results)
         checkpoints = cache.folder(self.stage.folder, inputs).with_suffix(".checkpoints")
 
         def fill(folder: Path) -> None:
             self._call(Folders(folder, checkpoints), pause)
+            if not self._kept(folder):
+                raise _EndedEarly(_copied(folder, checkpoints / SO_FAR))
 
         if self.stage.resources.alone:
-            return await asyncio.to_thread(self._uncached, fill)
-        async with self._watched(checkpoints):
-            folder = await asyncio.to_thread(cache.get, self.stage.folder, inputs, fill, waits)
+            return await asyncio.to_thread(self._uncached, fill), (0, 0)
+        try:
+            async with self._watched(checkpoints, worked_s):
+                folder = await asyncio.to_thread(cache.get, self.stage.folder, inputs, fill, waits)
+        except _EndedEarly as end:
+            return await self._read(end.folder), self._epochs(checkpoints) or (0, 0)
         await asyncio.to_thread(shutil.rmtree, checkpoints, ignore_errors=True)
-        return await self._read(folder)
+        return await self._read(folder), (0, 0)
+
+    def _kept(self, folder: Path) -> bool:
+        """Return whether a result is complete; a job of another kind than training has no other ones."""
+        alone, keep_if = self.stage.resources.alone, self.stage.keep_if
+        return alone or keep_if is None or keep_if(read_result(folder))
 
     def _uncached(self, fill: Callable[[Path], None]) -> Any:
         """Compute a result that may not be cached: read it first, and cache it if the stage allows it."""
@@ -181,33 +200,38 @@ class _StageRun:
         if resources.alone:
             held = machine.alone(priority)
         elif resources.long:
-            held = machine.trainer(pause, priority, resources.memory_bytes)
+            soon = self.materials.training_ends is not None
+            held = machine.trainer(pause, priority, resources.memory_bytes, soon)
         else:
             held = machine.core(priority, resources.memory_bytes, pause)
         async with held:
             yield pause
 
     @asynccontextmanager
-    async def _watched(self, checkpoints: Path) -> AsyncIterator[None]:
+    async def _watched(self, checkpoints: Path, worked_s: Callable[[], float]) -> AsyncIterator[None]:
         """Report each epoch of a long stage."""
         if self.stage.epochs is None:
             yield
             return
-        epochs = self.stage.epochs(self.materials, self.results)
-        watch = asyncio.ensure_future(self._count_epochs(lambda: epochs(checkpoints)))
+        watch = asyncio.ensure_future(self._count_epochs(checkpoints, worked_s))
         try:
             yield
         finally:
             watch.cancel()
 
-    async def _count_epochs(self, epochs: Callable[[], tuple[int, int] | None]) -> None:
+    async def _count_epochs(self, checkpoints: Path, worked_s: Callable[[], float]) -> None:
         last = None
         while True:
             await asyncio.sleep(EPOCHS_EVERY_S)
-            now = await asyncio.to_thread(epochs)
+            now = await asyncio.to_thread(self._epochs, checkpoints)
             if now is not None and now != last:
                 last = now
-                self._tell(EventKind.EPOCH, epochs=now)
+                self._tell(EventKind.EPOCH, seconds=worked_s(), epochs=now)
+
+    def _epochs(self, checkpoints: Path) -> tuple[int, int] | None:
+        if self.stage.epochs is None:
+            return None
+        return self.stage.epochs(self.materials, self.results)(checkpoints)
 
     async def _read(self, folder: Path) -> Any:
         if self.stage.when_done is not None:
@@ -252,6 +276,21 @@ def cached_folders(stage: Stage[Any], materials: Materials, results: Results) ->
     """Return the possible cache folders of a stage's result, the best first."""
     makers = [stage.inputs] if stage.also_kept_as is None else [stage.also_kept_as, stage.inputs]
     return [materials.cache.folder(stage.folder, inputs(materials, results)) for inputs in makers]
+
+
+class _EndedEarly(Exception):
+    """A time limit ended a job: its result lies in ``folder`` and is not cached."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(str(folder))
+        self.folder = folder
+
+
+def _copied(source: Path, target: Path) -> Path:
+    """Copy the files of a folder into ``target``, in place of earlier ones, and return it."""
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(source, target)
+    return target
 
 
 def _copy_files(source: Path, target: Path) -> None:

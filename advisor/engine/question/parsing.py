@@ -11,7 +11,7 @@ from advisor.core.errors import UsageError, nearest
 from advisor.core.figures import HOST
 from advisor.core.latency_distribution import CONFIDENCE
 from advisor.core.preference import BALANCED, parse_preference
-from advisor.core.training import CHOOSABLE, HEAD, NONE, in_order
+from advisor.core.training import CHOOSABLE, DEFAULT, HEAD, NONE, in_order
 from advisor.engine.question.names import (
     EXECUTORS,
     NEVER,
@@ -93,6 +93,7 @@ def _question(written: Options) -> Question:
         robust=require_known("--objective", written.objective, OBJECTIVES) == ROBUST,
         candidates=written.candidates,
         trainings=_trainings(written),
+        tuning_limited=bool(written.data) and not written.training,
         tune_training=written.tune_training,
         compressions=written.compressions,
         thread_counts=tuple(sorted(set(written.threads or (1, usable_cores())))),
@@ -155,7 +156,7 @@ def _trainings(written: Options) -> tuple[str, ...]:
     """Return the training recipes, the lightest first; fine-tuning starts from a head, so ``head`` is one of them."""
     for name in written.training:
         require_known("--training", name, CHOOSABLE)
-    return in_order((HEAD, *written.training)) if written.data else (NONE,)
+    return in_order((HEAD, *(written.training or DEFAULT))) if written.data else (NONE,)
 
 
 def _stop_below(text: str) -> float | None:

@@ -36,6 +36,8 @@ class Question:
         robust: candidates are compared by their mean accuracy over capture conditions.
         candidates: names, families and globs of model cards; empty for all that name a source of weights.
         trainings: training recipes, the lightest first.
+        tuning_limited: the training recipes are the default ones, so fine-tuning has a limited time, see
+            :mod:`advisor.engine.scheduling.allowance`.
         tune_training: trials of fine-tuning for each card; 0 for the recipe's own hyperparameters.
         compressions: names of compression recipes; empty for the default ones.
         thread_counts: CPU thread counts to measure, ascending.
@@ -52,6 +54,7 @@ class Question:
     robust: bool = False
     candidates: tuple[str, ...] = ()
     trainings: tuple[str, ...] = (NONE,)
+    tuning_limited: bool = False
     tune_training: int = 0
     compressions: tuple[str, ...] = ()
     thread_counts: tuple[int, ...] = field(default_factory=_default_thread_counts)

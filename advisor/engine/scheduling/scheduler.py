@@ -7,6 +7,7 @@ from collections.abc import Collection
 
 from advisor.core.evaluation import Configuration
 from advisor.core.training import FINETUNED
+from advisor.engine.scheduling.allowance import Allowance
 from advisor.engine.scheduling.halving import CardTraining, HasCapacity
 from advisor.engine.scheduling.promotion import FrontBound
 from advisor.engine.scheduling.study import Study
@@ -14,6 +15,12 @@ from advisor.engine.space.plan import Plan
 
 CARDS_IN_FLIGHT = 3
 """Least number of cards whose configurations run at a time. It keeps the cores busy across measurements."""
+
+OVER_ALLOWANCE = (
+    "not fine-tuned: the time that a search without --training gives to fine-tuning was spent on more promising "
+    "models; name the recipe, --training finetune_cached, to tune every model that can still win"
+)
+"""Reason of configurations that the allowance has no time for."""
 
 
 class Scheduler:
@@ -25,11 +32,20 @@ class Scheduler:
         plan: the search space.
         trials_left: how many configurations may still start.
         cores: how many jobs run side by side.
+        allowance: limits fine-tuning; None for no limit but the bound.
     """
 
-    def __init__(self, study: Study, bound: FrontBound, plan: Plan, trials_left: int, cores: int) -> None:
+    def __init__(
+        self,
+        study: Study,
+        bound: FrontBound,
+        plan: Plan,
+        trials_left: int,
+        cores: int,
+        allowance: Allowance | None = None,
+    ) -> None:
         self._study, self._bound, self._trials_left, self._cores = study, bound, trials_left, cores
-        self._halving = study.halving
+        self._halving, self._allowance = study.halving, allowance
         self._most_running = max(CARDS_IN_FLIGHT, cores + 1) * len(plan.recipes) * len(plan.threads)
 
     @property
@@ -56,15 +72,44 @@ class Scheduler:
         self._halving.deferred = {each: -math.inf for each, reason in reasons if not reason}
         return [(each, reason) for each, reason in reasons if reason]
 
+    def refuse_rest(self) -> list[tuple[Configuration, str]]:
+        """Return the configurations that the allowance lets no longer start, each with its reason."""
+        refused = []
+        while (
+            self._allowance is not None and self._trials_left and (left := self._study.ask(_is_finetuned)) is not None
+        ):
+            refused.append((left, self._bound.rejection_reason(left) or OVER_ALLOWANCE))
+        return refused
+
     def _suggested(self, running: Collection[Configuration]) -> Configuration | None:
         """Ask the study. Fine-tuning leaves one core free, as long as configurations that take seconds are left."""
         if not self._trials_left:
             return None
-        suggested = self._study.ask(_capacity(running, self._cores - 1))
-        if suggested is None and all(each.training in FINETUNED for each in running):
-            suggested = self._study.ask(_capacity(running, self._cores))
+        if self._allowance is not None:
+            suggested = self._allowed(self._allowance, running)
+        else:
+            suggested = self._study.ask(_capacity(running, self._cores - 1))
+            if suggested is None and all(each.training in FINETUNED for each in running):
+                suggested = self._study.ask(_capacity(running, self._cores))
         self._trials_left -= suggested is not None
         return suggested
+
+    def _allowed(self, allowance: Allowance, running: Collection[Configuration]) -> Configuration | None:
+        """Ask the study for fine-tuning if it may begin, else for heads."""
+        heads_left = any(each.training not in FINETUNED for each in (*self._halving.not_started, *running))
+        if allowance.begun(heads_left):
+            most = max(1, self._cores - 1) if heads_left else self._cores
+            admitted = allowance.admitted(self._open(), running, most)
+            suggested = self._study.ask(admitted.__contains__) if admitted else None
+            if suggested is not None:
+                return suggested
+        return self._study.ask(_is_light)
+
+    def _open(self) -> list[CardTraining]:
+        """Return the heavier trainings of cards that may start and can still reach the front."""
+        left = [each for each in self._halving.not_started if not self._bound.rejection_reason(each)]
+        promising = {CardTraining.of(each) for each in left if each.training in FINETUNED}
+        return [unit for unit in self._halving.runnable() if unit in promising]
 
     def _reconsidered(self, running: Collection[Configuration]) -> Configuration | None:
         """Return a deferred configuration whose training now gains more than expected when it was deferred."""
@@ -76,6 +121,14 @@ class Scheduler:
                 del deferred[configuration]
                 return configuration
         return None
+
+
+def _is_finetuned(unit: CardTraining) -> bool:
+    return unit.training in FINETUNED
+
+
+def _is_light(unit: CardTraining) -> bool:
+    return unit.training not in FINETUNED
 
 
 def _capacity(running: Collection[Configuration], most_finetuned: int) -> HasCapacity:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from functools import lru_cache
 from typing import Any, Protocol
 
 from advisor.core.decision import Decision
@@ -16,6 +17,7 @@ from advisor.engine.pipeline.evaluation.evaluator import Evaluator
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stages.figures import SURVEY
 from advisor.engine.question import Request
+from advisor.engine.scheduling.allowance import Allowance, TimeLimit
 from advisor.engine.scheduling.promotion import FrontBound
 from advisor.engine.scheduling.scheduler import Scheduler
 from advisor.engine.scheduling.stopping import (
@@ -72,7 +74,8 @@ class SearchLoop:
         ``done`` configurations have a result already.
         """
         self._bound.add(self._run.evaluations())
-        scheduler = Scheduler(study, self._bound, plan, self._trials_left(plan, done), self._cores)
+        allowance = self._allowance(plan) if self._question.tuning_limited else None
+        scheduler = Scheduler(study, self._bound, plan, self._trials_left(plan, done), self._cores, allowance)
         rule = ExpectedGainRule(study, self._execution.least_gain(plan.size))
 
         def record(evaluations: Iterable[Evaluation]) -> None:
@@ -82,8 +85,8 @@ class SearchLoop:
                 self._bound.add([evaluation])
                 self._progress.evaluated(evaluation)
 
-        def record_rejected() -> None:
-            for each, reason in scheduler.reject_deferred():
+        def record_rejected(rejected: Iterable[tuple[Configuration, str]]) -> None:
+            for each, reason in rejected:
                 family = plan.cards_by_name[each.card].family
                 record([Evaluation(each, Status.SKIPPED, family, reason, StageName.PROMOTION)])
 
@@ -103,10 +106,11 @@ class SearchLoop:
                 rule.update()
                 ended = stopped.done() or self._time_left() == 0
             elif scheduler.deferred and not rule.met:
-                record_rejected()
+                record_rejected(scheduler.reject_deferred())
             else:
                 ended = True
-        record_rejected()
+                record_rejected([] if rule.met else scheduler.refuse_rest())
+        record_rejected(scheduler.reject_deferred())
         stop = self._stop(study, rule, unfinished=bool(running))
         await _cancel([*running, stopped])
         return stop
@@ -163,6 +167,22 @@ class SearchLoop:
         evaluations = self._run.evaluations()
         answer = decide_run(self._run, evaluations, self._question)
         return finalists((answer.decision, *answer.by_device.values()), evaluations)
+
+    def _allowance(self, plan: Plan) -> Allowance:
+        """Return what limits fine-tuning if the user chose no training recipes."""
+
+        @lru_cache(maxsize=1)
+        def decided(cards: frozenset[str], _results: int) -> str | None:
+            known = [each for each in self._bound.results.values() if each.configuration.card in cards]
+            pick = decide_run(self._run, known, self._question).decision.pick
+            return None if pick is None else pick.configuration.card
+
+        def favourite(cards: Collection[str]) -> str | None:
+            return decided(frozenset(cards), len(self._bound.results))
+
+        seconds = self._execution.time_limit_s
+        limit = None if seconds is None else TimeLimit(seconds, lambda: (self._time_left() or 0.0) - plan.finishing_s)
+        return Allowance(plan, self._bound, favourite, limit)
 
     def _trials_left(self, plan: Plan, done: int) -> int:
         return max(0, self._execution.max_trials - done) if self._execution.max_trials else plan.size

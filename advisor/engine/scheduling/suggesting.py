@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from advisor.engine.scheduling.sampler import AdvisorSampler, Candidate
 
-TRAINING_GAIN: Mapping[str, float] = {"finetune_top": 2.0, "finetune_all": 3.0}
+TRAINING_GAIN: Mapping[str, float] = {"finetune_cached": 4.0, "finetune_top": 2.0, "finetune_all": 3.0}
 """Points that the prior expects of a training over the head alone; the run's own results correct it."""
 
 UPDATE_SHARE = 0.02

@@ -161,8 +161,12 @@ def make_plan(
     images: Images | None,
     cores: int,
     pace: Mapping[StageName, float] | None = None,
+    time_limited: bool = False,
 ) -> Plan:
-    """Return the search space; see :class:`~advisor.engine.space.plan.Plan` for ``cores`` and ``pace``."""
+    """Return the search space; see :class:`~advisor.engine.space.plan.Plan` for ``cores`` and ``pace``.
+
+    With ``time_limited``, the time limit of the search alone limits the fine-tuning of a default search.
+    """
     device = select_targets(question).lead
     lead = device.identity if device else None
     return Plan(
@@ -172,6 +176,7 @@ def make_plan(
         trainings=trainings_of(question, images),
         robust=question.robust,
         tunings=question.tune_training,
+        tuning_limited=question.tuning_limited and not time_limited,
         runtime=runtime_version(),
         images=len(images.split.learnt) if images else 0,
         validation=len(images.split.validation) if images else 0,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -63,6 +64,7 @@ class CardForecast:
         download_bytes: bytes to download, None if the size is not known; 0 if they are on disk.
         price_s: rough seconds of the machine for all of its configurations that are not filtered.
         first_s: rough seconds until the first of its configurations is evaluated, with nothing else at work.
+        tuning_s: the part of ``price_s`` for fine-tuning and the forms of the fine-tuned network.
     """
 
     card: str
@@ -70,6 +72,7 @@ class CardForecast:
     download_bytes: int | None
     price_s: float
     first_s: float
+    tuning_s: float = 0.0
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON object."""
@@ -79,6 +82,7 @@ class CardForecast:
             "download_bytes": self.download_bytes,
             "price_s": round(self.price_s, 1),
             "first_result_s": round(self.first_s, 1),
+            "fine_tuning_s": round(self.tuning_s, 1),
         }
 
 
@@ -92,6 +96,7 @@ class PlanView:
         cards: the cards that would be tried, in that order.
         left_out: cards that would not be tried, with the reason.
         images: number of readable images, 0 without.
+        most_tuning_s: seconds of the machine that fine-tuning gets; infinite if the user chose the training recipes.
     """
 
     request: Request
@@ -99,11 +104,26 @@ class PlanView:
     cards: tuple[CardForecast, ...]
     left_out: Mapping[str, str]
     images: int
+    most_tuning_s: float = math.inf
 
     @property
     def price_s(self) -> float:
-        """Rough seconds of the whole search, without downloads."""
-        return sum(card.price_s for card in self.cards)
+        """Rough seconds of the whole search, without downloads and without fine-tuning that has no time."""
+        everything_s = sum(card.tuning_s for card in self.cards)
+        return sum(card.price_s for card in self.cards) - everything_s + self.tuning_s
+
+    @property
+    def tuning_s(self) -> float:
+        """Rough seconds of the machine for fine-tuning."""
+        return min(sum(card.tuning_s for card in self.cards), self.most_tuning_s)
+
+    @property
+    def tuned(self) -> tuple[int, int]:
+        """Number of cards that are fine-tuned, about, and of those that could be."""
+        costs = [card.tuning_s for card in self.cards if card.tuning_s]
+        possible = len(costs)
+        share = self.tuning_s / sum(costs) if costs else 0.0
+        return (max(1, round(share * possible)) if possible else 0), possible
 
     @property
     def limited_price_s(self) -> float:
@@ -136,6 +156,7 @@ class PlanView:
             "request": dict(self.request.written),
             "pictures": self.images,
             "price_s": round(self.price_s, 1),
+            "fine_tuning_s": round(self.tuning_s, 1),
             "price_under_limit_s": round(self.limited_price_s, 1),
             "configurations": len(self.forecasts),
             "configurations_reached": self.reached,

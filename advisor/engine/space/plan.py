@@ -11,9 +11,10 @@ from itertools import product
 from advisor.catalog.cards import Card
 from advisor.core.evaluation import Configuration, Target
 from advisor.core.forms import form_of
+from advisor.core.training import FINETUNED
 from advisor.engine.pipeline.cost_model import CostModel
 from advisor.engine.pipeline.images import SUBSET_IMAGES
-from advisor.engine.pipeline.materials import Workload, image_counts
+from advisor.engine.pipeline.materials import Variant, Workload, image_counts
 from advisor.engine.pipeline.names import StageName
 from advisor.isolation.resources import usable_cores
 
@@ -24,6 +25,12 @@ HEAD_FEATURES, HEAD_SHARE = 2049, 0.8
 """Size of the published classifier, which a head of the user's classes replaces: at most 2,048 features and a bias for
 each class, and at most this share of a network's parameters (ShuffleNetV2 0.5: 75 %)."""
 
+
+TUNING_S, HEADS_PART = 600.0, 0.5
+"""Seconds of one core that fine-tuning may take in a default search, or this share of what all heads take if more."""
+
+FINISHING_MARGIN = 1.5
+"""Factor on the expected seconds of compressing, scoring and timing a fine-tuned network before a time limit."""
 
 FEWEST_PUBLISHED = 20
 """Number of published figures that the regression needs."""
@@ -49,6 +56,7 @@ class Plan:
         robust: candidates are compared under capture conditions.
         cores: how many jobs run side by side.
         tunings: trials of the hyperparameters of each fine-tuning; 0 for none.
+        tuning_limited: fine-tuning gets a limited time, see :mod:`advisor.engine.scheduling.allowance`.
         subset: images of a first look at a large set, at most.
         lead: the target of the configurations if this machine is no device of the question; None for this machine.
     """
@@ -66,6 +74,7 @@ class Plan:
     robust: bool = False
     cores: int = field(default_factory=usable_cores)
     tunings: int = 0
+    tuning_limited: bool = False
     subset: int = SUBSET_IMAGES
 
     @property
@@ -105,6 +114,46 @@ class Plan:
     def costs(self) -> CostModel:
         """The cost of the stages."""
         return CostModel(self.workload, self.pace)
+
+    @cached_property
+    def tuning_s(self) -> float:
+        """Seconds of one core that fine-tuning may take: :data:`TUNING_S`, or half of what all heads take if longer.
+
+        Infinite if the user chose the training recipes.
+        """
+        if not self.tuning_limited:
+            return math.inf
+        light = [training for training in self.trainings if training not in FINETUNED]
+        everything = sum(self.costs.total_s(self.costs.stages(card, self._of(light))) for card in self.cards)
+        return max(TUNING_S, HEADS_PART * everything)
+
+    @cached_property
+    def finishing_s(self) -> float:
+        """Seconds of the machine from the end of a fine-tuning to the results of its forms, with a margin."""
+        heavy = [training for training in self.trainings if training in FINETUNED]
+        costs = [self.costs.of_card(card).own_s for card in self.cards]
+        most = max((sum(own[variant] for variant in self._of(heavy[:1])) for own in costs), default=0.0)
+        return FINISHING_MARGIN * most / self.cores
+
+    def expected_s(self, without: Collection[Configuration] = ()) -> float:
+        """Return the seconds of all stages, without those of some configurations and of refused fine-tuning."""
+        seconds = sum(self.costs.total_s(self.costs.stages(card)) for card in self.cards) - self.only_for(without)
+        heavy = [each for each in self.configurations() if each.training in FINETUNED and each not in without]
+        tuned = {
+            (each.card, each.training, each.compression): self.costs.of_card(self.cards_by_name[each.card])
+            for each in heavy
+        }
+        forms_s = sum(costs.own_s[training, recipe] for (_, training, recipe), costs in tuned.items())
+        trained = {(card, training): costs.trained_s[training] for (card, training, _), costs in tuned.items()}
+        tuning_s = sum(trained.values())
+        return seconds - self.refused_share(tuning_s) * (tuning_s + forms_s)
+
+    def refused_share(self, tuning_s: float) -> float:
+        """Return the share of fine-tuning of ``tuning_s`` seconds of one core for which there is no time."""
+        return max(0.0, 1 - self.tuning_s / tuning_s) if tuning_s > 0 else 0.0
+
+    def _of(self, trainings: Collection[str]) -> list[Variant]:
+        return [variant for variant in self.workload.variants if variant[0] in trainings]
 
     def only_for(self, configurations: Collection[Configuration]) -> float:
         """Return the seconds of the stages that nothing but these configurations needs."""

@@ -11,6 +11,7 @@ from advisor.compression.recipes import Recipe
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Configuration
 from advisor.core.quantity import Provenance, Quantity
+from advisor.core.training import FINETUNED
 from advisor.core.units import show_seconds
 from advisor.engine.pipeline.cost import rough_size
 from advisor.engine.pipeline.cost_calibration import CostCalibration
@@ -53,7 +54,10 @@ def preview(request: Request) -> PlanView:
     forecasts = space.cards()
     _refuse(request, forecasts)
     count = space.plan.images + space.plan.holdout
-    return PlanView(request, space.configurations(request.question), forecasts, space.candidates.missing, count)
+    return PlanView(
+        request, space.configurations(request.question), forecasts, space.candidates.missing, count,
+        space.plan.tuning_s / space.plan.cores,
+    )  # fmt: skip
 
 
 def refuse_too_short(
@@ -117,9 +121,11 @@ class _SearchSpace:
         ]
         lightest = [variant for variant in wanted if variant[0] == plan.trainings[0]]
         first = (plan.costs.chain_s(self._left(card, [variant]), plan.cores) for variant in lightest)
-        wall = plan.costs.wall_s(self._left(card, wanted), plan.cores) if wanted else 0.0
+        light = [variant for variant in wanted if variant[0] not in FINETUNED]
+        wall, heads = (plan.costs.wall_s(self._left(card, those), plan.cores) for those in (wanted, light))
         on_disk = card.name in self.candidates.weights
-        return CardForecast(card.name, on_disk, self.downloads[card.name], wall, min(first, default=float("inf")))
+        first_s = min(first, default=float("inf"))
+        return CardForecast(card.name, on_disk, self.downloads[card.name], wall, first_s, wall - heads)
 
     def _left(self, card: Card, variants: Collection[Variant]) -> list[Stage[Any]]:
         """Return the stages that variants still need, with those of float32, which each form is compared with."""
@@ -162,7 +168,8 @@ def _look_up(
     candidates, downloads = _locate_weights(question, execution, cards)
     if not candidates.cards:
         return None
-    plan = make_plan(question, candidates, recipes, images, execution.cores, CostCalibration().pace)
+    limited = execution.time_limit_s is not None
+    plan = make_plan(question, candidates, recipes, images, execution.cores, CostCalibration().pace, limited)
     materials = materials_of(question, images, candidates.weights, plan.size)
     cached = cached_results(materials, plan.workload, plan.cards_by_name, execution.remeasure)
     filtered = ruled_out(plan, question.limits)

@@ -86,6 +86,7 @@ class Finetuned:
         start_accuracy: the same for the backbone and head at the start.
         history: validation accuracy and training loss of each epoch.
         best_epoch: 0-based; -1 if no epoch was better than the start.
+        out_of_time: the time limit ended the training. A later call with the same folder continues.
     """
 
     weights: NDArray[np.float32]
@@ -95,6 +96,7 @@ class Finetuned:
     start_accuracy: float
     history: tuple[dict[str, float], ...]
     best_epoch: int
+    out_of_time: bool = False
 
 
 def finetune(
@@ -135,6 +137,7 @@ class _Session:
     ) -> None:
         from advisor.training.finetune.optimizer import Optimizer
 
+        self._began, self.out_of_time = time.monotonic(), False
         folder.mkdir(parents=True, exist_ok=True)
         self._hyperparameters, self._folder = (hyperparameters if after is None else hyperparameters.going_on()), folder
         self.epochs = self._hyperparameters.epochs
@@ -161,7 +164,6 @@ class _Session:
         self.history: list[dict[str, float]] = []
         self._best_epoch, self._best = -1, 0.0
         self._start_accuracy = 0.0
-        self._began = time.monotonic()
 
     def resume(self) -> None:
         """Restore the last checkpoint, or record the accuracy at the start."""
@@ -187,7 +189,8 @@ class _Session:
         if self._hyperparameters.seconds is None:
             return True
         longest = max((row["seconds"] for row in self.history), default=0.0)
-        return time.monotonic() - self._began + longest <= self._hyperparameters.seconds
+        self.out_of_time = time.monotonic() - self._began + longest > self._hyperparameters.seconds
+        return not self.out_of_time
 
     def run_epoch(self) -> None:
         """Train one epoch, validate, keep the best weights and write a checkpoint."""
@@ -226,7 +229,9 @@ class _Session:
         self._model.load_weights(self._folder / WEIGHTS)
         weights, bias = network.parts(self._model, backbone, self._start)
         levels, history = bool(self._start.levels), tuple(self.history)
-        return Finetuned(weights, bias, levels, self._best, self._start_accuracy, history, self._best_epoch)
+        return Finetuned(
+            weights, bias, levels, self._best, self._start_accuracy, history, self._best_epoch, self.out_of_time
+        )
 
     def _validate(self) -> float:
         right = 0

@@ -59,8 +59,8 @@ def tune(
         after: ``path`` of an earlier call, to continue training with the validation part too.
 
     Returns:
-        ``validation_accuracy`` and ``start_accuracy`` (shares), ``best_epoch``, ``history``, and ``levels``: whether
-        the head reads all levels.
+        ``validation_accuracy`` and ``start_accuracy`` (shares), ``best_epoch``, ``history``, ``levels``: whether
+        the head reads all levels, and ``out_of_time``: whether the time limit ended the training.
     """
     import keras
 
@@ -83,6 +83,7 @@ def tune(
         "best_epoch": tuned.best_epoch,
         "history": list(tuned.history),
         "levels": tuned.levels,
+        "out_of_time": tuned.out_of_time,
     }
 
 

@@ -29,7 +29,18 @@ def test_a_form_that_the_runtime_cannot_run_is_skipped_with_its_reason(
     with_images: Searched, warm_cache: Path, photos: Path, tmp_path: Path
 ) -> None:
     assert with_images.code == 0
-    options = ("--candidates", SMALLEST, "--budget", "50ms", "--data", str(photos), "--threads", "1")
+    options = (
+        "--candidates",
+        SMALLEST,
+        "--budget",
+        "50ms",
+        "--data",
+        str(photos),
+        "--threads",
+        "1",
+        "--training",
+        "head",
+    )
     done = subprocess.run(
         command(*options, "--compressions", "float32,int8", "--out", str(tmp_path / "runs")),
         env=environment(_aged(tmp_path / "cache", warm_cache)),

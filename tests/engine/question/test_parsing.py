@@ -132,8 +132,15 @@ def test_thread_counts_ascend() -> None:
 def test_fine_tuning_starts_from_a_head() -> None:
     asked = resolve({"data": "photos", "training": ["finetune_all", "head"]})
     assert asked.question.trainings == ("head", "finetune_all")
-    assert resolve({"data": "photos"}).question.trainings == ("head",)
+    assert resolve({"data": "photos", "training": ["head"]}).question.trainings == ("head",)
     assert resolve({}).question.trainings == ("none",)
+
+
+def test_images_are_fine_tuned_on_within_limits_unless_a_training_is_named() -> None:
+    asked = resolve({"data": "photos"}).question
+    assert (asked.trainings, asked.tuning_limited) == (("head", "finetune_cached"), True)
+    assert not resolve({"data": "photos", "training": ["finetune_cached"]}).question.tuning_limited
+    assert not resolve({}).question.tuning_limited
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,10 @@ from advisor.engine.question import resolve
             "--objective: robust accuracy is measured on images",
         ),
         ({"training": ["none"], "data": "photos"}, "--training none cannot be combined with --data"),
-        ({"tune_training": 4, "data": "photos"}, "--tune-training: 4 trials of fine-tuning, and nothing is fine-tuned"),
+        (
+            {"tune_training": 4, "data": "photos", "training": ["head"]},
+            "--tune-training: 4 trials of fine-tuning, and nothing is fine-tuned",
+        ),
         ({"stop_below": "1%", "sampler": "tpe"}, "--stop-below needs --sampler advisor, not 'tpe'"),
         ({"workers": 1001}, "--workers: 1001 is more than 1000"),
         ({"shared_folder": "."}, "--shared-folder: the local executor uses no other machines"),
@@ -39,6 +42,7 @@ def test_a_contradiction_is_refused_with_what_to_do(options: dict[str, Any], wor
     [
         {"training": ["none"]},
         {"tune_training": 4, "data": "photos", "training": ["finetune_top"]},
+        {"tune_training": 4, "data": "photos"},
         {"stop_below": "never", "sampler": "tpe"},
         {"workers": 1000},
         {"executor": "ray", "shared_folder": "."},

@@ -65,6 +65,11 @@ def _value(quantity: Quantity | None) -> float:
     return quantity.value
 
 
+def test_a_head_without_an_error_is_not_fine_tuned() -> None:
+    perfect = evaluation("perfect", accuracy=100)
+    assert "every validation image" in bound(perfect).rejection_reason(tuned(perfect.configuration))
+
+
 def test_a_card_far_behind_is_rejected_with_the_name_of_what_dominates_it() -> None:
     strong, weak = evaluation("strong", accuracy=92, latency=5, size=1e6), evaluation("weak", accuracy=70, latency=9)
     reason = bound(strong, weak).rejection_reason(tuned(weak.configuration))

@@ -27,7 +27,18 @@ SLOW = "mobilenet_v2_1.0_224"
 @pytest.fixture(scope="session")
 def elsewhere(shared_folder: Path, warm_cache: Path, photos: Path) -> Searched:
     """A search for two devices of which none is at hand."""
-    arguments = ("--candidates", SMALLEST, "--budget", "50ms", "--data", str(photos), "--device", ",".join(DEVICES))
+    arguments = (
+        "--candidates",
+        SMALLEST,
+        "--budget",
+        "50ms",
+        "--data",
+        str(photos),
+        "--training",
+        "head",
+        "--device",
+        ",".join(DEVICES),
+    )
     return searched_once(shared_folder / "elsewhere", warm_cache, *arguments, "--compressions", "int8")
 
 
@@ -92,7 +103,18 @@ def test_a_device_that_the_pick_must_run_on_is_predicted_when_asked(stored: Load
 def test_what_could_hardly_meet_the_budget_leaves_before_it_is_trained(
     tmp_path: Path, warm_cache: Path, photos: Path
 ) -> None:
-    arguments = ("--device", "raspberry-pi-4", "--budget", "30ms", "--compressions", "float32", "--data", str(photos))
+    arguments = (
+        "--device",
+        "raspberry-pi-4",
+        "--budget",
+        "30ms",
+        "--compressions",
+        "float32",
+        "--data",
+        str(photos),
+        "--training",
+        "head",
+    )
     done = run(tmp_path, warm_cache, "--candidates", f"{SMALLEST},{SLOW}", *arguments)
     if f"{SLOW}:" in done.stderr:
         skip_or_fail(f"the weights of {SLOW} cannot be fetched")

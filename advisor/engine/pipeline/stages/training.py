@@ -181,6 +181,9 @@ def _finetuned(
     """Return one fine-tuning: a trial, the compared model, or the model that ships, which follows the compared one."""
     read = features(card, Role.LEARNT, workload.images[Role.LEARNT])
     best = not scope.detail
+    to_come = (
+        0.0 if compared else cost.FINETUNE_MORE if best else workload.trials - len(trials) - 1 + cost.FINETUNE_MORE
+    )
     unsupported = f"{training} needs a Keras graph, and {card.name} is a file" if card.own_file else ""
 
     def hyperparameters(materials: Materials, results: Results) -> Finetuning:
@@ -195,7 +198,7 @@ def _finetuned(
             "train": materials.part(Role.TRAIN).fingerprint,
             "validation": materials.part(Role.VALIDATION).fingerprint,
             "view": input_spec(card).key,
-            "knobs": asdict(replace(hyperparameters(materials, results), seconds=None)),
+            "knobs": asdict(hyperparameters(materials, results)),
             "after": sha256_file(results[compared].path.with_name(WEIGHTS)) if compared else "",
             "version": VERSION,
             "levels": LEVELS_VERSION,
@@ -205,10 +208,10 @@ def _finetuned(
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
         learnt = materials.part(Role.LEARNT)
         validation = _rows(learnt, materials.part(Role.VALIDATION))
+        planned = replace(hyperparameters(materials, results), seconds=_seconds(materials, to_come))
         return partial(
             tune, card, materials.weights[card.name], read.files(results), learnt.paths, learnt.labels,
-            validation, hyperparameters(materials, results), folders.checkpoints, folders.model,
-            results[compared].path if compared else None,
+            validation, planned, folders.checkpoints, folders.model, results[compared].path if compared else None,
         )  # fmt: skip
 
     def epochs(materials: Materials, results: Results) -> Epochs:
@@ -219,7 +222,24 @@ def _finetuned(
         StageName(training), scope, "2", "final fine-tuning of" if compared else "fine-tuning",
         (*read.stages, *trials, *((compared,) if compared else ())), inputs, job, FloatModel.within, cost_s, LONG,
         reads=lambda materials: materials.part(Role.LEARNT), unsupported=unsupported, epochs=epochs,
+        keep_if=lambda result: not result["out_of_time"],
     )  # fmt: skip
+
+
+def _seconds(materials: Materials, to_come: float) -> float | None:
+    """Return the time limit of one training in seconds; None for none.
+
+    The time that is left is shared with the trainings that follow it on the same card, of which each has its start.
+
+    Args:
+        materials: they know when fine-tuning has to end.
+        to_come: the epochs that follow, over those of this training.
+    """
+    left_s = materials.training_left_s()
+    if left_s is None:
+        return None
+    starts = 2 if to_come else 1
+    return max(0.0, (left_s - starts * cost.FINETUNE_START_S) / (1 + to_come))
 
 
 def chosen(own: Finetuning, trials: Sequence[FloatModel], best: bool) -> Finetuning:

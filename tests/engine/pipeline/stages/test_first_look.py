@@ -47,7 +47,7 @@ def test_some_images_are_of_the_training_part_and_have_every_class(counts: list[
 
 def test_a_small_set_needs_no_first_look() -> None:
     images = _images([30, 30])
-    assert trainings_of(resolve({"data": "x"}).question, images) == ("head",)
+    assert trainings_of(resolve({"data": "x", "training": ["head"]}).question, images) == ("head",)
 
 
 def test_a_card_that_passes_the_first_look_is_answered_by_all_images(
@@ -56,7 +56,13 @@ def test_a_card_that_passes_the_first_look_is_answered_by_all_images(
     monkeypatch.setenv("ADVISOR_CACHE_DIR", str(warm_cache))
     monkeypatch.setattr(images_module, "LARGE", 20)
     monkeypatch.setattr(candidates, "SUBSET_IMAGES", 12)
-    options = {"data": str(photos), "candidates": [SMALLEST], "compressions": ["int8"], "threads": [1]}
+    options = {
+        "data": str(photos),
+        "candidates": [SMALLEST],
+        "compressions": ["int8"],
+        "threads": [1],
+        "training": ["head"],
+    }
     run = run_search(resolve({**options, "out": str(tmp_path)}), Progress(False)).run
     rows = {(e.configuration.training, e.configuration.compression): e for e in run.evaluations()}
     assert set(rows) == {("head_subset", "float32"), ("head", "float32"), ("head", "int8")}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -17,6 +18,7 @@ from advisor.catalog.catalogue import load_catalogue
 from advisor.core.training import HEAD
 from advisor.datasets.split import split
 from advisor.datasets.survey import survey
+from advisor.engine.pipeline import cost
 from advisor.engine.pipeline.images import Images, Role
 from advisor.engine.pipeline.materials import FloatModel, Purpose, Workload, input_spec
 from advisor.engine.pipeline.stage import Stage
@@ -82,15 +84,16 @@ def _with_backbone(stage: Stage[Any], source: Stage[FloatModel]) -> Stage[Any]:
 
 
 def _tuned(
-    backbone: Path, images: Images, pool: ChildPool, cache: Path, trials: int = 0
+    backbone: Path, images: Images, pool: ChildPool, cache: Path, trials: int = 0, limit_s: float | None = None
 ) -> tuple[FloatModel, FloatModel]:
-    """Return what was compared and what ships."""
+    """Return what was compared and what ships, with so many seconds for training."""
     workload = Workload((HEAD, TRAINING), ("float32",), images.counts, trials=trials)
     source = replace(
         cut(CARD, FEATURES), after=(), inputs=lambda *_: {"file": sha256_file(backbone)},
         job=lambda _materials, _results, folders: partial(jobs.copy, backbone, folders.model),
     )  # fmt: skip
-    given = materials(cache, images, weights={CARD.name: None})
+    ends = None if limit_s is None else time.monotonic() + limit_s
+    given = replace(materials(cache, images, weights={CARD.name: None}), training_ends=ends)
     purposes = (Purpose.COMPARE, Purpose.SHIP)
     stages = [_with_backbone(finetuned(CARD, TRAINING, purpose, workload), source) for purpose in purposes]
     compared, ships = walk_all(stages, given, pool)
@@ -115,6 +118,32 @@ def test_what_ships_goes_on_from_what_was_compared(
     assert answers[0].shape == answers[1].shape
     assert np.abs(answers[0] - answers[1]).max() < 0.5, "a few epochs more change little"
     assert not list(tmp_path.glob("**/*.checkpoints"))
+
+
+def test_a_time_limit_keeps_what_was_trained_and_a_later_search_continues(
+    backbone: Path, images: Images, training: ChildPool, tmp_path: Path, few_epochs: None
+) -> None:
+    at_limit = _tuned(backbone, images, training, tmp_path, limit_s=0.0)
+    for form in at_limit:
+        result = json.loads((form.path.parent / "result.json").read_text())
+        assert form.path.stat().st_size > 0
+        assert (result["out_of_time"], result["history"]) == (True, [])
+    assert not list(tmp_path.glob(f"artifacts/{TRAINING}-2/*/result.json")), "the whole training is not there yet"
+    with trainers(tmp_path / "log.txt") as another_search:
+        whole = _tuned(backbone, images, another_search, tmp_path)
+    for form in whole:
+        result = json.loads((form.path.parent / "result.json").read_text())
+        assert result["history"]
+        assert not result["out_of_time"]
+    assert not list(tmp_path.glob("**/*.checkpoints"))
+
+
+def test_the_trainings_of_a_card_share_the_time_that_is_left(tmp_path: Path) -> None:
+    given = replace(materials(tmp_path), training_ends=time.monotonic() + 1080.0)
+    alone, followed = (stages._seconds(given, to_come) for to_come in (0.0, 0.25))
+    assert alone == pytest.approx(1080 - cost.FINETUNE_START_S, abs=1)
+    assert followed == pytest.approx((1080 - 2 * cost.FINETUNE_START_S) / 1.25, abs=1)
+    assert stages._seconds(materials(tmp_path), 0.25) is None
 
 
 @pytest.mark.slow
