@@ -16,10 +16,13 @@ PAIRS = 10
 
 @dataclass(frozen=True)
 class ClassRecall:
-    """Share of a class's hold-out images that were recognised, in %; with interval and ``n`` where counts are known."""
+    """Share of a class's hold-out images that were recognised, in %; with interval and ``n`` where counts are known.
+
+    The share is None for a class without an image.
+    """
 
     label: str
-    recall: float
+    recall: float | None
     low: float | None = None
     high: float | None = None
     n: int | None = None
@@ -64,15 +67,24 @@ def recalls(answers: ImageAnswers, labels: Sequence[str]) -> tuple[ClassRecall, 
     table = confusion_of(answers, labels)
     if table is None:
         given = answers.per_class_recall
-        return tuple(ClassRecall(label, 100 * value) for label, value in given.items() if value is not None)
+        return tuple(
+            ClassRecall(label, None, n=0) if value is None else ClassRecall(label, 100 * value)
+            for label, value in given.items()
+        )
     return tuple(
         _recall(label, row[index], sum(row)) for index, (label, row) in enumerate(zip(labels, table, strict=True))
     )
 
 
+def weakest(found: Sequence[ClassRecall]) -> ClassRecall | None:
+    """Return the class with the lowest recall; None where no class has an image."""
+    known = [(each.recall, place) for place, each in enumerate(found) if each.recall is not None]
+    return found[min(known)[1]] if known else None
+
+
 def _recall(label: str, right: int, total: int) -> ClassRecall:
     if total == 0:
-        return ClassRecall(label, 0.0, 0.0, 100.0, 0)
+        return ClassRecall(label, None, n=0)
     interval = wilson(right, total)
     return ClassRecall(label, 100 * interval.value, 100 * interval.low, 100 * interval.high, total)
 

@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from advisor.core.evaluation import Status
 from advisor.core.figures import latency_of
-from advisor.reporting.classes import confused_pairs, heatmap, recalls
+from advisor.reporting.classes import confused_pairs, heatmap, recalls, weakest
 from advisor.reporting.device_results import device_decisions, device_results
 from advisor.reporting.figures import foundations, key_figures
 from advisor.reporting.funnel import funnel
@@ -91,7 +91,7 @@ def _classes(view: RunView) -> Variables | None:
         "pick": pick,
         "judged_on": "images held out from training" if pick.holdout_answers else "validation images",
         "recalls": found,
-        "weakest": min(found, key=lambda recall: recall.recall, default=None),
+        "weakest": weakest(found),
         "pairs": confused_pairs(answers, labels),
         "heatmap": heatmap(answers, labels),
     }

@@ -79,8 +79,8 @@ def _missing_classes(view: RunView) -> Risk | None:
     return Risk(
         "Missing classes",
         Level.HIGH,
-        f"{_share(missing, validated)} no validation image: {shown}. The figures say nothing about these classes: add "
-        "images of them to the validation part.",
+        f"{_share(missing, validated)} no validation image: {shown}. The figures say nothing there: add images to the "
+        "validation part.",
     )
 
 
@@ -104,7 +104,7 @@ def _cross_validation(evaluation: Evaluation) -> Risk | None:
     difference = 100 * crossed.value - judged.value - lost
     if abs(difference) <= math.hypot(50 * (crossed.high - crossed.low), (judged.high - judged.low) / 2):
         return None
-    figures = f"Cross-validation on the training part says {100 * crossed.value:.1f} %, validation {judged.value:.1f} %"
+    figures = f"{100 * crossed.value:.1f} % on the training part, {judged.value:.1f} % on validation"
     why = (
         "validation images differ from the training images. Other images can differ as much again"
         if difference > 0
@@ -120,9 +120,8 @@ def _regularization(evaluation: Evaluation) -> Risk | None:
     return Risk(
         "Regularization",
         Level.HIGH,
-        f"The head's regularization (C = {head.regularization:g}) is at the end of the values tried. Cross-validation "
-        "did not find an optimum, as happens where training images repeat one another: images of another place or day "
-        "would tell.",
+        f"C = {head.regularization:g} of the head is at the end of the values tried: cross-validation found no "
+        "optimum, as happens where training images repeat one another.",
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from advisor.core.evaluation_facts import ImageAnswers
-from advisor.reporting.classes import HEATMAP_CLASSES, confused_pairs, heatmap, recalls
+from advisor.reporting.classes import HEATMAP_CLASSES, confused_pairs, heatmap, recalls, weakest
 
 LABELS = ("cat", "dog", "owl")
 ANSWERS = ImageAnswers(confusion=((8, 2, 0), (1, 9, 0), (5, 0, 5)))
@@ -26,10 +26,15 @@ def test_recall_without_counts_is_taken_from_the_shares() -> None:
     assert [(recall.label, recall.recall, recall.low) for recall in found] == [("cat", 25.0, None)]
 
 
-def test_class_without_images_has_the_widest_interval() -> None:
-    found = recalls(ImageAnswers(confusion=((0, 0), (0, 3))), ("a", "b"))
+@pytest.mark.parametrize(
+    "answers", [ImageAnswers(confusion=((0, 0), (0, 3))), ImageAnswers(per_class_recall={"a": None, "b": 1.0})]
+)
+def test_class_without_images_has_no_recall_and_is_not_the_weakest(answers: ImageAnswers) -> None:
+    found = recalls(answers, ("a", "b"))
 
-    assert (found[0].low, found[0].high, found[0].n) == (0.0, 100.0, 0)
+    assert (found[0].recall, found[0].low, found[0].n) == (None, None, 0)
+    assert weakest(found) is found[1]
+    assert weakest(found[:1]) is None
 
 
 def test_most_frequent_mistake_is_first() -> None:

@@ -68,6 +68,18 @@ def test_high_risks_are_warnings_beside_the_pick_and_not_repeated() -> None:
     assert answer.count("1 of 6 classes has no validation image: 'paper'") == 1
 
 
+def test_a_class_without_an_image_has_no_recall() -> None:
+    view = run_view()
+    pick = view.decision.pick
+    assert pick is not None
+    assert view.dataset is not None
+    shares = {name: None if name == "metal" else 0.9 for name in view.dataset.classes}
+    unseen = replace(pick, answers=ImageAnswers(per_class_recall=shares))
+    page = render_html(replace(view, decision=replace(view.decision, pick=unseen)))
+    assert page.count('<td class="n" colspan="3">no image</td>') == 1
+    assert "Weakest: <b><bdi>cardboard</bdi></b> with 90 %." in page
+
+
 def test_infeasible_run_shows_the_closest_and_the_price() -> None:
     view = infeasible_view()
     page = unescape(without_scripts(render_html(view)))
