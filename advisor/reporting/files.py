@@ -118,6 +118,7 @@ def recommendation(view: RunView) -> dict[str, object]:
         "chances": decision.chances,
         "flips": [asdict(flip) for flip in decision.flips],
         "relaxations": [asdict(relaxation) for relaxation in decision.relaxations],
+        "fine_tuning": {**asdict(view.tuning), "command": view.tuning.command(view.folder)} if view.tuning else None,
         "front": [_brief(evaluation) for evaluation in decision.front],
         "risks": [asdict(risk) for risk in risks(view, decision.pick)] if decision.pick else [],
         "devices": {device: _device(own) for device, own in view.by_device.items()},

@@ -80,6 +80,8 @@ def _alternatives(view: RunView) -> Iterable[str]:
         yield f"- **Runner-up**: {escaped(decision.runner_up_reason or text.name(decision.runner_up))}"
     yield from (f"- **The pick changes if** {escaped(flip.text)}" for flip in decision.flips)
     yield from (f"- **To meet the budget**: {escaped(relaxation.text)}" for relaxation in decision.relaxations)
+    if view.tuning is not None:
+        yield f"- **Fine-tuning**: {escaped(view.tuning_sentence)}"
     found = risks(view, decision.pick) if decision.pick else ()
     others = [risk for risk in found if risk not in warnings(found)]
     yield from (f"- **Risk, {risk.level}**: {escaped(risk.name)}: {escaped(risk.text)}" for risk in others)

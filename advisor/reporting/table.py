@@ -151,6 +151,8 @@ def _sentences(view: RunView) -> list[Text]:
     lines += [_line("To meet the budget: ", relaxation.text) for relaxation in decision.relaxations]
     if not decision.feasible and not decision.relaxations and decision.pick is not None:
         lines.append(_line("To meet the budget: ", "no change of the limits admits a candidate"))
+    if view.tuning is not None:
+        lines.append(Text(text.plain(view.tuning_sentence)))
     lines.append(Text(counts(view), style="dim"))
     if view.dataset and view.dataset.rejected:
         rejected = plural(len(view.dataset.rejected), "image")

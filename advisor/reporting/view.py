@@ -16,6 +16,7 @@ from advisor.core.decision import Decision
 from advisor.core.evaluation import Evaluation, Status
 from advisor.datasets.split import VALIDATION
 from advisor.engine.history.diagnoses import FILE as DIAGNOSES
+from advisor.engine.history.expected_tuning import ExpectedTuning, expected_tuning
 from advisor.engine.history.loaded_run import LoadedRun, load_run
 from advisor.store import RunFolder
 
@@ -83,6 +84,7 @@ class RunView:
         folder: path of the run folder as the user would type it.
         next_command: the command to run next; empty for none.
         diagnoses: why a compressed file loses accuracy, by its configuration's key.
+        tuning: what fine-tuning is expected to add to the pick; None if it was fine-tuned or cannot be.
     """
 
     name: str
@@ -96,6 +98,12 @@ class RunView:
     folder: str = ""
     next_command: str = ""
     diagnoses: Mapping[str, Diagnosis] = field(default_factory=dict)
+    tuning: ExpectedTuning | None = None
+
+    @property
+    def tuning_sentence(self) -> str:
+        """What fine-tuning is expected to add, with the command; empty where there is nothing to say."""
+        return self.tuning.sentence(self.folder) if self.tuning else ""
 
     @property
     def ok(self) -> tuple[Evaluation, ...]:
@@ -159,6 +167,7 @@ def view_of(run: LoadedRun) -> RunView:
         folder=folder,
         next_command=_next_command(folder, run),
         diagnoses=_diagnoses(run.folder),
+        tuning=expected_tuning(run),
     )
 
 

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from advisor.engine.history.loaded_run import load_run, stored_request
 from advisor.engine.history.manifest import describe_run, write_manifest
 from advisor.engine.question import resolve
 from advisor.engine.space.candidates import Candidates, make_plan
 from advisor.store import RunFolder
+from tests.run_folders import write_run
 
 
 def test_cards_that_a_run_considered_before_it_was_resumed_stay_in_it(tmp_path: Path) -> None:
@@ -32,3 +34,13 @@ def test_a_password_on_the_command_line_is_not_written(monkeypatch: pytest.Monke
     assert manifest["time_limit"] == "10min"
     assert manifest["without_weights"] == {"lost": "no mirror"}
     assert manifest["data_fingerprint"] == "f" * 64
+
+
+def test_a_run_from_before_fine_tuning_was_a_default_keeps_its_heads(tmp_path: Path) -> None:
+    run = write_run(tmp_path, [], request={"data": "photos"}, manifest={"space": {"training": ["head"]}})
+    assert stored_request(run)["training"] == ["head"]
+    assert load_run(run.path).question.trainings == ("head",)
+    newer = write_run(
+        tmp_path, [], request={"data": "photos"}, manifest={"space": {"training": ["head", "finetune_cached"]}}
+    )
+    assert load_run(newer.path).question.tuning_limited

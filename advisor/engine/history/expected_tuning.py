@@ -1,0 +1,80 @@
+"""What fine-tuning is expected to add to the answer of a run that has heads alone, and in what time."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from advisor.catalog.catalogue import load_catalogue
+from advisor.core.errors import AdvisorError
+from advisor.core.figures import accuracy_of
+from advisor.core.training import FINETUNE_CACHED, FINETUNED, HEAD
+from advisor.core.units import show_seconds
+from advisor.engine.history.loaded_run import LoadedRun
+from advisor.engine.pipeline import cost
+from advisor.engine.pipeline.cost_calibration import CostCalibration
+from advisor.engine.pipeline.names import StageName
+from advisor.engine.scheduling.promotion import GAINS
+
+LEAST_POINTS = 0.5
+"""Fine-tuning that is expected to add less than this is not mentioned."""
+
+
+@dataclass(frozen=True)
+class ExpectedTuning:
+    """What fine-tuning the pick's card is expected to add.
+
+    Attributes:
+        points: expected gain in points of top-1.
+        low: lower end of the range that holds two thirds of the gains seen on other sets.
+        high: upper end.
+        seconds: rough seconds of one core on this machine.
+        card: the card.
+    """
+
+    points: float
+    low: float
+    high: float
+    seconds: float
+    card: str
+
+    def command(self, folder: str) -> str:
+        """Return the command that fine-tunes the card; its head comes from the cache.
+
+        Args:
+            folder: the run folder as the user would type it.
+        """
+        return (
+            f"advisor search --request {folder}/request.yaml --training {HEAD},{FINETUNE_CACHED} "
+            f"--candidates {self.card}"
+        )
+
+    def sentence(self, folder: str) -> str:
+        """Return the expectation in words, with the command."""
+        return (
+            f"Fine-tuning {self.card} is expected to add about {self.points:.0f} points ({self.low:.0f} to "
+            f"{self.high:.0f}) in about {show_seconds(self.seconds)}: {self.command(folder)}"
+        )
+
+
+def expected_tuning(run: LoadedRun) -> ExpectedTuning | None:
+    """Return what fine-tuning is expected to add to the pick; None if it was fine-tuned, or cannot be or gain."""
+    pick, train = run.decision.pick, run.dataset.get("train")
+    if pick is None or pick.configuration.training != HEAD or not isinstance(train, int):
+        return None
+    name = pick.configuration.card
+    tuned = (each.configuration for each in run.evaluations if each.accuracy is not None)
+    if any(each.card == name and each.training in FINETUNED for each in tuned):
+        return None
+    try:
+        card = load_catalogue(run.question.catalog).get(name)
+    except AdvisorError:
+        return None
+    mean, spread = GAINS[FINETUNE_CACHED]
+    room = 100.0 - accuracy_of(pick)
+    if card is None or card.own_file or math.isnan(room) or min(mean, room) < LEAST_POINTS:
+        return None
+    once_s = cost.FINETUNE_START_S + cost.finetuning_s(card, FINETUNE_CACHED, train)
+    seconds = (1 + cost.FINETUNE_MORE) * once_s * CostCalibration().pace.get(StageName.FINETUNE_CACHED, 1.0)
+    low, middle, high = (min(max(value, 0.0), room) for value in (mean - spread, mean, mean + spread))
+    return ExpectedTuning(middle, low, high, seconds, name)
