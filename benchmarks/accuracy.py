@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import importlib
 
-PARTS = ("head", "search", "summary")
+PARTS = ("head", "finetune", "search", "summary")
 
 
 def main() -> None:

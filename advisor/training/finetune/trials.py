@@ -8,9 +8,10 @@ from typing import Any
 from advisor.training.finetune.hyperparameters import Finetuning
 
 LEARNING_RATE = (1e-4, 1.2e-3)
-EPOCHS = (10, 30)
-SPACE = {"trained": (0.3, 0.9), "shrink": (0.55, 1.0), "crop": (0.4, 0.85), "mixup": (0.05, 0.6), "turn": (0.0, 20.0)}
-"""The ranges of other fields of ``Finetuning`` and ``Augmentation``. A recipe that trains all layers keeps doing so."""
+EPOCHS, CACHED_EPOCHS = (10, 30), (3, 12)
+SPACE = {"trained": (0.3, 0.9), "shrink": (0.55, 1.0), "crop": (0.4, 0.85), "mixup": (0.0, 0.6), "turn": (0.0, 20.0)}
+"""The ranges of other fields of ``Finetuning`` and ``Augmentation``. A recipe that trains all layers keeps doing so.
+One that learns on cached maps keeps its layers and the size of its images."""
 
 _RANDOM_FIRST = 3
 _OF_TRAINING = ("trained", "shrink")
@@ -41,7 +42,7 @@ class Trials:
         """Return the next hyperparameters to train with."""
         self._asked = trial = self._study.ask()
         rate = trial.suggest_float("learning_rate", *LEARNING_RATE, log=True)
-        epochs = trial.suggest_int("epochs", *EPOCHS)
+        epochs = trial.suggest_int("epochs", *(CACHED_EPOCHS if self._base.cached else EPOCHS))
         found = {name: trial.suggest_float(name, *span) for name, span in SPACE.items() if self._turned(name)}
         own: dict[str, Any] = {name: found.pop(name) for name in _OF_TRAINING if name in found}
         changes = replace(self._base.augmentation, **found)
@@ -64,6 +65,8 @@ class Trials:
         return {**own, "learning_rate": _within(self._base.learning_rate, LEARNING_RATE), "epochs": self._base.epochs}
 
     def _turned(self, name: str) -> bool:
+        if self._base.cached:
+            return name not in _OF_TRAINING
         return name != "trained" or self._base.trained < 1.0
 
 

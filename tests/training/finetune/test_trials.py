@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from advisor.training.finetune.hyperparameters import FINETUNE_ALL, FINETUNE_TOP, Finetuning
+from advisor.training.finetune.hyperparameters import FINETUNE_ALL, FINETUNE_CACHED, FINETUNE_TOP, Finetuning
 from advisor.training.finetune.trials import EPOCHS, LEARNING_RATE, SPACE, Trials
 
 
@@ -39,6 +39,13 @@ def test_every_knob_turns_within_its_span() -> None:
 
 def test_all_layers_stay_all_layers() -> None:
     assert {hyperparameters.trained for hyperparameters in _asked(6, base=FINETUNE_ALL)} == {1.0}
+
+
+def test_a_recipe_on_cached_maps_keeps_its_layers_and_begins_with_its_own_knobs() -> None:
+    asked = _asked(6, base=FINETUNE_CACHED)
+    assert asked[0] == FINETUNE_CACHED
+    assert {(one.trained, one.shrink) for one in asked} == {(FINETUNE_CACHED.trained, FINETUNE_CACHED.shrink)}
+    assert len({one.epochs for one in asked}) > 1
 
 
 def test_what_is_no_knob_stays() -> None:

@@ -1,0 +1,149 @@
+"""What fine-tuning on cached maps gains over the head, in float and int8, and what it costs.
+
+    python -m benchmarks accuracy --part finetune
+    python -m benchmarks accuracy --part finetune --sets trashnet --seeds 0,1 --cards efficientnet_lite0_224
+
+Each network learns as in a search: the compared one from the training part, stopped by the validation part; the one
+that ships continues with both. The files are scored once: ``grocery`` on its official test, which is another visit to
+the shops, and ``trashnet`` on the hold-out of a split for each seed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from advisor.catalog.catalogue import load_catalogue
+from advisor.catalog.weights.fetching import fetch
+from advisor.compression.calibration import CalibrationImages, choose
+from advisor.core.training import FINETUNE_CACHED
+from advisor.datasets.images import InputSpec
+from advisor.datasets.split import split
+from advisor.datasets.survey import survey
+from benchmarks.search import TRASHNET
+from benchmarks.tables import Row, keep, kept_of_others
+
+NAME = "accuracy_finetune"
+FOLDERS = {"grocery": TRASHNET.parent / "grocery", "trashnet": TRASHNET}
+CARDS = "mobilenet_v2_1.0_224,efficientnet_lite0_224"
+CALIBRATION = 100
+HEADER = (
+    "case", "set", "seed", "network", "head float %", "head int8 %", "tuned float %", "tuned int8 %",
+    "validation at start %", "validation at best %", "CPU min",
+)  # fmt: skip
+REMARKS = (
+    "Head: logistic regression on the features of training and validation part. Top-1 on the hold-out, scored once.",
+    "CPU minutes: user and system time of fine-tuning the compared network and the one that ships, after features.",
+)
+
+
+@dataclass(frozen=True)
+class Part:
+    """Images and their classes."""
+
+    paths: list[Path]
+    labels: list[int]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A set with one split: what is learnt from, the rows of it that validate, and the hold-out."""
+
+    name: str
+    seed: int
+    learnt: Part
+    validation: list[int]
+    holdout: Part
+
+
+def main(options: Sequence[str] = ()) -> None:
+    """Fine-tune each network on each split, and keep the table."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks accuracy --part finetune")
+    parser.add_argument("--sets", default=",".join(FOLDERS), help=f"of {', '.join(FOLDERS)}, joined by commas")
+    parser.add_argument("--seeds", default="0,1,2,3,4", help="seeds of TrashNet's split")
+    parser.add_argument("--cards", default=CARDS, help="cards, joined by commas")
+    chosen = parser.parse_args(list(options))
+    rows: list[Row] = []
+    for name in chosen.sets.split(","):
+        for seed in [0] if name == "grocery" else [int(seed) for seed in chosen.seeds.split(",")]:
+            for card in chosen.cards.split(","):
+                rows.append(_row(_case(name, seed), card))
+                others, _ = kept_of_others(NAME, [str(row[0]) for row in rows])
+                table = sorted([*others, *rows], key=str)
+                print(keep(NAME, "Fine-tuning on cached maps", HEADER, table, REMARKS), flush=True)
+
+
+def _case(name: str, seed: int) -> Case:
+    found = survey(FOLDERS[name])
+    parts = split(found.dataset, seed, given=[image.part for image in found.dataset.images])
+    known = sorted((*parts.train, *parts.validation))
+
+    def part(indices: Sequence[int]) -> Part:
+        images = [found.dataset.images[index] for index in indices]
+        return Part([image.path for image in images], [image.label for image in images])
+
+    validation = [row for row, index in enumerate(known) if index in set(parts.validation)]
+    return Case(name, seed, part(known), validation, part(parts.holdout))
+
+
+def _row(case: Case, name: str) -> Row:
+    """Train the head and the network, and return what their files score."""
+    from advisor.catalog.convert import convert
+    from advisor.tflite.levels import with_levels
+    from advisor.tflite.surgery import attach_head, select_output
+    from advisor.training.features import extract
+    from advisor.training.finetune.tuning import FINETUNING, tune
+    from advisor.training.head.train import train_head
+
+    card = load_catalogue()[name]
+    weights, spec = fetch(card), InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)
+    score = partial(_scores, case, spec)
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        convert(card, weights, folder / "master.tflite")
+        backbone = with_levels(select_output((folder / "master.tflite").read_bytes(), "features"))
+        (folder / "backbone.tflite").write_bytes(backbone)
+        features = extract(folder / "backbone.tflite", case.learnt.paths, spec)
+        np.save(folder / "features.npy", features)
+        head = train_head(features, case.learnt.labels, max(case.learnt.labels) + 1, case.seed)
+        (folder / "head.tflite").write_bytes(attach_head(backbone, head.weights, head.bias))
+        began = sum(os.times()[:2])
+        call = partial(
+            tune, card, weights, [folder / "features.npy"], case.learnt.paths, case.learnt.labels, case.validation,
+            replace(FINETUNING[FINETUNE_CACHED], seed=case.seed),
+        )  # fmt: skip
+        (folder / "compared").mkdir()
+        result = call(folder / "compare", folder / "compared" / "model.tflite")
+        call(folder / "ship", folder / "model.tflite", folder / "compared" / "model.tflite")
+        minutes = (sum(os.times()[:2]) - began) / 60
+        accuracies = [f"{100 * result[key]:.1f}" for key in ("start_accuracy", "validation_accuracy")]
+        figures = (*score(folder / "head.tflite"), *score(folder / "model.tflite"))
+        key = f"{case.name}, seed {case.seed}, {name}"
+        return (key, case.name, case.seed, name, *figures, *accuracies, f"{minutes:.1f}")
+
+
+def _scores(case: Case, spec: InputSpec, model: Path) -> tuple[str, str]:
+    """Return the top-1 in % of a float file and of its int8 form on the hold-out."""
+    from advisor.compression.make import make_file
+    from advisor.compression.recipes.base import RecipeInputs
+    from advisor.measurement.accuracy import predict
+
+    train = sorted(set(range(len(case.learnt.labels))) - set(case.validation))
+    drawn = choose([case.learnt.labels[row] for row in train], CALIBRATION, case.seed)
+    images = CalibrationImages(tuple(case.learnt.paths[train[row]] for row in drawn), spec, case.seed)
+    quantized = model.with_name(f"int8-{model.name}")
+    make_file(model, "int8", images, RecipeInputs(), None, quantized)
+    answers = (predict(file, case.holdout.paths, spec).argmax(axis=1) for file in (model, quantized))
+    floats, integers = (f"{100 * np.mean(answer == case.holdout.labels):.1f}" for answer in answers)
+    return floats, integers
+
+
+if __name__ == "__main__":
+    main()
