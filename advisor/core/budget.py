@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from advisor.core.beliefs import Belief, accuracy_belief, drop_belief
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.evaluation_facts import DeviceFigures
@@ -64,7 +65,8 @@ class Budget:
     def violations(self, evaluation: Evaluation) -> dict[str, float]:
         """Return each limit that ``evaluation`` exceeds, with the excess in the limit's unit.
 
-        The excess of an unknown figure is infinite: an unknown figure meets no limit.
+        The excess of an unknown figure is infinite: an unknown figure meets no limit. Limits of accuracy and drop are
+        met where the probability of meeting them is at least 50 %, from validation and, of finalists, the hold-out.
         """
         excesses = self.excesses(evaluation)
         return {name: excess for name, excess in excesses.items() if excess > 0}
@@ -74,8 +76,8 @@ class Budget:
         figures = {
             "latency": evaluation.latency_p90 or evaluation.latency,
             "size": evaluation.size,
-            "drop": evaluation.drop,
-            "accuracy": evaluation.accuracy,
+            "drop": drop_belief(evaluation),
+            "accuracy": accuracy_belief(evaluation),
             "memory": evaluation.memory,
         }
         found = {name: _excess(name, figures[name], limit) for name, limit in self.limits.items()}
@@ -89,6 +91,16 @@ class Budget:
         ranked = evaluation.status is Status.OK and evaluation.accuracy is not None
         return ranked and not self.violations(evaluation)
 
+    def probabilities(self, evaluation: Evaluation) -> dict[str, float]:
+        """Return how probably (0-1) the limits of accuracy and drop are met, where images were counted."""
+        known = {"accuracy": accuracy_belief(evaluation), "drop": drop_belief(evaluation)}
+        found = {
+            name: belief.below(self.limits[name])
+            for name, belief in known.items()
+            if name in self.limits and belief is not None and belief.deviation > 0
+        }
+        return {name: round(1 - share if name == "accuracy" else share, 4) for name, share in found.items()}
+
     def _excess_on(self, known: DeviceFigures | None) -> float:
         """Return the excess on a required device in milliseconds; infinite where the file does not run there."""
         if known is None or known.reason or known.p90_ms is None:
@@ -96,10 +108,11 @@ class Budget:
         return -1.0 if self.latency_ms is None else known.p90_ms - self.latency_ms
 
 
-def _excess(name: str, quantity: Quantity | None, limit: float) -> float:
-    if quantity is None:
+def _excess(name: str, figure: Quantity | Belief | None, limit: float) -> float:
+    if figure is None:
         return math.inf
-    return limit - quantity.value if name == "accuracy" else quantity.value - limit
+    value = figure.mean if isinstance(figure, Belief) else figure.value
+    return limit - value if name == "accuracy" else value - limit
 
 
 def parse_licences(text: str) -> tuple[str, ...]:
@@ -157,3 +170,8 @@ def show_budget_probability(evaluation: Evaluation, limit_ms: float) -> str:
     """Format the probability of meeting a limit: ``97 % sure to meet 50 ms``; empty for a measured latency."""
     probability = evaluation.budget_probability
     return "" if probability is None else f"{percent(probability)} sure to meet {show_ms(limit_ms)}"
+
+
+def show_met(budget: Budget, evaluation: Evaluation) -> dict[str, str]:
+    """Return ``met with 62 % probability`` for each limit of accuracy and drop that images decide about."""
+    return {name: f"met with {percent(share)} probability" for name, share in budget.probabilities(evaluation).items()}

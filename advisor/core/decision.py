@@ -14,7 +14,7 @@ from advisor.core.posterior import Answers, Posterior, not_known
 from advisor.core.preference import BALANCED, PREFERENCES, Preference
 from advisor.core.quantity import Provenance
 from advisor.core.reasons import comparison, not_the_faster, reason
-from advisor.core.relaxation import Relaxation, excess_texts, overrun, relaxations
+from advisor.core.relaxation import Relaxation, excess_texts, just_beyond, loosening, overrun, relaxations
 from advisor.core.units import show_bytes, show_ms
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ class Decision:
         ties: evaluations that are statistically tied in accuracy with the most accurate.
         flips: what would change the pick, computed by deciding again.
         relaxations: where nothing is feasible, the smallest change of each limit that admits a candidate.
+        loosenings: what a slightly looser limit would buy: another pick, and how it differs.
         front: the non-dominated evaluations that meet the budget, or all of them where none does.
         rule: how the pick was chosen, in words.
         why_not_faster: why the fastest of the ties is not the pick; empty where the pick is the fastest of them.
@@ -78,6 +79,7 @@ class Decision:
     ties: tuple[Evaluation, ...] = ()
     flips: tuple[Flip, ...] = ()
     relaxations: tuple[Relaxation, ...] = ()
+    loosenings: tuple[Relaxation, ...] = ()
     front: tuple[Evaluation, ...] = ()
     rule: str = ""
     why_not_faster: str = ""
@@ -120,9 +122,10 @@ def decide(
         runner_up_reason=comparison(runner_up, pick) if runner_up else "",
         ties=ties,
         flips=_flips(feasible, pick, chooser),
+        loosenings=_loosenings(known, feasible, pick, budget, chooser),
         front=front(feasible),
         rule=preference.rule,
-        why_not_faster=chooser.why_not_faster(pick, ties, feasible),
+        why_not_faster=chooser.why_not_faster(pick, ties),
         chances=chooser.chances(feasible),
     )
 
@@ -149,13 +152,13 @@ class _Chooser:
         tied = [e for e, tie in zip(feasible, self.posterior.tied(best, feasible), strict=True) if tie or e is best]
         return tuple(e for e in sorted(tied, key=lambda e: -accuracy_of(e)) if artefact_of(e) != artefact_of(pick))
 
-    def why_not_faster(self, pick: Evaluation, ties: Sequence[Evaluation], feasible: Sequence[Evaluation]) -> str:
+    def why_not_faster(self, pick: Evaluation, ties: Sequence[Evaluation]) -> str:
         """Return one sentence why the fastest tie is not the pick; empty where the pick is as fast."""
         if not self.preference.accuracy_first or not ties:
             return ""
         fastest = min(ties, key=lambda e: (latency_of(e), -accuracy_of(e), e.configuration))
-        behind, pick_behind = self.posterior.shown_behind([fastest, pick], feasible).tolist()
-        return not_the_faster(fastest, pick, behind - pick_behind)
+        (behind,) = self.posterior.shown_behind([fastest], [pick]).tolist()
+        return not_the_faster(fastest, pick, behind)
 
     def chances(self, feasible: Sequence[Evaluation]) -> dict[str, float]:
         """Return how often each file would be the pick if images and timings were resampled, most probable first."""
@@ -212,6 +215,19 @@ def _flips(feasible: Sequence[Evaluation], pick: Evaluation, chooser: _Chooser) 
         *_one_per_answer(_tighter(feasible, pick, chooser)),
         *_one_per_answer(_preferences(feasible, pick, chooser)),
     )
+
+
+def _loosenings(
+    known: Sequence[Evaluation], feasible: Sequence[Evaluation], pick: Evaluation, budget: Budget, chooser: _Chooser
+) -> tuple[Relaxation, ...]:
+    """Decide again with each limit a little looser; keep the smallest change that gives the best other pick."""
+    found = []
+    for limit, beyond in just_beyond(known, budget).items():
+        other = chooser.pick([*feasible, *beyond])
+        admitted = [*feasible, *beyond[: beyond.index(other) + 1]] if other in beyond else []
+        if admitted and artefact_of(other) != artefact_of(pick) and chooser.pick(admitted) == other:
+            found.append(loosening(limit, other, comparison(other, pick), budget))
+    return tuple(found)
 
 
 def _one_per_answer(flips: Sequence[Flip]) -> tuple[Flip, ...]:

@@ -95,6 +95,7 @@ class Evaluation:
         size: bytes of the artefact.
         memory: peak private memory in bytes of a fresh process that ran it.
         drop: points of accuracy lost against the float32 artefact of the same card, with interval.
+        holdout_drop: the same loss on the hold-out, where the float32 artefact was run there too.
         contended: other programs used the machine during timing.
         artefact: path of the ``.tflite`` relative to the run folder, empty where none was made.
         artefact_sha256: its hash.
@@ -138,6 +139,7 @@ class Evaluation:
     latency_distribution: LatencyDistribution | None = field(default=None, compare=False)
     budget_probability: float | None = field(default=None, compare=False)
     head: HeadFacts | None = field(default=None, compare=False)
+    holdout_drop: Quantity | None = field(default=None, compare=False)
     answers: ImageAnswers = field(default_factory=ImageAnswers, compare=False)
     holdout_answers: ImageAnswers | None = field(default=None, compare=False)
     agreement: Agreement | None = field(default=None, compare=False)

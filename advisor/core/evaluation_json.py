@@ -71,6 +71,7 @@ def _details(evaluation: Evaluation) -> dict[str, Any]:
         **({"graph": asdict(features)} if features else {}),
         **({"head": asdict(evaluation.head)} if evaluation.head else {}),
         **({"holdout": _named(holdout)} if holdout else {}),
+        **({"holdout_drop": evaluation.holdout_drop.to_json()} if evaluation.holdout_drop else {}),
         **_named(evaluation.capture),
         **({"latency_quantiles": distribution.milliseconds} if distribution else {}),
         **({"budget_probability": probability} if probability is not None else {}),
@@ -105,7 +106,9 @@ def evaluation_from_json(data: Mapping[str, Any]) -> Evaluation:
 
 
 def _with_details(evaluation: Evaluation, details: Details) -> Evaluation:
-    whole = parse_known({"graph": FileFeatures, "head": HeadFacts, "budget_probability": float}, details)
+    whole = parse_known(
+        {"graph": FileFeatures, "head": HeadFacts, "budget_probability": float, "holdout_drop": Quantity}, details
+    )
     timing, holdout = facts_from_json(TimingFacts, details), details.get("holdout")
     return replace(
         evaluation,
@@ -120,6 +123,7 @@ def _with_details(evaluation: Evaluation, details: Details) -> Evaluation:
         capture=facts_from_json(CaptureAccuracy, details),
         latency_distribution=LatencyDistribution.read(details.get("latency_quantiles")),
         budget_probability=whole.get("budget_probability"),
+        holdout_drop=whole.get("holdout_drop"),
         remote=_if_complete(RemoteFacts, details),
         device_figures=_devices(details.get("targets")) or {},
         required_figures=_devices(details.get("elsewhere")),

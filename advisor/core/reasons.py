@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from advisor.core.budget import Budget, show_budget_probability
+from advisor.core.budget import Budget, show_budget_probability, show_met
 from advisor.core.evaluation import Evaluation
-from advisor.core.figures import accuracy_of, describe, latency_of, name, p90_of, size_of
+from advisor.core.figures import accuracy_of, describe, latency_of, name, p90_of, show_figure, size_of
 from advisor.core.preference import POINT_WORTH, Preference
 from advisor.core.units import plural, show_ms
 
@@ -55,12 +55,18 @@ def reason(
 
 
 def _met(pick: Evaluation, budget: Budget) -> str:
-    """Say how the pick meets the latency budget; for a prediction, with which probability."""
+    """Say how the pick meets the latency budget, and with which probability what is uncertain."""
+    words = {"accuracy": "the limit of {} top-1", "drop": "the limit of {} of drop"}
+    uncertain = "".join(
+        f"; {words[limit].format(show_figure(limit, budget.limits[limit]))} is {text}"
+        for limit, text in show_met(budget, pick).items()
+    )
     if budget.latency_ms is None:
-        return ""
+        return uncertain
     if pick.budget_probability is not None:
-        return f"; it is {show_budget_probability(pick, budget.latency_ms)}, which is predicted, not measured"
-    return f" and meets the {show_ms(budget.latency_ms)} budget with p90 {show_ms(p90_of(pick))}"
+        sure = show_budget_probability(pick, budget.latency_ms)
+        return f"; it is {sure}, which is predicted, not measured{uncertain}"
+    return f" and meets the {show_ms(budget.latency_ms)} budget with p90 {show_ms(p90_of(pick))}{uncertain}"
 
 
 def _praise(preference: Preference) -> str:
@@ -89,7 +95,7 @@ def not_the_faster(fastest: Evaluation, pick: Evaluation, shown_points: float) -
     Args:
         fastest: the fastest evaluation that is tied in accuracy with the most accurate.
         pick: the picked evaluation.
-        shown_points: points that the images show it to be farther behind than the pick is.
+        shown_points: points that the images show it to be behind the pick.
     """
     ratio = latency_of(pick) / latency_of(fastest)
     if ratio < FASTER:
@@ -97,7 +103,7 @@ def not_the_faster(fastest: Evaluation, pick: Evaluation, shown_points: float) -
     points, larger = accuracy_of(pick) - accuracy_of(fastest), size_of(fastest) / size_of(pick)
     drawbacks = []
     if shown_points > 0 and points > 0:
-        drawbacks.append(f"the images show that it is less accurate (by {points:.1f} points)")
+        drawbacks.append(f"it is {points:.1f} points less accurate, which is more than noise (odds above 3 to 1)")
     elif points > 0:
         drawbacks.append(f"it is {points:.1f} points less accurate (a point counts as a factor of {POINT_WORTH:g})")
     if larger >= FASTER:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from advisor.core.budget import LICENCE, ON, Budget, licence_refusal
+from advisor.core.budget import LICENCE, ON, Budget, licence_refusal, show_met
 from advisor.core.evaluation import Evaluation
 from advisor.core.figures import accuracy_of, describe, show_figure
 from advisor.core.latency_distribution import percent
@@ -26,10 +26,14 @@ UNKNOWN = math.inf
 NOT_AT_ALL = 10.0
 """Relative excess of a limit that is met or not (a licence, a device that does not run the file)."""
 
+LOOSER = 0.25
+"""Share by which a limit may be looser for the answer to say what that buys. Of a least accuracy, it is the share of
+the error that the limit allows."""
+
 
 @dataclass(frozen=True)
 class Relaxation:
-    """The smallest change of one limit, or of several where no single one suffices, that makes a candidate feasible.
+    """A change of one limit, or of several where no single one suffices, that makes a candidate feasible.
 
     Attributes:
         limit: the limit's name; several are joined by `` and ``.
@@ -69,6 +73,28 @@ def relaxations(known: Sequence[Evaluation], budget: Budget) -> tuple[Relaxation
             nearest = min(only, key=lambda e: (broken[e.configuration.key][limit], -accuracy_of(e)))
             found.append(_relaxation((limit,), nearest, budget))
     return tuple(found) or _together(known, budget)
+
+
+def just_beyond(known: Sequence[Evaluation], budget: Budget) -> dict[str, list[Evaluation]]:
+    """Return, by limit, the candidates that break it alone and by at most :data:`LOOSER`, the nearest first."""
+    found: dict[str, list[tuple[float, Evaluation]]] = {}
+    for evaluation in known:
+        violations = budget.violations(evaluation)
+        for limit, excess in violations.items():
+            allowed = _allowed(limit, budget)
+            room = LOOSER * (100 - allowed if limit == "accuracy" else allowed)
+            if len(violations) == 1 and limit != LICENCE and excess <= room:
+                found.setdefault(limit, []).append((excess, evaluation))
+    return {
+        limit: [e for _, e in sorted(rows, key=lambda row: (row[0], row[1].configuration))]
+        for limit, rows in found.items()
+    }
+
+
+def loosening(limit: str, admitted: Evaluation, difference: str, budget: Budget) -> Relaxation:
+    """Return the looser limit that admits a candidate, which would be the pick; ``difference`` compares the two."""
+    now, then = _step(limit, admitted, budget)
+    return Relaxation(limit, now, then, admitted.configuration.key, f"{limit} {now} -> {then} admits {difference}")
 
 
 def _together(known: Sequence[Evaluation], budget: Budget) -> tuple[Relaxation, ...]:
@@ -133,12 +159,25 @@ def _excess_text(evaluation: Evaluation, budget: Budget, limit: str, excess: flo
     allowed = _allowed(limit, budget)
     if excess == UNKNOWN:
         return f"its {NAMES[limit]} is not known (limit {show_figure(limit, allowed)})"
-    actual = allowed - excess if limit == "accuracy" else allowed + excess
-    shown = f"{NAMES[limit]} {show_figure(limit, actual)} against {show_figure(limit, allowed)}"
+    if limit in ("accuracy", "drop"):
+        return _excess_on_images(evaluation, budget, limit, allowed)
+    shown = f"{NAMES[limit]} {show_figure(limit, allowed + excess)} against {show_figure(limit, allowed)}"
     probability = evaluation.budget_probability
     if limit != "latency" or probability is None:
         return shown
     return f"{shown} ({percent(probability)} sure to meet it, {percent(budget.confidence)} required)"
+
+
+def _excess_on_images(evaluation: Evaluation, budget: Budget, limit: str, allowed: float) -> str:
+    """Return the figure on validation and, of a finalist, on the hold-out, against the limit."""
+    robust = evaluation.capture.plain is not None
+    accuracies = evaluation.accuracy, evaluation.capture.holdout if robust else evaluation.holdout_accuracy
+    own, judged = accuracies if limit == "accuracy" else (evaluation.drop, evaluation.holdout_drop)
+    figures = show_figure(limit, own.value) if own else ""
+    if judged is not None:
+        figures += f" on validation and {show_figure(limit, judged.value)} on the hold-out"
+    met = show_met(budget, evaluation).get(limit)
+    return f"{NAMES[limit]} {figures} against {show_figure(limit, allowed)}{f' ({met})' if met else ''}"
 
 
 def _excess_on_device(evaluation: Evaluation, budget: Budget, limit: str, excess: float) -> str:

@@ -14,12 +14,16 @@ from advisor.core.decision import Decision, decide
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.figures import describe
 from advisor.core.posterior import Answers
+from advisor.core.quantity import Provenance, Quantity
 from advisor.core.relaxation import Relaxation
+from advisor.core.statistics import paired
 from advisor.core.training import HEAD_SUBSET
 from advisor.core.worst_case import on_device, with_required_figures, worst_case
-from advisor.datasets.split import VALIDATION
+from advisor.datasets.split import HOLDOUT, VALIDATION
 from advisor.engine.question import Question
 from advisor.store import RunFolder
+
+FLOAT = "float32"
 
 Decide = Callable[[Sequence[Evaluation]], Decision]
 
@@ -43,7 +47,7 @@ class Answer:
 def decide_run(run: RunFolder, evaluations: Sequence[Evaluation], question: Question) -> Answer:
     """Return the decision; it compares accuracies on the same images image by image."""
     limits, devices, answers = question.limits, question.devices, answers_on_images(run)
-    known = _with_limits(evaluations, limits)
+    known = _with_limits(_with_holdout_drops(run, evaluations, limits), limits)
     only_required = set(limits.must_run_on) - set(devices)
     candidates = _without_first_looks([e for e in known if e.configuration.target.device not in only_required])
 
@@ -63,6 +67,38 @@ def _with_limits(evaluations: Sequence[Evaluation], limits: Budget) -> list[Eval
     if not limits.must_run_on:
         return known
     return with_required_figures(known, {device: on_device(known, device) for device in limits.must_run_on})
+
+
+def _with_holdout_drops(run: RunFolder, evaluations: Sequence[Evaluation], limits: Budget) -> Sequence[Evaluation]:
+    """Return the evaluations with the loss on the hold-out where both a file and its float32 file ran there."""
+    labels = _labels(run, HOLDOUT) if limits.max_drop_points is not None else ()
+    if not labels:
+        return evaluations
+
+    @cache
+    def correct(file: str) -> tuple[float, ...] | None:
+        return _correct(run.path / file, labels)
+
+    def right(evaluation: Evaluation) -> tuple[float, ...] | None:
+        judged = evaluation.holdout_answers
+        return correct(judged.file) if judged is not None and judged.file else None
+
+    def network(evaluation: Evaluation) -> tuple[str, str]:
+        return evaluation.configuration.card, evaluation.configuration.training
+
+    floats = {network(e): right(e) for e in evaluations if e.configuration.compression == FLOAT and right(e)}
+
+    def judged(evaluation: Evaluation) -> Evaluation:
+        own, reference = right(evaluation), floats.get(network(evaluation))
+        if not own or not reference:
+            return replace(evaluation, holdout_drop=None)
+        lost = paired(reference, own)
+        value, low, high = (100 * each for each in (lost.value, lost.low, lost.high))
+        source = "against float32 on the hold-out"
+        drop = Quantity(value, "points", Provenance.MEASURED, low, high, 0.95, len(labels), source)
+        return replace(evaluation, holdout_drop=drop)
+
+    return [judged(evaluation) for evaluation in evaluations]
 
 
 def _without_first_looks(evaluations: list[Evaluation]) -> list[Evaluation]:
@@ -134,11 +170,11 @@ def compared_images(run: RunFolder) -> tuple[str, ...]:
     return tuple(str(row.get("sha256", "")) for row in rows)
 
 
-def _labels(run: RunFolder) -> tuple[int, ...]:
+def _labels(run: RunFolder, part: str = VALIDATION) -> tuple[int, ...]:
     split = run.read_json("split.json")
     try:
         label_of = {name: label for label, name in enumerate(split["classes"])}
-        return tuple(label_of[row["class"]] for row in split[VALIDATION])
+        return tuple(label_of[row["class"]] for row in split[part])
     except (KeyError, TypeError):
         return ()
 

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from advisor.core.budget import show_budget_probability
+from advisor.core.budget import show_budget_probability, show_met
 from advisor.core.evaluation import Evaluation
 from advisor.core.figures import artefact_of
 from advisor.core.latency_distribution import percent
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.units import plural, show_bytes, show_ms
 from advisor.reporting import text
+from advisor.reporting.ranking import fastest_per_artefact
 from advisor.reporting.view import RunView
+
+NAMED = 5
+"""Files that a sentence names at most."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,7 @@ def key_figures(view: RunView, evaluation: Evaluation) -> tuple[Figure, ...]:
         _latency(view, evaluation),
         _bytes("File size", evaluation.size, budget.size_bytes, _downloads(evaluation)),
         _bytes("Peak memory", evaluation.memory, budget.memory_bytes),
-        _drop(evaluation.drop, budget.max_drop_points),
+        _drop(evaluation.drop, budget.max_drop_points, show_met(budget, evaluation).get("drop", "")),
     )
     return tuple(figure for figure in figures if figure is not None)
 
@@ -53,6 +57,7 @@ def _accuracy(view: RunView, evaluation: Evaluation) -> Figure | None:
         return None
     sample = f" on {quantity.n} images" if quantity.n else ""
     required = f"at least {floor:g} % required" if floor is not None else ""
+    required = ", ".join(filter(None, (required, show_met(view.budget, evaluation).get("accuracy"))))
     label = "Top-1 on validation" if evaluation.holdout_accuracy else "Top-1 accuracy"
     remark = _join(_interval(quantity), f"{quantity.provenance.value}{sample}", required)
     return Figure(label, f"{quantity.value:.1f} %", remark)
@@ -93,10 +98,10 @@ def _downloads(evaluation: Evaluation) -> str:
     return f"to download {', '.join(known)}" if known else ""
 
 
-def _drop(quantity: Quantity | None, limit: float | None) -> Figure | None:
+def _drop(quantity: Quantity | None, limit: float | None, met: str) -> Figure | None:
     if quantity is None:
         return None
-    allowed = f"of {limit:g} allowed" if limit is not None else ""
+    allowed = ", ".join(filter(None, (f"of {limit:g} allowed" if limit is not None else "", met)))
     remark = _join(allowed, _interval(quantity), text.provenance(quantity))
     return Figure("Lost by compression", f"{text.points(quantity)} points", remark, _share(quantity, limit))
 
@@ -120,7 +125,13 @@ def _join(*remarks: str) -> str:
 
 def foundations(view: RunView, evaluation: Evaluation) -> tuple[str, ...]:
     """Return sentences that say how reliable the answer is."""
-    sentences = (_accuracy_basis(evaluation), _latency_basis(evaluation), _tie_basis(view), _chance(view, evaluation))
+    sentences = (
+        _accuracy_basis(evaluation),
+        _latency_basis(evaluation),
+        _tie_basis(view),
+        _chance(view, evaluation),
+        _unjudged(view),
+    )
     return tuple(sentence for sentence in sentences if sentence)
 
 
@@ -172,3 +183,17 @@ def _chance(view: RunView, pick: Evaluation) -> str:
     if share is None or not view.decision.feasible or share == 1:
         return ""
     return f"With the validation images and timings resampled, it is the pick in {percent(share)} of the draws."
+
+
+def _unjudged(view: RunView) -> str:
+    """Name the files on the front without a hold-out figure, and say why."""
+    files = fastest_per_artefact(view.decision.front)
+    without = [e for e in files if e.holdout_accuracy is None]
+    if len(without) == len(files) or not without:
+        return ""
+    names = ", ".join(f"{e.configuration.card} {e.configuration.variant_name}" for e in without[:NAMED])
+    more = f" and {len(without) - NAMED} more" if len(without) > NAMED else ""
+    return (
+        f"Only files that could still become the pick, and one of each network on the front, ran on the hold-out. "
+        f"Without a figure there: {names}{more}."
+    )

@@ -79,6 +79,7 @@ def _alternatives(view: RunView) -> Iterable[str]:
     if decision.runner_up is not None:
         yield f"- **Runner-up**: {escaped(decision.runner_up_reason or text.name(decision.runner_up))}"
     yield from (f"- **The pick changes if** {escaped(flip.text)}" for flip in decision.flips)
+    yield from (f"- **A looser limit**: {escaped(loosening.text)}" for loosening in decision.loosenings)
     yield from (f"- **To meet the budget**: {escaped(relaxation.text)}" for relaxation in decision.relaxations)
     if view.tuning is not None:
         yield f"- **Fine-tuning**: {escaped(view.tuning_sentence)}"

@@ -111,6 +111,8 @@ def _legend(view: RunView, rows: Sequence[Evaluation], notes: Sequence[str]) -> 
     if _are_judged(rows):
         chooses = "validation" if view.request.get("objective") != ROBUST else "validation under capture conditions"
         lines.append(f"ranked by {chooses}; expect the accuracy on the hold-out, which is measured once, for finalists")
+        if not all(row.holdout_accuracy for row in rows):
+            lines.append(f"hold-out {text.MISSING}: not run there, because the file can hardly become the pick")
         if any(row.capture.holdout for row in rows):
             lines.append("robust: hold-out under capture conditions (poor light, motion blur, ...), at two strengths")
     if view.by_device:
@@ -148,6 +150,7 @@ def _sentences(view: RunView) -> list[Text]:
     if decision.runner_up is not None:
         lines.append(_line("Runner-up: ", decision.runner_up_reason or text.name(decision.runner_up)))
     lines += [_line("The pick changes if ", flip.text) for flip in decision.flips[:MAX_FLIPS]]
+    lines += [_line("A looser limit: ", loosening.text) for loosening in decision.loosenings]
     lines += [_line("To meet the budget: ", relaxation.text) for relaxation in decision.relaxations]
     if not decision.feasible and not decision.relaxations and decision.pick is not None:
         lines.append(_line("To meet the budget: ", "no change of the limits admits a candidate"))

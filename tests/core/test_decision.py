@@ -159,6 +159,25 @@ def test_a_flip_names_the_other_pick() -> None:
     assert any("only size matters: small" in text or "the size budget is below 9.0 MB: small" in text for text in texts)
 
 
+def test_a_slightly_looser_limit_says_what_it_buys() -> None:
+    budget = Budget(latency_ms=35)
+    pick = evaluation("pick", accuracy=80, latency=20, p90=22)
+    better = evaluation("better", accuracy=92, latency=36, p90=38)
+    too_far = evaluation("far", accuracy=99, latency=50, p90=55)
+    decision = decide([pick, better, too_far], budget)
+    assert decision.pick == pick
+    (loosening,) = decision.loosenings
+    assert (loosening.limit, loosening.current, loosening.needed) == ("latency", "35.0 ms", "38.0 ms")
+    assert loosening.key == better.configuration.key
+    assert "+12.0 points, 1.8x slower, no larger" in loosening.text
+    assert not decide([pick, better, too_far], Budget(latency_ms=40)).loosenings
+
+
+def test_a_looser_limit_that_buys_nothing_is_not_named() -> None:
+    pick, worse = evaluation("pick", accuracy=90, latency=20, p90=22), evaluation("worse", accuracy=80, p90=38)
+    assert not decide([pick, worse], Budget(latency_ms=35)).loosenings
+
+
 rows = st.lists(st.tuples(st.floats(40, 95), st.floats(0.5, 120), st.floats(1e5, 2e7)), min_size=1, max_size=15)
 
 

@@ -83,6 +83,7 @@ DETAILS: dict[str, Any] = {
         "cv_images": 1600,
     },
     "holdout": {"per_class_recall": {"glass": 1.0}, "confusion": [[1]], "answers": "answers/holdout-net.npy"},
+    "holdout_drop": {"value": 0.4, "unit": "points", "provenance": "measured", "low": -0.2, "high": 1.0, "n": 505},
     "robustness": [["low light", 1.0, 58.6], ["JPEG", 2.0, 50.9]],
     "plain_accuracy": QUANTITY,
     "robust_accuracy": QUANTITY,

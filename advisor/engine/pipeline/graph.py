@@ -116,8 +116,8 @@ class VariantStages:
     def judging(self) -> tuple[Stage[Any], ...]:
         """The stages that judge the variant if it is a finalist, as a plan prices them.
 
-        Nearly every form is a finalist, as three objectives leave few behind (31 of 35 and 19 of 25 on TrashNet). One
-        file of each network is tested under capture conditions.
+        At most ten files are finalists, about one of each network: the pick, the runner-up and what could still be
+        picked. One file of each network is tested under capture conditions.
         """
         if not self.workload.judged(self.training):
             return ()
@@ -125,7 +125,7 @@ class VariantStages:
         scoring_s = cost.scoring_s(card, self.compression, images[Role.HOLDOUT])
         network, judging_s = Scope(card.name, self.training), cost.judging_s(card, images[Role.CAPTURED])
         return (
-            score(self._scope, spec, self.ships, Role.HOLDOUT, scoring_s),
+            score(network, spec, self.ships, Role.HOLDOUT, scoring_s),
             capture(network, spec, self.ships, Role.CAPTURED, judging_s),
         )
 

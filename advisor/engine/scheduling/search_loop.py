@@ -12,7 +12,8 @@ from typing import Any, Protocol
 from advisor.core.decision import Decision
 from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import Configuration, Evaluation, Status
-from advisor.engine.decide import decide_run
+from advisor.core.figures import accuracy_of
+from advisor.engine.decide import FLOAT, decide_run
 from advisor.engine.pipeline.evaluation.evaluator import Evaluator
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stages.figures import SURVEY
@@ -32,6 +33,15 @@ from advisor.engine.space.plan import Plan
 from advisor.engine.space.skipped import too_large, too_slow
 from advisor.engine.targets.multi_device import MultiDeviceEvaluator
 from advisor.store import RunFolder
+
+MOST_FINALISTS = 10
+"""Files that run on the hold-out at most. A hold-out of 2,500 images takes about half a minute a file."""
+
+LEAST_CHANCE = 0.05
+"""Least probability to be the pick with which a file runs on the hold-out."""
+
+MOST_ROUNDS = 3
+"""Times that the hold-out may refute a pick before what is picked then stays without a hold-out figure."""
 
 
 class Progress(Protocol):
@@ -139,8 +149,8 @@ class SearchLoop:
         seen: set[Configuration] = set()
         while not self.stopping.is_set() and self._time_left() != 0:
             brief = [e for e in self._run.evaluations() if _timed_briefly(e) and e.configuration not in seen]
-            named = {e.configuration for e in self._finalists()} if brief else set[Configuration]()
-            chosen = [e for e in brief if e.configuration in named]
+            named = {file for decision in self._decisions() for file in _files_of(decision)} if brief else set[str]()
+            chosen = [e for e in brief if e.artefact_sha256 in named]
             if not chosen:
                 return
             seen |= {e.configuration for e in chosen}
@@ -154,19 +164,30 @@ class SearchLoop:
         if scorer is None or self.stopping.is_set():
             return
         self._progress.say("judging the finalists on the hold-out")
-        scoring = asyncio.ensure_future(
-            score(self._finalists(), scorer, self._run, in_time=lambda: self._time_left() != 0)
-        )
+        judging = asyncio.ensure_future(self._judge(scorer))
         stopped = asyncio.ensure_future(self.stopping.wait())
-        finished, _ = await asyncio.wait({scoring, stopped}, return_when="FIRST_COMPLETED")
-        await _cancel(each for each in (scoring, stopped) if each not in finished)
-        if scoring in finished:
-            scoring.result()
+        finished, _ = await asyncio.wait({judging, stopped}, return_when="FIRST_COMPLETED")
+        await _cancel(each for each in (judging, stopped) if each not in finished)
+        if judging in finished:
+            judging.result()
+
+    async def _judge(self, scorer: Evaluator) -> None:
+        """Score the finalists. Where the hold-out refutes a pick, score what is picked then, too."""
+        tried: set[str] = set()
+        for _ in range(MOST_ROUNDS):
+            chosen = self._finalists()
+            if not chosen or chosen[0].artefact_sha256 in tried:
+                return
+            await score(chosen, scorer, self._run, in_time=lambda: self._time_left() != 0)
+            tried |= {e.artefact_sha256 for e in chosen}
 
     def _finalists(self) -> tuple[Evaluation, ...]:
-        evaluations = self._run.evaluations()
-        answer = decide_run(self._run, evaluations, self._question)
-        return finalists((answer.decision, *answer.by_device.values()), evaluations)
+        with_drop = self._question.limits.max_drop_points is not None
+        return finalists(self._decisions(), self._run.evaluations(), with_drop)
+
+    def _decisions(self) -> tuple[Decision, ...]:
+        answer = decide_run(self._run, self._run.evaluations(), self._question)
+        return answer.decision, *answer.by_device.values()
 
     def _allowance(self, plan: Plan) -> Allowance:
         """Return what limits fine-tuning if the user chose no training recipes."""
@@ -205,21 +226,51 @@ class SearchLoop:
         return None if limit is None else max(0.0, limit - (time.monotonic() - self._started))
 
 
-def finalists(decisions: Sequence[Decision], evaluations: Sequence[Evaluation]) -> tuple[Evaluation, ...]:
-    """Return what an answer may name: pick, runner-up, ties, then the front, on every device.
+def finalists(
+    decisions: Sequence[Decision], evaluations: Sequence[Evaluation], with_drop: bool = False
+) -> tuple[Evaluation, ...]:
+    """Return what could still change the answer, at most :data:`MOST_FINALISTS` files: the others only cost time.
 
-    A file has the same accuracy on every device, so it is scored once.
+    These are pick and runner-up on every device, then the files that resampled images and timings would pick with a
+    probability of at least :data:`LEAST_CHANCE`, then the most accurate file of each other network on the front. A file
+    has the same accuracy on every device, so it is scored once.
 
     Args:
         decisions: the answer, and the answers for single devices if there are several.
         evaluations: all evaluations of the run.
+        with_drop: the drop has a limit, so the float32 file of the pick runs as well.
     """
-    named = [e for decision in decisions for e in (decision.pick, decision.runner_up, *decision.ties) if e is not None]
-    front = [e for decision in decisions for e in decision.front]
-    files = dict.fromkeys(e.artefact_sha256 for e in (*named, *front) if e.artefact_sha256)
-    positions = {file: position for position, file in enumerate(files)}
+    by_key = {e.configuration.key: e for e in evaluations}
+    named = [e for decision in decisions for e in (decision.pick, decision.runner_up) if e is not None]
+    floats = [e for e in evaluations if named and _is_float_of(e, named[0])] if with_drop else []
+    likely = [
+        by_key[key]
+        for decision in decisions
+        for key, chance in decision.chances.items()
+        if chance >= LEAST_CHANCE and key in by_key
+    ]
+    front = sorted((e for decision in decisions for e in decision.front), key=accuracy_of, reverse=True)
+    networks = {_network(e): e for e in reversed([*named, *likely, *front])}
+    chosen_first = [*named, *floats, *likely]
+    others = [e for e in front if networks[_network(e)] is e]
+    files = [file for e in (*chosen_first, *others) if (file := e.artefact_sha256)]
+    positions = {file: position for position, file in enumerate(list(dict.fromkeys(files))[:MOST_FINALISTS])}
     chosen = [e for e in evaluations if e.status is Status.OK and e.artefact_sha256 in positions]
     return tuple(sorted(chosen, key=lambda e: positions[e.artefact_sha256]))
+
+
+def _files_of(decision: Decision) -> set[str]:
+    """Return the files that an answer names."""
+    named = (decision.pick, decision.runner_up, *decision.ties, *decision.front)
+    return {e.artefact_sha256 for e in named if e is not None and e.artefact_sha256}
+
+
+def _network(evaluation: Evaluation) -> tuple[str, str]:
+    return evaluation.configuration.card, evaluation.configuration.training
+
+
+def _is_float_of(evaluation: Evaluation, pick: Evaluation) -> bool:
+    return _network(evaluation) == _network(pick) and evaluation.configuration.compression == FLOAT
 
 
 async def score(chosen: Sequence[Evaluation], scorer: Evaluator, run: RunFolder, in_time: Callable[[], bool]) -> None:

@@ -19,16 +19,41 @@ def _made(card: str, threads: int = 1, **figures: float) -> Evaluation:
     return replace(made, artefact=f"artifacts/{card}.tflite", artefact_sha256=card)
 
 
+def _form(card: str, recipe: str, **figures: float) -> Evaluation:
+    made = evaluation(card, recipe, **figures)  # type: ignore[arg-type]
+    return replace(made, artefact=f"artifacts/{card}-{recipe}.tflite", artefact_sha256=f"{card}-{recipe}")
+
+
 def _names(evaluations: list[Evaluation]) -> list[str]:
     return [e.configuration.card for e in finalists([decide(evaluations, BUDGET)], evaluations)]
 
 
-def test_pick_runner_up_ties_and_front_are_finalists_and_nothing_else() -> None:
+def test_the_pick_is_first_and_a_file_that_cannot_be_picked_is_none() -> None:
     best = _made("best", accuracy=90, latency=20, size=4e6)
     tied = _made("tied", accuracy=89, latency=25, size=5e6)
-    fast = _made("fast", accuracy=60, latency=2, size=1e6)
     dominated = _made("dominated", accuracy=50, latency=30, size=6e6)
-    assert _names([dominated, fast, tied, best]) == ["best", "tied", "fast"]
+    assert _names([dominated, tied, best]) == ["best", "tied"]
+
+
+def test_each_network_on_the_front_has_one_finalist() -> None:
+    best = _made("best", accuracy=90, latency=20, size=4e6)
+    near = _made("near", accuracy=88, latency=30, size=5e6)
+    forms = [_form("fast", form, accuracy=60 - place, latency=2 - place, size=1e6) for place, form in enumerate("ab")]
+    assert _names([*forms, near, best]) == ["best", "near", "fast"]
+    assert finalists([decide([*forms, near, best], BUDGET)], [*forms, near, best])[-1] == forms[0]
+
+
+def test_there_are_at_most_ten_files() -> None:
+    rows = [
+        _made(f"card{place}", accuracy=60 + place, latency=2 + place, size=(1 + place) * 1e6) for place in range(25)
+    ]
+    assert len(_names(rows)) == 10
+
+
+def test_where_the_drop_has_a_limit_the_float_file_of_the_pick_is_judged_too() -> None:
+    rows = [_form("net", "int8", latency=2), _form("net", "float32", latency=90), _form("net", "float16", latency=90)]
+    assert finalists([decide(rows, BUDGET)], rows) == (rows[0],)
+    assert finalists([decide(rows, BUDGET)], rows, with_drop=True) == (rows[0], rows[1])
 
 
 def test_a_file_is_a_finalist_with_all_of_its_thread_counts() -> None:
