@@ -121,7 +121,7 @@ def _regularization(evaluation: Evaluation) -> Risk | None:
         "Regularization",
         Level.HIGH,
         f"C = {head.regularization:g} of the head is at the end of the values tried: cross-validation found no "
-        "optimum, as happens where training images repeat one another.",
+        "optimum, so do not rely on it.",
     )
 
 
