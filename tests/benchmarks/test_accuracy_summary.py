@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks import tables
+from benchmarks.accuracy_finetune import HEADER as FINETUNE_HEADER
 from benchmarks.accuracy_search import HEADER, NAME
-from benchmarks.accuracy_summary import main, of_claims, of_search, of_seeds
+from benchmarks.accuracy_summary import main, of_claims, of_search, of_seeds, of_tuned
 
 
 def row(name: str, claimed: str, scored: str) -> tuple[str, ...]:
@@ -37,3 +38,14 @@ def test_a_claim_that_differs_is_named(results: Path) -> None:
 def test_what_was_not_measured_is_told(results: Path) -> None:
     main()
     assert (results / "accuracy.md").read_text().count("not measured") == 6
+
+
+def test_fine_tuned_networks_are_those_of_at_most_six_million_parameters(results: Path) -> None:
+    rows = [
+        (f"case {place}", "trashnet", str(place % 2), network, "", "", "", top1, "", "", "")
+        for place, (network, top1) in enumerate(
+            [("mobilenet_v2_1.0_224", "90.0"), ("mobilenet_v2_1.0_224", "92.0"), ("inception_v3_299", "95.0")]
+        )
+    ]
+    tables.keep("accuracy_finetune", "title", FINETUNE_HEADER, rows)
+    assert of_tuned() == "91.0 (mobilenet_v2_1.0_224, 2 seeds)"
