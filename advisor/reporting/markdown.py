@@ -168,6 +168,7 @@ def _data(view: RunView) -> Iterable[str]:
         f"({escaped(', '.join(dataset.classes[:20]))}{', ...' if len(dataset.classes) > 20 else ''}), "
         f"{parts(dataset)}{rejected}."
     )
+    yield from map(escaped, dataset.notes)
     if dataset.leaking:
         yield dataset.leaking
 

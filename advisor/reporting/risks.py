@@ -24,6 +24,9 @@ SURE = 0.95
 FEW = 10
 """A class with fewer validation images than this says little: one image is more than ten points of its accuracy."""
 
+FEW_GROUPS = 3
+"""With fewer groups, a class cannot have one in each part of the images."""
+
 NAMED = 3
 """Classes that a risk names; the others are counted."""
 
@@ -52,6 +55,7 @@ def risks(view: RunView, evaluation: Evaluation) -> tuple[Risk, ...]:
     found = (
         _missing_classes(view),
         _few_images(view),
+        _few_groups(view),
         _cross_validation(evaluation),
         _regularization(evaluation),
         _budget(view, evaluation),
@@ -92,6 +96,16 @@ def _few_images(view: RunView) -> Risk | None:
     worst = min(few, key=lambda name: few[name])
     share = f"{_share(few, validated)} fewer than {FEW} validation images"
     return Risk("Few images", Level.HIGH, f"{share}, {worst!r} only {few[worst]}: add images.")
+
+
+def _few_groups(view: RunView) -> Risk | None:
+    groups = view.dataset.groups_per_class if view.dataset else {}
+    few = {name: count for name, count in groups.items() if count < FEW_GROUPS}
+    if not few:
+        return None
+    worst = min(few, key=lambda name: few[name])
+    share = f"{_share(few, groups)} fewer than {FEW_GROUPS} groups of images, {worst!r} only {few[worst]}"
+    return Risk("Few groups", Level.HIGH, f"{share}: add images of other places and days.")
 
 
 def _cross_validation(evaluation: Evaluation) -> Risk | None:

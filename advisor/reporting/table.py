@@ -160,6 +160,7 @@ def _sentences(view: RunView) -> list[Text]:
     if view.dataset and view.dataset.rejected:
         rejected = plural(len(view.dataset.rejected), "image")
         lines.append(Text(f"{rejected} could not be used: see the report.", style="dim"))
+    lines += [Text(text.plain(note), style="dim") for note in (view.dataset.notes if view.dataset else ())]
     if view.dataset and view.dataset.leaking:
         lines.append(Text(view.dataset.leaking, style="yellow"))
     if view.next_command:

@@ -14,7 +14,7 @@ from advisor.compression.diagnosis.values import Diagnosis
 from advisor.core.budget import Budget
 from advisor.core.decision import Decision
 from advisor.core.evaluation import Evaluation, Status
-from advisor.datasets.split import VALIDATION
+from advisor.datasets.split import PARTS, VALIDATION
 from advisor.engine.history.diagnoses import FILE as DIAGNOSES
 from advisor.engine.history.expected_tuning import ExpectedTuning, expected_tuning
 from advisor.engine.history.loaded_run import LoadedRun, load_run
@@ -35,6 +35,8 @@ class DatasetSummary:
         own_split: the parts that the user's own split names.
         leaks: images and groups that this split puts into several parts.
         validated_per_class: class name to its number of validation images, 0 where it has none; empty if not known.
+        groups_per_class: class name to its number of groups of images; empty if the images do not come in groups.
+        notes: sentences about the split that a reader may not expect.
     """
 
     folder: str
@@ -46,6 +48,8 @@ class DatasetSummary:
     own_split: tuple[str, ...] = ()
     leaks: int = 0
     validated_per_class: Mapping[str, int] = field(default_factory=dict)
+    groups_per_class: Mapping[str, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -189,6 +193,8 @@ def _dataset(document: Mapping[str, Any], split: Mapping[str, Any]) -> DatasetSu
             own_split=tuple(document["own_split"]),
             leaks=len(document["leaks"]),
             validated_per_class=_validated(split, document["pictures_per_class"]),
+            groups_per_class=_groups(split),
+            notes=tuple(map(str, document.get("notes") or ())),
         )
     except (KeyError, TypeError):
         return None
@@ -201,6 +207,15 @@ def _validated(split: Mapping[str, Any], classes: Iterable[str]) -> dict[str, in
     except (KeyError, TypeError):
         return {}
     return {name: counts[name] for name in classes}
+
+
+def _groups(split: Mapping[str, Any]) -> dict[str, int]:
+    """Return the groups of each class; nothing where the images have none, or the split is missing or damaged."""
+    try:
+        rows = {(str(row["class"]), row["group"]) for part in PARTS for row in split[part]}
+        return Counter(name for name, _ in rows)
+    except (KeyError, TypeError):
+        return {}
 
 
 def _diagnoses(folder: RunFolder) -> dict[str, Diagnosis]:

@@ -50,6 +50,13 @@ def test_high_risks_are_warnings_at_the_top_and_not_repeated() -> None:
     assert said.count("1 of 6 classes has fewer") == 1
 
 
+def test_notes_on_the_split_are_told() -> None:
+    view = run_view()
+    assert view.dataset is not None
+    noted = replace(view, dataset=replace(view.dataset, notes=("Images come in 213 groups.",)))
+    assert "Images come in 213 groups." in render_markdown(noted)
+
+
 def test_a_split_that_leaks_is_told_of() -> None:
     view = run_view()
     assert view.dataset is not None

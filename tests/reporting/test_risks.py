@@ -104,6 +104,18 @@ def test_high_risks_are_warnings_but_a_limit_that_the_answer_names_already_is_no
     assert [risk.name for risk in warnings(found)] == ["Missing classes"]
 
 
+def test_classes_with_few_groups_are_a_high_risk_that_names_the_worst() -> None:
+    view = run_view()
+    assert view.dataset is not None
+    grouped = replace(view, dataset=replace(view.dataset, groups_per_class={"cat": 3, "dog": 1, "owl": 2}))
+    level, text = texts(grouped)["Few groups"]
+    assert level is Level.HIGH
+    assert (
+        text == "2 of 3 classes have fewer than 3 groups of images, 'dog' only 1: add images of other places and days."
+    )
+    assert "Few groups" not in texts(view)
+
+
 HEAD = HeadFacts("last_layer", 0.01, at_grid_end=False, cv_accuracy=0.8, cv_plain_accuracy=None, cv_images=500)
 
 

@@ -41,3 +41,28 @@ def test_a_damaged_split_leaves_them_unknown(tmp_path: Path) -> None:
     dataset = load_view(run).dataset
     assert dataset is not None
     assert dataset.validated_per_class == {}
+
+
+def test_groups_are_counted_by_class_over_all_parts_and_notes_are_kept(tmp_path: Path) -> None:
+    run = write_run(tmp_path, dataset={**images({"cat": 40, "dog": 40}), "notes": ["Images come in 3 groups."]})
+    rows = {
+        part: [{"class": name, "group": group} for name, group in pairs]
+        for part, pairs in {
+            "train": [("cat", 0), ("dog", 1)],
+            "validation": [("cat", 2)],
+            "holdout": [("cat", 2)],
+        }.items()
+    }
+    run.write_json("split.json", {"classes": ["cat", "dog"], **rows})
+    dataset = load_view(run).dataset
+    assert dataset is not None
+    assert dataset.groups_per_class == {"cat": 2, "dog": 1}
+    assert dataset.notes == ("Images come in 3 groups.",)
+
+
+def test_images_without_groups_have_none(tmp_path: Path) -> None:
+    run = write_run(tmp_path, dataset=images({"cat": 40}))
+    run.write_json("split.json", {part: [{"class": "cat"}] for part in ("train", "validation", "holdout")})
+    dataset = load_view(run).dataset
+    assert dataset is not None
+    assert dataset.groups_per_class == {}
