@@ -159,7 +159,7 @@ class _Session:
         if hyperparameters.cached:
             halves = halve(self._model, (1 + hyperparameters.copies) * len(images))
             taught, self._changed = halves.upper, hyperparameters.copies / (1 + hyperparameters.copies)
-            self._batches = MapBatches(halves.lower, images, hyperparameters, folder / "maps.npy")
+            self._batches = MapBatches(halves.lower, images, hyperparameters, folder)
         self._optimizer = Optimizer(taught, self._hyperparameters, len(self._train), penalty)
         self.history: list[dict[str, float]] = []
         self._best_epoch, self._best = -1, 0.0

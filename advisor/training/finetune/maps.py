@@ -6,6 +6,8 @@ part.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.core.errors import StageError
+from advisor.isolation.resources import usable_cores
 from advisor.training.augment import augmented
 from advisor.training.batches import Batches
 from advisor.training.finetune.hyperparameters import Finetuning
@@ -104,10 +107,12 @@ class MapBatches:
         lower: from images 0..255 to maps.
         images: the decoded images.
         hyperparameters: number of changed copies of each image and how they are changed, once and for all.
-        cache: file for the maps, float16; written once and memory-mapped.
+        folder: for the file of the maps, float16; written once for equal hyperparameters, and memory-mapped.
     """
 
-    def __init__(self, lower: keras.Model, images: Batches, hyperparameters: Finetuning, cache: Path) -> None:
+    def __init__(self, lower: keras.Model, images: Batches, hyperparameters: Finetuning, folder: Path) -> None:
+        key = hashlib.sha256(json.dumps(hyperparameters.plain(), sort_keys=True).encode()).hexdigest()
+        cache = folder / f"maps-{key[:16]}.npy"
         self._labels, self._copies = images.labels, hyperparameters.copies
         if not cache.exists():
             partial = cache.with_suffix(".partial")
@@ -147,7 +152,7 @@ def _maps(lower: keras.Model, images: Batches, hyperparameters: Finetuning) -> I
     from ai_edge_litert.interpreter import Interpreter
 
     one = keras.Input(lower.input.shape[1:], batch_size=1)
-    interpreter = Interpreter(model_content=flatbuffer(keras.Model(one, lower(one))), num_threads=1)
+    interpreter = Interpreter(model_content=flatbuffer(keras.Model(one, lower(one))), num_threads=usable_cores())
     interpreter.allocate_tensors()
     place, found = (
         details[0]["index"] for details in (interpreter.get_input_details(), interpreter.get_output_details())

@@ -77,7 +77,7 @@ def test_maps_that_are_too_large_move_the_cut_up(monkeypatch: pytest.MonkeyPatch
 
 def test_the_kept_maps_are_those_of_the_network(model: Any, images: Batches, tmp_path: Path) -> None:
     lower = halve(model, 40).lower
-    kept = MapBatches(lower, images, replace(CHANGES, copies=0), tmp_path / "maps.npy")
+    kept = MapBatches(lower, images, replace(CHANGES, copies=0), tmp_path)
     found, labels = next(kept.epoch(np.array([7, 3]), 2))
     pixels, expected = next(images.epoch(np.array([7, 3]), 2))
     np.testing.assert_array_equal(labels, expected)
@@ -86,7 +86,7 @@ def test_the_kept_maps_are_those_of_the_network(model: Any, images: Batches, tmp
 
 def test_changed_copies_stand_in_for_a_share_of_the_images(model: Any, images: Batches, tmp_path: Path) -> None:
     lower = halve(model, 40).lower
-    kept = MapBatches(lower, images, CHANGES, tmp_path / "maps.npy")
+    kept = MapBatches(lower, images, CHANGES, tmp_path)
     every = np.arange(40)
     plain, _ = next(kept.epoch(every, 40))
     mixed, _ = next(kept.epoch(every, 40, 0.5, (0, 0)))
@@ -98,12 +98,14 @@ def test_changed_copies_stand_in_for_a_share_of_the_images(model: Any, images: B
     assert (mixed != other).any()
 
 
-def test_equal_seeds_keep_equal_maps(model: Any, images: Batches, tmp_path: Path) -> None:
-    lower = halve(model, 40).lower
-    for name in ("first", "second"):
-        MapBatches(lower, images, CHANGES, tmp_path / f"{name}.npy")
-    MapBatches(lower, images, replace(CHANGES, seed=4), tmp_path / "third.npy")
-    first, second, third = (np.load(tmp_path / f"{name}.npy") for name in ("first", "second", "third"))
-    np.testing.assert_array_equal(first, second)
-    np.testing.assert_array_equal(first[:40], third[:40])
-    assert (first[40:] != third[40:]).any()
+def test_equal_seeds_keep_equal_maps_and_others_their_own(model: Any, images: Batches, tmp_path: Path) -> None:
+    lower, every = halve(model, 40).lower, np.arange(40)
+    kept = []
+    for place, seed in (("first", 3), ("second", 3), ("second", 4)):
+        (tmp_path / place).mkdir(exist_ok=True)
+        kept.append(MapBatches(lower, images, replace(CHANGES, seed=seed), tmp_path / place))
+    plain = [next(one.epoch(every, 40))[0] for one in kept]
+    mixed = [next(one.epoch(every, 40, 1.0))[0] for one in kept]
+    np.testing.assert_array_equal(plain[0], plain[2])
+    np.testing.assert_array_equal(mixed[0], mixed[1])
+    assert (mixed[0] != mixed[2]).any()
