@@ -23,6 +23,7 @@ NAMES = (
     "trashnet_table",
     "trashnet_climb",
     "search_cost",
+    "tuning_promotion",
     "plan_cost",
     "kills",
     "two_workers",

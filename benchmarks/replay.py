@@ -27,7 +27,7 @@ class _GPStudy(Study):
     def __init__(self, problem: Problem, seed: int) -> None:
         from benchmarks.listed_gp import ListedGP
 
-        super().__init__(_storage(), "replay", problem.plan, Budget(), "random", seed, done=())
+        super().__init__(storage(), "replay", problem.plan, Budget(), "random", seed, done=())
         self._study.sampler = ListedGP(self.listed, seed)
 
     def listed(self) -> list[Mapping[str, Any]]:
@@ -61,10 +61,11 @@ def _skipped(configuration: Configuration, reason: str, stage: str) -> Evaluatio
 def _study(problem: Problem, method: str, seed: int) -> Study:
     if method == GP:
         return _GPStudy(problem, seed)
-    return Study(_storage(), "replay", problem.plan, Budget(), method, seed, done=())
+    return Study(storage(), "replay", problem.plan, Budget(), method, seed, done=())
 
 
-def _storage() -> Any:
+def storage() -> Any:
+    """Return a study's storage in memory."""
     from optuna.storages import InMemoryStorage
 
     return InMemoryStorage()

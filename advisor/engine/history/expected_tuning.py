@@ -11,9 +11,9 @@ from advisor.core.figures import accuracy_of
 from advisor.core.training import FINETUNE_CACHED, FINETUNED, HEAD
 from advisor.core.units import show_seconds
 from advisor.engine.history.loaded_run import LoadedRun
-from advisor.engine.pipeline import cost
 from advisor.engine.pipeline.cost_calibration import CostCalibration
 from advisor.engine.pipeline.names import StageName
+from advisor.engine.pipeline.stages.training import training_s
 from advisor.engine.scheduling.promotion import GAINS
 
 LEAST_POINTS = 0.5
@@ -74,7 +74,7 @@ def expected_tuning(run: LoadedRun) -> ExpectedTuning | None:
     room = 100.0 - accuracy_of(pick)
     if card is None or card.own_file or math.isnan(room) or min(mean, room) < LEAST_POINTS:
         return None
-    once_s = cost.FINETUNE_START_S + cost.finetuning_s(card, FINETUNE_CACHED, train)
-    seconds = (1 + cost.FINETUNE_MORE) * once_s * CostCalibration().pace.get(StageName.FINETUNE_CACHED, 1.0)
+    rough_s = training_s(card, FINETUNE_CACHED, train) + training_s(card, FINETUNE_CACHED, train, ships=True)
+    seconds = rough_s * CostCalibration().pace.get(StageName.FINETUNE_CACHED, 1.0)
     low, middle, high = (min(max(value, 0.0), room) for value in (mean - spread, mean, mean + spread))
     return ExpectedTuning(middle, low, high, seconds, name)

@@ -117,20 +117,22 @@ class Plan:
 
     @cached_property
     def tuning_s(self) -> float:
-        """Seconds of one core that fine-tuning may take: :data:`TUNING_S`, or half of what all heads take if longer.
+        """Seconds of one core that fine-tuning may take; infinite if the user chose the training recipes.
 
-        Infinite if the user chose the training recipes.
+        It is :data:`TUNING_S` of the reference machine, or half of what all heads take there if that is longer. So the
+        same cards are fine-tuned on a slower or a busy machine.
         """
-        if not self.tuning_limited:
+        heavy = self._trainings(heavy=True)
+        if not self.tuning_limited or not heavy:
             return math.inf
-        light = [training for training in self.trainings if training not in FINETUNED]
-        everything = sum(self.costs.total_s(self.costs.stages(card, self._of(light))) for card in self.cards)
-        return max(TUNING_S, HEADS_PART * everything)
+        reference, light = CostModel(self.workload), self._of(self._trainings(heavy=False))
+        heads_s = sum(reference.total_s(reference.stages(card, light)) for card in self.cards)
+        return self.pace.get(StageName(heavy[0]), 1.0) * max(TUNING_S, HEADS_PART * heads_s)
 
     @cached_property
     def finishing_s(self) -> float:
         """Seconds of the machine from the end of a fine-tuning to the results of its forms, with a margin."""
-        heavy = [training for training in self.trainings if training in FINETUNED]
+        heavy = self._trainings(heavy=True)
         costs = [self.costs.of_card(card).own_s for card in self.cards]
         most = max((sum(own[variant] for variant in self._of(heavy[:1])) for own in costs), default=0.0)
         return FINISHING_MARGIN * most / self.cores
@@ -151,6 +153,9 @@ class Plan:
     def refused_share(self, tuning_s: float) -> float:
         """Return the share of fine-tuning of ``tuning_s`` seconds of one core for which there is no time."""
         return max(0.0, 1 - self.tuning_s / tuning_s) if tuning_s > 0 else 0.0
+
+    def _trainings(self, heavy: bool) -> tuple[str, ...]:
+        return tuple(training for training in self.trainings if (training in FINETUNED) == heavy)
 
     def _of(self, trainings: Collection[str]) -> list[Variant]:
         return [variant for variant in self.workload.variants if variant[0] in trainings]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -10,8 +11,10 @@ from hypothesis import strategies as st
 
 from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import load_catalogue
+from advisor.core.training import DEFAULT
 from advisor.engine.pipeline.cost import rough_latency_ms, rough_size
-from advisor.engine.space.plan import MIDDLING, Plan, expected_top1, order_by_promise, prior_accuracy
+from advisor.engine.pipeline.names import StageName
+from advisor.engine.space.plan import MIDDLING, TUNING_S, Plan, expected_top1, order_by_promise, prior_accuracy
 
 FORM = ("head", "float32")
 
@@ -90,3 +93,20 @@ def test_a_card_of_unknown_size_is_middling(card: Card) -> None:
 
 def test_int8_without_a_figure_of_its_own_is_expected_to_lose_a_little(card: Card) -> None:
     assert 0.0 < prior_accuracy(card, "float32") - prior_accuracy(card, "int8") < 2.0
+
+
+def test_a_slow_machine_fine_tunes_as_many_cards_as_the_reference_machine() -> None:
+    cards = load_catalogue().select(["mobilenet_v2_1.0_224"])
+    plan = Plan(cards, ("int8",), (1,), DEFAULT, "", images=2000, validation=400, tuning_limited=True)
+    slow = replace(plan, pace={StageName.FINETUNE_CACHED: 3.0, StageName.HEAD: 9.0})
+    assert slow.tuning_s == pytest.approx(3 * plan.tuning_s)
+    assert plan.tuning_s == TUNING_S
+    assert replace(plan, tuning_limited=False).tuning_s == math.inf
+
+
+def test_fine_tuning_that_has_no_time_is_not_expected() -> None:
+    cards = load_catalogue().select(["mobilenet_v2_1.0_224", "efficientnet_lite0_224", "inception_v3_299"])
+    free = Plan(cards, ("int8",), (1,), DEFAULT, "", images=4000, validation=800)
+    limited = replace(free, tuning_limited=True)
+    heads = replace(free, trainings=("head",))
+    assert heads.expected_s() < limited.expected_s() < free.expected_s()

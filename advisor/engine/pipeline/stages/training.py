@@ -40,6 +40,9 @@ from advisor.training.head.train import VERSION as HEAD_VERSION
 CAPTURED_SHARE = 0.5
 """Share of the training images that fine-tuning changes like a phone's camera, if robust accuracy counts."""
 
+SHIPPING_SHARE = 0.25
+"""Further training of the model that ships over its first training, in the time that a limit leaves."""
+
 TRAIN_LIMITS = Limits(seconds=24 * 3600, memory_bytes=8_000_000_000)
 LONG = Resources(Pool.TRAINERS, EXPECTED_BYTES[TRAINERS], TRAIN_LIMITS, long=True)
 
@@ -149,24 +152,38 @@ def finetuned(card: Card, training: str, purpose: Purpose, workload: Workload) -
     for a user's file, which has no Keras graph.
     """
     trials = tuple(_trial(card, training, number, workload) for number in range(workload.trials))
-    once_s = cost.finetuning_s(card, training, workload.images[Role.TRAIN])
+    images = workload.images[Role.TRAIN]
     compared = _finetuned(
         card, training, Scope(card.name, training, purpose=Purpose.COMPARE), trials, None,
-        0.0 if trials else cost.FINETUNE_START_S + once_s, workload,
+        0.0 if trials else training_s(card, training, images), workload,
     )  # fmt: skip
     if purpose is Purpose.COMPARE:
         return compared
     scope = Scope(card.name, training, purpose=Purpose.SHIP)
-    return _finetuned(card, training, scope, trials, compared, cost.FINETUNE_MORE * once_s, workload)
+    more_s = training_s(card, training, workload.images[Role.LEARNT], ships=True)
+    return _finetuned(card, training, scope, trials, compared, more_s, workload)
+
+
+def training_s(card: Card, training: str, images: int, ships: bool = False) -> float:
+    """Return the rough seconds of one fine-tuning with the recipe's own hyperparameters.
+
+    Args:
+        card: the network.
+        training: the recipe.
+        images: number of images that are trained on.
+        ships: the training that continues for the model that ships.
+    """
+    own = FINETUNING[training]
+    maps, epochs = 1 + own.copies if own.cached else 0, own.going_on().epochs if ships else own.epochs
+    return cost.FINETUNE_START_S + cost.finetuning_s(card, training, images, epochs, maps)
 
 
 def _trial(card: Card, training: str, number: int, workload: Workload) -> Stage[FloatModel]:
     """Return one trial of the hyperparameters; its values depend on the results of earlier trials."""
     before = tuple(_trial(card, training, earlier, workload) for earlier in range(number))
-    seconds = cost.finetuning_s(card, training, workload.images[Role.TRAIN])
     scope = Scope(card.name, training, detail=f"trial {number}")
-    start = 0.0 if number else cost.FINETUNE_START_S
-    return _finetuned(card, training, scope, before, None, start + seconds, workload)
+    seconds = training_s(card, training, workload.images[Role.TRAIN])
+    return _finetuned(card, training, scope, before, None, seconds, workload)
 
 
 def _finetuned(
@@ -181,9 +198,7 @@ def _finetuned(
     """Return one fine-tuning: a trial, the compared model, or the model that ships, which follows the compared one."""
     read = features(card, Role.LEARNT, workload.images[Role.LEARNT])
     best = not scope.detail
-    to_come = (
-        0.0 if compared else cost.FINETUNE_MORE if best else workload.trials - len(trials) - 1 + cost.FINETUNE_MORE
-    )
+    to_come = 0.0 if compared else SHIPPING_SHARE if best else workload.trials - len(trials) - 1 + SHIPPING_SHARE
     unsupported = f"{training} needs a Keras graph, and {card.name} is a file" if card.own_file else ""
 
     def hyperparameters(materials: Materials, results: Results) -> Finetuning:

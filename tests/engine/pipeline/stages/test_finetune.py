@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -22,7 +23,7 @@ OPTIONS = ("--candidates", SMALLEST, "--compressions", "float32,int8", "--thread
 
 @pytest.fixture
 def hard(tmp_path: Path) -> Path:
-    """Pictures that a head does not tell apart at once: patches of noise, by what they are blurred along."""
+    """Patches of noise, by what they are blurred along. A fifth has the wrong label, so no head is right on all."""
     import numpy as np
     from PIL import Image, ImageFilter
 
@@ -31,7 +32,8 @@ def hard(tmp_path: Path) -> Path:
         (tmp_path / "hard" / name).mkdir(parents=True)
         for number in range(40):
             noise = rng.integers(0, 256, (96, 96, 3)).astype(np.float32)
-            noise = np.stack([np.roll(noise, step, axis=1 if ahead else 0) for step in range(3)]).mean(axis=0)
+            along = ahead != (number % 5 == 0)
+            noise = np.stack([np.roll(noise, step, axis=1 if along else 0) for step in range(3)]).mean(axis=0)
             image = Image.fromarray(noise.astype(np.uint8)).filter(ImageFilter.GaussianBlur(1))
             image.save(tmp_path / "hard" / name / f"{number}.png")
     return tmp_path / "hard"
@@ -52,6 +54,25 @@ def test_a_tuned_card_is_compared_with_its_head_and_measured(hard: Path, empty_r
             assert (training, row.stage) == ("finetune_top", "promotion")
             assert row.reason
     assert rows["head", "float32"].status is Status.OK
+
+
+def test_the_default_search_fine_tunes_and_a_tuned_candidate_is_exported(
+    hard: Path, empty_results: Path, tmp_path: Path
+) -> None:
+    options = ("--candidates", SMALLEST, "--compressions", "float32", "--threads", "1")
+    done = _search(hard, empty_results, tmp_path, "--data", str(hard), "--out", str(tmp_path / "runs"), *options)
+    assert done.returncode == 0, done.stderr
+    run = RunFolder((tmp_path / "runs" / "latest").resolve())
+    tuned = next(e for e in run.evaluations() if e.configuration.training == "finetune_cached")
+    assert tuned.status is Status.OK, tuned.reason
+    assert "finetune_cached" in (run.path / "report.html").read_text()
+    bundle = tmp_path / "bundle"
+    exported = subprocess.run(
+        [sys.executable, "-m", "advisor", "export", str(run.path), "--pick", tuned.configuration.key, "--to", bundle],
+        env=environment(empty_results), capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert exported.returncode == 0, exported.stderr
+    assert "fine-tuned on your images" in (bundle / "model_card.md").read_text()
 
 
 def test_a_killed_training_goes_on_after_its_last_epoch(hard: Path, empty_results: Path, tmp_path: Path) -> None:
