@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from advisor.core.budget import Budget
 from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import CardFacts, DeviceFigures, ImageAnswers
 from advisor.engine.decide import decide_run
@@ -84,3 +85,22 @@ def test_what_an_earlier_decision_noted_is_not_taken_for_a_figure(run: RunFolder
     (found,) = decide_run(run, [stale], QUESTION).evaluations
     assert found.required_figures is None
     assert found.device_figures == {}
+
+
+def test_a_drop_is_held_against_the_hold_out_where_float32_ran_there_too(run: RunFolder) -> None:
+    rows = [{"class": name} for name in LABELS]
+    run.write_json("split.json", {"classes": ["a", "b"], "validation": rows, "holdout": rows})
+    floats, form = answered(run, "net", range(10), 20), answered(run, "net-int8", range(13), 5)
+    configuration = replace(floats.configuration, compression="int8")
+    right = np.array([int(name == "b") for name in LABELS])
+    judged = run.keep_answers("holdout-net", right.tolist())
+    worse = run.keep_answers("holdout-net-int8", np.where(np.arange(len(right)) < 20, 1 - right, right).tolist())
+    floats = replace(floats, holdout_answers=ImageAnswers(file=judged))
+    form = replace(form, configuration=configuration, holdout_answers=ImageAnswers(file=worse))
+    question = replace(QUESTION, limits=Budget(max_drop_points=5.0))
+    found = decide_run(run, [floats, form], question)
+    assert found.evaluations[1].holdout_drop is not None
+    assert found.evaluations[1].holdout_drop.value == 20
+    assert found.decision.pick is not None
+    assert found.decision.pick.configuration.compression == "float32"
+    assert decide_run(run, [floats, form], QUESTION).evaluations[1].holdout_drop is None

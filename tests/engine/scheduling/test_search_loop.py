@@ -194,6 +194,24 @@ def test_the_finalists_are_scored_on_the_hold_out_once(tmp_path: Path) -> None:
     assert {e.configuration.card for e in scored} == {BEST}
 
 
+def test_where_the_hold_out_refutes_the_pick_the_next_pick_is_judged_too(tmp_path: Path) -> None:
+    class Refuting(MadeUp):
+        async def hold_out(self, made: Evaluation) -> Evaluation:
+            judged = await super().hold_out(made)
+            value = 50.0 if made.configuration.card == "first" else 90.0
+            return replace(judged, holdout_accuracy=Quantity(value, "%", Provenance.MEASURED, value - 1, value + 1))
+
+    search, evaluator = Search(tmp_path, plan(), min_accuracy="85%"), Refuting()
+    for card, accuracy, latency in (("first", 92.0, 5.0), ("second", 90.0, 6.0), ("third", 89.9, 7.0)):
+        made = evaluation(card, accuracy=accuracy, half_width=0.1, latency=latency, size=latency * 1e6)
+        search.run.append(replace(made, artefact_sha256=card))
+    asyncio.run(search.loop().judge(evaluator))
+    assert evaluator.scored[0] == "first"
+    assert "second" in evaluator.scored
+    (judged,) = [e for e in search.run.evaluations() if e.configuration.card == "second"]
+    assert judged.holdout_accuracy is not None
+
+
 def test_an_interrupted_search_leaves_the_hold_out_to_the_resumed_one(tmp_path: Path) -> None:
     search, evaluator = Search(tmp_path, plan(), data=str(tmp_path)), MadeUp()
 
