@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from advisor.core.evaluation_facts import ImageAnswers, TimingFacts
+from advisor.core.relaxation import Relaxation
 from advisor.reporting.html import SECTIONS, Section, render_html
 from advisor.reporting.view import RunView
 from tests.reporting.views import HOSTILE, empty_view, few_view, infeasible_view, judged_view, run_view
@@ -42,6 +43,15 @@ def test_pick_reason_and_figures_lead_the_page() -> None:
     assert f"{pick.accuracy.value:.1f} %" in answer
     assert "measured on 451 images" in answer
     assert all(flip.condition in answer for flip in view.decision.flips)
+
+
+def test_the_rule_and_a_looser_limit_are_in_the_answer() -> None:
+    view = run_view()
+    looser = Relaxation("latency", "35.0 ms", "38.0 ms", view.pick_key, "latency 35.0 ms -> 38.0 ms admits it")
+    view = replace(view, decision=replace(view.decision, loosenings=(looser,)))
+    answer = unescape(without_scripts(render_html(view))).split('id="explore"')[0]
+    assert view.decision.rule in answer
+    assert "If the limit of latency is 38.0 ms" in answer
 
 
 def test_every_evaluation_and_every_failure_is_listed() -> None:
