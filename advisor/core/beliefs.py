@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 from advisor.core.evaluation import Evaluation
@@ -51,6 +51,12 @@ def drop_belief(evaluation: Evaluation) -> Belief | None:
         return pooled
     share = TYPICAL_DROP_POINTS**2 / (TYPICAL_DROP_POINTS**2 + pooled.deviation**2)
     return Belief(share * pooled.mean, math.sqrt(share) * pooled.deviation)
+
+
+def without_holdout(evaluation: Evaluation) -> Evaluation:
+    """Return the evaluation without its figures on the hold-out, for what must not look at them."""
+    capture = replace(evaluation.capture, holdout=None)
+    return replace(evaluation, holdout_accuracy=None, holdout_drop=None, capture=capture)
 
 
 def _pooled(validation: Quantity | None, holdout: Quantity | None) -> Belief | None:

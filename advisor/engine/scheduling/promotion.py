@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from statistics import mean
 
+from advisor.core.beliefs import without_holdout
 from advisor.core.budget import Budget
 from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.core.figures import accuracy_of, latency_of, size_of
@@ -48,8 +49,8 @@ class FrontBound:
     results: dict[Configuration, Evaluation] = field(default_factory=dict)
 
     def add(self, evaluations: Iterable[Evaluation]) -> None:
-        """Add results."""
-        self.results |= {evaluation.configuration: evaluation for evaluation in evaluations}
+        """Add results, without the hold-out: it decides nothing in a search that goes on."""
+        self.results |= {evaluation.configuration: without_holdout(evaluation) for evaluation in evaluations}
 
     def rejection_reason(self, configuration: Configuration) -> str:
         """Return why a configuration cannot reach the front; empty if it can, or if no lighter result bounds it.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
+from advisor.core.beliefs import without_holdout
 from advisor.core.budget import Budget
 from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.core.training import HEAD_SUBSET
@@ -58,7 +59,7 @@ def values(evaluation: Evaluation) -> list[float] | None:
 
 def constraints(evaluation: Evaluation, budget: Budget) -> dict[str, float]:
     """Return by how much each limit is exceeded, below zero if it is met."""
-    return {limit: min(excess, LARGEST) for limit, excess in budget.excesses(evaluation).items()}
+    return {limit: min(excess, LARGEST) for limit, excess in budget.excesses(without_holdout(evaluation)).items()}
 
 
 def attributes(evaluation: Evaluation, recipes: Collection[str]) -> dict[str, object]:

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from advisor.core.budget import Budget
 from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.core.pareto import front
-from advisor.core.quantity import Quantity
+from advisor.core.quantity import Provenance, Quantity
 from advisor.engine.scheduling.promotion import STAGE, FrontBound
+from advisor.engine.scheduling.trial_record import constraints
 from tests.builders import evaluation
 
 NO_LIMIT = Budget()
@@ -63,6 +64,14 @@ def test_a_rejected_card_would_be_dominated_even_with_the_largest_gain(found: li
 def _value(quantity: Quantity | None) -> float:
     assert quantity is not None
     return quantity.value
+
+
+def test_a_search_that_goes_on_does_not_look_at_the_hold_out() -> None:
+    refuted = replace(evaluation("one"), holdout_accuracy=Quantity(50.0, "%", Provenance.MEASURED, 49.0, 51.0, n=500))
+    budget = Budget(min_accuracy=70.0)
+    assert not budget.met_by(refuted)
+    assert constraints(refuted, budget) == constraints(replace(refuted, holdout_accuracy=None), budget)
+    assert "cannot meet the budget" not in bound(refuted, budget=budget).rejection_reason(tuned(refuted.configuration))
 
 
 def test_a_head_without_an_error_is_not_fine_tuned() -> None:
