@@ -13,7 +13,7 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from advisor.core.errors import StageError
-from advisor.core.units import listed, plural
+from advisor.core.units import plural
 from advisor.datasets.checks.findings import Finding, Kind
 from advisor.datasets.checks.image_quality import Condition
 from advisor.datasets.dataset import Dataset
@@ -28,6 +28,9 @@ GROUPS, MEMBERS = 60, 6
 
 CLASSES = 20
 """Classes whose images are counted one by one on the terminal, at most."""
+
+FEWEST = 5
+"""Classes with the fewest images that are named instead, at most."""
 
 SIDE = 132
 """Longer side of a thumbnail, in pixels."""
@@ -79,8 +82,8 @@ def _counts(dataset: Dataset) -> str:
     fewest, most = min(dataset.counts), max(dataset.counts)
     if fewest == most:
         return f"{fewest} in each"
-    ascending = sorted(range(len(rows)), key=lambda label: dataset.counts[label])
-    return f"{fewest} to {most} in each, the fewest in {listed([rows[label] for label in ascending])}"
+    ascending = sorted(range(len(rows)), key=lambda label: dataset.counts[label])[:FEWEST]
+    return f"{fewest} to {most} in each, the fewest in {', '.join(rows[label] for label in ascending)}"
 
 
 def _row(checked: DataCheck, finding: Finding) -> list[str | Text]:

@@ -149,6 +149,14 @@ def test_cross_validation_beyond_the_interval_is_a_high_risk_with_both_figures(s
     assert text.startswith(start)
 
 
+def test_a_low_cross_validation_proves_nothing_where_classes_have_few_groups() -> None:
+    view = run_view()
+    assert view.dataset is not None
+    grouped = replace(view, dataset=replace(view.dataset, groups_per_class={"cat": 1, "dog": 5}))
+    assert "Cross-validation" not in {risk.name for risk in risks(grouped, crossed(0.6))}
+    assert "Cross-validation" in {risk.name for risk in risks(grouped, crossed(0.98))}
+
+
 def test_regularization_at_the_end_of_its_values_is_a_high_risk() -> None:
     row = replace(evaluation("one"), head=replace(HEAD, at_grid_end=True))
     assert level_of("Regularization", row)[0] is Level.HIGH
