@@ -15,6 +15,7 @@ from advisor.core.evaluation_facts import (
     FileFeatures,
     HeadFacts,
     ImageAnswers,
+    NewConditions,
     RemoteFacts,
     TimingFacts,
 )
@@ -90,6 +91,8 @@ class Evaluation:
         accuracy: top-1 in %, for ranking: on the validation part where the user gave images, else as published.
         holdout_accuracy: top-1 in % of the artefact on the hold-out, which was used neither for training nor for
             selection: the accuracy to expect. Known of finalists only.
+        new_conditions: estimated top-1 in % on images of another visit, camera or day than those that were learnt
+            from. By the user's own hold-out it is the hold-out's figure.
         latency: median latency in ms, with its interval.
         latency_p90: 90th percentile in ms, which is compared with the budget.
         size: bytes of the artefact.
@@ -106,6 +109,7 @@ class Evaluation:
         remote: how the file ran on a device that was measured over its connection.
         latency_distribution: the predicted latency as a distribution, None where it was measured.
         budget_probability: probability that the predicted latency meets the budget.
+        expectation: what is known of the card in new conditions; None without an estimate.
         head: how the card's head was chosen, None where there is none or fine-tuning trained it further.
         answers: what the file answered on the validation part.
         holdout_answers: what it answered on the hold-out, None where it is no finalist.
@@ -122,6 +126,7 @@ class Evaluation:
     stage: str = ""
     accuracy: Quantity | None = None
     holdout_accuracy: Quantity | None = None
+    new_conditions: Quantity | None = None
     latency: Quantity | None = None
     latency_p90: Quantity | None = None
     size: Quantity | None = None
@@ -138,6 +143,7 @@ class Evaluation:
     remote: RemoteFacts | None = field(default=None, compare=False)
     latency_distribution: LatencyDistribution | None = field(default=None, compare=False)
     budget_probability: float | None = field(default=None, compare=False)
+    expectation: NewConditions | None = field(default=None, compare=False)
     head: HeadFacts | None = field(default=None, compare=False)
     holdout_drop: Quantity | None = field(default=None, compare=False)
     answers: ImageAnswers = field(default_factory=ImageAnswers, compare=False)

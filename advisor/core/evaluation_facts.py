@@ -211,6 +211,29 @@ class HeadFacts:
     cv_images: int
 
 
+@dataclass(frozen=True)
+class NewConditions:
+    """What is known of a card on images of another occasion: another visit, camera or day.
+
+    Attributes:
+        kept: share (0-1) of the right answers that stay right without images of the same occasion in training.
+        kept_low: the same if more images count as one occasion.
+        kept_high: the same if fewer do.
+        sd: standard deviation of the accuracy (0-1) between occasions.
+        silhouette: how clearly the images of a class form clusters, -1 to 1.
+        clusters: number of clusters.
+        images: number of images that were read.
+    """
+
+    kept: float
+    kept_low: float
+    kept_high: float
+    sd: float
+    silhouette: float
+    clusters: int
+    images: int
+
+
 class ConditionAccuracy(NamedTuple):
     """Top-1 in % under one capture condition at one strength."""
 

@@ -18,6 +18,7 @@ from advisor.core.evaluation_facts import (
     FileFeatures,
     HeadFacts,
     ImageAnswers,
+    NewConditions,
     RemoteFacts,
     TimingFacts,
 )
@@ -27,7 +28,7 @@ from advisor.core.quantity import Quantity
 Details = Mapping[str, Any]
 """The entry ``details`` of an evaluation: what it knows besides its figures."""
 
-_QUANTITIES = ("accuracy", "holdout_accuracy", "latency", "latency_p90", "size", "memory", "drop")
+_QUANTITIES = ("accuracy", "holdout_accuracy", "new_conditions", "latency", "latency_p90", "size", "memory", "drop")
 _ABOVE_ZERO = ("latency", "latency_p90", "size")
 
 _NAMES = {
@@ -69,6 +70,7 @@ def _details(evaluation: Evaluation) -> dict[str, Any]:
         **_named(evaluation.file_facts),
         **_named(evaluation.card_facts),
         **({"graph": asdict(features)} if features else {}),
+        **({"expectation": asdict(evaluation.expectation)} if evaluation.expectation else {}),
         **({"head": asdict(evaluation.head)} if evaluation.head else {}),
         **({"holdout": _named(holdout)} if holdout else {}),
         **({"holdout_drop": evaluation.holdout_drop.to_json()} if evaluation.holdout_drop else {}),
@@ -107,7 +109,14 @@ def evaluation_from_json(data: Mapping[str, Any]) -> Evaluation:
 
 def _with_details(evaluation: Evaluation, details: Details) -> Evaluation:
     whole = parse_known(
-        {"graph": FileFeatures, "head": HeadFacts, "budget_probability": float, "holdout_drop": Quantity}, details
+        {
+            "graph": FileFeatures,
+            "head": HeadFacts,
+            "expectation": NewConditions,
+            "budget_probability": float,
+            "holdout_drop": Quantity,
+        },
+        details,
     )
     timing, holdout = facts_from_json(TimingFacts, details), details.get("holdout")
     return replace(
@@ -118,6 +127,7 @@ def _with_details(evaluation: Evaluation, details: Details) -> Evaluation:
         file_facts=facts_from_json(FileFacts, details),
         card_facts=facts_from_json(CardFacts, details),
         file_features=whole.get("graph"),
+        expectation=whole.get("expectation"),
         head=whole.get("head"),
         holdout_answers=facts_from_json(ImageAnswers, holdout) if isinstance(holdout, Mapping) and holdout else None,
         capture=facts_from_json(CaptureAccuracy, details),

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.catalog.cards import Card
+from advisor.core.evaluation_facts import NewConditions
 from advisor.core.training import FINETUNED, HEAD_SUBSET
 from advisor.engine.pipeline import cost
 from advisor.engine.pipeline.images import Role
@@ -20,7 +21,7 @@ from advisor.engine.pipeline.stage import Scope, Stage
 from advisor.engine.pipeline.stages.artefacts import compressed, decides_on_scores
 from advisor.engine.pipeline.stages.backbone import PROBABILITIES, cut
 from advisor.engine.pipeline.stages.figures import Answer, Timings, answers, capture, score, timing
-from advisor.engine.pipeline.stages.training import Head, finetuned, fitted, joined
+from advisor.engine.pipeline.stages.training import Head, expected, finetuned, fitted, joined
 
 FLOAT = "float32"
 
@@ -77,6 +78,13 @@ class VariantStages:
         return fitted(self.card, self.training, self.workload)
 
     @cached_property
+    def expected(self) -> Stage[NewConditions] | None:
+        """Leaves what to expect in new conditions; None for what is never judged, or by the user's own hold-out."""
+        if not self.workload.judged(self.training) or self.workload.own_holdout:
+            return None
+        return expected(self.card, self.workload)
+
+    @cached_property
     def scored(self) -> Stage[Path]:
         """Leaves the file's probabilities on the validation part."""
         count = self.workload.images[Role.VALIDATION]
@@ -110,7 +118,8 @@ class VariantStages:
     def evaluation(self) -> tuple[Stage[Any], ...]:
         """The last stages of the variant's evaluation."""
         robust = self.workload.robust and bool(self.workload.images)
-        return (self.answers, *((self.captured,) if robust else ()), self.timed)
+        expected = (self.expected,) if self.expected else ()
+        return (self.answers, *((self.captured,) if robust else ()), *expected, self.timed)
 
     @property
     def judging(self) -> tuple[Stage[Any], ...]:

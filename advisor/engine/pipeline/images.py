@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 from advisor.datasets.dataset import Dataset
-from advisor.datasets.split import Split
+from advisor.datasets.split import HOLDOUT, Split
 from advisor.store.files import sha256_json
 
 LARGE = 5000
@@ -99,6 +99,11 @@ class Images:
     def classes(self) -> tuple[str, ...]:
         """Names of the classes in label order."""
         return self.dataset.classes
+
+    @property
+    def own_holdout(self) -> bool:
+        """True where the user's own split names the hold-out."""
+        return HOLDOUT in self.split.given
 
     @property
     def large(self) -> bool:

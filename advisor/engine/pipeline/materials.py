@@ -46,6 +46,7 @@ class Workload:
         images: number of images by role; empty without images.
         robust: candidates are compared under capture conditions too.
         trials: trials of the hyperparameters of each fine-tuning; 0 for none.
+        own_holdout: the user's own split names the hold-out.
     """
 
     trainings: tuple[str, ...]
@@ -53,6 +54,7 @@ class Workload:
     images: Mapping[Role, int] = field(default_factory=dict)
     robust: bool = False
     trials: int = 0
+    own_holdout: bool = False
 
     @property
     def variants(self) -> tuple[Variant, ...]:

@@ -30,6 +30,8 @@ class StageName(StrEnum):
     """The backbone's features of the images."""
     LABELS = "labels"
     """Likely wrong labels of a data set, for ``advisor data check``."""
+    EXPECTATION = "expectation"
+    """What to expect of the card's features on images of another visit, camera or day."""
     HEAD = "head"
     """The head, fitted to the training part."""
     REFIT = "refit"

@@ -181,6 +181,7 @@ def make_plan(
         images=len(images.split.learnt) if images else 0,
         validation=len(images.split.validation) if images else 0,
         holdout=len(images.split.holdout) if images else 0,
+        own_holdout=images is not None and images.own_holdout,
         pace=pace or {},
         subset=images.subset_images if images else SUBSET_IMAGES,
         cores=cores,

@@ -57,6 +57,7 @@ class Plan:
         cores: how many jobs run side by side.
         tunings: trials of the hyperparameters of each fine-tuning; 0 for none.
         tuning_limited: fine-tuning gets a limited time, see :mod:`advisor.engine.scheduling.allowance`.
+        own_holdout: the user's own split names the hold-out.
         subset: images of a first look at a large set, at most.
         lead: the target of the configurations if this machine is no device of the question; None for this machine.
     """
@@ -75,6 +76,7 @@ class Plan:
     cores: int = field(default_factory=usable_cores)
     tunings: int = 0
     tuning_limited: bool = False
+    own_holdout: bool = False
     subset: int = SUBSET_IMAGES
 
     @property
@@ -108,7 +110,7 @@ class Plan:
     def workload(self) -> Workload:
         """The work for each card."""
         counts = image_counts(self.images, self.validation, self.holdout, self.subset)
-        return Workload(self.trainings, self.recipes, counts, self.robust, self.tunings)
+        return Workload(self.trainings, self.recipes, counts, self.robust, self.tunings, self.own_holdout)
 
     @cached_property
     def costs(self) -> CostModel:

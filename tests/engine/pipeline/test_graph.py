@@ -28,8 +28,8 @@ def names(stages: VariantStages) -> Counter[str]:
 
 def test_with_images_a_head_is_fitted_twice_and_a_file_made_twice() -> None:
     assert names(VariantStages(CARD, HEAD, "int8", TRAINED)) == {
-        "convert": 1, "cut": 1, "features": 2, "head": 1, "refit": 1, "join": 2, "compress": 2, "score": 1,
-        "timing": 1,
+        "convert": 1, "cut": 1, "features": 2, "expectation": 1, "head": 1, "refit": 1, "join": 2, "compress": 2,
+        "score": 1, "timing": 1,
     }  # fmt: skip
 
 
@@ -91,3 +91,7 @@ def test_only_finalists_of_images_are_judged() -> None:
     assert VariantStages(CARD, NONE, "int8", PUBLISHED).judging == ()
     judging = VariantStages(CARD, HEAD, "int8", TRAINED).judging
     assert [stage.name for stage in judging] == [StageName.SCORE, StageName.CAPTURE]
+
+
+def test_the_users_own_holdout_needs_no_estimate_of_new_conditions() -> None:
+    assert names(VariantStages(CARD, HEAD, "int8", replace(TRAINED, own_holdout=True)))["expectation"] == 0

@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 
 from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import Evaluation, Status
+from advisor.core.expectation import with_new_conditions
 from advisor.engine.execution.machine import Machine
 from advisor.engine.history.loaded_run import LoadedRun, input_spec
 from advisor.engine.pipeline.evaluation import accuracy
@@ -129,7 +130,7 @@ async def _score(run: LoadedRun, walker: Walker, evaluation: Evaluation) -> tupl
         holdout_accuracy=accuracy.share_of(correct, accuracy.HELD_OUT),
         holdout_answers=accuracy.per_class(answers, labels, images.classes, _answers_file(evaluation)),
     )
-    return scored, list(answers)
+    return with_new_conditions(scored, images.own_holdout), list(answers)
 
 
 def _answers_file(evaluation: Evaluation) -> str:

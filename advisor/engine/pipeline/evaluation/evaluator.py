@@ -13,6 +13,7 @@ from advisor.core.budget import Budget
 from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.core.evaluation_facts import CardFacts, FileFacts, Normalisation
 from advisor.core.evaluation_json import facts_from_json
+from advisor.core.expectation import with_new_conditions
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.training import FINETUNED
 from advisor.core.units import show_ms
@@ -99,11 +100,12 @@ class Evaluator:
         answers = accuracy.read_answers(await self._walker.run(stage))
         right = [answer == label for answer, label in zip(answers, part.labels, strict=True)]
         file = self._run.keep_answers(f"{HOLDOUT}-{artefact.path.stem}", answers)
-        return replace(
+        judged = replace(
             evaluation,
             holdout_accuracy=accuracy.share_of(right, accuracy.HELD_OUT),
             holdout_answers=accuracy.per_class(answers, part.labels, images.classes, file),
         )
+        return with_new_conditions(judged, images.own_holdout)
 
     async def capture(self, evaluation: Evaluation) -> Evaluation:
         """Return a finalist with the accuracy of its file on the hold-out under capture conditions.
@@ -133,6 +135,9 @@ class Evaluator:
         artefact = await self._walker.run(stages.ships)
         verdict = await self._verdict(stages)
         head = (await self._walker.run(stages.head)).facts if stages.head else None
+        expectation = None
+        if stages.expected:
+            expectation = await self._walker.run(stages.expected)
         timed = ThreadTiming()
         if self._timed:
             timed = (await self._walker.run(stages.timed))[configuration.target.threads]
@@ -148,9 +153,10 @@ class Evaluator:
             artefact_sha256=artefact.sha256,
             card_facts=CardFacts(card.params, card.macs, card.licence, card.input_size, normalisation, weights),
             file_facts=replace(facts_from_json(FileFacts, artefact.figures), recipe_notes=artefact.notes),
+            expectation=expectation,
             head=head,
         )
-        return replace(evaluation, **vars(verdict), **vars(timed))
+        return with_new_conditions(replace(evaluation, **vars(verdict), **vars(timed)))
 
     async def _screen(self, card: Card) -> None:
         """End the evaluation if the card cannot meet the latency budget; seconds here save minutes of training."""

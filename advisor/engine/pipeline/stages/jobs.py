@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -88,6 +89,20 @@ def train_head(
     head = fit(features, labels, classes, seed, views, groups)
     np.savez(path, weights=head.weights, bias=head.bias)
     return to_json(head.facts)
+
+
+def expect(features: Sequence[Path], labels: Sequence[int], groups: Sequence[int]) -> dict[str, Any]:
+    """Estimate what to expect on images of another occasion; see :func:`advisor.training.expectation.expect`.
+
+    Args:
+        features: parts of the features.
+        labels: the class of each row.
+        groups: the group of each row; empty if each is a group.
+    """
+    from advisor.training.expectation import expect as estimate
+    from advisor.training.features import joined
+
+    return asdict(estimate(joined(features), labels, groups))
 
 
 def refit_head(

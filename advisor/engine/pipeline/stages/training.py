@@ -10,7 +10,7 @@ from typing import Any
 
 from advisor.catalog.cards import Card
 from advisor.core.codec import parse
-from advisor.core.evaluation_facts import HeadFacts
+from advisor.core.evaluation_facts import HeadFacts, NewConditions
 from advisor.core.training import HEAD, HEAD_SUBSET
 from advisor.engine.pipeline import cost
 from advisor.engine.pipeline.images import Part, Role
@@ -32,6 +32,7 @@ from advisor.isolation.pool import EXPECTED_BYTES, TRAINERS
 from advisor.store.files import sha256_file
 from advisor.tflite.levels import VERSION as LEVELS_VERSION
 from advisor.tflite.surgery import FEATURES
+from advisor.training.expectation import VERSION as EXPECTATION_VERSION
 from advisor.training.features import AS_IT_IS, CAPTURED
 from advisor.training.finetune.trials import Trials
 from advisor.training.finetune.tuning import FINETUNING, VERSION, WEIGHTS, Finetuning, epochs_done, tune
@@ -110,6 +111,25 @@ def fitted(card: Card, training: str, workload: Workload) -> Stage[Head]:
     return Stage(
         StageName.HEAD, Scope(card.name, training), "3", "training the head of", _stages(read), inputs, job,
         Head.within, cost.HEAD_S,
+    )  # fmt: skip
+
+
+def expected(card: Card, workload: Workload) -> Stage[NewConditions]:
+    """Estimate from the card's features which share of right answers stays right on images of another occasion."""
+    read = features(card, Role.LEARNT, workload.images[Role.LEARNT])
+
+    def inputs(materials: Materials, results: Results) -> Inputs:
+        part = materials.part(Role.LEARNT)
+        own = {"learnt": part.fingerprint, "groups": part.groups, "version": EXPECTATION_VERSION}
+        return {"features": read.key(materials, results), **own, **versions("scipy", "numpy")}
+
+    def job(materials: Materials, results: Results, _folders: Folders) -> Job:
+        part = materials.part(Role.LEARNT)
+        return partial(jobs.expect, read.files(results), part.labels, part.groups)
+
+    return Stage(
+        StageName.EXPECTATION, Scope(card.name), "1", "estimating new conditions for", read.stages, inputs, job,
+        lambda folder: parse(NewConditions, read_result(folder)), cost.EXPECTATION_S,
     )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from advisor.compression.recipes import RECIPES
 from advisor.core.budget import Budget
 from advisor.core.errors import StageError
 from advisor.core.evaluation import Configuration, Evaluation, Status, Target
-from advisor.core.evaluation_facts import HeadFacts
+from advisor.core.evaluation_facts import HeadFacts, NewConditions
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.training import HEAD
 from advisor.datasets.dataset import Dataset, LabelledImage, fingerprint
@@ -36,6 +36,7 @@ CARD = load_catalogue()["mobilenet_v2_1.0_224"]
 NAMES = ("float32", "int8", "mixed_int8")
 MADE = {recipe.name: recipe for recipe in RECIPES}
 HEAD_FACTS = HeadFacts("all_levels", 0.01, False, 0.9, 0.9, 4)
+EXPECTED = NewConditions(0.8, 0.6, 0.9, 0.05, 0.3, 3, 8)
 MS = Quantity(10.0, "ms", Provenance.MEASURED)
 
 
@@ -66,6 +67,8 @@ class Prepared(Walker):
             return self._probabilities(recipe)
         if stage.name is StageName.HEAD:
             return Head(self._folder / "head.npz", "", HEAD_FACTS)
+        if stage.name is StageName.EXPECTATION:
+            return EXPECTED
         if stage.name is StageName.TIMING:
             return {1: ThreadTiming(MS, MS)}
         return self._artefact(recipe)
@@ -113,7 +116,10 @@ def test_the_figures_of_the_stages_become_one_evaluation(tmp_path: Path) -> None
     assert found.file_facts.arena_bytes == 5
     assert found.card_facts.macs == CARD.macs
     assert found.head == HEAD_FACTS
-    assert walker.asked == ["compress int8", "score int8", "score float32", "head", "timing int8"]
+    assert found.expectation == EXPECTED
+    assert found.new_conditions is not None
+    assert found.new_conditions.value == pytest.approx(75.0 * EXPECTED.kept)
+    assert walker.asked == ["compress int8", "score int8", "score float32", "head", "expectation", "timing int8"]
 
 
 def test_a_failed_stage_is_named_in_the_evaluation(tmp_path: Path) -> None:
