@@ -13,6 +13,7 @@ from advisor.core.decision import Decision
 from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.core.figures import accuracy_of
+from advisor.core.training import FINETUNED
 from advisor.engine.decide import FLOAT, decide_run
 from advisor.engine.pipeline.evaluation.evaluator import Evaluator
 from advisor.engine.pipeline.names import StageName
@@ -86,7 +87,8 @@ class SearchLoop:
         self._bound.add(self._run.evaluations())
         allowance = self._allowance(plan) if self._question.tuning_limited else None
         scheduler = Scheduler(study, self._bound, plan, self._trials_left(plan, done), self._cores, allowance)
-        rule = ExpectedGainRule(study, self._execution.least_gain(plan.size))
+        counted = [each for each in plan.configurations() if allowance is None or each.training not in FINETUNED]
+        rule = ExpectedGainRule(study, self._execution.least_gain(len(counted)))
 
         def record(evaluations: Iterable[Evaluation]) -> None:
             for evaluation in evaluations:

@@ -18,6 +18,7 @@ from advisor.core.evaluation_facts import TimeSummary, TimingFacts
 from advisor.core.quantity import Provenance, Quantity
 from advisor.engine.pipeline.stages.figures import SURVEY
 from advisor.engine.question import resolve
+from advisor.engine.scheduling.scheduler import OVER_ALLOWANCE
 from advisor.engine.scheduling.search_loop import SearchLoop
 from advisor.engine.scheduling.stopping import COMPLETE, Stop
 from advisor.engine.scheduling.study import Study
@@ -159,6 +160,21 @@ def test_what_cannot_reach_the_front_is_skipped_with_the_reason(tmp_path: Path) 
     assert all(BEST in e.reason for e in skipped)
     assert {c.card for c in evaluator.started if c.training == "finetune_top"} == {BEST}
     assert search.progress.most_deferred == len(skipped)
+
+
+def test_a_default_search_says_which_cards_it_had_no_time_to_fine_tune(tmp_path: Path) -> None:
+    def on_the_front(configuration: Configuration) -> Evaluation:
+        rank = CARDS.index(configuration.card)
+        made = evaluation(accuracy=60 + 10 * rank, half_width=1, latency=5 + 5 * rank, size=1e6 * (1 + rank))
+        return replace(made, configuration=configuration)
+
+    many = replace(plan("head", "finetune_cached"), images=200_000, validation=1000, tuning_limited=True)
+    search = Search(tmp_path, many, data=str(tmp_path))
+    assert asyncio.run(search.evaluate_all(MadeUp(on_the_front))) == COMPLETE
+    skipped = [e for e in search.run.evaluations() if e.status is Status.SKIPPED]
+    assert {e.configuration.training for e in skipped} == {"finetune_cached"}
+    assert {e.reason for e in skipped} == {OVER_ALLOWANCE}
+    assert {e.configuration.card for e in skipped} == set(CARDS)
 
 
 def test_a_failure_is_kept_and_the_search_goes_on(tmp_path: Path) -> None:
