@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from advisor.core.errors import UsageError
 from advisor.datasets.dataset import Dataset
+from advisor.datasets.whole_groups import UNGROUPED, Grouping, Source, draw_groups
 
 HOLDOUT_SHARE = 0.2
 VALIDATION_SHARE = 0.2
@@ -46,16 +47,16 @@ class Split:
         """Everything but the hold-out: the training images of the model that ships."""
         return tuple(sorted((*self.train, *self.validation)))
 
-    def to_json(self, dataset: Dataset) -> dict[str, object]:
-        """Return the split as a JSON object with the hash, class and relative path of every image."""
+    def to_json(self, dataset: Dataset, grouping: Grouping = UNGROUPED) -> dict[str, object]:
+        """Return the split as a JSON object with the hash, class, relative path and group of every image."""
+        parts = {TRAIN: self.train, VALIDATION: self.validation, HOLDOUT: self.holdout}
         return {
             "seed": self.seed,
             "fingerprint": dataset.fingerprint,
             "classes": list(dataset.classes),
             "given": list(self.given),
-            TRAIN: [_row(dataset, index) for index in self.train],
-            VALIDATION: [_row(dataset, index) for index in self.validation],
-            HOLDOUT: [_row(dataset, index) for index in self.holdout],
+            "grouping": grouping.to_json(),
+            **{name: [_row(dataset, index, grouping) for index in part] for name, part in parts.items()},
         }
 
 
@@ -66,12 +67,15 @@ def split(
     together: Sequence[Sequence[int]] = (),
     given: Sequence[str | None] = (),
     validation: float = VALIDATION_SHARE,
+    grouping: Grouping = UNGROUPED,
 ) -> Split:
     """Return a split: ``holdout`` of each class, ``validation`` of the rest, and the remainder for training.
 
     Byte-identical images stay on one side, even across classes. A class of two different images has none in the
-    validation part. The user's own split is used unchanged, including leaks. A part that it does not name is drawn from
-    its training part. If it names only two parts, the second is the hold-out.
+    validation part. Where the images come in groups, whole groups are drawn, see
+    :func:`advisor.datasets.whole_groups.draw_groups`. Inferred groups are divided if a class has no other. The user's
+    own split is used unchanged, including leaks. A part that it does not name is drawn from its training part. If it
+    names only two parts, the second is the hold-out.
 
     Args:
         dataset: the images.
@@ -80,6 +84,7 @@ def split(
         together: groups of indices that stay on one side, such as near duplicates.
         given: for each image one of :data:`PARTS`, or None to draw it; empty if the user has no split.
         validation: share of each class's rest for validation, between 0 and 1.
+        grouping: groups of images, each taken on one occasion.
 
     Raises:
         UsageError: a class has no image in the training part or the hold-out, or nothing is left for validation.
@@ -89,14 +94,15 @@ def split(
             raise UsageError(f"{name}: {share} is not between 0 and 1", "write for example 0.2")
     by_class = _groups_by_class(dataset, seed, together)
     own = _own_parts(dataset, given, by_class)
-    aside = _drawn(HOLDOUT, own, by_class, holdout, {})
+    drawn = _Draw(dataset, by_class, _visits(dataset, seed, together, grouping), grouping.source is not Source.MANIFEST)
+    aside = drawn.part(HOLDOUT, own, holdout, {})
     held = dict.fromkeys(aside, HOLDOUT)
-    compared = _drawn(VALIDATION, own, by_class, validation, held)
+    compared = drawn.part(VALIDATION, own, validation, held)
     part_of = {**own, **held, **dict.fromkeys(compared, VALIDATION)}
     parts = {part: tuple(i for i in range(len(dataset.images)) if part_of.get(i, TRAIN) == part) for part in PARTS}
     named = tuple(part for part in PARTS if part in own.values())
     result = Split(parts[TRAIN], parts[VALIDATION], parts[HOLDOUT], seed, named)
-    _require_images(dataset, result)
+    _require_images(dataset, result, grouping)
     return result
 
 
@@ -141,20 +147,41 @@ def _own_parts(dataset: Dataset, given: Sequence[str | None], by_class: Sequence
     return own
 
 
-def _drawn(
-    part: str, own: Mapping[int, str], by_class: Sequence[Sequence[Group]], share: float, held: Mapping[int, str]
-) -> set[int]:
-    """Draw a part from images without one, and from the training part if the user's split does not name the part."""
-    free = {None} if part in own.values() else {None, TRAIN}
-    return _set_aside(by_class, share, lambda group: all((held.get(i) or own.get(i)) in free for i in group))
+@dataclass(frozen=True)
+class _Draw:
+    """Draws parts.
+
+    Attributes:
+        dataset: the images.
+        by_class: units of each class that are never separated.
+        visits: groups of such units, across classes; empty if the images do not come in groups.
+        divide: a group is divided if its class has no other.
+    """
+
+    dataset: Dataset
+    by_class: Sequence[Sequence[Group]]
+    visits: Sequence[Sequence[Group]]
+    divide: bool
+
+    def part(self, name: str, own: Mapping[int, str], share: float, held: Mapping[int, str]) -> set[int]:
+        """Draw a part from images without one, and from the training part if the user's split does not name it."""
+        free = {None} if name in own.values() else {None, TRAIN}
+
+        def may(unit: Group) -> bool:
+            return all((held.get(index) or own.get(index)) in free for index in unit)
+
+        if not self.visits:
+            return _set_aside(self.by_class, share, may)
+        groups = [units for units in ([unit for unit in visit if may(unit)] for visit in self.visits) if units]
+        return draw_groups(self.dataset, groups, share, divide=self.divide, keep=1 if held else 2)
 
 
-def _require_images(dataset: Dataset, result: Split) -> None:
+def _require_images(dataset: Dataset, result: Split, grouping: Grouping) -> None:
     for name, side in (("training part", result.train), ("hold-out", result.holdout)):
         present = {dataset.images[index].label for index in side}
         missing = [repr(dataset.classes[label]) for label in range(len(dataset.classes)) if label not in present]
         if missing:
-            raise _missing(", ".join(missing), name, bool(result.given))
+            raise _missing(", ".join(missing), name, bool(result.given), grouping.source)
     if not result.validation:
         raise UsageError(
             "--data: no image is left for validation: no class has three different images",
@@ -162,11 +189,16 @@ def _require_images(dataset: Dataset, result: Split) -> None:
         )
 
 
-def _missing(classes: str, part: str, given: bool) -> UsageError:
+def _missing(classes: str, part: str, given: bool, source: Source) -> UsageError:
     if given:
         return UsageError(
             f"--data: the split has no image of {classes} in the {part}",
             "put some of them there, or remove the split: one is drawn then",
+        )
+    if source is Source.MANIFEST:
+        return UsageError(
+            f"--data: no image of {classes} is left for the {part}: all of the class are in one group",
+            "name more groups, or leave the column group empty for this class: its images are then drawn one by one",
         )
     return UsageError(
         f"--data: no image of {classes} is left for the {part}, as its images are copies of one another or of "
@@ -175,13 +207,30 @@ def _missing(classes: str, part: str, given: bool) -> UsageError:
     )
 
 
-def _row(dataset: Dataset, index: int) -> dict[str, str]:
+def _row(dataset: Dataset, index: int, grouping: Grouping) -> dict[str, object]:
     image = dataset.images[index]
-    return {
+    row: dict[str, object] = {
         "sha256": image.sha256,
         "class": dataset.classes[image.label],
         "path": dataset.shown(image.path),
     }
+    return {**row, "group": grouping.of[index]} if grouping.of else row
+
+
+def _visits(dataset: Dataset, seed: int, together: Sequence[Sequence[int]], grouping: Grouping) -> list[list[Group]]:
+    """Return groups of units in an order drawn from the seed and the images' hashes; empty without groups."""
+    if not grouping.of:
+        return []
+    visit_of = group_numbers(dataset, [*together, *grouping.members])
+    visits: dict[int, list[Group]] = defaultdict(list)
+    for unit in _united(dataset, together):
+        visits[visit_of[unit[0]]].append(unit)
+    return [visit for _, visit in sorted((_rank(dataset, seed, units), units) for units in visits.values())]
+
+
+def _rank(dataset: Dataset, seed: int, units: Sequence[Group]) -> bytes:
+    first = min(dataset.images[index].sha256 for unit in units for index in unit)
+    return hashlib.sha256(f"{seed}:{first}".encode()).digest()
 
 
 def _groups_by_class(dataset: Dataset, seed: int, together: Sequence[Sequence[int]]) -> list[list[Group]]:
@@ -195,8 +244,7 @@ def _groups_by_class(dataset: Dataset, seed: int, together: Sequence[Sequence[in
     by_class: list[list[Group]] = [[] for _ in dataset.classes]
     drawn = {}
     for group in _united(dataset, together):
-        first = min(dataset.images[index].sha256 for index in group)
-        drawn[hashlib.sha256(f"{seed}:{first}".encode()).digest()] = group
+        drawn[_rank(dataset, seed, [group])] = group
     for _, group in sorted(drawn.items()):
         by_class[min(dataset.images[index].label for index in group)].append(group)
     return by_class

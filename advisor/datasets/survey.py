@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from advisor.datasets import decode
 from advisor.datasets.dataset import Dataset, LabelledImage, Rejected, fingerprint
 from advisor.datasets.duplicates import THUMBNAIL
-from advisor.datasets.image_stats import ImageStats, measure
+from advisor.datasets.image_stats import COLOURS, LEVELS, ImageStats, Measured, Shot, measure
 from advisor.datasets.layouts import Entry, Listing, list_files
 from advisor.isolation.resources import usable_cores
 
@@ -24,8 +24,8 @@ IN_FLIGHT = 64
 
 Progress = Callable[[int, int], None]
 
-_Read = tuple[LabelledImage, ImageStats, NDArray[np.uint8]] | Rejected
-"""The result of reading one file: image, measures and thumbnail, or the reason of a failure."""
+_Read = tuple[LabelledImage, Measured] | Rejected
+"""The result of reading one file: the image and what was measured, or the reason of a failure."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,17 +36,23 @@ class Survey:
         dataset: the images that can be used.
         stats: structured array (N,) with the fields of :class:`ImageStats`; ``jpeg_quality`` is 0 for other formats.
         thumbnails: grey, uint8 (N, THUMBNAIL, THUMBNAIL).
+        colours: small RGB versions, uint8 (N, COLOURS, COLOURS, 3).
+        histograms: roots of the shares of each colour, uint8 (N, LEVELS ** 3).
+        shots: when and with what each image was taken.
     """
 
     dataset: Dataset
     stats: NDArray[np.void]
     thumbnails: NDArray[np.uint8]
+    colours: NDArray[np.uint8]
+    histograms: NDArray[np.uint8]
+    shots: tuple[Shot, ...]
 
 
 def survey(path: Path | str, progress: Progress | None = None) -> Survey:
     """Read a data set in any layout; faults of single files, classes or labels are recorded, not raised.
 
-    A kilobyte for each image stays in memory, and the pixels of :data:`IN_FLIGHT` files at most.
+    One and a half kilobytes for each image stay in memory, and the pixels of :data:`IN_FLIGHT` files at most.
 
     Args:
         path: a folder or a manifest, see :mod:`advisor.datasets.layouts`.
@@ -61,14 +67,17 @@ def survey(path: Path | str, progress: Progress | None = None) -> Survey:
     place = {written: classes.index(name) for written, name in names.items()}
     images: list[LabelledImage] = []
     rejected: list[Rejected] = list(listing.rejected)
-    stats, thumbnails = _empty(len(listing.entries))
+    shots: list[Shot] = []
+    stats, thumbnails, colours, histograms = _empty(len(listing.entries))
     for done, read in enumerate(_read_files(listing, place), start=1):
         if isinstance(read, Rejected):
             rejected.append(read)
         else:
-            image, found, thumbnail = read
-            stats[len(images)], thumbnails[len(images)] = astuple(found), thumbnail
+            image, found = read
+            stats[len(images)], thumbnails[len(images)] = astuple(found.stats), found.thumbnail
+            colours[len(images)], histograms[len(images)] = found.colours, found.histogram
             images.append(image)
+            shots.append(found.shot)
         if progress:
             progress(done, len(listing.entries))
     dataset = Dataset(
@@ -79,7 +88,8 @@ def survey(path: Path | str, progress: Progress | None = None) -> Survey:
         fingerprint=fingerprint(classes, images),
         spellings=_variants(names),
     )
-    return Survey(dataset, stats[: len(images)], thumbnails[: len(images)])
+    count = len(images)
+    return Survey(dataset, stats[:count], thumbnails[:count], colours[:count], histograms[:count], tuple(shots))
 
 
 def _read_files(listing: Listing, place: Mapping[str, int]) -> Iterator[_Read]:
@@ -97,19 +107,21 @@ def _read_files(listing: Listing, place: Mapping[str, int]) -> Iterator[_Read]:
 def _read_file(entry: Entry, label: int) -> _Read:
     try:
         data, stamp = decode.read_bytes(entry.path)
-        found, thumbnail = measure(data)
+        found = measure(data)
     except decode.READ_ERRORS as error:
         return Rejected(entry.path, decode.reason(error))
     sha256 = hashlib.sha256(data).hexdigest()
-    return LabelledImage(entry.path, label, sha256, entry.part, entry.group, stamp), found, thumbnail
+    return LabelledImage(entry.path, label, sha256, entry.part, entry.group, stamp), found
 
 
-def _empty(count: int) -> tuple[NDArray[np.void], NDArray[np.uint8]]:
-    """Return empty arrays for ``count`` measures and thumbnails; memory is allocated as they fill."""
+def _empty(count: int) -> tuple[NDArray[np.void], NDArray[np.uint8], NDArray[np.uint8], NDArray[np.uint8]]:
+    """Return empty arrays for the measures and small versions of ``count`` images; memory is allocated as they fill."""
     whole, number = np.int32, np.float32
     kinds = (whole, whole, number, number, number, number, np.uint8)
     fields = np.dtype(list(zip(ImageStats.__dataclass_fields__, kinds, strict=True)))
-    return np.empty(count, fields), np.empty((count, THUMBNAIL, THUMBNAIL), np.uint8)
+    shapes = (THUMBNAIL, THUMBNAIL), (COLOURS, COLOURS, 3), (LEVELS**3,)
+    thumbnails, colours, histograms = (np.empty((count, *shape), np.uint8) for shape in shapes)
+    return np.empty(count, fields), thumbnails, colours, histograms
 
 
 def _canonical(labels: Iterable[str], declared: Iterable[str] = ()) -> dict[str, str]:

@@ -135,6 +135,12 @@ def test_copies_share_a_number() -> None:
     assert group_numbers(_dataset([(0, "x"), (0, "y"), (1, "x")], 2)) == (0, 1, 0)
 
 
+def test_a_split_without_groups_has_not_changed_since_it_was_first_drawn() -> None:
+    result = split(_plain([12, 15]), 7, together=[[0, 1, 2], [14, 20]])
+    assert result.validation == (5, 8, 13, 23)
+    assert result.holdout == (6, 7, 12, 17, 21)
+
+
 def test_seeds_give_different_splits() -> None:
     dataset = _plain([40, 40])
     assert split(dataset, 0).holdout != split(dataset, 1).holdout

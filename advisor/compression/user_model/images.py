@@ -10,11 +10,10 @@ from advisor.compression.calibration import CALIBRATION, FEWEST, choose, drawn, 
 from advisor.compression.recipes.base import Needs, TrainingImages
 from advisor.core.errors import UsageError
 from advisor.datasets.checks.check import require_usable
-from advisor.datasets.checks.repeated import kept_together
 from advisor.datasets.dataset import Dataset
-from advisor.datasets.duplicates import near_duplicates
+from advisor.datasets.division import divide
 from advisor.datasets.images import InputSpec
-from advisor.datasets.split import Split, halved, split
+from advisor.datasets.split import Split, halved
 from advisor.datasets.survey import survey
 
 SCORED = 200
@@ -83,9 +82,13 @@ def read_images(
         chosen, scored = drawn(own, CALIBRATION, seed), _labelled(dataset, range(len(dataset.images)), order)
         source = f"{len(chosen)} images of {calibration}"
         return Images(chosen, source, *scored, f"all {len(dataset.images)} images of {data}")
-    together = kept_together(dataset, near_duplicates(read.thumbnails))
-    whole = split(dataset, seed, together=together, given=dataset.own_parts)
-    parts = _for_choosing(dataset, whole, together) if Needs.SCORING in needs else whole
+    division = divide(read, seed)
+    whole = division.split
+    parts = (
+        _for_choosing(dataset, whole, (*division.together, *division.grouping.members))
+        if Needs.SCORING in needs
+        else whole
+    )
     training = [dataset.images[index] for index in parts.train]
     chosen = drawn(own, CALIBRATION, seed) or tuple(
         training[index].path for index in choose([image.label for image in training], CALIBRATION, seed)

@@ -37,7 +37,7 @@ SHOWN = 5
 def write_images(run: RunFolder, images: Images) -> None:
     """Write ``split.json`` and ``dataset.json``: the images, the rejected files, and the split."""
     dataset, split = images.dataset, images.split
-    run.write_json("split.json", split.to_json(dataset))
+    run.write_json("split.json", split.to_json(dataset, images.grouping))
     counts = dict(zip(dataset.classes, dataset.counts, strict=True))
     rejected = [{"path": str(row.path), "reason": row.reason} for row in dataset.rejected]
     run.write_json(
@@ -49,6 +49,8 @@ def write_images(run: RunFolder, images: Images) -> None:
             "validation": len(split.validation),
             "holdout": len(split.holdout),
             "own_split": list(split.given),
+            "grouping": images.grouping.to_json(),
+            "notes": list(images.notes),
             "rejected": rejected,
             "leaks": [[dataset.shown(dataset.images[index].path) for index in group] for group in images.leaks],
             "fingerprint": dataset.fingerprint,

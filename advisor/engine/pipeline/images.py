@@ -10,6 +10,7 @@ from pathlib import Path
 
 from advisor.datasets.dataset import Dataset
 from advisor.datasets.split import HOLDOUT, Split
+from advisor.datasets.whole_groups import UNGROUPED, Grouping
 from advisor.store.files import sha256_json
 
 LARGE = 5000
@@ -85,8 +86,10 @@ class Images:
         leaks: groups of images that show the same or belong together, and that the user's own split puts into several
             parts.
         subset_images: images of a first look, at most.
-        groups: number of the group of each image of the dataset: copies, near duplicates, groups of the user. Empty if
-            each image is a group.
+        groups: number of the group of each image of the dataset: copies, near duplicates and ``grouping`` together.
+            Empty if each image is a group.
+        grouping: the groups that the split keeps whole, each taken on one occasion.
+        notes: a sentence about each thing that a reader may not expect of the split.
     """
 
     dataset: Dataset
@@ -94,6 +97,8 @@ class Images:
     leaks: tuple[tuple[int, ...], ...] = ()
     subset_images: int = SUBSET_IMAGES
     groups: tuple[int, ...] = ()
+    grouping: Grouping = UNGROUPED
+    notes: tuple[str, ...] = ()
 
     @property
     def classes(self) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
@@ -17,9 +17,8 @@ from advisor.core.errors import UsageError, WeightsError, nearest
 from advisor.core.training import HEAD_SUBSET
 from advisor.datasets.checks.check import require_usable
 from advisor.datasets.checks.findings import counted
-from advisor.datasets.checks.repeated import kept_together, leaks
-from advisor.datasets.duplicates import near_duplicates
-from advisor.datasets.split import group_numbers, split
+from advisor.datasets.dataset import Dataset
+from advisor.datasets.division import Division, divide
 from advisor.datasets.survey import survey
 from advisor.engine.pipeline.images import SUBSET_IMAGES, Images
 from advisor.engine.pipeline.materials import Materials
@@ -67,7 +66,7 @@ def read_images(question: Question, say: Say) -> Images | None:
 
     Raises:
         UsageError: see :mod:`advisor.datasets.survey`, :mod:`advisor.datasets.checks.check` and
-            :func:`advisor.datasets.split.split`.
+            :func:`advisor.datasets.division.divide`.
     """
     if question.data is None:
         return None
@@ -75,12 +74,25 @@ def read_images(question: Question, say: Say) -> Images | None:
     read = survey(question.data)
     dataset = read.dataset
     require_usable(dataset)
-    together = kept_together(dataset, near_duplicates(read.thumbnails))
-    leaking = leaks(dataset, together)
-    if leaking:
-        say(f"{counted(len(leaking), 'image or group lies', 'images or groups lie')} in several parts of the split")
-    parts = split(dataset, question.seed, together=together, given=dataset.own_parts)
-    return Images(dataset, parts, leaking, SUBSET_IMAGES, group_numbers(dataset, together))
+    division = divide(read, question.seed)
+    for note in _notes(division, dataset):
+        say(note)
+    return Images(
+        dataset,
+        division.split,
+        division.leaks,
+        SUBSET_IMAGES,
+        division.groups,
+        division.grouping,
+        division.notes(dataset),
+    )
+
+
+def _notes(division: Division, dataset: Dataset) -> Iterator[str]:
+    yield from division.notes(dataset)
+    if division.leaks:
+        what = counted(len(division.leaks), "image or group lies", "images or groups lie")
+        yield f"{what} in several parts of the split"
 
 
 def chosen_recipes(question: Question) -> dict[str, Recipe]:

@@ -100,7 +100,7 @@ def test_blur_lowers_sharpness_and_darkness_does_not(tmp_path: Path) -> None:
     photograph.filter(ImageFilter.GaussianBlur(4)).save(tmp_path / "blurred.png")
     photograph.point(lambda value: value // 3).save(tmp_path / "dark.png")
     files = (tmp_path / f"{name}.png" for name in ("plain", "blurred", "dark"))
-    plain, blurred, dark = (measure(file.read_bytes())[0] for file in files)
+    plain, blurred, dark = (measure(file.read_bytes()).stats for file in files)
     assert blurred.sharpness < 0.4 * plain.sharpness
     assert dark.sharpness == pytest.approx(plain.sharpness, rel=0.2)
 
@@ -108,12 +108,12 @@ def test_blur_lowers_sharpness_and_darkness_does_not(tmp_path: Path) -> None:
 @pytest.mark.parametrize("quality", [20, 50, 75, 95])
 def test_jpeg_quality_is_read_from_the_file(tmp_path: Path, quality: int) -> None:
     image(1).save(tmp_path / "a.jpg", quality=quality)
-    assert measure((tmp_path / "a.jpg").read_bytes())[0].jpeg_quality == pytest.approx(quality, abs=1)
+    assert measure((tmp_path / "a.jpg").read_bytes()).stats.jpeg_quality == pytest.approx(quality, abs=1)
 
 
 def test_other_formats_have_no_jpeg_quality(tmp_path: Path) -> None:
     image(1).save(tmp_path / "a.png")
-    assert measure((tmp_path / "a.png").read_bytes())[0].jpeg_quality == 0
+    assert measure((tmp_path / "a.png").read_bytes()).stats.jpeg_quality == 0
 
 
 @pytest.mark.integration

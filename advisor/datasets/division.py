@@ -1,0 +1,144 @@
+"""Divide a data set into training part, validation and hold-out, and say how."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from advisor.datasets.checks.findings import counted
+from advisor.datasets.checks.repeated import kept_together, leaks
+from advisor.datasets.dataset import Dataset
+from advisor.datasets.duplicates import Pair, near_duplicates
+from advisor.datasets.grouping import find_groups
+from advisor.datasets.split import HOLDOUT, PARTS, TRAIN, VALIDATION, Split, group_numbers, split
+from advisor.datasets.survey import Survey
+from advisor.datasets.whole_groups import Grouping
+
+NAMED = 5
+"""Classes named in a sentence, at most."""
+
+
+@dataclass(frozen=True)
+class Division:
+    """A split and why it is as it is.
+
+    Attributes:
+        split: the parts.
+        grouping: the groups that are kept whole.
+        groups: number of the group of each image: copies, near duplicates and ``grouping`` together.
+        together: groups of indices that are never separated: copies, near duplicates, groups of the manifest.
+        leaks: the groups of ``together`` that the user's own split puts into several parts.
+        rejoined: the classes that the user's own validation part lacks: it was joined to the training part.
+    """
+
+    split: Split
+    grouping: Grouping
+    groups: tuple[int, ...]
+    together: tuple[tuple[int, ...], ...]
+    leaks: tuple[tuple[int, ...], ...]
+    rejoined: tuple[str, ...] = ()
+
+    def notes(self, dataset: Dataset) -> tuple[str, ...]:
+        """Return a sentence about each thing that a reader may not expect of the split."""
+        rows = (_on_groups(self, dataset), _on_validation(self.rejoined, dataset), _on_missing(self.split, dataset))
+        return tuple(filter(None, rows))
+
+    def to_json(self, dataset: Dataset) -> dict[str, object]:
+        """Return a JSON object with the groups, the images of each class in each part, and the sentences."""
+        parts = _counts(self.split, dataset)
+        return {
+            "grouping": self.grouping.to_json(),
+            "parts": {part: sum(counts.values()) for part, counts in parts.items()},
+            "own_split": list(self.split.given),
+            "images_per_class": {
+                name: {part: parts[part][label] for part in PARTS} for label, name in enumerate(dataset.classes)
+            },
+            "missing": {part: _missing(parts[part], dataset) for part in PARTS},
+            "notes": list(self.notes(dataset)),
+        }
+
+
+def divide(read: Survey, seed: int, alike: tuple[Pair, ...] | None = None) -> Division:
+    """Return the division of a data set; the user's own split is kept.
+
+    If the user's own validation part lacks a class, it is joined to the training part, and another one is drawn.
+
+    Args:
+        read: the data set.
+        seed: any integer; equal seeds and equal bytes give equal splits.
+        alike: near duplicates, None to find them.
+
+    Raises:
+        UsageError: see :func:`advisor.datasets.split.split` and :func:`advisor.datasets.grouping.find_groups`.
+    """
+    dataset = read.dataset
+    together = kept_together(dataset, near_duplicates(read.thumbnails) if alike is None else alike)
+    grouping = find_groups(read)
+    given, rejoined = _complete(dataset)
+    parts = split(dataset, seed, together=together, given=given, grouping=grouping)
+    groups = group_numbers(dataset, [*together, *grouping.members])
+    return Division(parts, grouping, groups, together, leaks(dataset, together), rejoined)
+
+
+def _complete(dataset: Dataset) -> tuple[tuple[str | None, ...], tuple[str, ...]]:
+    """Return the user's own parts, and the classes that their validation part lacks."""
+    given = dataset.own_parts
+    if HOLDOUT not in given or VALIDATION not in given:  # of two parts, the second is the hold-out
+        return given, ()
+    there = {image.label for image, part in zip(dataset.images, given, strict=True) if part == VALIDATION}
+    lacking = tuple(name for label, name in enumerate(dataset.classes) if label not in there)
+    return (tuple(TRAIN if part == VALIDATION else part for part in given) if lacking else given), lacking
+
+
+def _counts(parts: Split, dataset: Dataset) -> dict[str, Counter[int]]:
+    indices = {TRAIN: parts.train, VALIDATION: parts.validation, HOLDOUT: parts.holdout}
+    return {name: Counter(dataset.images[index].label for index in part) for name, part in indices.items()}
+
+
+def _missing(counts: Counter[int], dataset: Dataset) -> list[str]:
+    return [name for label, name in enumerate(dataset.classes) if not counts[label]]
+
+
+def _on_groups(division: Division, dataset: Dataset) -> str:
+    grouping, given = division.grouping, division.split.given
+    if not grouping.of:
+        return ""
+    come = f"Images come in {counted(grouping.count, 'group')} ({grouping.source.value})"
+    if HOLDOUT in given:
+        return f"{come}: your own split is kept." if VALIDATION in given else f"{come}: validation has whole groups."
+    divided = _divided(division, dataset)
+    if not divided:
+        return f"{come}: whole groups are held out."
+    which = counted(divided, "class comes", "classes come")
+    return f"{come}: whole groups are held out. {which} in too few groups: their last images are held out."
+
+
+def _divided(division: Division, dataset: Dataset) -> int:
+    """Return the number of classes with a group in several parts."""
+    part_of = dict.fromkeys(division.split.validation, VALIDATION) | dict.fromkeys(division.split.holdout, HOLDOUT)
+    parts_of: dict[int, set[str]] = {}
+    for index, number in enumerate(division.grouping.of):
+        parts_of.setdefault(number, set()).add(part_of.get(index, TRAIN))
+    several = {number for number, parts in parts_of.items() if len(parts) > 1}
+    return len({dataset.images[i].label for i, number in enumerate(division.grouping.of) if number in several})
+
+
+def _on_validation(rejoined: tuple[str, ...], dataset: Dataset) -> str:
+    if not rejoined:
+        return ""
+    return (
+        f"The validation part of your split lacks {len(rejoined)} of {len(dataset.classes)} classes "
+        f"({_named(rejoined)}): it was joined to the training part, and another one was drawn."
+    )
+
+
+def _on_missing(parts: Split, dataset: Dataset) -> str:
+    lacking = _missing(_counts(parts, dataset)[VALIDATION], dataset)
+    if not lacking:
+        return ""
+    which = counted(len(lacking), "class has", "classes have")
+    return f"{which} no image for validation, and no recall there ({_named(lacking)})."
+
+
+def _named(names: tuple[str, ...] | list[str]) -> str:
+    return ", ".join(names[:NAMED]) + (", ..." if len(names) > NAMED else "")

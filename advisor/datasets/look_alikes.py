@@ -1,0 +1,152 @@
+"""Group images of similar light and background, and test whether such groups tell the class.
+
+Photos of one shop visit or one film share light and background. If each class was photographed on few occasions, light
+and background tell the class, and a random split gives an accuracy that no new photo reaches. In a set of single photos
+they do not: then such groups are no occasions, and nothing is gained by keeping them together.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Hashable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+DIAMETER = 1.2
+"""Largest distance inside a group, relative to the median distance of two images of the class. Chosen on the training
+part of a set whose other visits are known: a head then reaches on held-out groups what it reaches on another visit."""
+
+TOGETHER = 2000
+"""Images of one class that are compared with each other; larger classes are grouped in runs of their listing."""
+
+TESTED = 4000
+"""Images in the test, at most: whole classes, drawn by the hash of their names."""
+
+ODDS = 2.0
+"""Groups count if the odds of a right answer fall at least by this factor without the image's own group."""
+
+SIGNIFICANT = 3.0
+"""Standard errors by which right answers must fall."""
+
+Floats = NDArray[np.float32]
+
+
+def look_alikes(colours: NDArray[np.uint8], cells: Sequence[Hashable]) -> tuple[int, ...]:
+    """Return the number of the group of each image; all images of a group resemble each other.
+
+    Complete linkage of the distances of small colour versions, cell by cell.
+
+    Args:
+        colours: small RGB versions, uint8 (N, S, S, 3).
+        cells: the N cells; images of different cells, such as classes, are in different groups.
+    """
+    members: dict[Hashable, list[int]] = {}
+    for index, cell in enumerate(cells):
+        members.setdefault(cell, []).append(index)
+    flat = colours.reshape(len(colours), -1)
+    found, first = np.zeros(len(colours), int), 0
+    for indices in members.values():
+        for start in range(0, len(indices), TOGETHER):
+            run = indices[start : start + TOGETHER]
+            numbers = _clusters(flat[run].astype(np.float32))
+            found[run] = first + numbers
+            first += int(numbers.max()) + 1
+    return tuple(found.tolist())
+
+
+def groups_tell_classes(histograms: NDArray[np.uint8], labels: Sequence[int], groups: Sequence[int]) -> bool:
+    """Return whether the colours of an image tell its class by its own group, more than groups in general do.
+
+    Each image gets the class of the image with the nearest colours: once of all others, and once without its own group.
+    The second time, the group of the nearest image of every other class is left out, too: so single photos, whose
+    groups are accidental, lose nothing.
+
+    Args:
+        histograms: roots of the shares of each colour, uint8 (N, B); their distance is Hellinger's.
+        labels: the N classes.
+        groups: the N groups; each lies in one class.
+    """
+    chosen = _chosen(labels)
+    groups_of_label: dict[int, set[int]] = {}
+    for index in chosen:
+        groups_of_label.setdefault(labels[index], set()).add(groups[index])
+    tested = [index for index in chosen if len(groups_of_label[labels[index]]) > 1]
+    if not tested or len(groups_of_label) < 2:
+        return False
+    with_own, without_own = _answers(histograms, labels, groups, chosen, tested)
+    return _lost(with_own, without_own)
+
+
+def _clusters(flat: Floats) -> NDArray[np.int64]:
+    from scipy.cluster.hierarchy import fcluster, linkage
+    from scipy.spatial.distance import pdist
+
+    if len(flat) < 2:
+        return np.zeros(len(flat), np.int64)
+    distances = pdist(flat)
+    numbers = fcluster(linkage(distances, "complete"), DIAMETER * float(np.median(distances)), "distance")
+    return np.asarray(numbers, np.int64) - 1
+
+
+def _chosen(labels: Sequence[int]) -> list[int]:
+    """Return the images of whole classes, up to :data:`TESTED` and of two classes at least."""
+    members: dict[int, list[int]] = {}
+    for index, label in enumerate(labels):
+        members.setdefault(label, []).append(index)
+    chosen: list[int] = []
+    ordered = sorted(members, key=lambda label: hashlib.sha256(str(label).encode()).digest())
+    for number, label in enumerate(ordered):
+        some = members[label][: TESTED // 2]
+        if number < 2 or len(chosen) + len(some) <= TESTED:
+            chosen += some
+    return sorted(chosen)
+
+
+def _answers(
+    histograms: NDArray[np.uint8], labels: Sequence[int], groups: Sequence[int], chosen: Sequence[int],
+    tested: Sequence[int],
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:  # fmt: skip
+    """Return whether the nearest image has the right class, with the own group and without."""
+    label_of = np.array([labels[index] for index in chosen])
+    names, group_of = np.unique([groups[index] for index in chosen], return_inverse=True)
+    class_of_group = np.zeros(len(names), int)
+    class_of_group[group_of] = label_of
+    place = {index: number for number, index in enumerate(chosen)}
+    rows = np.array([place[index] for index in tested])
+    distances = _distances(histograms[list(chosen)].astype(np.float32))[rows]
+    distances[np.arange(len(rows)), rows] = np.inf
+    own = label_of[rows]
+    with_own = label_of[distances.argmin(axis=1)] == own
+    order = np.argsort(group_of, kind="stable")
+    starts = np.searchsorted(group_of[order], np.arange(len(names)))
+    to_group = np.minimum.reduceat(distances[:, order], starts, axis=1)
+    to_group[np.arange(len(rows)), group_of[rows]] = np.inf
+    return with_own, _nearest_class(to_group, class_of_group, own) == own
+
+
+def _nearest_class(to_group: Floats, class_of_group: NDArray[np.int64], own: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the nearest class of each row, without the nearest group of each class but the own."""
+    classes = np.unique(class_of_group)
+    best = np.full((len(to_group), len(classes)), np.inf, np.float32)
+    for column, label in enumerate(classes):
+        some = to_group[:, class_of_group == label]
+        nearest = np.sort(some, axis=1)[:, :2]
+        other = nearest[:, 1] if nearest.shape[1] > 1 else np.inf
+        best[:, column] = np.where(own == label, nearest[:, 0], other)
+    return np.asarray(classes[best.argmin(axis=1)], np.int64)
+
+
+def _distances(values: Floats) -> Floats:
+    squares = (values**2).sum(axis=1)
+    found: Floats = np.maximum(squares[:, None] + squares[None] - 2 * values @ values.T, 0)
+    return found
+
+
+def _lost(before: NDArray[np.bool_], after: NDArray[np.bool_]) -> bool:
+    """Return whether right answers became much rarer, by McNemar's test and by their odds."""
+    worse, better = int((before & ~after).sum()), int((~before & after).sum())
+    if worse <= better or (worse - better) < SIGNIFICANT * (worse + better) ** 0.5:
+        return False
+    odds = [(right.sum() + 0.5) / ((~right).sum() + 0.5) for right in (before, after)]
+    return bool(odds[0] >= ODDS * odds[1])
