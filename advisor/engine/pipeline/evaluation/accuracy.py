@@ -163,6 +163,8 @@ def _source(card: Card, precision: str) -> str:
 def per_class(answers: Sequence[int], labels: Sequence[int], classes: Sequence[str], file: str = "") -> ImageAnswers:
     """Return the recall of each class and, for a readable number of classes, the confusion matrix.
 
+    The recall of a class without an image is None.
+
     Args:
         answers: the artefact's label for each image.
         labels: the true labels.
@@ -173,7 +175,8 @@ def per_class(answers: Sequence[int], labels: Sequence[int], classes: Sequence[s
     for answer, label in zip(answers, labels, strict=True):
         confusion[label][answer] += 1
     recall = {
-        name: row[label] / max(1, sum(row)) for label, (name, row) in enumerate(zip(classes, confusion, strict=True))
+        name: row[label] / sum(row) if sum(row) else None
+        for label, (name, row) in enumerate(zip(classes, confusion, strict=True))
     }
     shown = tuple(map(tuple, confusion)) if len(classes) <= MAX_CONFUSION_CLASSES else None
     return ImageAnswers(recall, shown, file)

@@ -25,6 +25,11 @@ def test_measured_accuracy_counts_the_right_answers() -> None:
     assert verdict.answers.confusion == ((1, 0), (1, 2))
 
 
+def test_a_class_without_an_image_has_no_recall() -> None:
+    verdict = measured([0, 1], [0, 1], [0, 0], ("a", "b"))
+    assert verdict.answers.per_class_recall == {"a": 0.5, "b": None}
+
+
 def test_a_form_that_answers_as_float_has_dropped_nothing() -> None:
     verdict = measured([0, 1], [0, 1], [0, 0], ["a", "b"])
     assert verdict.drop is not None
