@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from advisor.datasets.checks.findings import counted
@@ -43,18 +44,49 @@ class Division:
         rows = (_on_groups(self, dataset), _on_validation(self.rejoined, dataset), _on_missing(self.split, dataset))
         return tuple(filter(None, rows))
 
-    def to_json(self, dataset: Dataset) -> dict[str, object]:
+
+@dataclass(frozen=True)
+class Overview:
+    """What a user may want to know of a split before anything is spent.
+
+    Attributes:
+        parts: for each part the images of each class.
+        grouping: the groups that are kept whole.
+        own_split: names of the parts in the user's own split.
+        notes: a sentence about each thing that a reader may not expect.
+    """
+
+    parts: Mapping[str, Mapping[str, int]]
+    grouping: Grouping
+    own_split: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    @classmethod
+    def of(cls, dataset: Dataset, parts: Split, grouping: Grouping, notes: tuple[str, ...]) -> Overview:
+        """Return the overview of a split."""
+        counts = _counts(parts, dataset)
+        by_name = {part: {name: counts[part][i] for i, name in enumerate(dataset.classes)} for part in PARTS}
+        return cls(by_name, grouping, parts.given, notes)
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The overview as sentences."""
+        train, validation, holdout = (f"{sum(self.parts[part].values()):,}" for part in PARTS)
+        return (
+            f"Split: {train} images for training, {validation} to compare candidates (validation), {holdout} held out.",
+            _groups_line(self.grouping),
+            *self.notes,
+        )
+
+    def to_json(self) -> dict[str, object]:
         """Return a JSON object with the groups, the images of each class in each part, and the sentences."""
-        parts = _counts(self.split, dataset)
         return {
             "grouping": self.grouping.to_json(),
-            "parts": {part: sum(counts.values()) for part, counts in parts.items()},
-            "own_split": list(self.split.given),
-            "images_per_class": {
-                name: {part: parts[part][label] for part in PARTS} for label, name in enumerate(dataset.classes)
-            },
-            "missing": {part: _missing(parts[part], dataset) for part in PARTS},
-            "notes": list(self.notes(dataset)),
+            "own_split": list(self.own_split),
+            "images": {part: sum(counts.values()) for part, counts in self.parts.items()},
+            "images_per_class": self.parts,
+            "missing": {part: [name for name, n in counts.items() if not n] for part, counts in self.parts.items()},
+            "notes": list(self.notes),
         }
 
 
@@ -88,6 +120,12 @@ def _complete(dataset: Dataset) -> tuple[tuple[str | None, ...], tuple[str, ...]
     there = {image.label for image, part in zip(dataset.images, given, strict=True) if part == VALIDATION}
     lacking = tuple(name for label, name in enumerate(dataset.classes) if label not in there)
     return (tuple(TRAIN if part == VALIDATION else part for part in given) if lacking else given), lacking
+
+
+def _groups_line(grouping: Grouping) -> str:
+    if not grouping.of:
+        return "Groups: none found, so single images are drawn."
+    return f"Groups: {grouping.count:,}, the largest with {counted(grouping.largest, 'image')}."
 
 
 def _counts(parts: Split, dataset: Dataset) -> dict[str, Counter[int]]:

@@ -64,6 +64,7 @@ def print_checked(
         Text(
             text.plain(f"{plural(len(dataset.images), 'image')} in {len(dataset.classes)} classes: {_counts(dataset)}")
         ),
+        *(Text(text.plain(row)) for row in _split(checked)),
         Text(),
     ]
     if checked.findings:
@@ -72,6 +73,10 @@ def print_checked(
         shown += [Text("No problems found.", style="bold green"), Text()]
     shown += [table(CONDITIONS, map(_condition, checked.conditions), console), Text()]
     write([*shown, *_advice(checked), *_next(checked, sheet, manifest)], console)
+
+
+def _split(checked: DataCheck) -> tuple[str, ...]:
+    return checked.split.lines if checked.split else (f"A search would refuse these images: {checked.not_split}",)
 
 
 def _counts(dataset: Dataset) -> str:
@@ -130,6 +135,7 @@ def render(checked: DataCheck) -> str:
         dataset=dataset,
         counts=list(zip(dataset.classes, dataset.counts, strict=True)),
         sections=sections(checked),
+        split=_split(checked),
     )
 
 

@@ -40,6 +40,7 @@ def sentences(view: PlanView) -> list[str]:
         lines.append(f"Filtered: {len(filtered)} of {len(view.forecasts)} configurations, marked x:")
         reasons = Counter(filtered.values()).most_common(NAMES_SHOWN)
         lines += [f"  {times} x {reason}" for reason, times in reasons]
+    lines += _images(view)
     lines += _skipped(view.left_out)
     lines.append(_cost(view))
     if view.request.question.tuning_limited and view.tuning_s:
@@ -117,6 +118,17 @@ def _place(card: CardForecast) -> str:
     if card.download_bytes is None:
         return "to download"
     return f"to download, {show_bytes(card.download_bytes)}" if card.download_bytes else "none"
+
+
+def _images(view: PlanView) -> list[str]:
+    if view.split is None:
+        return []
+    counts = Counter[str]()
+    for part in view.split.parts.values():
+        counts.update(part)
+    fewest, most = min(counts.values()), max(counts.values())
+    each = f"{fewest} in each" if fewest == most else f"{fewest} to {most} in each"
+    return [f"Images: {view.images:,} in {plural(len(counts), 'class', 'classes')}, {each}.", *view.split.lines]
 
 
 def _skipped(skipped: Mapping[str, str]) -> list[str]:

@@ -57,6 +57,30 @@ def test_json_has_a_version_and_every_suspect(advisor: Advisor, photos: Path) ->
     assert content["not_judged"] == "not asked for"
 
 
+def test_the_split_of_a_search_is_shown_with_its_groups(advisor: Advisor, tmp_path: Path) -> None:
+    make(tmp_path / "photos", cat=12, dog=12)
+    rows = [
+        f"photos/{image.parent.name}/{image.name},{image.parent.name},{image.parent.name}{number // 4}"
+        for folder in ("cat", "dog")
+        for number, image in enumerate(sorted((tmp_path / "photos" / folder).iterdir()))
+    ]
+    (tmp_path / "set.csv").write_text("\n".join(["path,label,group", *rows]))
+    said = advisor("data", "check", "set.csv", "--no-labels", "--json")
+    content = json.loads(said.out)
+    assert content["data"] == "set.csv"
+    assert content["split"]["grouping"]["groups"] == 6
+    assert content["split"]["images"] == {"train": 8, "validation": 8, "holdout": 8}
+    shown = " ".join(advisor("data", "check", "set.csv", "--no-labels").out.split())
+    assert "Split: 8 images for training, 8 to compare candidates (validation), 8 held out." in shown
+    assert "Images come in 6 groups (column 'group' of the manifest): whole groups are held out." in shown
+
+
+def test_images_that_a_search_refuses_have_no_split(advisor: Advisor, photos: Path) -> None:
+    content = json.loads(advisor("data", "check", "photos", "--no-labels", "--json").out)
+    assert content["split"] is None
+    assert "differ only by case or blanks" in content["not_split"]
+
+
 def test_a_fixed_manifest_is_clean_and_no_image_is_touched(advisor: Advisor, photos: Path, tmp_path: Path) -> None:
     before = {path: path.read_bytes() for path in photos.rglob("*") if path.is_file()}
     said = advisor("data", "check", "photos", "--no-labels", "--fix", "cleaned.csv")

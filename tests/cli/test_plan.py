@@ -109,6 +109,17 @@ def test_more_images_cost_more(advisor: Advisor, photos: Path) -> None:
     assert trained["price_s"] > bare["price_s"]
 
 
+def test_the_split_is_shown_before_anything_is_spent(advisor: Advisor, photos: Path) -> None:
+    options = ("--candidates", CARD, "--data", str(photos))
+    split = planned(advisor, *options)["split"]
+    assert split["grouping"] == {"source": "", "groups": 0, "largest": 0}
+    assert set(split["images"]) == {"train", "validation", "holdout"}
+    assert split["missing"] == {"train": [], "validation": [], "holdout": []}
+    shown = " ".join(advisor("plan", *options).out.split())
+    assert f"Split: {split['images']['train']} images for training" in shown
+    assert "Groups: none found" in shown
+
+
 def test_the_plan_of_the_default_training_says_what_fine_tuning_takes_and_how_to_leave_it_out(
     advisor: Advisor, photos: Path
 ) -> None:

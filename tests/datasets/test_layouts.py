@@ -190,3 +190,61 @@ def test_a_folder_of_loose_images_with_a_manifest_points_at_it(tmp_path: Path) -
     with pytest.raises(UsageError) as caught:
         list_files(tmp_path / "data")
     assert str(tmp_path / "data" / "set.csv") in caught.value.hint
+
+
+def _nested(root: Path) -> Path:
+    make(root / "Fruit", Apple=5, Lemon=5, Pear=5)
+    make(root / "Packages", Juice=5, Milk=5)
+    make(root / "Packages" / "Yoghurt", Plain=5)
+    return root
+
+
+def test_parts_beside_a_fourth_folder_are_refused_by_name(tmp_path: Path) -> None:
+    for part in ("train", "val", "test", "extra"):
+        make(tmp_path / "data" / part, cat=4, dog=4)
+    with pytest.raises(UsageError, match="'test', 'train', 'val' of a split beside 'extra'") as refused:
+        list_files(tmp_path / "data")
+    assert f"--data {tmp_path / 'data' / 'train'}" in refused.value.hint
+    assert {entry.label for entry in list_files(tmp_path / "data" / "train").entries} == {"cat", "dog"}
+
+
+def test_classes_named_as_parts_are_classes(tmp_path: Path) -> None:
+    assert survey(make(tmp_path / "data", train=9, test=9, bus=9)).dataset.classes == ("bus", "test", "train")
+
+
+def test_folders_in_folders_are_refused_with_both_readings(tmp_path: Path) -> None:
+    root = _nested(tmp_path / "data")
+    with pytest.raises(
+        UsageError, match="'Fruit', 'Packages', or the 6 deeper folders 'Apple', 'Juice', 'Lemon', "
+    ) as refused:
+        list_files(root)
+    assert f"--data '{root}/**'" in refused.value.hint
+    assert f"--data '{root}/*'" in refused.value.hint
+
+
+def test_a_path_says_whether_upper_or_deepest_folders_are_the_classes(tmp_path: Path) -> None:
+    root = _nested(tmp_path / "data")
+    assert survey(root / "*").dataset.classes == ("Fruit", "Packages")
+    deepest = survey(root / "**").dataset
+    assert deepest.classes == ("Apple", "Juice", "Lemon", "Milk", "Pear", "Plain")
+    assert deepest.root == root
+
+
+def test_folders_in_the_folders_of_a_split_are_refused_too(tmp_path: Path) -> None:
+    for part in ("train", "test"):
+        _nested(tmp_path / "data" / part)
+    with pytest.raises(UsageError, match="the 6 deeper folders"):
+        list_files(tmp_path / "data")
+    assert _parts(survey(tmp_path / "data" / "**").dataset) == {"train": 30, "validation": 0, "holdout": 30}
+
+
+def test_folders_that_recur_in_each_class_are_no_classes(tmp_path: Path) -> None:
+    for name in ("cat", "dog"):
+        make(tmp_path / "data" / name, **{"visit 1": 5, "visit 2": 5, "visit 3": 5})
+    assert survey(tmp_path / "data").dataset.classes == ("cat", "dog")
+
+
+def test_few_images_in_deeper_folders_change_nothing(tmp_path: Path) -> None:
+    root = make(tmp_path / "data", cat=9, dog=9)
+    make(root / "cat", kitten=2, tiger=2, lion=2)
+    assert survey(root).dataset.classes == ("cat", "dog")

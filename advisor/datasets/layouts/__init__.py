@@ -6,7 +6,7 @@ from pathlib import Path
 
 from advisor.core.errors import UsageError, nearest
 from advisor.datasets.dataset import Entry, Listing
-from advisor.datasets.layouts.folders import HINT, is_split, list_class_folders, list_split_folders
+from advisor.datasets.layouts.folders import DEEPEST, HINT, UPPER, is_split, list_class_folders, list_split_folders
 from advisor.datasets.layouts.manifest import SUFFIXES, list_manifest
 
 __all__ = ["Entry", "Listing", "list_files"]
@@ -15,13 +15,20 @@ __all__ = ["Entry", "Listing", "list_files"]
 def list_files(path: Path) -> Listing:
     """List the labelled files of a data set, whatever its layout.
 
+    Args:
+        path: a manifest or a folder. ``DIR/*`` says that each folder in it is a class, ``DIR/**`` that each folder
+            below it that directly holds images is one.
+
     Raises:
         UsageError: the path does not exist, no layout fits, or the data cannot be read.
     """
+    depth = path.name if path.name in {UPPER, DEEPEST} else ""
+    if depth:
+        path = path.parent
     if not path.exists():
         raise UsageError(f"--data: '{path}' does not exist", _missing_hint(path))
     if path.is_dir():
-        return list_split_folders(path) if is_split(path) else list_class_folders(path)
+        return list_split_folders(path, depth) if is_split(path) else list_class_folders(path, depth)
     if path.is_file() and path.suffix.lower() in SUFFIXES:
         return list_manifest(path)
     raise UsageError(f"--data: '{path}' is a file, neither a folder nor a manifest", HINT)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from advisor.core.errors import UsageError
@@ -10,23 +12,38 @@ from advisor.datasets import decode
 from advisor.datasets.dataset import PARTS, Entry, Listing
 from advisor.datasets.layouts.manifest import SUFFIXES
 
+UPPER, DEEPEST = "*", "**"
+"""Last names of a path that say what a class is: each folder in it, or each folder that directly holds images."""
+
+NESTED = 0.5
+"""Above this share of images in deeper folders it is not clear which folders are the classes."""
+
+SHOWN = 3
+"""Names in a message, at most."""
+
 HINT = (
     "a data set is a folder with one sub-folder a class (DIR/cat/1.jpg, DIR/dog/2.jpg), such folders inside train/, "
     "val/ and test/, or a CSV or Parquet manifest with the columns path and label"
 )
 
 
-def list_class_folders(path: Path) -> Listing:
+def list_class_folders(path: Path, depth: str = "") -> Listing:
     """List ``DIR/cat/1.jpg``: one sub-folder a class; images may be in deeper folders.
 
+    Args:
+        path: the folder.
+        depth: :data:`UPPER` or :data:`DEEPEST` if the user says which folders are the classes, else empty.
+
     Raises:
-        UsageError: there are no images, or only one class.
+        UsageError: there are no images, only one class, or it is not clear which folders are the classes.
     """
     folders = _folders_in(path)
-    entries = [Entry(file, folder.name) for folder in folders for file in _images_in(folder)]
-    if not entries:
+    _refuse_mixed(path, folders)
+    found = [(file, folder) for folder in folders for file in _images_in(folder)]
+    if not found:
         raise UsageError(f"--data: '{path}' {_nothing(path)}", _hint(path))
-    return Listing(path, entries, _several(path, [folder.name for folder in folders]))
+    entries, classes = _labelled(path, found, folders, depth)
+    return Listing(path, entries, _several(path, classes))
 
 
 def is_split(path: Path) -> bool:
@@ -35,25 +52,79 @@ def is_split(path: Path) -> bool:
     return bool(folders) and all(folder.name.casefold() in PARTS for folder in folders)
 
 
-def list_split_folders(path: Path) -> Listing:
+def list_split_folders(path: Path, depth: str = "") -> Listing:
     """List ``DIR/train/cat/1.jpg``, ``DIR/val/...``, ``DIR/test/...``: the user's own split.
 
     Validation or test may be missing; a single part is no split.
 
+    Args:
+        path: the folder.
+        depth: as for :func:`list_class_folders`.
+
     Raises:
-        UsageError: there are no images, or only one class.
+        UsageError: there are no images, only one class, or it is not clear which folders are the classes.
     """
     folders = _folders_in(path)
-    entries: list[Entry] = []
-    classes: list[str] = []
-    for folder in folders:
-        part = PARTS[folder.name.casefold()] if len(folders) > 1 else ""
-        inner = _folders_in(folder)
-        classes += [one.name for one in inner]
-        entries += [Entry(file, one.name, part) for one in inner for file in _images_in(one)]
-    if not entries:
+    inner = [(one, folder) for folder in folders for one in _folders_in(folder)]
+    found = [(file, one) for one, _ in inner for file in _images_in(one)]
+    if not found:
         raise UsageError(f"--data: the parts {_names(folders)} of '{path}' hold no class folders", HINT)
-    return Listing(path, entries, _several(path, sorted(set(classes))))
+    entries, classes = _labelled(path, found, [one for one, _ in inner], depth)
+    if len(folders) > 1:
+        part_of = {one: PARTS[folder.name.casefold()] for one, folder in inner}
+        entries = [replace(entry, part=part_of[one]) for entry, (_, one) in zip(entries, found, strict=True)]
+    return Listing(path, entries, _several(path, classes))
+
+
+def _labelled(
+    path: Path, found: Sequence[tuple[Path, Path]], folders: Sequence[Path], depth: str
+) -> tuple[list[Entry], list[str]]:
+    """Return the entries of files with their class folders, and the sorted names of the classes."""
+    if not depth:
+        _refuse_nested(path, found)
+    if depth == DEEPEST:
+        entries = [Entry(file, file.parent.name) for file, _ in found]
+        return entries, sorted({entry.label for entry in entries})
+    return [Entry(file, folder.name) for file, folder in found], sorted({folder.name for folder in folders})
+
+
+def _refuse_nested(path: Path, found: Sequence[tuple[Path, Path]]) -> None:
+    """Refuse ``DIR/Fruit/Apple/1.jpg``: the deeper folders look like classes.
+
+    Deeper folders with names that recur in several class folders, such as ``images``, do not.
+
+    Raises:
+        UsageError: they do.
+    """
+    upper = {folder.name for _, folder in found}
+    places = {file.parent for file, folder in found if file.parent != folder}
+    names = {place.name for place in places}
+    nested = sum(file.parent != folder for file, folder in found)
+    recur = len({(file.parent.name, folder.name) for file, folder in found if file.parent != folder}) - len(names)
+    if nested <= NESTED * len(found) or len(names) <= len(upper) or recur > len(names) / 2:
+        return
+    raise UsageError(
+        f"--data: are the classes of '{path}' {_some(upper)}, or the {len(names)} deeper folders {_some(names)}?",
+        f"write --data '{path / DEEPEST}' for the deeper folders, or --data '{path / UPPER}' for the upper ones, "
+        "both with the quotes; or list the images in a manifest",
+    )
+
+
+def _refuse_mixed(path: Path, folders: Sequence[Path]) -> None:
+    """Refuse the parts of a split beside other folders: a model would learn to tell the parts.
+
+    Raises:
+        UsageError: two parts or more with class folders inside are there.
+    """
+    parts = [folder for folder in folders if folder.name.casefold() in PARTS and _folders_in(folder)]
+    if len({PARTS[folder.name.casefold()] for folder in parts}) < 2:
+        return
+    others = [folder for folder in folders if folder not in parts]
+    trained = min(parts, key=lambda folder: PARTS[folder.name.casefold()] != "train")
+    raise UsageError(
+        f"--data: '{path}' has the parts {_names(parts)} of a split beside {_names(others)}",
+        f"move {_names(others)} away, or use one part alone: --data {trained}; or list the images in a manifest",
+    )
 
 
 def _several(path: Path, classes: list[str]) -> list[str]:
@@ -72,8 +143,12 @@ def _hint(path: Path) -> str:
     return f"give its manifest: --data {manifests[0]}" if manifests else HINT
 
 
-def _names(folders: list[Path]) -> str:
+def _names(folders: Sequence[Path]) -> str:
     return ", ".join(f"'{folder.name}'" for folder in folders)
+
+
+def _some(names: Collection[str]) -> str:
+    return ", ".join(f"'{name}'" for name in sorted(names)[:SHOWN]) + (", ..." if len(names) > SHOWN else "")
 
 
 def _folders_in(root: Path) -> list[Path]:

@@ -7,13 +7,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from advisor.core.errors import StageError, WeightsError
-from advisor.datasets.checks.check import check
+from advisor.core.errors import StageError, UsageError, WeightsError
+from advisor.datasets.checks.check import check, require_usable
 from advisor.datasets.checks.findings import Finding, Kind, counted
 from advisor.datasets.checks.fix import writable, write_manifest
 from advisor.datasets.checks.image_quality import Condition, conditions
+from advisor.datasets.division import Overview, divide
 from advisor.datasets.duplicates import Pair, near_duplicates
 from advisor.datasets.survey import Survey, survey
+from advisor.engine.data_check import jobs
 from advisor.engine.data_check.label_checker import LabelCheck, LabelChecker
 from advisor.training.labels import Suspect
 
@@ -27,18 +29,24 @@ class DataCheck:
     """The result of a check.
 
     Attributes:
+        data: the folder or manifest, as the user named it.
         survey: the data set and the properties of its images.
         findings: possible faults, the gravest first.
         conditions: how the images were taken, one value for each measure.
         judged_by: name of the card whose features checked labels and crops; empty if none did.
         not_judged: why labels and crops were not checked; empty if they were.
+        split: how a search with default options would split the images, None if it would refuse them.
+        not_split: why it would refuse them; empty if it would not.
     """
 
+    data: Path
     survey: Survey
     findings: tuple[Finding, ...]
     conditions: tuple[Condition, ...]
     judged_by: str
     not_judged: str = ""
+    split: Overview | None = None
+    not_split: str = ""
 
     @property
     def left_out(self) -> frozenset[Path]:
@@ -58,11 +66,13 @@ class DataCheck:
         dataset = self.survey.dataset
         return {
             "schema_version": SCHEMA_VERSION,
-            "data": str(dataset.root),
+            "data": str(self.data),
             "fingerprint": dataset.fingerprint,
             "pictures_per_class": dict(zip(dataset.classes, dataset.counts, strict=True)),
             "judged_by": self.judged_by,
             "not_judged": self.not_judged,
+            "split": self.split.to_json() if self.split else None,
+            "not_split": self.not_split,
             "findings": [self._finding(finding) for finding in self.findings],
             "conditions": [
                 {name: round(value, 4) if isinstance(value, float) else value for name, value in asdict(one).items()}
@@ -107,7 +117,18 @@ def check_data(path: Path, checker: LabelChecker | None, say: Say = lambda _text
     alike = [pair for _, pair in sorted(by_images.items())]
     findings = (*check(read, alike), *_wrong_labels(read, labels.suspects))
     gravest_first = tuple(sorted(findings, key=lambda finding: list(Kind).index(finding.kind)))
-    return DataCheck(read, gravest_first, conditions(read), labels.card, why_not)
+    overview, refused = _split(read, pairs)
+    return DataCheck(path, read, gravest_first, conditions(read), labels.card, why_not, overview, refused)
+
+
+def _split(read: Survey, pairs: tuple[Pair, ...]) -> tuple[Overview | None, str]:
+    """Return how a search would split the images, or why it would refuse them."""
+    try:
+        require_usable(read.dataset)
+        division = divide(read, jobs.SEED, pairs)
+    except UsageError as error:
+        return None, error.message
+    return Overview.of(read.dataset, division.split, division.grouping, division.notes(read.dataset)), ""
 
 
 def _label_check(checker: LabelChecker | None, read: Survey, pairs: Sequence[Pair], say: Say) -> tuple[LabelCheck, str]:

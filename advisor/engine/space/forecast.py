@@ -9,6 +9,7 @@ from typing import Any
 
 from advisor.core.evaluation import Configuration
 from advisor.core.quantity import Quantity
+from advisor.datasets.division import Overview
 from advisor.engine.question import Request
 
 SCHEMA_VERSION = 1
@@ -97,6 +98,7 @@ class PlanView:
         left_out: cards that would not be tried, with the reason.
         images: number of readable images, 0 without.
         most_tuning_s: seconds of the machine that fine-tuning gets; infinite if the user chose the training recipes.
+        split: how the images would be split, None without.
     """
 
     request: Request
@@ -105,6 +107,7 @@ class PlanView:
     left_out: Mapping[str, str]
     images: int
     most_tuning_s: float = math.inf
+    split: Overview | None = None
 
     @property
     def price_s(self) -> float:
@@ -155,6 +158,7 @@ class PlanView:
             "schema_version": SCHEMA_VERSION,
             "request": dict(self.request.written),
             "pictures": self.images,
+            "split": self.split.to_json() if self.split else None,
             "price_s": round(self.price_s, 1),
             "fine_tuning_s": round(self.tuning_s, 1),
             "price_under_limit_s": round(self.limited_price_s, 1),
