@@ -11,6 +11,7 @@ from advisor.core.evaluation import Evaluation
 from advisor.reporting import text
 from advisor.reporting.phrases import counts, verdict
 from advisor.reporting.ranking import shortlist
+from advisor.reporting.risks import risks, warnings
 from advisor.reporting.view import RunView
 
 WIDTH, HEIGHT, MARGIN = 560, 260, 44
@@ -20,6 +21,9 @@ def summary_html(view: RunView) -> str:
     """Return a fragment of HTML without scripts; names are escaped, colours follow the notebook."""
     decision = view.decision
     parts = [Markup("<div><p><b>{}</b></p>").format(decision.reason)]
+    if decision.pick is not None:
+        found = warnings(risks(view, decision.pick))
+        parts += [Markup("<p><b>Warning, {}:</b> {}</p>").format(risk.name.lower(), risk.text) for risk in found]
     if decision.runner_up is not None:
         parts.append(Markup("<p>Runner-up: {}</p>").format(decision.runner_up_reason))
     parts += [Markup("<p>{}</p>").format(relaxation.text) for relaxation in decision.relaxations]

@@ -56,6 +56,7 @@ def risks(view: RunView, evaluation: Evaluation) -> tuple[Risk, ...]:
         _missing_classes(view),
         _few_images(view),
         _few_groups(view),
+        _new_conditions(evaluation),
         _cross_validation(view, evaluation),
         _regularization(evaluation),
         _budget(view, evaluation),
@@ -106,6 +107,20 @@ def _few_groups(view: RunView) -> Risk | None:
     worst = min(few, key=lambda name: few[name])
     share = f"{_share(few, groups)} fewer than {FEW_GROUPS} groups of images, {worst!r} only {few[worst]}"
     return Risk("Few groups", Level.HIGH, f"{share}: add images of other places and days.")
+
+
+def _new_conditions(evaluation: Evaluation) -> Risk | None:
+    """Compare the figure in new conditions with the measured one: it lies below the 95 % interval."""
+    expected, measured = evaluation.new_conditions, evaluation.holdout_accuracy or evaluation.accuracy
+    if expected is None or measured is None or measured.low is None or expected.value >= measured.low:
+        return None
+    ends = text.interval(expected)
+    return Risk(
+        "New conditions",
+        Level.HIGH,
+        f"Expect about {expected.value:.1f} %{f' (95 %: {ends})' if ends else ''} on images of another place or day, "
+        f"not {measured.value:.1f} %.",
+    )
 
 
 def _cross_validation(view: RunView, evaluation: Evaluation) -> Risk | None:

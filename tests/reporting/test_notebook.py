@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import unescape
 
 from advisor.reporting.notebook import summary_html
-from tests.reporting.views import empty_view, run_view
+from tests.reporting.views import empty_view, few_view, run_view
 
 
 def test_summary_holds_reason_table_and_a_point_for_each_evaluation() -> None:
@@ -15,6 +15,11 @@ def test_summary_holds_reason_table_and_a_point_for_each_evaluation() -> None:
     assert view.decision.reason in unescape(summary)
     assert summary.count("<circle") == len(view.ok)
     assert "<script" not in summary
+
+
+def test_high_risks_are_warnings() -> None:
+    summary = unescape(summary_html(few_view()))
+    assert "<b>Warning, missing classes:</b> 1 of 6 classes has no validation image: 'paper'." in summary
 
 
 def test_names_are_escaped() -> None:

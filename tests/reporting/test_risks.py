@@ -149,6 +149,16 @@ def test_cross_validation_beyond_the_interval_is_a_high_risk_with_both_figures(s
     assert text.startswith(start)
 
 
+def test_new_conditions_below_the_interval_of_the_hold_out_are_a_high_risk() -> None:
+    judged = Quantity(90.0, "%", Provenance.MEASURED, 85.0, 94.0)
+    row = replace(evaluation("one"), holdout_accuracy=judged)
+    estimate = Quantity(62.0, "%", Provenance.ESTIMATED, 50.0, 74.0)
+    level, text = level_of("New conditions", replace(row, new_conditions=estimate))
+    assert level is Level.HIGH
+    assert text == "Expect about 62.0 % (95 %: 50.0–74.0) on images of another place or day, not 90.0 %."
+    assert "New conditions" not in names(replace(row, new_conditions=replace(estimate, value=86.0)))
+
+
 def test_a_low_cross_validation_proves_nothing_where_classes_have_few_groups() -> None:
     view = run_view()
     assert view.dataset is not None
