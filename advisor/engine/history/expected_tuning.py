@@ -19,6 +19,10 @@ from advisor.engine.scheduling.promotion import GAINS
 LEAST_POINTS = 0.5
 """Fine-tuning that is expected to add less than this is not mentioned."""
 
+LEAST_IMAGES = 1000
+"""Training images below which nothing is promised: with 400 of TrashNet, MobileNets gained nothing
+(``benchmarks/results/tuning_promotion_table.csv``)."""
+
 
 @dataclass(frozen=True)
 class ExpectedTuning:
@@ -60,7 +64,7 @@ class ExpectedTuning:
 def expected_tuning(run: LoadedRun) -> ExpectedTuning | None:
     """Return what fine-tuning is expected to add to the pick; None if it was fine-tuned, or cannot be or gain."""
     pick, train = run.decision.pick, run.dataset.get("train")
-    if pick is None or pick.configuration.training != HEAD or not isinstance(train, int):
+    if pick is None or pick.configuration.training != HEAD or not isinstance(train, int) or train < LEAST_IMAGES:
         return None
     name = pick.configuration.card
     tuned = (each.configuration for each in run.evaluations if each.accuracy is not None)

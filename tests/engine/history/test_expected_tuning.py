@@ -22,7 +22,7 @@ TUNED = replace(HEAD, configuration=replace(HEAD.configuration, training="finetu
 
 
 def _expected(folder: Path, *rows: Evaluation) -> ExpectedTuning | None:
-    dataset = images({"glass": 300, "paper": 300})
+    dataset = images({"glass": 900, "paper": 900})
     return expected_tuning(load_run(write_run(folder, rows, dataset=dataset).path))
 
 
@@ -59,8 +59,13 @@ def test_nothing_is_said_where_it_was_tried_or_cannot_be(tmp_path: Path, rows: t
     assert _expected(tmp_path, *rows) is None
 
 
+def test_nothing_is_promised_of_few_images(tmp_path: Path) -> None:
+    run = write_run(tmp_path, [HEAD], dataset=images({"glass": 200, "paper": 200}))
+    assert expected_tuning(load_run(run.path)) is None
+
+
 def test_page_and_document_for_programs_say_it(tmp_path: Path) -> None:
-    run = load_run(write_run(tmp_path, [HEAD], dataset=images({"glass": 300, "paper": 300})).path)
+    run = load_run(write_run(tmp_path, [HEAD], dataset=images({"glass": 900, "paper": 900})).path)
     view = view_of(run)
     assert view.tuning is not None
     assert view.tuning.command(view.folder) in render_markdown(view).replace("\\", "")
