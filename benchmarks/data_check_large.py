@@ -103,14 +103,16 @@ def make(root: Path, count: int) -> None:
 
 
 def read(root: Path) -> None:
-    """Do what the check does before features come in: read, look, compare, split."""
+    """Do what the check does before features come in: read, look, compare, group, split."""
     from advisor.datasets.checks.check import check
-    from advisor.datasets.split import split
+    from advisor.datasets.division import divide
+    from advisor.datasets.duplicates import near_duplicates
     from advisor.datasets.survey import survey
 
     found = survey(root)
-    check(found)
-    split(found.dataset, 0)
+    pairs = near_duplicates(found.thumbnails)
+    check(found, pairs)
+    divide(found, 0, pairs)
 
 
 def features(root: Path, count: int) -> None:
