@@ -63,8 +63,8 @@ class Decision:
         ties: evaluations that are statistically tied in accuracy with the most accurate.
         flips: what would change the pick, computed by deciding again.
         relaxations: where nothing is feasible, the smallest change of each limit that admits a candidate.
-        loosenings: what a slightly looser limit would buy: another pick, and how it differs.
         front: the non-dominated evaluations that meet the budget, or all of them where none does.
+        loosenings: what a slightly looser limit would buy: another pick, and how it differs.
         rule: how the pick was chosen, in words.
         why_not_faster: why the fastest of the ties is not the pick; empty where the pick is the fastest of them.
         chances: by key, how often (0-1) a file would be the pick if images and timings were resampled; the fastest
@@ -79,8 +79,8 @@ class Decision:
     ties: tuple[Evaluation, ...] = ()
     flips: tuple[Flip, ...] = ()
     relaxations: tuple[Relaxation, ...] = ()
-    loosenings: tuple[Relaxation, ...] = ()
     front: tuple[Evaluation, ...] = ()
+    loosenings: tuple[Relaxation, ...] = ()
     rule: str = ""
     why_not_faster: str = ""
     chances: Mapping[str, float] = field(default_factory=dict)
