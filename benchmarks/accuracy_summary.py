@@ -72,6 +72,12 @@ def of_seeds() -> str:
     return f"{mean(scores):.1f}{spread} ({len(scores)} seeds, {minutes:.0f} CPU min)"
 
 
+def of_head() -> str:
+    """Return what the int8 file of MobileNetV2 with our head has on grocery's official test."""
+    rows = [row for row in table("head") if row["set"] == "grocery" and row["network"] == "mobilenet_v2_1.0_224"]
+    return next((row["top-1 %"] for row in rows if row["method"].startswith("ours, int8 file")), "")
+
+
 def of_tuned() -> str:
     """Return the mean over TrashNet's seeds of each fine-tuned network of at most 6 M parameters, int8."""
     scores: dict[str, list[float]] = {}
@@ -94,7 +100,7 @@ def of_claims() -> str:
 HEADER = ("set", "before", "to reach", "now")
 REMARKS = ("Read from results/accuracy_PART.csv; run the parts first.",)
 GOALS = (
-    Goal("grocery, official test, head only, MobileNetV2 int8", "69.2", ">= 71.5", lambda: ""),
+    Goal("grocery, official test, head only, MobileNetV2 int8", "69.2", ">= 71.5", of_head),
     Goal(
         "grocery, default search, official test, <= 15 CPU min after features",
         "68.9",

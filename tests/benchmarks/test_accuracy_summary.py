@@ -9,7 +9,7 @@ import pytest
 from benchmarks import tables
 from benchmarks.accuracy_finetune import HEADER as FINETUNE_HEADER
 from benchmarks.accuracy_search import HEADER, NAME
-from benchmarks.accuracy_summary import main, of_claims, of_search, of_seeds, of_tuned
+from benchmarks.accuracy_summary import main, of_claims, of_head, of_search, of_seeds, of_tuned
 
 
 def row(name: str, claimed: str, scored: str) -> tuple[str, ...]:
@@ -49,3 +49,14 @@ def test_fine_tuned_networks_are_those_of_at_most_six_million_parameters(results
     ]
     tables.keep("accuracy_finetune", "title", FINETUNE_HEADER, rows)
     assert of_tuned() == "91.0 (mobilenet_v2_1.0_224, 2 seeds)"
+
+
+def test_the_head_is_that_of_the_int8_file(results: Path) -> None:
+    header = ("case", "set", "network", "method", "top-1 %")
+    rows = [
+        ("a", "grocery", "mobilenet_v2_1.0_224", "ours", "71.9"),
+        ("b", "grocery", "mobilenet_v2_1.0_224", "ours, int8 file, seed 0", "71.6"),
+        ("c", "trashnet", "mobilenet_v2_1.0_224", "ours, int8 file, seed 0", "90.0"),
+    ]
+    tables.keep("accuracy_head", "title", header, rows)
+    assert of_head() == "71.6"
