@@ -147,18 +147,17 @@ def _on_groups(division: Division, dataset: Dataset) -> str:
     divided = _divided(division, dataset)
     if not divided:
         return f"{come}: whole groups are held out."
-    which = counted(divided, "class comes", "classes come")
-    return f"{come}: whole groups are held out. {which} in too few groups: their last images are held out."
+    which = counted(divided, "class", "classes")
+    return f"{come}: whole groups are held out. In {which} with too few groups, one is divided between two parts."
 
 
 def _divided(division: Division, dataset: Dataset) -> int:
     """Return the number of classes with a group in several parts."""
     part_of = dict.fromkeys(division.split.validation, VALIDATION) | dict.fromkeys(division.split.holdout, HOLDOUT)
-    parts_of: dict[int, set[str]] = {}
+    parts_of: dict[tuple[int, int], set[str]] = {}
     for index, number in enumerate(division.grouping.of):
-        parts_of.setdefault(number, set()).add(part_of.get(index, TRAIN))
-    several = {number for number, parts in parts_of.items() if len(parts) > 1}
-    return len({dataset.images[i].label for i, number in enumerate(division.grouping.of) if number in several})
+        parts_of.setdefault((dataset.images[index].label, number), set()).add(part_of.get(index, TRAIN))
+    return len({label for (label, _), parts in parts_of.items() if len(parts) > 1})
 
 
 def _on_validation(rejoined: tuple[str, ...], dataset: Dataset) -> str:

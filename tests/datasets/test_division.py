@@ -97,8 +97,8 @@ def test_classes_with_one_inferred_group_are_counted(tmp_path: Path) -> None:
     parts = split(dataset, 0, grouping=grouping)
     division = Division(parts, grouping, group_numbers(dataset), (), ())
     assert division.notes(dataset) == (
-        "Images come in 7 groups (similar light and background): whole groups are held out. 1 class comes in too few "
-        "groups: their last images are held out.",
+        "Images come in 7 groups (similar light and background): whole groups are held out. In 1 class with too few "
+        "groups, one is divided between two parts.",
     )
 
 
