@@ -82,7 +82,7 @@ def main(options: Sequence[str] = ()) -> None:
 
 def _case(name: str, seed: int) -> Case:
     found = survey(FOLDERS[name])
-    parts = split(found.dataset, seed, given=[image.part for image in found.dataset.images])
+    parts = split(found.dataset, seed, given=[image.part or None for image in found.dataset.images])
     known = sorted((*parts.train, *parts.validation))
 
     def part(indices: Sequence[int]) -> Part:

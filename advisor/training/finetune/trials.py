@@ -9,12 +9,19 @@ from advisor.training.finetune.hyperparameters import Finetuning
 
 LEARNING_RATE = (1e-4, 1.2e-3)
 EPOCHS, CACHED_EPOCHS = (10, 30), (3, 12)
-SPACE = {"trained": (0.3, 0.9), "shrink": (0.55, 1.0), "crop": (0.4, 0.85), "mixup": (0.0, 0.6), "turn": (0.0, 20.0)}
+SPACE = {
+    "trained": (0.3, 0.9),
+    "shrink": (0.55, 1.0),
+    "l2_sp": (0.0, 20.0),
+    "crop": (0.4, 0.85),
+    "mixup": (0.0, 0.6),
+    "turn": (0.0, 20.0),
+}
 """The ranges of other fields of ``Finetuning`` and ``Augmentation``. A recipe that trains all layers keeps doing so.
 One that learns on cached maps keeps its layers and the size of its images."""
 
 _RANDOM_FIRST = 3
-_OF_TRAINING = ("trained", "shrink")
+_OF_TRAINING = ("trained", "shrink", "l2_sp")
 
 
 class Trials:
@@ -66,7 +73,7 @@ class Trials:
 
     def _turned(self, name: str) -> bool:
         if self._base.cached:
-            return name not in _OF_TRAINING
+            return name not in ("trained", "shrink")
         return name != "trained" or self._base.trained < 1.0
 
 

@@ -109,3 +109,11 @@ def test_equal_seeds_keep_equal_maps_and_others_their_own(model: Any, images: Ba
     np.testing.assert_array_equal(plain[0], plain[2])
     np.testing.assert_array_equal(mixed[0], mixed[1])
     assert (mixed[0] != mixed[2]).any()
+
+
+def test_a_capture_condition_changes_the_copies_alone(model: Any, images: Batches, tmp_path: Path) -> None:
+    lower, every = halve(model, 40).lower, np.arange(40)
+    kept = [MapBatches(lower, images, replace(CHANGES, capture=share), tmp_path) for share in (0.0, 1.0)]
+    plain, mixed = ([next(one.epoch(every, 40, changed))[0] for one in kept] for changed in (0.0, 1.0))
+    np.testing.assert_array_equal(*plain)
+    assert (mixed[0] != mixed[1]).any(axis=(1, 2, 3)).mean() > 0.5

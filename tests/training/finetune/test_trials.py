@@ -28,7 +28,7 @@ def test_every_knob_turns_within_its_span() -> None:
     for hyperparameters in asked:
         changes = hyperparameters.augmentation
         spans = [(hyperparameters.learning_rate, LEARNING_RATE), (hyperparameters.epochs, EPOCHS)]
-        spans += [(getattr(hyperparameters, name), SPACE[name]) for name in ("trained", "shrink")]
+        spans += [(getattr(hyperparameters, name), SPACE[name]) for name in ("trained", "shrink", "l2_sp")]
         spans += [(getattr(changes, name), SPACE[name]) for name in ("crop", "mixup", "turn")]
         for value, span in spans:
             assert span[0] <= value <= span[1]
