@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import importlib
 
-PARTS = ("head", "finetune", "search", "summary")
+PARTS = ("head", "finetune", "expectation", "search", "summary")
 
 
 def main() -> None:

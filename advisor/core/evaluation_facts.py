@@ -233,6 +233,11 @@ class NewConditions:
     clusters: int
     images: int
 
+    @property
+    def grouped(self) -> bool:
+        """True where the images show that several were taken on one occasion."""
+        return self.sd > 0
+
 
 class ConditionAccuracy(NamedTuple):
     """Top-1 in % under one capture condition at one strength."""

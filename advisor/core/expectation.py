@@ -19,7 +19,7 @@ LEAST = 1e-3
 
 
 def with_new_conditions(evaluation: Evaluation, own_holdout: bool = False) -> Evaluation:
-    """Return the evaluation with its figure in new conditions, from the hold-out where it is known.
+    """Return the evaluation with its figure in new conditions, if it can be estimated.
 
     Args:
         evaluation: a candidate with its measured accuracies.
@@ -28,9 +28,11 @@ def with_new_conditions(evaluation: Evaluation, own_holdout: bool = False) -> Ev
     judged, facts = evaluation.holdout_accuracy, evaluation.expectation
     if own_holdout:
         return replace(evaluation, new_conditions=replace(judged, source=OWN_HOLDOUT) if judged else None)
-    plain = judged or evaluation.capture.plain or evaluation.accuracy
+    plain = evaluation.capture.plain or evaluation.accuracy
     if facts is None or plain is None:
         return evaluation
+    if judged and not facts.grouped:
+        plain = judged
     finetuned = evaluation.configuration.training in FINETUNED
     return replace(evaluation, new_conditions=in_new_conditions(plain, facts, finetuned))
 
@@ -38,11 +40,11 @@ def with_new_conditions(evaluation: Evaluation, own_holdout: bool = False) -> Ev
 def in_new_conditions(plain: Quantity, facts: NewConditions, finetuned: bool = False) -> Quantity:
     """Return the estimated top-1 in % on images of another occasion.
 
-    The plain figure is multiplied by the share of right answers that is kept. Three things make the interval, in log
-    odds: the range of that share, the differences between occasions, and the interval of the plain figure.
+    The plain figure is multiplied by the share of right answers that is kept. Three things make the interval,
+    in log odds: the range of that share, the differences between occasions, and the interval of the plain figure.
 
     Args:
-        plain: the measured top-1 in % on images like those that were learnt from.
+        plain: the top-1 in % on validation, which the share belongs to; without groups, the hold-out does as well.
         facts: of the card's features.
         finetuned: the network itself was trained, so the share of the head on frozen features stands for it.
     """
@@ -65,7 +67,7 @@ def in_new_conditions(plain: Quantity, facts: NewConditions, finetuned: bool = F
 
 
 def _source(facts: NewConditions, finetuned: bool) -> str:
-    if facts.kept_low == facts.kept_high:
+    if not facts.grouped:
         return (
             f"the {facts.images} images show no groups of one visit, so the figure on images like these is the only "
             "evidence; conditions that no image shows are not covered"

@@ -100,54 +100,56 @@ class _Ridge:
 
     def right_without(self, groups: Numbers) -> NDArray[np.bool_]:
         """Return which images (N,) are answered rightly by a classifier that has not seen their group."""
-        answers = np.empty(len(self.labels), np.int64)
+        right = np.empty(len(self.labels), bool)
         order = np.argsort(groups, kind="stable")
-        targets = np.eye(self.weights.shape[1])
         for block in np.split(order, np.flatnonzero(np.diff(groups[order])) + 1):
-            lost = np.linalg.solve(self.inverse[np.ix_(block, block)], self.weights[block])
-            answers[block] = (targets[self.labels[block]] - lost).argmax(axis=1)
-        right: NDArray[np.bool_] = answers == self.labels
+            right[block] = self.right_in(block)
+        return right
+
+    def right_in(self, block: Numbers) -> NDArray[np.bool_]:
+        """Return which images of a block (n,) are answered rightly by a classifier that has not seen the block."""
+        lost = np.linalg.solve(self.inverse[np.ix_(block, block)], self.weights[block])
+        targets = np.eye(self.weights.shape[1])[self.labels[block]]
+        right: NDArray[np.bool_] = (targets - lost).argmax(axis=1) == self.labels[block]
         return right
 
 
-def expect(features: Floats, labels: Sequence[int], groups: Sequence[int] = ()) -> NewConditions:
-    """Estimate which share of a head's right answers stays right on images of another occasion.
+def expect(features: Floats, labels: Sequence[int], validation: Sequence[int]) -> NewConditions:
+    """Estimate which share of a head's right answers on validation stays right on images of another occasion.
 
     Args:
-        features: float32 (N, F) of images that may be learnt from.
+        features: float32 (N, F) of the images that may be learnt from.
         labels: N class indices.
-        groups: N numbers; the plain figure is measured on images of other groups than those learnt from. Empty if
-            each image is a group.
+        validation: rows of the validation part, on which the plain figure is measured.
     """
     chosen = _evenly(np.asarray(labels, dtype=np.int64))
     targets = np.unique(np.asarray(labels)[chosen], return_inverse=True)[1].astype(np.int64)
-    known = np.asarray(groups)[chosen] if len(groups) else np.arange(len(chosen))
+    compared = np.flatnonzero(np.isin(chosen, np.asarray(validation)))
     with threadpool_limits(limits=1):
         rows = _directions(features[chosen])
         classes = [_class(rows, np.flatnonzero(targets == label)) for label in range(targets.max() + 1)]
-        ridge = _Ridge.fitted(rows, targets)
-        return _judge(ridge, classes, np.unique(known, return_inverse=True)[1].astype(np.int64))
+        return _judge(_Ridge.fitted(rows, targets), classes, compared)
 
 
-def _judge(ridge: _Ridge, classes: Sequence[_Class], known: Numbers) -> NewConditions:
+def _judge(ridge: _Ridge, classes: Sequence[_Class], compared: Numbers) -> NewConditions:
     silhouette = float(np.mean([_silhouette(classes, alike) for alike in STRUCTURE_AT]))
     low, high = STRUCTURE
     weight = min(1.0, max(0.0, (silhouette - low) / (high - low)))
-    plain = ridge.right_without(known)
-    many, middle, few = (_everywhere(classes, alike, len(known)) for alike in ALIKE)
-    right = ridge.right_without(middle)
+    plain = float(ridge.right_in(compared).mean()) if len(compared) else 1.0
+    cuts = [_everywhere(classes, alike, len(ridge.labels)) for alike in ALIKE]
+    answered = [ridge.right_without(cut) for cut in cuts]
     kept = [
-        1.0 - weight * (1.0 - _kept(plain, found, _divided(ridge.labels, known) & _divided(ridge.labels, cut)))
-        for cut, found in ((few, ridge.right_without(few)), (middle, right), (many, ridge.right_without(many)))
+        1.0 - weight * (1.0 - _kept(plain, right, _divided(ridge.labels, cut)))
+        for cut, right in zip(cuts, answered, strict=True)
     ]
     return NewConditions(
         kept=kept[1],
         kept_low=min(kept),
         kept_high=max(kept),
-        sd=weight * _between(right, middle, classes),
+        sd=weight * _between(answered[1], cuts[1], classes),
         silhouette=silhouette,
-        clusters=int(middle.max()) + 1,
-        images=len(known),
+        clusters=int(cuts[1].max()) + 1,
+        images=len(ridge.labels),
     )
 
 
@@ -209,10 +211,9 @@ def _divided(labels: Numbers, groups: Numbers) -> NDArray[np.bool_]:
     return several
 
 
-def _kept(plain: NDArray[np.bool_], right: NDArray[np.bool_], where: NDArray[np.bool_]) -> float:
+def _kept(plain: float, right: NDArray[np.bool_], where: NDArray[np.bool_]) -> float:
     """Return the share of right answers that is left, at most 1; 1 if it cannot be known."""
-    before = int(plain[where].sum())
-    return min(1.0, int(right[where].sum()) / before) if before else 1.0
+    return min(1.0, float(right[where].mean()) / plain) if where.any() and plain else 1.0
 
 
 def _between(right: NDArray[np.bool_], clusters: Numbers, classes: Sequence[_Class]) -> float:

@@ -56,10 +56,16 @@ def test_the_interval_holds_the_figure(plain: float, kept: list[float], sd: floa
     assert 0.0 <= found.low <= found.value <= found.high <= 100.0
 
 
-def test_the_holdout_replaces_validation_where_it_is_known() -> None:
-    found = with_new_conditions(replace(EVALUATION, holdout_accuracy=percent(90.0)))
+def test_the_estimate_is_made_from_validation_which_the_share_belongs_to() -> None:
+    found = with_new_conditions(replace(EVALUATION, holdout_accuracy=percent(80.0)))
     assert found.new_conditions is not None
-    assert found.new_conditions.value == pytest.approx(63.0)
+    assert found.new_conditions.value == pytest.approx(0.7 * 96.0)
+
+
+def test_images_without_groups_have_the_figure_of_the_holdout() -> None:
+    found = with_new_conditions(replace(EVALUATION, expectation=ALONE, holdout_accuracy=percent(90.0)))
+    assert found.new_conditions is not None
+    assert found.new_conditions.value == 90.0
 
 
 def test_the_holdout_of_the_users_own_split_is_the_figure_itself() -> None:

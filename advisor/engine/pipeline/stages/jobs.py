@@ -91,18 +91,18 @@ def train_head(
     return to_json(head.facts)
 
 
-def expect(features: Sequence[Path], labels: Sequence[int], groups: Sequence[int]) -> dict[str, Any]:
+def expect(features: Sequence[Path], labels: Sequence[int], validation: Sequence[int]) -> dict[str, Any]:
     """Estimate what to expect on images of another occasion; see :func:`advisor.training.expectation.expect`.
 
     Args:
         features: parts of the features.
         labels: the class of each row.
-        groups: the group of each row; empty if each is a group.
+        validation: rows of the validation part.
     """
     from advisor.training.expectation import expect as estimate
     from advisor.training.features import joined
 
-    return asdict(estimate(joined(features), labels, groups))
+    return asdict(estimate(joined(features), labels, validation))
 
 
 def refit_head(

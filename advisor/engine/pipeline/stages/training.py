@@ -119,13 +119,14 @@ def expected(card: Card, workload: Workload) -> Stage[NewConditions]:
     read = features(card, Role.LEARNT, workload.images[Role.LEARNT])
 
     def inputs(materials: Materials, results: Results) -> Inputs:
-        part = materials.part(Role.LEARNT)
-        own = {"learnt": part.fingerprint, "groups": part.groups, "version": EXPECTATION_VERSION}
-        return {"features": read.key(materials, results), **own, **versions("scipy", "numpy")}
+        parts = {role.value: materials.part(role).fingerprint for role in (Role.LEARNT, Role.VALIDATION)}
+        own = {"features": read.key(materials, results), "version": EXPECTATION_VERSION}
+        return {**parts, **own, **versions("scipy", "numpy")}
 
     def job(materials: Materials, results: Results, _folders: Folders) -> Job:
         part = materials.part(Role.LEARNT)
-        return partial(jobs.expect, read.files(results), part.labels, part.groups)
+        validation = _rows(part, materials.part(Role.VALIDATION))
+        return partial(jobs.expect, read.files(results), part.labels, validation)
 
     return Stage(
         StageName.EXPECTATION, Scope(card.name), "1", "estimating new conditions for", read.stages, inputs, job,
