@@ -86,7 +86,8 @@ def _figures(evaluation: Evaluation) -> Iterator[tuple[str, str, str, int | None
     top1 = "top-1 on validation, used for selection" if evaluation.holdout_accuracy else "top-1 accuracy"
     rows = (
         (top1, evaluation.accuracy),
-        ("top-1 on the hold-out (expect this)", evaluation.holdout_accuracy),
+        ("top-1 on the hold-out (images like these)", evaluation.holdout_accuracy),
+        ("top-1 in new conditions (another visit, camera or day)", evaluation.new_conditions),
         ("top-1 on the hold-out under capture conditions", evaluation.capture.holdout),
         ("latency, median", evaluation.latency),
         ("latency, 90th percentile", evaluation.latency_p90),

@@ -19,6 +19,9 @@ NAMED = 5
 """Files that a sentence names at most."""
 
 
+LIKE_THESE = "expect this on images like these · {} images, measured once"
+
+
 @dataclass(frozen=True)
 class Figure:
     """A labelled figure with a remark, for the cards of the page.
@@ -41,7 +44,8 @@ def key_figures(view: RunView, evaluation: Evaluation) -> tuple[Figure, ...]:
     budget = view.budget
     figures = (
         _accuracy(view, evaluation),
-        _on_holdout("Top-1 on the hold-out", evaluation.holdout_accuracy, "expect this · {} images, measured once"),
+        _on_holdout("Top-1 on the hold-out", evaluation.holdout_accuracy, LIKE_THESE),
+        _in_new_conditions(evaluation.new_conditions),
         _on_holdout("Under capture conditions", evaluation.capture.holdout, "mean over all conditions, {} images"),
         _latency(view, evaluation),
         _bytes("File size", evaluation.size, budget.size_bytes, _downloads(evaluation)),
@@ -68,6 +72,27 @@ def _on_holdout(label: str, quantity: Quantity | None, remark: str) -> Figure | 
         return None
     remark = f"95 %: {text.interval(quantity)} · {remark.format(quantity.n)}"
     return Figure(label, f"{quantity.value:.1f} %", remark)
+
+
+def _in_new_conditions(quantity: Quantity | None) -> Figure | None:
+    if quantity is None or quantity.provenance is Provenance.MEASURED:
+        return None
+    remark = f"95 %: {text.interval(quantity, 0)} · estimated for another visit, camera or day"
+    return Figure("Top-1 in new conditions", f"about {quantity.value:.0f} %", remark)
+
+
+def expectations(evaluation: Evaluation) -> tuple[tuple[str, str], ...]:
+    """Return what to expect of its accuracy, each with the images that it holds for; empty without an estimate."""
+    judged, estimate = evaluation.holdout_accuracy, evaluation.new_conditions
+    plain = judged or evaluation.accuracy
+    if estimate is None or plain is None:
+        return ()
+    where = f"on {plain.n} images of the {'hold-out' if judged else 'validation part'}"
+    measured = f"{plain.value:.1f} % ({text.interval(plain)}), measured {where}"
+    if estimate.provenance is Provenance.MEASURED:
+        return (("On images like your hold-out", measured),)
+    shown = f"about {estimate.value:.0f} % ({text.interval(estimate, 0)}), estimated for another visit, camera or day"
+    return (("On images like these", measured), ("In new conditions", shown))
 
 
 def _latency(view: RunView, evaluation: Evaluation) -> Figure | None:
@@ -127,6 +152,7 @@ def foundations(view: RunView, evaluation: Evaluation) -> tuple[str, ...]:
     """Return sentences that say how reliable the answer is."""
     sentences = (
         _accuracy_basis(evaluation),
+        _new_conditions_basis(evaluation),
         _latency_basis(evaluation),
         _tie_basis(view),
         _chance(view, evaluation),
@@ -143,13 +169,28 @@ def _accuracy_basis(evaluation: Evaluation) -> str:
         return (
             f"It was selected by its accuracy on {quantity.n} validation images, after training on the other images "
             f"only. The file that ships was then run once on {judged.n} images of the hold-out. These were used "
-            "neither for training nor for selection: expect that accuracy."
+            "neither for training nor for selection: expect that accuracy on images like these."
         )
     if quantity.provenance is Provenance.MEASURED:
         sample = f" on {quantity.n} validation images" if quantity.n else ""
         return f"Accuracy was measured{sample}, after training on the other images only. The hold-out was not used yet."
     source = f" ({quantity.source})" if quantity.source else ""
     return f"Accuracy is {quantity.provenance.value}{source}. It says nothing about your own images yet."
+
+
+def _new_conditions_basis(evaluation: Evaluation) -> str:
+    quantity = evaluation.new_conditions
+    if quantity is None:
+        return ""
+    if quantity.provenance is Provenance.MEASURED:
+        return (
+            "The hold-out is of your own split: its figure holds in the conditions of its images. No other figure is "
+            "estimated for new conditions."
+        )
+    return (
+        f"In new conditions (another visit, camera or day), about {quantity.value:.0f} % is expected, with 95 % "
+        f"confidence {text.interval(quantity, 0).replace(text.DASH, ' to ')} %. This is an estimate: {quantity.source}."
+    )
 
 
 def _latency_basis(evaluation: Evaluation) -> str:

@@ -17,6 +17,7 @@ from advisor.engine.question.names import ROBUST
 from advisor.reporting import text
 from advisor.reporting.console import default_console, next_command, write
 from advisor.reporting.device_results import device_decisions, device_results, foreign_runtimes, sentence
+from advisor.reporting.figures import expectations
 from advisor.reporting.phrases import counts
 from advisor.reporting.ranking import shortlist
 from advisor.reporting.risks import risks, warnings
@@ -110,7 +111,7 @@ def _legend(view: RunView, rows: Sequence[Evaluation], notes: Sequence[str]) -> 
     lines = [f"from (top-1, latency): {'; '.join(dict.fromkeys(notes))}"] if notes else []
     if _are_judged(rows):
         chooses = "validation" if view.request.get("objective") != ROBUST else "validation under capture conditions"
-        lines.append(f"ranked by {chooses}; expect the accuracy on the hold-out, which is measured once, for finalists")
+        lines.append(f"ranked by {chooses}; finalists ran once on the hold-out: expect that on images like these")
         if not all(row.holdout_accuracy for row in rows):
             lines.append(f"hold-out {text.MISSING}: not run there, because the file can hardly become the pick")
         if any(row.capture.holdout for row in rows):
@@ -139,6 +140,8 @@ def _sentences(view: RunView) -> list[Text]:
     label, style = (pick, "bold green") if decision.feasible else ("Nothing meets the budget", "bold yellow")
     reason = text.plain(decision.reason).removeprefix(f"{label}; ")
     lines = [Text.assemble((f"{label}: ", style), reason)]
+    if decision.pick is not None:
+        lines += [_line(f"{name}: ", figure) for name, figure in expectations(decision.pick)]
     if decision.why_not_faster:
         lines.append(_line("Why not the faster tie: ", decision.why_not_faster))
     if decision.pick is not None:

@@ -61,7 +61,7 @@ def test_both_accuracies_stand_side_by_side_by_name(width: int, names: tuple[str
     row = table_of(output.replace("ranked by validation", "from (top-1"))[0]
     assert row.index(f"{pick.accuracy.value:.1f}") < row.index(f"{pick.holdout_accuracy.value:.1f}")
     assert all(len(line) <= width for line in output.splitlines())
-    assert "expect the accuracy on the hold-out" in " ".join(output.split())
+    assert "on the hold-out: expect that on images like these" in " ".join(output.split())
     assert ("robust %" in output) == (width >= 150)
 
 

@@ -1,0 +1,37 @@
+"""What the answer says of the accuracy to expect."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from advisor.core.evaluation import Configuration, Evaluation, Status, Target
+from advisor.core.quantity import Provenance, Quantity
+from advisor.reporting.figures import expectations
+
+HELD = Quantity(90.7, "%", Provenance.MEASURED, 85.3, 94.3, 0.95, 162, "hold-out")
+ESTIMATE = Quantity(62.4, "%", Provenance.ESTIMATED, 45.2, 75.9, 0.95, 648, "clusters")
+PICK = Evaluation(
+    Configuration("net", "head", "int8", Target("host", "litert", "cpu", 1)),
+    Status.OK, accuracy=replace(HELD, value=92.0, n=130), holdout_accuracy=HELD, new_conditions=ESTIMATE,
+)  # fmt: skip
+
+
+def test_the_holdout_is_for_images_like_these_and_the_estimate_for_new_conditions() -> None:
+    assert expectations(PICK) == (
+        ("On images like these", "90.7 % (85.3\u201394.3), measured on 162 images of the hold-out"),
+        ("In new conditions", "about 62 % (45\u201376), estimated for another visit, camera or day"),
+    )
+
+
+def test_a_candidate_that_is_no_finalist_has_the_figure_of_validation() -> None:
+    (_, plain), _ = expectations(replace(PICK, holdout_accuracy=None))
+    assert plain.endswith("measured on 130 images of the validation part")
+
+
+def test_nothing_is_estimated_beside_the_users_own_holdout() -> None:
+    (only,) = expectations(replace(PICK, new_conditions=replace(HELD, source="own split")))
+    assert only[0] == "On images like your hold-out"
+
+
+def test_without_an_estimate_nothing_is_said() -> None:
+    assert expectations(replace(PICK, new_conditions=None)) == ()
