@@ -3,13 +3,15 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from advisor.datasets.division import Overview, divide
 from advisor.datasets.split import PARTS, VALIDATION, split
 from advisor.datasets.survey import survey
 from advisor.datasets.whole_groups import Source
-from tests.datasets.folders import make
+from tests.datasets.folders import image, make
 
 
 def _manifest(root: Path, groups: int, part_of: dict[str, list[str]] | None = None) -> Path:
@@ -19,10 +21,10 @@ def _manifest(root: Path, groups: int, part_of: dict[str, list[str]] | None = No
         writer = csv.writer(file)
         writer.writerow(("path", "label", "group", "split"))
         for folder in sorted(entry for entry in root.iterdir() if entry.is_dir()):
-            for place, image in enumerate(sorted(folder.iterdir())):
+            for place, file_ in enumerate(sorted(folder.iterdir())):
                 group = f"{folder.name}{place % groups}" if groups else ""
                 part = (part_of or {}).get(folder.name, [""])
-                writer.writerow((image.relative_to(root), folder.name, group, part[place % len(part)]))
+                writer.writerow((file_.relative_to(root), folder.name, group, part[place % len(part)]))
     return path
 
 
@@ -110,3 +112,18 @@ def test_the_overview_has_the_images_of_each_class_in_each_part(tmp_path: Path, 
     assert found["images"] == {part: len(getattr(division.split, part)) for part in PARTS}
     assert found["images_per_class"][VALIDATION].keys() == {"cat", "dog"}  # type: ignore[index]
     assert sum(sum(each.values()) for each in found["images_per_class"].values()) == 40  # type: ignore[attr-defined]
+
+
+def test_a_film_of_each_class_gives_its_last_images(tmp_path: Path) -> None:
+    for label, name in enumerate(("cat", "dog")):
+        first, last = (np.asarray(image(10 * label + end, (64, 64)), np.float64) for end in (0, 1))
+        (tmp_path / name).mkdir()
+        for number in range(20):
+            frame = first + (last - first) * number / 19
+            Image.fromarray(frame.astype("u1")).save(tmp_path / name / f"frame{number}.png")
+    read = survey(tmp_path)
+    division = divide(read, 0, alike=())
+    assert division.grouping.source is Source.SEQUENCE
+    assert division.grouping.count == 2
+    held = {read.dataset.images[index].path.stem for index in division.split.holdout}
+    assert held == {f"frame{number}" for number in range(16, 20)}

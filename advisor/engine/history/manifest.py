@@ -148,7 +148,7 @@ def same_cards(
         "thread counts": _other(space.get("threads"), list(question.thread_counts)),
         "runtime": _other(space.get("runtime"), runtime_version()),
         "images": _other(manifest.get("data_fingerprint"), fingerprint),
-        "parts of the images": _other_parts(run.read_json("split.json"), images),
+        "parts of the images": other_parts(run.read_json("split.json"), images),
     }
     for what, rows in changes.items():
         if rows:
@@ -177,7 +177,7 @@ def _other_recipes(then: Mapping[str, object], now: Mapping[str, object]) -> lis
     return [f"{name} (version {version})" for name, version in sorted(set(now.items()) ^ set(then.items()), key=str)]
 
 
-def _other_parts(then: Mapping[str, object], images: Images | None) -> list[str]:
+def other_parts(then: Mapping[str, object], images: Images | None) -> list[str]:
     """Return the parts of the split that hold other images than then: their figures cannot be compared."""
     if images is None or not then:
         return []

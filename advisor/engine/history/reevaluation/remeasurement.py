@@ -10,8 +10,10 @@ from tempfile import TemporaryDirectory
 from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.expectation import with_new_conditions
+from advisor.datasets.split import HOLDOUT
 from advisor.engine.execution.machine import Machine
 from advisor.engine.history.loaded_run import LoadedRun, input_spec
+from advisor.engine.history.manifest import other_parts
 from advisor.engine.pipeline.evaluation import accuracy
 from advisor.engine.pipeline.evaluation.evaluator import scope_of
 from advisor.engine.pipeline.events import StageAborted, StageEvent
@@ -74,7 +76,7 @@ def _walker(
 
 
 def _same_images(run: LoadedRun, tell: Tell) -> tuple[Images | None, str]:
-    """Return the run's images, or None and the reason where they are gone or changed."""
+    """Return the run's images, or None and the reason where they are gone or changed, or split in another way."""
     if run.question.data is None:
         return None, ""
     try:
@@ -83,6 +85,8 @@ def _same_images(run: LoadedRun, tell: Tell) -> tuple[Images | None, str]:
         return None, f"not scored again: {error.message}"
     if images is None or images.dataset.fingerprint != run.dataset.get("fingerprint"):
         return None, "not scored again: the images have changed since the run; a new search would learn from them"
+    if HOLDOUT in other_parts(run.folder.read_json("split.json"), images):
+        return None, "not scored again: this version splits the images in another way, so the files learnt from some"
     return images, ""
 
 

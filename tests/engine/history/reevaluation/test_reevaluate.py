@@ -209,6 +209,18 @@ def test_another_runtime_is_measured_and_scored_anew(searched: RunFolder) -> Non
     assert contents(searched.path) == before
 
 
+def test_a_run_of_another_split_is_not_scored_on_images_that_it_learnt_from(searched: RunFolder) -> None:
+    edited(searched, versions={"ai-edge-litert": "2.2.0"})
+    split = searched.read_json("split.json")
+    searched.write_json("split.json", {**split, "train": split["holdout"], "holdout": split["train"]})
+    (found,) = reevaluate(searched.path, Devices())
+    assert "splits the images in another way" in found.remarks[0]
+    assert found.run is not None
+    accuracies = {e.configuration.key: e.holdout_accuracy for e in searched.evaluations()}
+    for row in load_run(found.run).evaluations:
+        assert row.holdout_accuracy == accuracies[row.configuration.key]
+
+
 def test_images_that_are_gone_are_said_and_the_accuracy_kept(searched: RunFolder, tmp_path: Path) -> None:
     edited(searched, versions={"ai-edge-litert": "2.2.0"})
     request = yaml.safe_load((searched.path / "request.yaml").read_text())
