@@ -17,6 +17,8 @@ from advisor.tflite.rewrite import add_tensor, new_operator, operator_name, pack
 VERSION = 1
 """Raised when an equal backbone gives other features."""
 
+_JOINED = "levels/features"
+
 LARGEST_SHARE = 4
 """A map counts if its side is at most the input's over this; larger maps hold edges, which all classes have."""
 
@@ -59,13 +61,29 @@ def with_levels(data: bytes) -> bytes:
         return data
     means = _add_means(model, graph, levels)
     width = int(graph.tensors[features].shape[1]) + sum(level.channels for level in levels)
-    output = add_tensor(model, graph, "levels/features", (1, width), _FLOAT32)
+    output = add_tensor(model, graph, _JOINED, (1, width), _FLOAT32)
     joined = [features, *means]
     options = schema.ConcatenationOptionsT(axis=1)
     graph.operators.append(new_operator(model, schema.BuiltinOperator.CONCATENATION, joined, output, options))
     graph.outputs = [output]
     signature.outputs[0].tensorIndex = output
     return pack(model)
+
+
+def last_width(data: bytes) -> int:
+    """Return how many of the first features of a file from :func:`with_levels` are those of the last layer.
+
+    Raises:
+        UsageError: the file is damaged.
+        StageError: not exactly one subgraph and one signature.
+    """
+    model = unpack(data)
+    graph, _ = single_graph(model)
+    output = int(graph.outputs[0])
+    for operator in graph.operators:
+        if output in operator.outputs and graph.tensors[output].name == _JOINED.encode():
+            output = int(operator.inputs[0])
+    return int(graph.tensors[output].shape[-1])
 
 
 def _levels(model: schema.ModelT, graph: schema.SubGraphT) -> list[Level]:

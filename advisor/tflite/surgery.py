@@ -101,7 +101,7 @@ def _moved(indices: Iterable[int], places: dict[int, int]) -> list[int]:
 
 
 def attach_head(data: bytes, weights: npt.NDArray[np.floating], bias: npt.NDArray[np.floating]) -> bytes:
-    """Append a linear classifier and a softmax to a model of pooled features.
+    """Append a linear classifier and a softmax to a model of pooled features, without the levels that it does not read.
 
     Args:
         data: a float model whose only output is ``features``, of shape (1, F), also one put together from parts.
@@ -158,6 +158,8 @@ def _logits(
         mark = f"/{number}" if number else ""
         columns = np.ascontiguousarray(kernel[:, start : start + _width(graph.tensors[part])])
         start += columns.shape[1]
+        if number and not columns.any():
+            continue
         shift = offset if number == 0 else np.zeros_like(offset)
         kernel_index = add_tensor(model, graph, f"head/weights{mark}", columns.shape, float32, columns.tobytes())
         bias_index = add_tensor(model, graph, f"head/bias{mark}", (classes,), float32, shift.tobytes())

@@ -8,7 +8,7 @@ import pytest
 from advisor.core.errors import UsageError
 from advisor.measurement.accuracy import predict_arrays
 from advisor.tflite.arena import activation_arena_bytes
-from advisor.tflite.levels import with_levels
+from advisor.tflite.levels import last_width, with_levels
 from advisor.tflite.model import read
 from advisor.tflite.surgery import attach_head, select_output
 
@@ -63,6 +63,23 @@ def test_a_head_on_all_levels_is_the_sum_of_heads_on_each(levelled: bytes, image
     names = [operator.name for operator in read(joined).operators]
     assert "CONCATENATION" not in names
     assert names.count("FULLY_CONNECTED") >= 3
+
+
+def test_levels_that_a_head_does_not_read_leave_the_file(
+    backbone: bytes, levelled: bytes, images: list[Array], run: Run
+) -> None:
+    random = np.random.default_rng(1)
+    width, last = run(levelled, {"image": images[0]})["features"].shape[1], last_width(levelled)
+    weights, bias = np.zeros((width, 4), np.float32), random.normal(size=4).astype(np.float32)
+    weights[:last] = random.normal(0, 0.1, (last, 4))
+    data, plain = attach_head(levelled, weights, bias), attach_head(backbone, weights[:last], bias)
+    assert [operator.name for operator in read(data).operators] == [operator.name for operator in read(plain).operators]
+    answers = [run(each, {"image": images[0]})["probabilities"] for each in (data, plain)]
+    np.testing.assert_array_equal(*answers)
+
+
+def test_the_last_layer_is_as_wide_as_without_levels(backbone: bytes, levelled: bytes) -> None:
+    assert last_width(levelled) == last_width(backbone) == read(backbone).outputs[0].shape[1]
 
 
 def test_the_joined_classifier_stays_within_one_delegate(levelled: bytes, images: list[Array], run: Run) -> None:

@@ -32,6 +32,16 @@ def test_few_features_are_only_standardised() -> None:
     np.testing.assert_allclose(inside, (features - features.mean(axis=0)) / features.std(axis=0), atol=1e-3)
 
 
+def test_features_of_the_last_layer_keep_their_proportions() -> None:
+    features = _features(50, 8) * np.geomspace(1, 100, 8, dtype=np.float32)
+    inside = find_space(features, last=6).enter(features)
+    centred = features - features.mean(axis=0)
+    scale = features.std(axis=0) / space.LEVELS_SCALE
+    scale[:6] = np.sqrt(np.square(features[:, :6].std(axis=0)).mean())
+    expected = centred / scale
+    np.testing.assert_allclose(inside @ inside.T, expected @ expected.T, atol=1e-2)
+
+
 def test_a_head_that_leaves_answers_as_it_did_inside(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(space, "DIMENSIONS", 16)
     features = _features(60, 40)

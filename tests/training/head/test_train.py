@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor.core.errors import StageError
-from advisor.training.head.train import Head, folds, train_head
+from advisor.training.head.train import GRID, STRONGER, Head, fit_head, folds, train_head
 
 
 def _clouds(counts: list[int], width: int = 24, distance: float = 3.0, seed: int = 0) -> tuple[np.ndarray, list[int]]:
@@ -138,3 +138,54 @@ def test_a_class_without_images_is_refused(labels: list[int], classes: int) -> N
 def test_arrays_that_do_not_fit_are_refused() -> None:
     with pytest.raises(StageError, match="fit together"):
         train_head(np.zeros((3, 4), np.float32), [0, 1], 2, seed=0)
+
+
+def _with_levels(level_signal: float, seed: int = 0) -> tuple[np.ndarray, list[int]]:
+    """Return features of a last layer of 24, and of levels of 24 that tell the classes apart as said."""
+    last, labels = _clouds([80, 80, 80], distance=1.5, seed=seed)
+    levels, _ = _clouds([80, 80, 80], distance=level_signal, seed=seed + 100)
+    scale = np.geomspace(1e-3, 1e3, 24, dtype=np.float32)
+    return np.concatenate([last / scale, levels], axis=1), labels
+
+
+def test_levels_are_read_where_they_gain_much() -> None:
+    features, labels = _with_levels(4.0)
+    head = train_head(features, labels, 3, seed=0, last=24)
+    assert head.facts.kind == "all_levels"
+    assert head.weights[24:].any()
+
+
+def test_levels_are_not_read_where_they_gain_little() -> None:
+    features, labels = _with_levels(0.1)
+    head = train_head(features, labels, 3, seed=0, last=24)
+    assert head.facts.kind == "last_layer"
+    assert head.weights.shape == (48, 3)
+    assert not head.weights[24:].any()
+
+
+def test_levels_that_tell_groups_apart_are_not_read() -> None:
+    """Each group has light of its own, which tells its class only while other images of the group are known."""
+    random = np.random.default_rng(0)
+    last, labels = _clouds([60, 60, 60], distance=3)
+    groups = np.arange(180) // 10
+    levels = random.standard_normal((18, 24))[groups] * 5 + 0.1 * random.standard_normal((180, 24))
+    features = np.concatenate([last / np.geomspace(1e-3, 1e3, 24), levels], axis=1).astype(np.float32)
+    assert train_head(features, labels, 3, seed=0, last=24).facts.kind == "all_levels"
+    assert train_head(features, labels, 3, seed=0, groups=groups.tolist(), last=24).facts.kind == "last_layer"
+
+
+def test_the_grid_grows_until_its_end_is_not_chosen() -> None:
+    random = np.random.default_rng(0)
+    labels = np.repeat([0, 1], 40)
+    features = random.standard_normal((80, 300)) + 0.35 * (2 * labels[:, None] - 1) * (np.arange(300) < 20)
+    facts = train_head(features.astype(np.float32), labels.tolist(), 2, seed=0).facts
+    assert facts.at_grid_end == (facts.regularization in (STRONGER[0], GRID[-1]))
+    assert facts.regularization != GRID[0]
+
+
+def test_a_known_kind_and_penalty_give_the_same_head_again() -> None:
+    features, labels = _with_levels(0.1)
+    head = train_head(features, labels, 3, seed=0, last=24)
+    weights, bias = fit_head(features, labels, 3, head.facts.regularization, (), head.facts.kind, 24)
+    np.testing.assert_array_equal(weights, head.weights)
+    np.testing.assert_array_equal(bias, head.bias)

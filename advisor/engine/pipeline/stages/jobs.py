@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from advisor.core.codec import to_json
-from advisor.core.evaluation_facts import TimeSummary, TimingFacts
+from advisor.core.evaluation_facts import HeadFacts, TimeSummary, TimingFacts
 from advisor.datasets.images import InputSpec
 from advisor.tflite.metadata import Metadata
 
@@ -63,6 +63,7 @@ def extract(
 
 
 def train_head(
+    backbone: Path,
     looks: Sequence[Sequence[Path]],
     train: Sequence[int],
     labels: Sequence[int],
@@ -74,6 +75,7 @@ def train_head(
     """Train the head, write it as ``.npz`` and return its facts.
 
     Args:
+        backbone: the feature model.
         looks: parts of the features, first of the unchanged images, then of the augmented ones.
         train: rows to learn from.
         labels: the classes of these rows.
@@ -82,11 +84,12 @@ def train_head(
         seed: of the folds.
         path: where to write.
     """
+    from advisor.tflite.levels import last_width
     from advisor.training.features import joined
     from advisor.training.head.train import train_head as fit
 
     features, *views = [joined(parts, np.asarray(train)) for parts in looks]
-    head = fit(features, labels, classes, seed, views, groups)
+    head = fit(features, labels, classes, seed, views, groups, last_width(backbone.read_bytes()))
     np.savez(path, weights=head.weights, bias=head.bias)
     return to_json(head.facts)
 
@@ -106,14 +109,16 @@ def expect(features: Sequence[Path], labels: Sequence[int], validation: Sequence
 
 
 def refit_head(
-    looks: Sequence[Sequence[Path]], labels: Sequence[int], classes: int, regularization: float, path: Path
+    backbone: Path, looks: Sequence[Sequence[Path]], labels: Sequence[int], classes: int, chosen: HeadFacts, path: Path
 ) -> None:
-    """Fit the head with a given penalty to all rows and write it as ``.npz``; see :func:`train_head` for arguments."""
+    """Fit the chosen kind of head to all rows and write it as ``.npz``; see :func:`train_head` for arguments."""
+    from advisor.tflite.levels import last_width
     from advisor.training.features import joined
     from advisor.training.head.train import fit_head
 
     features, *views = [joined(parts) for parts in looks]
-    weights, bias = fit_head(features, labels, classes, regularization, views)
+    last = last_width(backbone.read_bytes())
+    weights, bias = fit_head(features, labels, classes, chosen.regularization, views, chosen.kind, last)
     np.savez(path, weights=weights, bias=bias)
 
 

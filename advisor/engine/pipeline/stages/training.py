@@ -10,6 +10,7 @@ from typing import Any
 
 from advisor.catalog.cards import Card
 from advisor.core.codec import parse
+from advisor.core.errors import StageError
 from advisor.core.evaluation_facts import HeadFacts, NewConditions
 from advisor.core.training import HEAD, HEAD_SUBSET
 from advisor.engine.pipeline import cost
@@ -70,6 +71,17 @@ class Head:
         file, result = folder / HEAD_FILE, read_result(folder)
         return cls(file, sha256_file(file), parse(HeadFacts, result) if result else None)
 
+    @property
+    def chosen(self) -> HeadFacts:
+        """How the head was chosen.
+
+        Raises:
+            StageError: the head was fitted as another one was chosen.
+        """
+        if self.facts is None:
+            raise StageError(f"the head '{self.file}' does not say how it was chosen: it is a refitted one")
+        return self.facts
+
 
 def joined(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
     """Join the backbone with a trained head: softmax over the user's classes."""
@@ -90,8 +102,8 @@ def joined(card: Card, training: str, purpose: Purpose, workload: Workload) -> S
 
 
 def fitted(card: Card, training: str, workload: Workload) -> Stage[Head]:
-    """Choose the penalty of the head by cross-validation and fit it to the training part, or to a subset of it."""
-    first_look = training == HEAD_SUBSET
+    """Choose kind and penalty of the head by cross-validation and fit it to the training part, or to a subset of it."""
+    source, first_look = cut(card, FEATURES), training == HEAD_SUBSET
     train = Role.SUBSET if first_look else Role.TRAIN
     read = looks(card, Role.SUBSET if first_look else Role.LEARNT, workload, HEAD_SUBSET if first_look else "")
 
@@ -105,11 +117,12 @@ def fitted(card: Card, training: str, workload: Workload) -> Stage[Head]:
         part, rows = images.part(train), _rows(images.part(read[0].role), images.part(train))
         files, classes = [look.files(results) for look in read], len(images.classes)
         return partial(
-            jobs.train_head, files, rows, part.labels, part.groups, classes, materials.seed, folders.out / HEAD_FILE
-        )
+            jobs.train_head, results[source].path, files, rows, part.labels, part.groups, classes, materials.seed,
+            folders.out / HEAD_FILE,
+        )  # fmt: skip
 
     return Stage(
-        StageName.HEAD, Scope(card.name, training), "3", "training the head of", _stages(read), inputs, job,
+        StageName.HEAD, Scope(card.name, training), "4", "training the head of", (source, *_stages(read)), inputs, job,
         Head.within, cost.HEAD_S,
     )  # fmt: skip
 
@@ -135,29 +148,28 @@ def expected(card: Card, workload: Workload) -> Stage[NewConditions]:
 
 
 def refitted(card: Card, workload: Workload) -> Stage[Head]:
-    """Fit the head that ships to all images outside the hold-out, with the penalty chosen on the training part.
+    """Fit the head that ships to all images outside the hold-out, of the kind chosen on the training part.
 
     It uses the same recipe as the head that validation scores, on more images.
     """
-    compared, read = fitted(card, HEAD, workload), looks(card, Role.LEARNT, workload)
+    source, compared, read = cut(card, FEATURES), fitted(card, HEAD, workload), looks(card, Role.LEARNT, workload)
 
     def inputs(materials: Materials, results: Results) -> Inputs:
-        strength = _strength(results[compared])
-        return {**_head_inputs(read, materials, results), "regularization": strength}
+        facts = results[compared].chosen
+        own = {"kind": facts.kind, "regularization": facts.regularization}
+        return {**_head_inputs(read, materials, results), **own}
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
-        images, strength = materials.require_images(), _strength(results[compared])
+        images, facts = materials.require_images(), results[compared].chosen
         files, labels = [look.files(results) for look in read], images.part(Role.LEARNT).labels
-        return partial(jobs.refit_head, files, labels, len(images.classes), strength, folders.out / HEAD_FILE)
+        return partial(
+            jobs.refit_head, results[source].path, files, labels, len(images.classes), facts, folders.out / HEAD_FILE
+        )
 
     return Stage(
-        StageName.REFIT, Scope(card.name, HEAD), "1", "fitting the final head of",
-        (compared, *_stages(read)), inputs, job, Head.within, cost.REFIT_S,
+        StageName.REFIT, Scope(card.name, HEAD), "2", "fitting the final head of",
+        (source, compared, *_stages(read)), inputs, job, Head.within, cost.REFIT_S,
     )  # fmt: skip
-
-
-def _strength(head: Head) -> float:
-    return head.facts.regularization if head.facts else 0.0
 
 
 def looks(card: Card, role: Role, workload: Workload, training: str = "") -> tuple[FeatureSet, ...]:

@@ -1,0 +1,227 @@
+"""What the chosen head reaches against each plain one, on images that chose nothing.
+
+    python -m benchmarks accuracy --part head
+    python -m benchmarks accuracy --part head --sets grocery --cards squeezenet_1.1_227
+
+As in a search, kind and penalty are chosen on the training part, and the head is fitted again with the validation part
+too. It is scored on the hold-out: of ``grocery`` the official test, which is another visit to the shops, of
+``trashnet`` a fifth for each seed. The plain heads learn from the same images, with penalties that are fixed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.catalog.cards import Card
+from advisor.catalog.catalogue import load_catalogue
+from advisor.catalog.weights.fetching import fetch
+from advisor.core.evaluation_facts import HeadFacts
+from advisor.core.statistics import paired_difference
+from advisor.datasets.dataset import Dataset
+from advisor.datasets.division import divide
+from advisor.datasets.images import InputSpec
+from advisor.datasets.split import Split
+from advisor.datasets.survey import survey
+from advisor.store.cache import cache_root
+from benchmarks.search import TRASHNET
+from benchmarks.tables import Row, keep, kept_of_others
+
+NAME = "accuracy_head"
+FOLDERS = {"grocery": TRASHNET.parent / "grocery", "trashnet": TRASHNET}
+CARDS = (
+    "mobilenet_v2_1.0_224,mobilenet_v1_1.0_224,efficientnet_lite0_224,efficientnet_lite1_240,efficientnet_lite2_260,"
+    "squeezenet_1.1_227"
+)
+IN_INT8 = "mobilenet_v2_1.0_224"
+CALIBRATION = 100
+OURS, COSINE = "ours", "cosine"
+HEADER = (
+    "case", "set", "network", "method", "top-1 %", "spread over seeds", "ours minus this, points", "95 % interval",
+    "kinds", "seconds of CPU",
+)  # fmt: skip
+REMARKS = (
+    "Top-1 on the hold-out, scored once; the mean over the seeds of the split. Intervals: paired, over the images.",
+    "last layer: scikit-learn's logistic regression on standardised features, C = 0.01. all levels: the same features "
+    "and those of all levels, C = 0.1. cosine: features of length 1, C = 1. All but the first use our solver.",
+    "kinds: what each seed chose, with its C. CPU: choosing and both fits.",
+)
+
+Floats = NDArray[np.float32]
+Answers = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """One network on one split: features and labels to learn from and to be scored on."""
+
+    train: NDArray[np.int64]
+    learnt: NDArray[np.int64]
+    holdout: NDArray[np.int64]
+    features: Floats
+    labels: NDArray[np.int64]
+    groups: tuple[int, ...]
+    last: int
+    seed: int
+
+    @property
+    def classes(self) -> int:
+        """Number of classes."""
+        return int(self.labels.max()) + 1
+
+    def right(self, features: Floats, weights: Floats, bias: Floats) -> Answers:
+        """Return which images of the hold-out a head answers correctly."""
+        answers: Answers = (features[self.holdout] @ weights + bias).argmax(axis=1) == self.labels[self.holdout]
+        return answers
+
+
+def main(options: Sequence[str] = ()) -> None:
+    """Fit and score every head, and keep the table."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks accuracy --part head")
+    parser.add_argument("--sets", default=",".join(FOLDERS), help=f"of {', '.join(FOLDERS)}, joined by commas")
+    parser.add_argument("--seeds", default="0,1,2,3,4", help="seeds of TrashNet's split")
+    parser.add_argument("--cards", default=CARDS, help="cards, joined by commas")
+    chosen = parser.parse_args(list(options))
+    rows: list[Row] = []
+    for name in chosen.sets.split(","):
+        found = survey(FOLDERS[name])
+        seeds = [0] if name == "grocery" else [int(seed) for seed in chosen.seeds.split(",")]
+        divisions = {seed: divide(found, seed) for seed in seeds}
+        for card in (load_catalogue()[each] for each in chosen.cards.split(",")):
+            backbone, features, last = _features(name, card, found.dataset)
+            labels = np.array([image.label for image in found.dataset.images])
+            cases = []
+            for seed, division in divisions.items():
+                parts = division.split
+                indices = (np.array(part) for part in (parts.train, parts.learnt, parts.holdout))
+                cases.append(Case(*indices, features, labels, division.groups, last, seed))
+            rows += _rows(name, card.name, cases)
+            if card.name == IN_INT8:
+                rows.append(_in_int8(name, card, backbone, found.dataset, divisions[0].split, cases[0]))
+            others, _ = kept_of_others(NAME, [str(row[0]) for row in rows])
+            print(keep(NAME, "Heads", HEADER, sorted([*others, *rows], key=str), REMARKS), flush=True)
+
+
+def _features(name: str, card: Card, dataset: Dataset) -> tuple[Path, Floats, int]:
+    """Return the backbone's file, the features of every image, and the width of the last layer."""
+    from advisor.catalog.convert import CONVERT_VERSION, convert
+    from advisor.tflite.levels import VERSION, last_width, with_levels
+    from advisor.tflite.surgery import FEATURES, select_output
+    from advisor.training.features import extract
+
+    folder = cache_root() / "benchmarks" / f"{NAME}-{CONVERT_VERSION}-{VERSION}"
+    folder.mkdir(parents=True, exist_ok=True)
+    backbone, file = folder / f"{card.name}.tflite", folder / f"{name}-{dataset.fingerprint[:12]}-{card.name}.npy"
+    if not backbone.exists():
+        with tempfile.TemporaryDirectory() as place:
+            convert(card, fetch(card), Path(place) / "master.tflite")
+            data = select_output((Path(place) / "master.tflite").read_bytes(), FEATURES)
+        backbone.write_bytes(with_levels(data))
+    if not file.exists():
+        np.save(file, extract(backbone, [image.path for image in dataset.images], _spec(card)))
+    return backbone, np.load(file), last_width(backbone.read_bytes())
+
+
+def _spec(card: Card) -> InputSpec:
+    return InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)
+
+
+def _rows(name: str, card: str, cases: Sequence[Case]) -> list[Row]:
+    began = time.process_time()
+    fitted = [_ours(case) for case in cases]
+    seconds = (time.process_time() - began) / len(cases)
+    kinds = ", ".join(f"{facts.kind} {facts.regularization:g}" for *_, facts in fitted)
+    ours = [case.right(case.features, *head) for case, (*head, _) in zip(cases, fitted, strict=True)]
+    rows: list[Row] = [(f"{name}, {card}, {OURS}", name, card, OURS, *_mean(ours), "", "", kinds, f"{seconds:.1f}")]
+    for method, answer in PLAIN.items():
+        plain = [answer(case) for case in cases]
+        gain = paired_difference(np.concatenate(ours).tolist(), np.concatenate(plain).tolist())
+        interval = f"[{100 * gain.low:.1f}, {100 * gain.high:.1f}]"
+        key = f"{name}, {card}, {method}"
+        rows.append((key, name, card, method, *_mean(plain), f"{100 * gain.value:+.1f}", interval, "", ""))
+    return rows
+
+
+def _mean(right: Sequence[Answers]) -> tuple[str, str]:
+    shares = [100 * float(each.mean()) for each in right]
+    return f"{mean(shares):.1f}", f"{stdev(shares):.1f}" if len(shares) > 1 else ""
+
+
+def _ours(case: Case) -> tuple[Floats, Floats, HeadFacts]:
+    """Choose on the training part, and fit with the validation part too, as a search does."""
+    from advisor.training.head.train import fit_head, train_head
+
+    own, classes = case.features[case.train], case.classes
+    groups = [case.groups[index] for index in case.train] if case.groups else []
+    facts = train_head(own, case.labels[case.train].tolist(), classes, case.seed, (), groups, case.last).facts
+    learnt, labels = case.features[case.learnt], case.labels[case.learnt].tolist()
+    weights, bias = fit_head(learnt, labels, classes, facts.regularization, (), facts.kind, case.last)
+    return weights, bias, facts
+
+
+def _last_layer(case: Case) -> Answers:
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    own = case.features[:, : case.last]
+    model: Any = make_pipeline(StandardScaler(), LogisticRegression(C=0.01, max_iter=1000))
+    model.fit(own[case.learnt], case.labels[case.learnt])
+    answers: Answers = model.predict(own[case.holdout]) == case.labels[case.holdout]
+    return answers
+
+
+def _fixed(case: Case, features: Floats, strength: float, kind: str = "all_levels", last: int = 0) -> Answers:
+    from advisor.training.head.train import fit_head
+
+    labels = case.labels[case.learnt].tolist()
+    weights, bias = fit_head(features[case.learnt], labels, case.classes, strength, (), kind, last)
+    return case.right(features, weights, bias)
+
+
+def _cosine(case: Case) -> Answers:
+    own = case.features[:, : case.last]
+    unit = own / np.linalg.norm(own, axis=1, keepdims=True)
+    return _fixed(case, unit, 1.0, "last_layer", case.last)
+
+
+PLAIN: dict[str, Callable[[Case], Answers]] = {
+    "last layer": _last_layer,
+    "all levels": lambda case: _fixed(case, case.features, 0.1),
+    "nearest mean": lambda case: _fixed(case, case.features[:, : case.last], 0.0),
+    COSINE: _cosine,
+}
+
+
+def _in_int8(name: str, card: Card, backbone: Path, dataset: Dataset, parts: Split, case: Case) -> Row:
+    """Return what the real int8 file of our head scores on the hold-out of the first seed."""
+    from advisor.compression.calibration import CalibrationImages, choose
+    from advisor.compression.make import make_file
+    from advisor.compression.recipes.base import RecipeInputs
+    from advisor.measurement.accuracy import predict
+    from advisor.tflite.surgery import attach_head
+
+    weights, bias, _ = _ours(case)
+    drawn = choose([dataset.images[index].label for index in parts.learnt], CALIBRATION, case.seed)
+    images = CalibrationImages(tuple(dataset.images[parts.learnt[row]].path for row in drawn), _spec(card), case.seed)
+    with tempfile.TemporaryDirectory() as place:
+        model, quantized = Path(place) / "model.tflite", Path(place) / "int8.tflite"
+        model.write_bytes(attach_head(backbone.read_bytes(), weights, bias))
+        make_file(model, "int8", images, RecipeInputs(), None, quantized)
+        answers = predict(quantized, [dataset.images[index].path for index in parts.holdout], _spec(card))
+    right = answers.argmax(axis=1) == case.labels[case.holdout]
+    method = f"{OURS}, int8 file, seed {case.seed}"
+    return (f"{name}, {card.name}, {method}", name, card.name, method, *_mean([right]), "", "", "", "")
+
+
+if __name__ == "__main__":
+    main()
