@@ -248,3 +248,11 @@ def test_few_images_in_deeper_folders_change_nothing(tmp_path: Path) -> None:
     root = make(tmp_path / "data", cat=9, dog=9)
     make(root / "cat", kitten=2, tiger=2, lion=2)
     assert survey(root).dataset.classes == ("cat", "dog")
+
+
+def test_deepest_folders_of_one_name_in_two_places_are_refused(tmp_path: Path) -> None:
+    root = _nested(tmp_path / "data")
+    make(root / "Fruit", Other=5)
+    make(root / "Packages", Other=5)
+    with pytest.raises(UsageError, match="'Other' would be several folders: 'Fruit/Other', 'Packages/Other'"):
+        list_files(root / "**")

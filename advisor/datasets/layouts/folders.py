@@ -83,6 +83,7 @@ def _labelled(
     if not depth:
         _refuse_nested(path, found)
     if depth == DEEPEST:
+        _refuse_homonyms(found)
         entries = [Entry(file, file.parent.name) for file, _ in found]
         return entries, sorted({entry.label for entry in entries})
     return [Entry(file, folder.name) for file, folder in found], sorted({folder.name for folder in folders})
@@ -108,6 +109,23 @@ def _refuse_nested(path: Path, found: Sequence[tuple[Path, Path]]) -> None:
         f"write --data '{path / DEEPEST}' for the deeper folders, or --data '{path / UPPER}' for the upper ones, "
         "both with the quotes; or list the images in a manifest",
     )
+
+
+def _refuse_homonyms(found: Sequence[tuple[Path, Path]]) -> None:
+    """Refuse deepest folders of one name in several places: ``Fruit/Other`` and ``Packages/Other`` are two classes.
+
+    Raises:
+        UsageError: there are some.
+    """
+    places: dict[str, set[str]] = {}
+    for file, folder in found:
+        places.setdefault(file.parent.name, set()).add(str(file.parent.relative_to(folder.parent)))
+    for name, several in sorted(places.items()):
+        if len(several) > 1:
+            raise UsageError(
+                f"--data: the class '{name}' would be several folders: {_some(several)}",
+                "rename them, or list the images in a manifest",
+            )
 
 
 def _refuse_mixed(path: Path, folders: Sequence[Path]) -> None:
