@@ -31,7 +31,7 @@ from advisor.training.head.train import GRID, fit_head, folds, train_head
 if TYPE_CHECKING:
     import keras
 
-VERSION = 3
+VERSION = 4
 """Raised when equal images and hyperparameters give another network."""
 
 WEIGHTS = "best.weights.h5"
@@ -40,6 +40,9 @@ WEIGHTS = "best.weights.h5"
 
 STRONG = 0.01
 """``C`` of the first head on cached maps."""
+
+WEAKEST = 0.1
+"""Largest ``C`` that fine-tuning takes from a first head: a weaker penalty would let it forget the start."""
 
 VALIDATION_FOLDS = 8
 CHECKED = 2
@@ -279,7 +282,8 @@ def _begin(
         weights, bias = fit_head(own, targets, classes, strength)
     else:
         head = train_head(own, targets, classes, hyperparameters.seed)
-        weights, bias, strength = head.weights, head.bias, max(head.facts.regularization, GRID[0])
+        weights, bias = head.weights, head.bias
+        strength = min(max(head.facts.regularization, GRID[0]), WEAKEST)
     return network.Start(weights, bias, tuple(levels), own.mean(axis=0), own.std(axis=0)), strength
 
 
