@@ -23,8 +23,10 @@ from numpy.typing import NDArray
 
 from advisor.catalog.catalogue import load_catalogue
 from advisor.catalog.weights.fetching import fetch
-from advisor.core.expectation import in_new_conditions
+from advisor.core.evaluation import Configuration, Evaluation, Status, Target
+from advisor.core.expectation import with_new_conditions
 from advisor.core.quantity import Quantity
+from advisor.core.training import HEAD
 from advisor.datasets.dataset import LabelledImage
 from advisor.datasets.division import divide
 from advisor.datasets.images import InputSpec
@@ -139,7 +141,12 @@ def _row(case: Case, name: str) -> Row:
     head = fit_head(features, labels, classes, PENALTY)
     plain = share_of(_right(head, *part(held)), HELD_OUT)
     facts = expect(features, labels, rows)
-    found, truth = in_new_conditions(compared if facts.grouped else plain, facts), plain.value
+    target = Target("host", "litert", "cpu", 1)
+    judged = Evaluation(
+        Configuration(name, HEAD, "float32", target), Status.OK,
+        accuracy=compared, holdout_accuracy=plain, expectation=facts,
+    )  # fmt: skip
+    found, truth = with_new_conditions(judged).new_conditions or plain, plain.value
     if case.others:
         rest = _surveyed(case.others).dataset
         numbers = [read.dataset.classes.index(rest.classes[image.label]) for image in rest.images]

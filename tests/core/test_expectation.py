@@ -62,6 +62,14 @@ def test_the_estimate_is_made_from_validation_which_the_share_belongs_to() -> No
     assert found.new_conditions.value == pytest.approx(0.7 * 96.0)
 
 
+def test_new_conditions_are_expected_to_be_no_better_than_the_holdout() -> None:
+    found = with_new_conditions(replace(EVALUATION, holdout_accuracy=percent(60.0))).new_conditions
+    assert found is not None
+    assert found.value == 60.0
+    assert found.low is not None
+    assert found.low < 60.0
+
+
 def test_images_without_groups_have_the_figure_of_the_holdout() -> None:
     found = with_new_conditions(replace(EVALUATION, expectation=ALONE, holdout_accuracy=percent(90.0)))
     assert found.new_conditions is not None

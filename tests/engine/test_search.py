@@ -64,6 +64,13 @@ def test_every_figure_is_measured_and_has_its_source(with_images: Searched) -> N
             assert quantity.source
 
 
+def test_every_candidate_has_an_estimate_for_new_conditions(with_images: Searched) -> None:
+    for evaluation in _tried(with_images):
+        assert evaluation.new_conditions is not None
+        assert evaluation.new_conditions.provenance is Provenance.ESTIMATED
+    assert "In new conditions: about" in with_images.out
+
+
 def test_finalists_and_they_alone_are_judged_on_the_hold_out(with_images: Searched) -> None:
     recommendation = json.loads((with_images.run.path / "recommendation.json").read_text())
     evaluations = with_images.run.evaluations()
