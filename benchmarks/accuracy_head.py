@@ -29,6 +29,7 @@ from advisor.core.evaluation_facts import HeadFacts
 from advisor.core.statistics import paired_difference
 from advisor.datasets.dataset import Dataset
 from advisor.datasets.division import divide
+from advisor.datasets.duplicates import near_duplicates
 from advisor.datasets.images import InputSpec
 from advisor.datasets.split import Split
 from advisor.datasets.survey import survey
@@ -95,7 +96,8 @@ def main(options: Sequence[str] = ()) -> None:
     for name in chosen.sets.split(","):
         found = survey(FOLDERS[name])
         seeds = [0] if name == "grocery" else [int(seed) for seed in chosen.seeds.split(",")]
-        divisions = {seed: divide(found, seed) for seed in seeds}
+        alike = near_duplicates(found.thumbnails)
+        divisions = {seed: divide(found, seed, alike) for seed in seeds}
         for card in (load_catalogue()[each] for each in chosen.cards.split(",")):
             backbone, features, last = _features(name, card, found.dataset)
             labels = np.array([image.label for image in found.dataset.images])
