@@ -14,7 +14,7 @@ from advisor.core.evaluation_facts import HeadFacts
 from advisor.training.head.fits import fit
 from advisor.training.head.space import Space, find_space
 
-VERSION = 5
+VERSION = 6
 """Raised when equal features give another head."""
 
 FOLDS = 5
@@ -85,6 +85,7 @@ def train_head(
     targets = np.asarray(labels, dtype=np.int64)
     _require_fitting(features, targets, classes, views)
     few = int(np.bincount(targets, minlength=classes).min()) < FEW_IMAGES
+    groups = divided(targets, groups)
     fold = folds(targets, FOLDS, seed, groups)
     with threadpool_limits(limits=1):
         kinds = ((LAST_LAYER,) if last else ()) + ((ALL_LEVELS,) if last < features.shape[1] else ())
@@ -233,6 +234,22 @@ def _clearly_better(one: NDArray[np.bool_], other: NDArray[np.bool_], groups: Se
         residuals = gains - gains.mean()
     error = float(np.sqrt(np.square(residuals).sum())) / len(gains)
     return bool(gains.mean() >= max(LEAST_GAIN, SURE * error))
+
+
+def divided(labels: NDArray[np.int64], groups: Sequence[int]) -> Sequence[int]:
+    """Return the groups, with each image of a class of only one group in a group of its own.
+
+    Otherwise one fold holds the whole class, and no head that has not seen the fold knows it.
+    """
+    if not len(groups):
+        return groups
+    found, free = np.array(groups, dtype=np.int64), int(max(groups)) + 1
+    for label in np.unique(labels):
+        members = np.flatnonzero(labels == label)
+        if len(set(found[members].tolist())) == 1:
+            found[members] = free + members
+    own: list[int] = found.tolist()
+    return own
 
 
 def folds(labels: NDArray[np.int64], count: int, seed: int, groups: Sequence[int] = ()) -> NDArray[np.int64]:
