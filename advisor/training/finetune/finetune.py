@@ -26,12 +26,12 @@ from advisor.training.batches import Batches, Pixels
 from advisor.training.finetune import network
 from advisor.training.finetune.hyperparameters import Finetuning
 from advisor.training.finetune.maps import MapBatches, Maps, halve
-from advisor.training.head.train import GRID, fit_head, folds, train_head
+from advisor.training.head.train import ALL_LEVELS, GRID, fit_head, folds, train_head
 
 if TYPE_CHECKING:
     import keras
 
-VERSION = 4
+VERSION = 5
 """Raised when equal images and hyperparameters give another network."""
 
 WEIGHTS = "best.weights.h5"
@@ -60,6 +60,7 @@ class FinetuneData:
         labels: their class indices.
         spec: how an image becomes the backbone's input.
         validation: indices of the validation part in ``images``; empty to draw a stratified eighth.
+        groups: a number for each image; images of one number belong together. Empty if each image is a group.
     """
 
     features: NDArray[np.float32]
@@ -67,6 +68,7 @@ class FinetuneData:
     labels: Sequence[int]
     spec: InputSpec
     validation: Sequence[int] = ()
+    groups: Sequence[int] = ()
 
     def unseen(self, seed: int) -> NDArray[np.bool_]:
         """Return a mask of the images for validation, (N,)."""
@@ -160,7 +162,7 @@ class _Session:
         self._batches: Batches | MapBatches = images
         taught, self._changed = self._model, hyperparameters.capture
         if hyperparameters.cached:
-            halves = halve(self._model, (1 + hyperparameters.copies) * len(images))
+            halves = halve(self._model, (1 + hyperparameters.copies) * len(images), self._start.levels)
             taught, self._changed = halves.upper, hyperparameters.copies / (1 + hyperparameters.copies)
             self._batches = MapBatches(halves.lower, images, hyperparameters, folder)
         self._optimizer = Optimizer(taught, self._hyperparameters, len(self._train), penalty)
@@ -267,17 +269,22 @@ def _begin(
 ) -> tuple[network.Start, float]:
     """Fit a head to the images of the mask ``learnt``; return it and its ``C``.
 
-    It reads all levels if Keras computes the same levels as the file. It reads the last layer alone, with a strong
-    penalty, if the maps below are cached: levels may lie among them, and a head without errors would teach the layers
-    below nothing.
+    It reads all levels if Keras computes the same levels as the file. If the maps below are cached, it does so only
+    where they gain clearly, as in a head without fine-tuning. Its penalty is strong then: a head without errors would
+    teach the layers below nothing.
     """
-    features, levels = data.features, [] if hyperparameters.cached else network.level_layers(backbone)
+    features, levels = data.features, network.level_layers(backbone)
     few = np.stack([data.spec.read(path) for path in data.images[:CHECKED]])
+    last = int(backbone.outputs[0].shape[-1])
     if not network.agrees(backbone, levels, few, features[: len(few)]):
-        levels, features = [], features[:, : int(backbone.outputs[0].shape[-1])]
+        levels, features = [], features[:, :last]
     own, labels = features[learnt], np.asarray(data.labels, dtype=np.int64)
     targets, classes = labels[learnt].tolist(), int(labels.max()) + 1
     if hyperparameters.cached:
+        groups = np.asarray(data.groups)[learnt].tolist() if len(data.groups) else ()
+        head = train_head(own, targets, classes, hyperparameters.seed, groups=groups, last=last)
+        if head.facts.kind != ALL_LEVELS:
+            levels, own = [], own[:, :last]
         strength = STRONG
         weights, bias = fit_head(own, targets, classes, strength)
     else:

@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,7 +41,8 @@ class Halves:
     """A network in two parts that share its weights.
 
     Attributes:
-        lower: ``keras.Model`` from images (n, S, S, 3), 0..255, to maps. Its weights stay as they are.
+        lower: ``keras.Model`` from images (n, S, S, 3), 0..255, to maps. Its weights stay as they are. If the head
+            reads levels below the cut, a row holds the flattened map, followed by the means of these levels.
         upper: ``keras.Model`` from maps to logits (n, C), with the layers ``backbone`` and ``head``.
     """
 
@@ -48,23 +50,41 @@ class Halves:
     upper: keras.Model
 
 
-def halve(model: keras.Model, rows: int) -> Halves:
+def halve(model: keras.Model, rows: int, levels: Sequence[str] = ()) -> Halves:
     """Split a network below its lowest trained layer, or higher if the maps would not fit on disk.
 
     Args:
-        model: see :func:`advisor.training.finetune.network.build`; its head reads no levels.
+        model: see :func:`advisor.training.finetune.network.build`.
         rows: number of images and changed copies.
+        levels: layers of the backbone whose means the head reads too.
     """
     import keras
 
     body = model.get_layer("backbone")
+    features, *means = body.outputs[0]._keras_history.operation.input if levels else body.outputs
+    plain = keras.Model(body.input, features)
+    place = {layer.name: number for number, layer in enumerate(plain.layers)}
+    cut = plain.get_layer(_cut(plain, rows)).output
+    below = [
+        mean for mean, level in zip(means, levels, strict=True) if place[level] < place[cut._keras_history[0].name]
+    ]
+    kept = keras.layers.Concatenate()([keras.layers.Flatten()(cut), *below]) if below else cut
     whole = keras.Input(body.input.shape[1:], name="pictures")
-    cut = body.get_layer(_cut(body, rows)).output
-    maps = keras.Input(cut.shape[1:], name="maps")
-    lower = keras.Model(whole, keras.Model(body.input, cut)(model.get_layer("normal")(whole)))
-    top = keras.Model(cut, body.outputs[0], name="backbone")
-    upper = keras.Model(maps, model.get_layer("head")(model.get_layer("standard")(top(maps))))
+    lower = keras.Model(whole, keras.Model(body.input, kept)(model.get_layer("normal")(whole)))
+    top = keras.Model([cut, *below], body.outputs[0], name="backbone")
+    maps = keras.Input(kept.shape[1:], name="maps")
+    inputs = _unpacked(maps, cut.shape[1:], [mean.shape[-1] for mean in below]) if below else [maps]
+    upper = keras.Model(maps, model.get_layer("head")(model.get_layer("standard")(top(inputs))))
     return Halves(lower, upper)
+
+
+def _unpacked(rows: keras.KerasTensor, shape: Sequence[int], widths: Sequence[int]) -> list[keras.KerasTensor]:
+    """Return the map of this shape and the means of these widths from rows that hold them one after another."""
+    import keras
+
+    starts = np.cumsum([int(np.prod(shape)), *widths]).tolist()
+    means = [rows[:, start:end] for start, end in pairwise(starts)]
+    return [keras.layers.Reshape(shape)(rows[:, : starts[0]]), *means]
 
 
 def cuts(body: keras.Model) -> list[str]:

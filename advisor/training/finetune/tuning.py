@@ -43,6 +43,7 @@ def tune(
     checkpoints: Path,
     path: Path,
     after: Path | None = None,
+    groups: Sequence[int] = (),
 ) -> dict[str, Any]:
     """Fine-tune a card and write its float classifier.
 
@@ -57,6 +58,7 @@ def tune(
         checkpoints: folder for checkpoints of this call; a later call with the same folder continues.
         path: where to write the ``.tflite``; its weights go into the same folder.
         after: ``path`` of an earlier call, to continue training with the validation part too.
+        groups: see :class:`advisor.training.finetune.finetune.FinetuneData`.
 
     Returns:
         ``validation_accuracy`` and ``start_accuracy`` (shares), ``best_epoch``, ``history``, ``levels``: whether
@@ -70,7 +72,7 @@ def tune(
         model = build_model(card, weights)
         backbone = keras.Model(model.inputs[0], model.output["features"])
         view = InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)
-        data = FinetuneData(joined(features), images, labels, view, validation)
+        data = FinetuneData(joined(features), images, labels, view, validation, groups)
         begun = None if after is None else after.with_name(WEIGHTS)
         tuned = finetune(backbone, data, hyperparameters, checkpoints, after=begun)
         path.write_bytes(to_tflite(backbone, tuned))

@@ -64,6 +64,18 @@ def test_both_halves_answer_as_the_whole(model: Any, images: Batches) -> None:
     )
 
 
+def test_levels_below_the_cut_are_kept_with_the_map(images: Batches) -> None:
+    levels = ("relu0", "relu1")
+    weights = np.random.default_rng(0).normal(size=(8 + 6 + 8, 2)).astype(np.float32)
+    model = build(nets.backbone(), Start(weights, np.zeros(2, np.float32), levels), nets.VIEW, 0.25, cached=True)
+    halves = halve(model, 40, levels)
+    shown = next(images.epoch(np.arange(8), 8))[0].astype(np.float32)
+    assert len(halves.upper.inputs[0].shape) == 2  # a map and means in one row
+    np.testing.assert_allclose(
+        np.asarray(halves.upper(halves.lower(shown))), np.asarray(model(shown)), rtol=1e-4, atol=1e-4
+    )
+
+
 def test_maps_that_are_too_large_move_the_cut_up(monkeypatch: pytest.MonkeyPatch) -> None:
     model = _model(0.5)
     lowest = halve(model, 40).upper.inputs[0].shape[1:]

@@ -245,6 +245,7 @@ def _finetuned(
             "features": read.key(materials, results),
             "train": materials.part(Role.TRAIN).fingerprint,
             "validation": materials.part(Role.VALIDATION).fingerprint,
+            "groups": list(materials.part(Role.LEARNT).groups),
             "view": input_spec(card).key,
             "knobs": asdict(hyperparameters(materials, results)),
             "after": sha256_file(results[compared].path.with_name(WEIGHTS)) if compared else "",
@@ -260,6 +261,7 @@ def _finetuned(
         return partial(
             tune, card, materials.weights[card.name], read.files(results), learnt.paths, learnt.labels,
             validation, planned, folders.checkpoints, folders.model, results[compared].path if compared else None,
+            learnt.groups,
         )  # fmt: skip
 
     def epochs(materials: Materials, results: Results) -> Epochs:
