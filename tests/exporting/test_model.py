@@ -19,14 +19,17 @@ from advisor.tflite.surgery import select_output
 from tests.exporting.conftest import FORMS, Pixels, evaluation_of, mediapipe_answers
 
 SCORE_TOLERANCE = 0.03
+ROUNDED_TOLERANCE = 0.05
+"""Of ``dynamic_int8``: each runtime rounds the activations of every image in its own kernels, and the head enlarges
+the difference."""
 
 
-def agree(model: ShippedModel, images: list[Pixels]) -> None:
+def agree(model: ShippedModel, images: list[Pixels], tolerance: float = SCORE_TOLERANCE) -> None:
     """MediaPipe must put the same label first as LiteRT does."""
     own = np.array(answers(model.content, np.stack(images), model))
     theirs = mediapipe_answers(model.content, images)
     assert [label for label, _ in theirs] == [model.labels[place] for place in own.argmax(axis=1)]
-    assert np.abs(own.max(axis=1) - [score for _, score in theirs]).max() < SCORE_TOLERANCE
+    assert np.abs(own.max(axis=1) - [score for _, score in theirs]).max() < tolerance
 
 
 def test_mediapipe_answers_fifty_images_as_litert_does(bundle: Bundle, many_images: list[Pixels]) -> None:
@@ -38,7 +41,8 @@ def test_mediapipe_answers_fifty_images_as_litert_does(bundle: Bundle, many_imag
 @pytest.mark.parametrize("form", FORMS)
 def test_mediapipe_takes_every_form(trained: RunFolder, many_images: list[Pixels], form: str) -> None:
     evaluation = evaluation_of(trained, form)
-    agree(prepare((trained.path / evaluation.artefact).read_bytes(), form), many_images[::5])
+    tolerance = ROUNDED_TOLERANCE if form == "dynamic_int8" else SCORE_TOLERANCE
+    agree(prepare((trained.path / evaluation.artefact).read_bytes(), form), many_images[::5], tolerance)
 
 
 @pytest.mark.parametrize("form", FORMS)
