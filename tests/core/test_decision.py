@@ -251,6 +251,14 @@ def test_a_dominated_candidate_is_never_picked(rows: list[tuple[Evaluation, tupl
     assert pick in front([made for made, _ in rows])
 
 
+def test_one_lone_answer_is_no_proof() -> None:
+    cheap = evaluation("cheap", accuracy=95.0, latency=1, size=1e6), (1.0,) * 57 + (0.0,) * 3
+    dear = evaluation("dear", accuracy=100 * 58 / IMAGES, latency=3, size=1e6), (1.0,) * 58 + (0.0,) * 2
+    assert _pick([cheap, dear]) == cheap[0]
+    sure = evaluation("sure", accuracy=100.0, latency=3, size=1e6), (1.0,) * IMAGES
+    assert _pick([cheap, sure]) == sure[0]
+
+
 @given(scored(), st.integers(0, IMAGES - 1), st.floats(0.5, 1), st.floats(0.5, 1))
 def test_a_pick_that_improves_stays_the_pick(
     rows: list[tuple[Evaluation, tuple[float, ...]]], image: int, faster: float, smaller: float
