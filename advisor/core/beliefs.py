@@ -1,4 +1,4 @@
-"""What validation and hold-out together say about accuracy and drop, and how probably a limit is met."""
+"""Accuracy and drop given validation and hold-out together, and the probability that a limit is met."""
 
 from __future__ import annotations
 

@@ -191,7 +191,7 @@ class ImageAnswers:
 
 @dataclass(frozen=True)
 class HeadFacts:
-    """How the head of a card was chosen on the training part.
+    """Choice of the head of a card on the training part.
 
     Attributes:
         kind: the features and the classifier, such as ``last_layer`` or ``all_levels``.
@@ -213,7 +213,7 @@ class HeadFacts:
 
 @dataclass(frozen=True)
 class NewConditions:
-    """What is known of a card on images of another occasion: another visit, camera or day.
+    """Facts of a card on images of another occasion: another visit, camera or day.
 
     Attributes:
         kept: share (0-1) of the right answers that stay right without images of the same occasion in training.

@@ -13,7 +13,7 @@ POINT_WORTH = 1.4
 """Factor in latency or size that one more point of accuracy is worth, at equal weights."""
 
 SHOWN_WORTH = 9.0
-"""How many times more a point counts, in addition, where the images show that a candidate is behind another one."""
+"""Additional weight of a point by which the images show that a candidate is behind another one."""
 
 MAX_WEIGHT = 100.0
 

@@ -47,7 +47,7 @@ class Division:
 
 @dataclass(frozen=True)
 class Overview:
-    """What a user may want to know of a split before anything is spent.
+    """Facts of a split that a user may want to know before anything is spent.
 
     Attributes:
         parts: for each part the images of each class.

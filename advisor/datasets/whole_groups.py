@@ -17,7 +17,7 @@ _DIGITS = re.compile(r"(\d+)")
 
 
 class Source(StrEnum):
-    """How groups were found, as messages name it."""
+    """The source of the groups, in the words of messages."""
 
     NONE = ""
     MANIFEST = "column 'group' of the manifest"

@@ -106,7 +106,7 @@ class RunView:
 
     @property
     def tuning_sentence(self) -> str:
-        """What fine-tuning is expected to add, with the command; empty where there is nothing to say."""
+        """The expected gain of fine-tuning, with the command; empty where there is nothing to say."""
         return self.tuning.sentence(self.folder) if self.tuning else ""
 
     @property

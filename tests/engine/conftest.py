@@ -112,21 +112,15 @@ def searched_once(folder: Path, cache: Path, *arguments: str) -> Searched:
     return Searched(code, out, err, RunFolder((folder / "runs" / "latest").resolve()))
 
 
+def heads_of(photos: Path) -> tuple[str, ...]:
+    """Options of a search that fits heads of the smallest card to images."""
+    return ("--candidates", SMALLEST, "--budget", "50ms", "--data", str(photos), "--training", "head")
+
+
 @pytest.fixture(scope="session")
 def with_images(shared_folder: Path, warm_cache: Path, photos: Path) -> Searched:
     """``advisor search --data`` on the smallest card."""
-    arguments = (
-        "--candidates",
-        SMALLEST,
-        "--budget",
-        "50ms",
-        "--data",
-        str(photos),
-        "--max-drop",
-        "90pt",
-        "--training",
-        "head",
-    )
+    arguments = (*heads_of(photos), "--max-drop", "90pt")
     return searched_once(shared_folder / "with-pictures", warm_cache, *arguments)
 
 
@@ -140,18 +134,7 @@ def without_images(shared_folder: Path, warm_cache: Path) -> Searched:
 def few_with_images(shared_folder: Path, warm_cache: Path, photos: Path, with_images: Searched) -> Searched:
     """``advisor search --data`` on two forms of the smallest card, which the cache holds: for what repeats a run."""
     assert with_images.code == 0, with_images.err
-    arguments = (
-        "--candidates",
-        SMALLEST,
-        "--budget",
-        "50ms",
-        "--data",
-        str(photos),
-        "--threads",
-        "1",
-        "--training",
-        "head",
-    )
+    arguments = (*heads_of(photos), "--threads", "1")
     few = ("--compressions", "float32,float16")
     return searched_once(shared_folder / "few-with-images", warm_cache, *arguments, *few)
 

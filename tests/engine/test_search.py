@@ -19,7 +19,7 @@ from advisor.engine.space.candidates import DEFAULT_RECIPES, HEAVIER_RECIPES
 from advisor.isolation.resources import usable_cores
 from advisor.store.files import sha256_file
 from advisor.tflite.metadata import read_metadata
-from tests.engine.conftest import IMAGES, SMALLEST, Searched, command, environment
+from tests.engine.conftest import IMAGES, SMALLEST, Searched, command, environment, heads_of
 
 
 def test_a_search_with_images_ends_with_a_pick(with_images: Searched) -> None:
@@ -191,18 +191,7 @@ def test_the_study_can_be_read_by_optuna(with_images: Searched) -> None:
 def test_a_repeated_search_does_nothing_twice(
     with_images: Searched, warm_cache: Path, photos: Path, tmp_path: Path
 ) -> None:
-    options = (
-        "--candidates",
-        SMALLEST,
-        "--budget",
-        "50ms",
-        "--data",
-        str(photos),
-        "--threads",
-        "1",
-        "--training",
-        "head",
-    )
+    options = (*heads_of(photos), "--threads", "1")
     again = subprocess.run(
         command(*options, "--out", str(tmp_path)),
         env=environment(warm_cache),

@@ -1,4 +1,4 @@
-"""What fine-tuning is expected to add to the answer of a run that has heads alone, and in what time."""
+"""Expected gain and time of fine-tuning, for the answer of a run that has heads alone."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LEAST_IMAGES = 1000
 
 @dataclass(frozen=True)
 class ExpectedTuning:
-    """What fine-tuning the pick's card is expected to add.
+    """Expected gain of fine-tuning the pick's card.
 
     Attributes:
         points: expected gain in points of top-1.

@@ -31,7 +31,7 @@ class StageName(StrEnum):
     LABELS = "labels"
     """Likely wrong labels of a data set, for ``advisor data check``."""
     EXPECTATION = "expectation"
-    """What to expect of the card's features on images of another visit, camera or day."""
+    """The share of right answers that the card keeps on images of another visit, camera or day."""
     HEAD = "head"
     """The head, fitted to the training part."""
     REFIT = "refit"

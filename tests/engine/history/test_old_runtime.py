@@ -9,7 +9,7 @@ from pathlib import Path
 from advisor.core.evaluation import Status
 from advisor.store import RunFolder
 from advisor.tflite.model import read
-from tests.engine.conftest import SMALLEST, Searched, command, environment, linked_cache
+from tests.engine.conftest import Searched, command, environment, heads_of, linked_cache
 from tests.measurement.small_models import of_a_newer_runtime
 
 
@@ -29,18 +29,7 @@ def test_a_form_that_the_runtime_cannot_run_is_skipped_with_its_reason(
     with_images: Searched, warm_cache: Path, photos: Path, tmp_path: Path
 ) -> None:
     assert with_images.code == 0
-    options = (
-        "--candidates",
-        SMALLEST,
-        "--budget",
-        "50ms",
-        "--data",
-        str(photos),
-        "--threads",
-        "1",
-        "--training",
-        "head",
-    )
+    options = (*heads_of(photos), "--threads", "1")
     done = subprocess.run(
         command(*options, "--compressions", "float32,int8", "--out", str(tmp_path / "runs")),
         env=environment(_aged(tmp_path / "cache", warm_cache)),

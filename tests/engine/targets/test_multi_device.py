@@ -14,7 +14,7 @@ from advisor.core.quantity import Provenance
 from advisor.devices.profiles import shipped_profiles
 from advisor.engine.history.loaded_run import LoadedRun, load_run
 from tests.devices.conftest import SshServer, ssh_server
-from tests.engine.conftest import SMALLEST, Searched, command, environment, searched_once
+from tests.engine.conftest import SMALLEST, Searched, command, environment, heads_of, searched_once
 from tests.requirements import skip_or_fail
 
 __all__ = ["ssh_server"]
@@ -27,18 +27,7 @@ SLOW = "mobilenet_v2_1.0_224"
 @pytest.fixture(scope="session")
 def elsewhere(shared_folder: Path, warm_cache: Path, photos: Path) -> Searched:
     """A search for two devices of which none is at hand."""
-    arguments = (
-        "--candidates",
-        SMALLEST,
-        "--budget",
-        "50ms",
-        "--data",
-        str(photos),
-        "--training",
-        "head",
-        "--device",
-        ",".join(DEVICES),
-    )
+    arguments = (*heads_of(photos), "--device", ",".join(DEVICES))
     return searched_once(shared_folder / "elsewhere", warm_cache, *arguments, "--compressions", "int8")
 
 

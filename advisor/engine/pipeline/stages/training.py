@@ -73,7 +73,7 @@ class Head:
 
     @property
     def chosen(self) -> HeadFacts:
-        """How the head was chosen.
+        """The choice of the head: kind, penalty, cross-validation.
 
         Raises:
             StageError: the head was fitted as another one was chosen.
