@@ -5,21 +5,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from functools import lru_cache
 from typing import Any, Protocol
 
 from advisor.core.decision import Decision
 from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import Configuration, Evaluation, Status
-from advisor.core.figures import accuracy_of
 from advisor.core.training import FINETUNED
-from advisor.engine.decide import FLOAT, decide_run
+from advisor.engine.decide import decide_run
 from advisor.engine.pipeline.evaluation.evaluator import Evaluator
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stages.figures import SURVEY
 from advisor.engine.question import Request
 from advisor.engine.scheduling.allowance import Allowance, TimeLimit
+from advisor.engine.scheduling.finalists import finalists, named_files, score
 from advisor.engine.scheduling.promotion import FrontBound
 from advisor.engine.scheduling.scheduler import Scheduler
 from advisor.engine.scheduling.stopping import (
@@ -34,12 +34,6 @@ from advisor.engine.space.plan import Plan
 from advisor.engine.space.skipped import too_large, too_slow
 from advisor.engine.targets.multi_device import MultiDeviceEvaluator
 from advisor.store import RunFolder
-
-MOST_FINALISTS = 10
-"""Files that run on the hold-out at most. A hold-out of 2,500 images takes about half a minute a file."""
-
-LEAST_CHANCE = 0.05
-"""Least probability to be the pick with which a file runs on the hold-out."""
 
 MOST_ROUNDS = 3
 """Times that the hold-out may refute a pick before what is picked then stays without a hold-out figure."""
@@ -151,7 +145,7 @@ class SearchLoop:
         seen: set[Configuration] = set()
         while not self.stopping.is_set() and self._time_left() != 0:
             brief = [e for e in self._run.evaluations() if _timed_briefly(e) and e.configuration not in seen]
-            named = {file for decision in self._decisions() for file in _files_of(decision)} if brief else set[str]()
+            named = {file for decision in self._decisions() for file in named_files(decision)} if brief else set[str]()
             chosen = [e for e in brief if e.artefact_sha256 in named]
             if not chosen:
                 return
@@ -226,93 +220,6 @@ class SearchLoop:
     def _time_left(self) -> float | None:
         limit = self._execution.time_limit_s
         return None if limit is None else max(0.0, limit - (time.monotonic() - self._started))
-
-
-def finalists(
-    decisions: Sequence[Decision], evaluations: Sequence[Evaluation], with_drop: bool = False
-) -> tuple[Evaluation, ...]:
-    """Return what could still change the answer, at most :data:`MOST_FINALISTS` files: the others only cost time.
-
-    These are pick and runner-up on every device, then the files that resampled images and timings would pick with a
-    probability of at least :data:`LEAST_CHANCE`, then the most accurate file of each other network on the front. A file
-    has the same accuracy on every device, so it is scored once.
-
-    Args:
-        decisions: the answer, and the answers for single devices if there are several.
-        evaluations: all evaluations of the run.
-        with_drop: the drop has a limit, so the float32 file of the pick runs as well.
-    """
-    by_key = {e.configuration.key: e for e in evaluations}
-    named = [e for decision in decisions for e in (decision.pick, decision.runner_up) if e is not None]
-    floats = [e for e in evaluations if named and _is_float_of(e, named[0])] if with_drop else []
-    likely = [
-        by_key[key]
-        for decision in decisions
-        for key, chance in decision.chances.items()
-        if chance >= LEAST_CHANCE and key in by_key
-    ]
-    front = sorted((e for decision in decisions for e in decision.front), key=accuracy_of, reverse=True)
-    networks = {_network(e): e for e in reversed([*named, *likely, *front])}
-    chosen_first = [*named, *floats, *likely]
-    others = [e for e in front if networks[_network(e)] is e]
-    files = [file for e in (*chosen_first, *others) if (file := e.artefact_sha256)]
-    positions = {file: position for position, file in enumerate(list(dict.fromkeys(files))[:MOST_FINALISTS])}
-    chosen = [e for e in evaluations if e.status is Status.OK and e.artefact_sha256 in positions]
-    return tuple(sorted(chosen, key=lambda e: positions[e.artefact_sha256]))
-
-
-def _files_of(decision: Decision) -> set[str]:
-    """Return the files that an answer names."""
-    named = (decision.pick, decision.runner_up, *decision.ties, *decision.front)
-    return {e.artefact_sha256 for e in named if e is not None and e.artefact_sha256}
-
-
-def _network(evaluation: Evaluation) -> tuple[str, str]:
-    return evaluation.configuration.card, evaluation.configuration.training
-
-
-def _is_float_of(evaluation: Evaluation, pick: Evaluation) -> bool:
-    return _network(evaluation) == _network(pick) and evaluation.configuration.compression == FLOAT
-
-
-async def score(chosen: Sequence[Evaluation], scorer: Evaluator, run: RunFolder, in_time: Callable[[], bool]) -> None:
-    """Score the finalists, pick and runner-up first, on the hold-out and, if time is left, under capture conditions.
-
-    Each result is kept at once.
-    """
-    plain = await _each([e for e in chosen if e.holdout_accuracy is None], scorer.hold_out, run)
-    scored = {e.configuration: e for e in (*chosen, *plain)}
-    if in_time():
-        tried = captured(tuple(scored.values()))
-        await _each([e for e in tried if e.capture.holdout is None], scorer.capture, run)
-
-
-def captured(chosen: Sequence[Evaluation]) -> tuple[Evaluation, ...]:
-    """Return the finalists that are scored under capture conditions: the first two files, and one of each network.
-
-    The forms of a network differ little in this. Each needs fourteen answers for each image, so trying every form would
-    take longer than the rest of the search.
-    """
-    files = list(dict.fromkeys(e.artefact_sha256 for e in chosen))[:2]
-    networks = {(e.configuration.card, e.configuration.training): e.artefact_sha256 for e in reversed(chosen)}
-    return tuple(e for e in chosen if e.artefact_sha256 in {*files, *networks.values()})
-
-
-async def _each(
-    chosen: Sequence[Evaluation], measure: Callable[[Evaluation], Awaitable[Evaluation]], run: RunFolder
-) -> list[Evaluation]:
-    """Return what could be measured. A file that cannot be scored stays without the figure, and the report says so."""
-
-    async def one(evaluation: Evaluation) -> Evaluation:
-        measured = await measure(evaluation)
-        run.append(measured)
-        return measured
-
-    found = await asyncio.gather(*(one(e) for e in chosen), return_exceptions=True)
-    for problem in found:
-        if isinstance(problem, BaseException) and not isinstance(problem, AdvisorError | OSError):
-            raise problem
-    return [each for each in found if isinstance(each, Evaluation)]
 
 
 async def _cancel(tasks: Iterable[asyncio.Future[Any]]) -> None:

@@ -8,7 +8,7 @@ from advisor.core.budget import Budget
 from advisor.core.decision import decide
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.quantity import Provenance, Quantity
-from advisor.engine.scheduling.search_loop import captured, finalists
+from advisor.engine.scheduling.finalists import captured, finalists
 from tests.builders import evaluation
 
 BUDGET = Budget(latency_ms=50)

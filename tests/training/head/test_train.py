@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor.core.errors import StageError
-from advisor.training.head.train import STRONGER, Head, divided, fit_head, folds, train_head
+from advisor.training.head.folds import divided
+from advisor.training.head.train import STRONGER, Head, fit_head, train_head
 
 
 def _clouds(counts: list[int], width: int = 24, distance: float = 3.0, seed: int = 0) -> tuple[np.ndarray, list[int]]:
@@ -96,28 +97,6 @@ def test_views_are_learnt_from_and_not_validated_on() -> None:
     assert scores[1] > scores[0]
 
 
-@given(st.lists(st.integers(0, 3), min_size=1, max_size=80), st.integers(2, 6), st.integers(0, 99))
-def test_folds_share_every_class_out_evenly(labels: list[int], count: int, seed: int) -> None:
-    fold = folds(np.array(labels), count, seed)
-    for label in set(labels):
-        sizes = np.bincount(fold[np.array(labels) == label], minlength=count)
-        assert sizes.max() - sizes.min() <= 1
-
-
-@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9)), min_size=1, max_size=80), st.integers(0, 99))
-def test_folds_keep_groups_together(images: list[tuple[int, int]], seed: int) -> None:
-    labels, groups = (np.array(column) for column in zip(*images, strict=True))
-    fold = folds(labels, 5, seed, groups.tolist())
-    assert all(len(set(fold[groups == group])) == 1 for group in set(groups.tolist()))
-
-
-def test_folds_of_groups_share_every_class_out() -> None:
-    labels, groups = np.repeat([0, 1, 2], 60), np.arange(180) // 4
-    fold = folds(labels, 5, 0, groups.tolist())
-    for label in range(3):
-        assert np.bincount(fold[labels == label], minlength=5).tolist() == [12] * 5
-
-
 def test_cross_validation_by_groups_sees_that_a_group_looks_alike() -> None:
     """Each image is there five times: drawn one by one, a head has seen nearly the same image before."""
     features, labels = _clouds([8, 8, 8], width=60, distance=1)
@@ -135,10 +114,6 @@ def test_a_class_of_one_group_is_in_several_folds() -> None:
     facts = train_head(features, labels, 3, seed=0, groups=groups).facts
     assert facts.cv_accuracy > 0.9
     assert len(set(divided(np.asarray(labels), groups))) == 60
-
-
-def test_a_class_of_two_groups_keeps_them() -> None:
-    assert divided(np.array([0, 0, 0, 1, 1]), [4, 4, 7, 9, 9])[:3] == [4, 4, 7]
 
 
 @pytest.mark.parametrize(("labels", "classes"), [([0, 0, 1], 3), ([0, 1, 5], 3), ([0, 0, 0], 1)])
