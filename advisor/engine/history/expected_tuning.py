@@ -13,7 +13,7 @@ from advisor.core.units import show_seconds
 from advisor.engine.history.loaded_run import LoadedRun
 from advisor.engine.pipeline.cost_calibration import CostCalibration
 from advisor.engine.pipeline.names import StageName
-from advisor.engine.pipeline.stages.training import training_s
+from advisor.engine.pipeline.stages.finetuning import training_s
 from advisor.engine.scheduling.promotion import GAINS
 
 LEAST_POINTS = 0.5

@@ -21,7 +21,8 @@ from advisor.engine.pipeline.stage import Scope, Stage
 from advisor.engine.pipeline.stages.artefacts import compressed, decides_on_scores
 from advisor.engine.pipeline.stages.backbone import PROBABILITIES, cut
 from advisor.engine.pipeline.stages.figures import Answer, Timings, answers, capture, score, timing
-from advisor.engine.pipeline.stages.training import Head, expected, finetuned, fitted, joined
+from advisor.engine.pipeline.stages.finetuning import finetuned
+from advisor.engine.pipeline.stages.head import Head, expected, fitted, joined
 
 FLOAT = "float32"
 

@@ -75,6 +75,11 @@ class Part:
             groups=self.groups[start:end],
         )
 
+    def rows_of(self, part: Part) -> list[int]:
+        """Return the places of another part's images among these."""
+        row_of = {index: row for row, index in enumerate(self.indices)}
+        return [row_of[index] for index in part.indices]
+
 
 @dataclass(frozen=True)
 class Images:

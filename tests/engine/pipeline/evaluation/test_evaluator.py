@@ -26,7 +26,7 @@ from advisor.engine.pipeline.materials import Artefact, Workload
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import Stage
 from advisor.engine.pipeline.stages.figures import ThreadTiming
-from advisor.engine.pipeline.stages.training import Head
+from advisor.engine.pipeline.stages.head import Head
 from advisor.engine.pipeline.walker import Walker
 from advisor.isolation.coroutine import run_coroutine
 from advisor.store import RunFolder

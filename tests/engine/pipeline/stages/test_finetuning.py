@@ -22,9 +22,9 @@ from advisor.engine.pipeline import cost
 from advisor.engine.pipeline.images import Images, Role
 from advisor.engine.pipeline.materials import FloatModel, Purpose, Workload, input_spec
 from advisor.engine.pipeline.stage import Stage
-from advisor.engine.pipeline.stages import training as stages
+from advisor.engine.pipeline.stages import finetuning as stages
 from advisor.engine.pipeline.stages.backbone import cut
-from advisor.engine.pipeline.stages.training import finetuned
+from advisor.engine.pipeline.stages.finetuning import finetuned
 from advisor.isolation import ChildPool
 from advisor.isolation.pool import trainers
 from advisor.store.files import sha256_file

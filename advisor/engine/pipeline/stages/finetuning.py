@@ -1,0 +1,165 @@
+"""Stages of fine-tuning: its trials, the compared model and the model that ships."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from functools import partial
+
+from advisor.catalog.cards import Card
+from advisor.engine.pipeline import cost
+from advisor.engine.pipeline.images import Role
+from advisor.engine.pipeline.materials import (
+    FloatModel,
+    Materials,
+    Purpose,
+    Workload,
+    input_spec,
+    read_result,
+    versions,
+)
+from advisor.engine.pipeline.names import StageName
+from advisor.engine.pipeline.stage import Epochs, Folders, Inputs, Job, Pool, Resources, Results, Scope, Stage
+from advisor.engine.pipeline.stages.backbone import features, identity
+from advisor.isolation import Limits
+from advisor.isolation.pool import EXPECTED_BYTES, TRAINERS
+from advisor.store.files import sha256_file
+from advisor.tflite.levels import VERSION as LEVELS_VERSION
+from advisor.training.finetune.trials import Trials
+from advisor.training.finetune.tuning import FINETUNING, VERSION, WEIGHTS, Finetuning, epochs_done, tune
+
+CAPTURED_SHARE = 0.5
+"""Share of the training images that fine-tuning changes like a phone's camera, if robust accuracy counts."""
+
+SHIPPING_SHARE = 0.25
+"""Further training of the model that ships over its first training, in the time that a limit leaves."""
+
+TRAIN_LIMITS = Limits(seconds=24 * 3600, memory_bytes=8_000_000_000)
+LONG = Resources(Pool.TRAINERS, EXPECTED_BYTES[TRAINERS], TRAIN_LIMITS, long=True)
+
+
+def finetuned(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
+    """Fine-tune the card on the training part, with early stopping on the validation part.
+
+    The model that ships continues for a few epochs, and learns from the validation part too. The stage is unsupported
+    for a user's file, which has no Keras graph.
+    """
+    trials = tuple(_trial(card, training, number, workload) for number in range(workload.trials))
+    images = workload.images[Role.TRAIN]
+    compared = _finetuned(
+        card, training, Scope(card.name, training, purpose=Purpose.COMPARE), trials, None,
+        0.0 if trials else training_s(card, training, images), workload,
+    )  # fmt: skip
+    if purpose is Purpose.COMPARE:
+        return compared
+    scope = Scope(card.name, training, purpose=Purpose.SHIP)
+    more_s = training_s(card, training, workload.images[Role.LEARNT], ships=True)
+    return _finetuned(card, training, scope, trials, compared, more_s, workload)
+
+
+def training_s(card: Card, training: str, images: int, ships: bool = False) -> float:
+    """Return the rough seconds of one fine-tuning with the recipe's own hyperparameters.
+
+    Args:
+        card: the network.
+        training: the recipe.
+        images: number of images that are trained on.
+        ships: the training that continues for the model that ships.
+    """
+    own = FINETUNING[training]
+    maps, epochs = 1 + own.copies if own.cached else 0, own.going_on().epochs if ships else own.epochs
+    return cost.FINETUNE_START_S + cost.finetuning_s(card, training, images, epochs, maps)
+
+
+def _trial(card: Card, training: str, number: int, workload: Workload) -> Stage[FloatModel]:
+    """Return one trial of the hyperparameters; its values depend on the results of earlier trials."""
+    before = tuple(_trial(card, training, earlier, workload) for earlier in range(number))
+    scope = Scope(card.name, training, detail=f"trial {number}")
+    seconds = training_s(card, training, workload.images[Role.TRAIN])
+    return _finetuned(card, training, scope, before, None, seconds, workload)
+
+
+def _finetuned(
+    card: Card,
+    training: str,
+    scope: Scope,
+    trials: tuple[Stage[FloatModel], ...],
+    compared: Stage[FloatModel] | None,
+    cost_s: float,
+    workload: Workload,
+) -> Stage[FloatModel]:
+    """Return one fine-tuning: a trial, the compared model, or the model that ships, which follows the compared one."""
+    read = features(card, Role.LEARNT, workload.images[Role.LEARNT])
+    best = not scope.detail
+    to_come = 0.0 if compared else SHIPPING_SHARE if best else workload.trials - len(trials) - 1 + SHIPPING_SHARE
+    unsupported = f"{training} needs a Keras graph, and {card.name} is a file" if card.own_file else ""
+
+    def hyperparameters(materials: Materials, results: Results) -> Finetuning:
+        capture = CAPTURED_SHARE if materials.robust else 0.0
+        own = replace(FINETUNING[training], seed=materials.seed, capture=capture)
+        return chosen(own, [results[trial] for trial in trials], best)
+
+    def inputs(materials: Materials, results: Results) -> Inputs:
+        return {
+            **identity(materials, card),
+            "features": read.key(materials, results),
+            "train": materials.part(Role.TRAIN).fingerprint,
+            "validation": materials.part(Role.VALIDATION).fingerprint,
+            "groups": list(materials.part(Role.LEARNT).groups),
+            "view": input_spec(card).key,
+            "knobs": asdict(hyperparameters(materials, results)),
+            "after": sha256_file(results[compared].path.with_name(WEIGHTS)) if compared else "",
+            "version": VERSION,
+            "levels": LEVELS_VERSION,
+            **versions("tensorflow", "keras", "numpy", "pillow"),
+        }
+
+    def job(materials: Materials, results: Results, folders: Folders) -> Job:
+        learnt = materials.part(Role.LEARNT)
+        validation = learnt.rows_of(materials.part(Role.VALIDATION))
+        planned = replace(hyperparameters(materials, results), seconds=_seconds(materials, to_come))
+        return partial(
+            tune, card, materials.weights[card.name], read.files(results), learnt.paths, learnt.labels,
+            validation, planned, folders.checkpoints, folders.model, results[compared].path if compared else None,
+            learnt.groups,
+        )  # fmt: skip
+
+    def epochs(materials: Materials, results: Results) -> Epochs:
+        planned = hyperparameters(materials, results)
+        return partial(epochs_done, hyperparameters=planned.going_on() if compared else planned)
+
+    return Stage(
+        StageName(training), scope, "2", "final fine-tuning of" if compared else "fine-tuning",
+        (*read.stages, *trials, *((compared,) if compared else ())), inputs, job, FloatModel.within, cost_s, LONG,
+        reads=lambda materials: materials.part(Role.LEARNT), unsupported=unsupported, epochs=epochs,
+        keep_if=lambda result: not result["out_of_time"],
+    )  # fmt: skip
+
+
+def _seconds(materials: Materials, to_come: float) -> float | None:
+    """Return the time limit of one training in seconds; None for none.
+
+    The time that is left is shared with the trainings that follow it on the same card, of which each has its start.
+
+    Args:
+        materials: they know when fine-tuning has to end.
+        to_come: the epochs that follow, over those of this training.
+    """
+    left_s = materials.training_left_s()
+    if left_s is None:
+        return None
+    starts = 2 if to_come else 1
+    return max(0.0, (left_s - starts * cost.FINETUNE_START_S) / (1 + to_come))
+
+
+def chosen(own: Finetuning, trials: Sequence[FloatModel], best: bool) -> Finetuning:
+    """Return the hyperparameters after a number of trials: the best ones so far, or those to try next.
+
+    The study is replayed from the trials' results, so that equal results give equal hyperparameters.
+    """
+    if best and not trials:
+        return own
+    study = Trials(own, own.seed)
+    for trial in trials:
+        study.tell(study.ask(), float(read_result(trial.path.parent)["validation_accuracy"]))
+    return study.best if best else study.ask()

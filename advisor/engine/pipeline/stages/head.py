@@ -1,0 +1,172 @@
+"""Stages of the head: chosen and fitted on the features of the images, joined with the backbone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from advisor.catalog.cards import Card
+from advisor.core.codec import parse
+from advisor.core.errors import StageError
+from advisor.core.evaluation_facts import HeadFacts, NewConditions
+from advisor.core.training import HEAD, HEAD_SUBSET
+from advisor.engine.pipeline import cost
+from advisor.engine.pipeline.images import Role
+from advisor.engine.pipeline.materials import (
+    FloatModel,
+    Materials,
+    Purpose,
+    Workload,
+    read_result,
+    versions,
+)
+from advisor.engine.pipeline.names import StageName
+from advisor.engine.pipeline.stage import Folders, Inputs, Job, Results, Scope, Stage
+from advisor.engine.pipeline.stages import jobs
+from advisor.engine.pipeline.stages.backbone import FeatureSet, cut, features
+from advisor.store.files import sha256_file
+from advisor.tflite.surgery import FEATURES
+from advisor.training.expectation import VERSION as EXPECTATION_VERSION
+from advisor.training.features import AS_IT_IS, CAPTURED
+from advisor.training.head.train import VERSION as HEAD_VERSION
+
+HEAD_FILE = "head.npz"
+
+
+@dataclass(frozen=True)
+class Head:
+    """A trained head.
+
+    Attributes:
+        file: ``.npz`` with weights and bias.
+        sha256: its hash.
+        facts: how it was chosen; None for a refitted head.
+    """
+
+    file: Path
+    sha256: str
+    facts: HeadFacts | None
+
+    @classmethod
+    def within(cls, folder: Path) -> Head:
+        """Return the head in a stage's folder."""
+        file, result = folder / HEAD_FILE, read_result(folder)
+        return cls(file, sha256_file(file), parse(HeadFacts, result) if result else None)
+
+    @property
+    def chosen(self) -> HeadFacts:
+        """The choice of the head: kind, penalty, cross-validation.
+
+        Raises:
+            StageError: the head was fitted as another one was chosen.
+        """
+        if self.facts is None:
+            raise StageError(f"the head '{self.file}' does not say how it was chosen: it is a refitted one")
+        return self.facts
+
+
+def joined(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
+    """Join the backbone with a trained head: softmax over the user's classes."""
+    source = cut(card, FEATURES)
+    ships = purpose is Purpose.SHIP and training == HEAD
+    head = refitted(card, workload) if ships else fitted(card, training, workload)
+
+    def inputs(_materials: Materials, results: Results) -> Inputs:
+        return {"trunk": results[source].sha256, "head": results[head].sha256}
+
+    def job(_materials: Materials, results: Results, folders: Folders) -> Job:
+        return partial(jobs.join, results[source].path, results[head].file, folders.model)
+
+    return Stage(
+        StageName.JOIN, Scope(card.name, training, purpose=purpose), "1", "joining", (source, head), inputs, job,
+        FloatModel.within, cost.REWRITE_S,
+    )  # fmt: skip
+
+
+def fitted(card: Card, training: str, workload: Workload) -> Stage[Head]:
+    """Choose kind and penalty of the head by cross-validation and fit it to the training part, or to a subset of it."""
+    source, first_look = cut(card, FEATURES), training == HEAD_SUBSET
+    train = Role.SUBSET if first_look else Role.TRAIN
+    read = looks(card, Role.SUBSET if first_look else Role.LEARNT, workload, HEAD_SUBSET if first_look else "")
+
+    def inputs(materials: Materials, results: Results) -> Inputs:
+        part = materials.part(train)
+        own = {"train": part.fingerprint, "groups": part.groups, "seed": materials.seed}
+        return {**_head_inputs(read, materials, results), **own}
+
+    def job(materials: Materials, results: Results, folders: Folders) -> Job:
+        images = materials.require_images()
+        part, rows = images.part(train), images.part(read[0].role).rows_of(images.part(train))
+        files, classes = [look.files(results) for look in read], len(images.classes)
+        return partial(
+            jobs.train_head, results[source].path, files, rows, part.labels, part.groups, classes, materials.seed,
+            folders.out / HEAD_FILE,
+        )  # fmt: skip
+
+    return Stage(
+        StageName.HEAD, Scope(card.name, training), "4", "training the head of", (source, *_stages(read)), inputs, job,
+        Head.within, cost.HEAD_S,
+    )  # fmt: skip
+
+
+def expected(card: Card, workload: Workload) -> Stage[NewConditions]:
+    """Estimate from the card's features which share of right answers stays right on images of another occasion."""
+    read = features(card, Role.LEARNT, workload.images[Role.LEARNT])
+
+    def inputs(materials: Materials, results: Results) -> Inputs:
+        parts = {role.value: materials.part(role).fingerprint for role in (Role.LEARNT, Role.VALIDATION)}
+        own = {"features": read.key(materials, results), "version": EXPECTATION_VERSION}
+        return {**parts, **own, **versions("scipy", "numpy")}
+
+    def job(materials: Materials, results: Results, _folders: Folders) -> Job:
+        part = materials.part(Role.LEARNT)
+        validation = part.rows_of(materials.part(Role.VALIDATION))
+        return partial(jobs.expect, read.files(results), part.labels, validation)
+
+    return Stage(
+        StageName.EXPECTATION, Scope(card.name), "1", "estimating new conditions for", read.stages, inputs, job,
+        lambda folder: parse(NewConditions, read_result(folder)), cost.EXPECTATION_S,
+    )  # fmt: skip
+
+
+def refitted(card: Card, workload: Workload) -> Stage[Head]:
+    """Fit the head that ships to all images outside the hold-out, of the kind chosen on the training part.
+
+    It uses the same recipe as the head that validation scores, on more images.
+    """
+    source, compared, read = cut(card, FEATURES), fitted(card, HEAD, workload), looks(card, Role.LEARNT, workload)
+
+    def inputs(materials: Materials, results: Results) -> Inputs:
+        facts = results[compared].chosen
+        own = {"kind": facts.kind, "regularization": facts.regularization}
+        return {**_head_inputs(read, materials, results), **own}
+
+    def job(materials: Materials, results: Results, folders: Folders) -> Job:
+        images, facts = materials.require_images(), results[compared].chosen
+        files, labels = [look.files(results) for look in read], images.part(Role.LEARNT).labels
+        return partial(
+            jobs.refit_head, results[source].path, files, labels, len(images.classes), facts, folders.out / HEAD_FILE
+        )
+
+    return Stage(
+        StageName.REFIT, Scope(card.name, HEAD), "2", "fitting the final head of",
+        (source, compared, *_stages(read)), inputs, job, Head.within, cost.REFIT_S,
+    )  # fmt: skip
+
+
+def looks(card: Card, role: Role, workload: Workload, training: str = "") -> tuple[FeatureSet, ...]:
+    """Return the features of images; if robust accuracy counts, also those of images changed like a phone's camera."""
+    seen = (AS_IT_IS, *(CAPTURED if workload.robust else ()))
+    return tuple(features(card, role, workload.images[role], each, training) for each in seen)
+
+
+def _stages(read: Sequence[FeatureSet]) -> tuple[Stage[Any], ...]:
+    return tuple(dict.fromkeys(stage for look in read for stage in look.stages))
+
+
+def _head_inputs(read: Sequence[FeatureSet], materials: Materials, results: Results) -> dict[str, object]:
+    keys = [look.key(materials, results) for look in read]
+    return {"features": keys, "head": HEAD_VERSION, **versions("scikit-learn", "numpy")}
