@@ -31,6 +31,7 @@ from advisor.training.head.train import ALL_LEVELS, GRID, fit_head, train_head
 
 if TYPE_CHECKING:
     import keras
+    import tensorflow as tf
 
 VERSION = 5
 """Raised when equal images and hyperparameters give another network."""
@@ -111,6 +112,7 @@ def finetune(
     hyperparameters: Finetuning,
     folder: Path,
     after: Path | None = None,
+    maps: Path | None = None,
 ) -> Finetuned:
     """Train ``backbone`` (in place) and its head on the training part.
 
@@ -124,11 +126,12 @@ def finetune(
         folder: for checkpoints and decoded images.
         after: :data:`WEIGHTS` of an earlier call with these arguments, to continue from with the validation part too.
             Nothing is validated then, and the last mean of the weights is kept.
+        maps: folder for the maps of the frozen layers, which the call with ``after`` reads again; None for ``folder``.
 
     Raises:
         StageError: the loss is not finite, or an image cannot be read.
     """
-    session = _Session(backbone, data, hyperparameters, folder, after)
+    session = _Session(backbone, data, hyperparameters, folder, after, maps or folder)
     session.resume()
     while session.goes_on():
         session.run_epoch()
@@ -139,7 +142,13 @@ class _Session:
     """The state of one fine-tuning: model, optimizer, history and best weights, all saved on disk."""
 
     def __init__(
-        self, backbone: keras.Model, data: FinetuneData, hyperparameters: Finetuning, folder: Path, after: Path | None
+        self,
+        backbone: keras.Model,
+        data: FinetuneData,
+        hyperparameters: Finetuning,
+        folder: Path,
+        after: Path | None,
+        maps: Path,
     ) -> None:
         from advisor.training.finetune.optimizer import Optimizer
 
@@ -165,11 +174,11 @@ class _Session:
         if hyperparameters.cached:
             halves = halve(self._model, (1 + hyperparameters.copies) * len(images), self._start.levels)
             taught, self._changed = halves.upper, hyperparameters.copies / (1 + hyperparameters.copies)
-            self._batches = MapBatches(halves.lower, images, hyperparameters, folder)
+            self._batches = MapBatches(halves.lower, images, hyperparameters, maps)
         self._optimizer = Optimizer(taught, self._hyperparameters, len(self._train), penalty)
         self.history: list[dict[str, float]] = []
         self._best_epoch, self._best = -1, 0.0
-        self._start_accuracy = 0.0
+        self._start_accuracy, self._validation_s = 0.0, 0.0
 
     def resume(self) -> None:
         """Restore the last checkpoint, or record the accuracy at the start."""
@@ -181,7 +190,9 @@ class _Session:
                 self._best, self._start_accuracy = kept["best"], kept["start"]
                 self._optimizer.restore(self._folder / f"epoch-{len(self.history)}")
                 return
+        began = time.monotonic()
         self._start_accuracy = self._best = self._validate()
+        self._validation_s = time.monotonic() - began
         self._keep_best()
         self._save()
 
@@ -194,12 +205,20 @@ class _Session:
             return False
         if self._hyperparameters.seconds is None:
             return True
-        longest = max((row["seconds"] for row in self.history), default=0.0)
-        self.out_of_time = time.monotonic() - self._began + longest > self._hyperparameters.seconds
+        longest = max((row["seconds"] for row in self.history), default=self._validation_s)
+        self.out_of_time = self.out_of_time or self._late(longest)
         return not self.out_of_time
 
+    def _late(self, more_s: float) -> bool:
+        """Return whether the time limit is over before so many further seconds."""
+        limit_s = self._hyperparameters.seconds
+        return limit_s is not None and time.monotonic() - self._began + more_s > limit_s
+
     def run_epoch(self) -> None:
-        """Train one epoch, validate, keep the best weights and write a checkpoint."""
+        """Train one epoch, validate, keep the best weights and write a checkpoint.
+
+        An epoch that the time limit ends has no checkpoint: a later call repeats it.
+        """
         started, number = time.monotonic(), len(self.history)
         loss = self._train_once(number)
         self._optimizer.swap()
@@ -208,21 +227,27 @@ class _Session:
             self._best, self._best_epoch = accuracy, number
             self._keep_best()
         self._optimizer.swap()
+        if self.out_of_time:
+            self._write_state()
+            return
         seconds = round(time.monotonic() - started, 3)
         self.history.append({"loss": loss, "validation_accuracy": accuracy, "seconds": seconds})
         self._save()
 
     def _train_once(self, number: int) -> float:
-        """Train one epoch and return the mean loss."""
+        """Train one epoch, or as many of its steps as the time limit allows, and return the mean loss."""
         hyperparameters = self._hyperparameters
         whole = number >= hyperparameters.epochs - hyperparameters.full_epochs
         side = network.training_side(self._model, self._size, 1.0 if whole else hyperparameters.shrink)
         order = np.random.default_rng([hyperparameters.seed, number]).permutation(self._train)
-        losses = []
+        losses: list[tf.Tensor] = []
         batches: Iterator[tuple[Pixels | Maps, NDArray[np.int64]]] = self._batches.epoch(
             order, hyperparameters.batch, self._changed, (hyperparameters.seed, number)
         )
         for place, (images, labels) in enumerate(batches):
+            self.out_of_time = self._late(self._validation_s)
+            if self.out_of_time and losses:
+                break
             weights = self._sample_weights[labels]
             losses.append(self._optimizer.run(images, labels, weights, (hyperparameters.seed + number, place), side))
         loss = float(np.mean([float(value) for value in losses]))
@@ -252,6 +277,12 @@ class _Session:
         """Write the checkpoint, then the state that points to it, and remove the previous one."""
         done = len(self.history)
         self._optimizer.save(self._folder / f"epoch-{done}")
+        self._write_state()
+        for old in self._folder.glob("epoch-*"):
+            if old.name.split(".")[0] != f"epoch-{done}":
+                old.unlink()
+
+    def _write_state(self) -> None:
         state = {
             "hyperparameters": self._hyperparameters.plain(),
             "history": self.history,
@@ -260,9 +291,6 @@ class _Session:
         partial = self._folder / "state.partial"
         partial.write_text(json.dumps({**state, "best": self._best, "start": self._start_accuracy}))
         partial.replace(self._folder / "state.json")
-        for old in self._folder.glob("epoch-*"):
-            if old.name.split(".")[0] != f"epoch-{done}":
-                old.unlink()
 
 
 def _begin(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -127,14 +127,15 @@ class MapBatches:
         lower: from images 0..255 to maps.
         images: the decoded images.
         hyperparameters: number of changed copies of each image and how they are changed, once and for all.
-        folder: for the file of the maps, float16; written once for equal hyperparameters, and memory-mapped.
+        folder: for the file of the maps, float16; written once for an equal lower part and equal changes, and
+            memory-mapped. One folder is for one list of images.
     """
 
     def __init__(self, lower: keras.Model, images: Batches, hyperparameters: Finetuning, folder: Path) -> None:
-        key = hashlib.sha256(json.dumps(hyperparameters.plain(), sort_keys=True).encode()).hexdigest()
-        cache = folder / f"maps-{key[:16]}.npy"
+        cache = folder / f"maps-{_key(lower, hyperparameters)}.npy"
         self._labels, self._copies = images.labels, hyperparameters.copies
         if not cache.exists():
+            folder.mkdir(parents=True, exist_ok=True)
             partial = cache.with_suffix(".partial")
             shape = ((1 + self._copies) * len(images), *lower.output.shape[1:])
             rows = np.lib.format.open_memmap(partial, mode="w+", dtype=np.float16, shape=shape)
@@ -160,6 +161,15 @@ class MapBatches:
         rows = indices + len(self._labels) * copy
         for start in range(0, len(indices), batch):
             yield np.array(self._maps[rows[start : start + batch]]), self._labels[indices[start : start + batch]]
+
+
+def _key(lower: keras.Model, hyperparameters: Finetuning) -> str:
+    """Return a hash of all that maps depend on: the lower part's weights and shape, and how copies are changed."""
+    changes = asdict(replace(hyperparameters.augmentation, mixup=0.0)), hyperparameters.capture, hyperparameters.seed
+    found = hashlib.sha256(json.dumps([lower.output.shape, hyperparameters.copies, changes], sort_keys=True).encode())
+    for weight in lower.get_weights():
+        found.update(weight.tobytes())
+    return found.hexdigest()[:16]
 
 
 def _maps(lower: keras.Model, images: Batches, hyperparameters: Finetuning) -> Iterator[tuple[int, Floats]]:

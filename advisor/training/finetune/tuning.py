@@ -44,6 +44,7 @@ def tune(
     path: Path,
     after: Path | None = None,
     groups: Sequence[int] = (),
+    maps: Path | None = None,
 ) -> dict[str, Any]:
     """Fine-tune a card and write its float classifier.
 
@@ -59,6 +60,8 @@ def tune(
         path: where to write the ``.tflite``; its weights go into the same folder.
         after: ``path`` of an earlier call, to continue training with the validation part too.
         groups: see :class:`advisor.training.finetune.finetune.FinetuneData`.
+        maps: folder for the maps of frozen layers, from the compared model to the one that ships. The latter's complete
+            training removes it. None keeps them in ``checkpoints``.
 
     Returns:
         ``validation_accuracy`` and ``start_accuracy`` (shares), ``best_epoch``, ``history``, ``levels``: whether
@@ -74,9 +77,11 @@ def tune(
         view = InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)
         data = FinetuneData(joined(features), images, labels, view, validation, groups)
         begun = None if after is None else after.with_name(WEIGHTS)
-        tuned = finetune(backbone, data, hyperparameters, checkpoints, after=begun)
+        tuned = finetune(backbone, data, hyperparameters, checkpoints, after=begun, maps=maps)
         path.write_bytes(to_tflite(backbone, tuned))
         shutil.copyfile(checkpoints / WEIGHTS, path.with_name(WEIGHTS))
+        if maps is not None and after is not None and not tuned.out_of_time:
+            shutil.rmtree(maps, ignore_errors=True)
     finally:
         keras.backend.clear_session()
     return {

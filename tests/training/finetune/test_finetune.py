@@ -202,9 +202,52 @@ def test_what_ships_goes_on_with_the_validation_part_too(
     assert (logits.argmax(axis=1) == data[1]).mean() > 0.9
 
 
+def test_what_ships_reads_the_maps_of_the_compared_model(
+    data: tuple[list[Path], list[int]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from advisor.training.finetune import maps
+
+    cached, computed = replace(KNOBS, trained=0.5, cached=True, copies=1, epochs=2), []
+    compute = maps._maps
+
+    def counted(*given: Any) -> Iterator[Any]:
+        computed.append(given)
+        return compute(*given)
+
+    monkeypatch.setattr(maps, "_maps", counted)
+    features = nets.features(nets.backbone(), data[0])
+    kernels = []
+    for shared in (tmp_path / "maps", None):
+        place, computed[:] = tmp_path / str(shared is None), []
+        finetune(nets.backbone(), _data(features, data), cached, place / "compared", maps=shared)
+        backbone = nets.backbone()
+        first = place / "compared" / WEIGHTS
+        finetune(backbone, _data(features, data), cached, place / "ships", after=first, maps=shared)
+        assert len(computed) == (1 if shared else 2)
+        kernels.append(backbone.get_layer("conv1").get_weights()[0])
+    np.testing.assert_array_equal(*kernels)
+
+
 def test_the_time_limit_ends_it_before_an_epoch_too_many(data: tuple[list[Path], list[int]], tmp_path: Path) -> None:
     _, result = _run(data, tmp_path, replace(KNOBS, epochs=30, patience=30, seconds=1e-6))
     assert len(result.history) <= 1
+
+
+def test_a_time_limit_inside_the_first_epoch_keeps_what_its_steps_learnt(
+    data: tuple[list[Path], list[int]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = 5
+    late = iter([False] * steps)
+    monkeypatch.setattr(_Session, "_late", lambda _session, _more_s: next(late, True))
+    _, result = _run(data, tmp_path / "limited", replace(KNOBS, seconds=1.0))
+    assert result.out_of_time
+    assert result.history == ()
+    assert (result.best_epoch == 0) == (result.validation_accuracy > result.start_accuracy)
+    monkeypatch.undo()
+    _, whole = _run(data, tmp_path / "whole", KNOBS)
+    _, resumed = _run(data, tmp_path / "limited", KNOBS)
+    losses, expected = ([row["loss"] for row in result.history] for result in (resumed, whole))
+    np.testing.assert_allclose(losses, expected, rtol=1e-3)
 
 
 def test_divergence_is_a_stage_error(data: tuple[list[Path], list[int]], tmp_path: Path) -> None:

@@ -129,3 +129,15 @@ def test_a_capture_condition_changes_the_copies_alone(model: Any, images: Batche
     plain, mixed = ([next(one.epoch(every, 40, changed))[0] for one in kept] for changed in (0.0, 1.0))
     np.testing.assert_array_equal(*plain)
     assert (mixed[0] != mixed[1]).any(axis=(1, 2, 3)).mean() > 0.5
+
+
+def test_another_lower_part_has_maps_of_its_own(model: Any, images: Batches, tmp_path: Path) -> None:
+    other = _model(0.5)
+    layer = other.get_layer("backbone").get_layer("conv0")
+    layer.set_weights([2 * weight for weight in layer.get_weights()])
+    lower, doubled = (halve(each, 40).lower for each in (model, other))
+    first, second, again = (MapBatches(each, images, CHANGES, tmp_path) for each in (lower, doubled, lower))
+    maps_of = [next(each.epoch(np.arange(4), 4))[0] for each in (first, second, again)]
+    np.testing.assert_array_equal(maps_of[0], maps_of[2])
+    assert (maps_of[0] != maps_of[1]).any()
+    assert len(list(tmp_path.glob("maps-*.npy"))) == 2

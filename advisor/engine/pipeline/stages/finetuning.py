@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import partial
+from pathlib import Path
 
 from advisor.catalog.cards import Card
 from advisor.engine.pipeline import cost
@@ -23,7 +24,7 @@ from advisor.engine.pipeline.stage import Epochs, Folders, Inputs, Job, Pool, Re
 from advisor.engine.pipeline.stages.backbone import features, identity
 from advisor.isolation import Limits
 from advisor.isolation.pool import EXPECTED_BYTES, TRAINERS
-from advisor.store.files import sha256_file
+from advisor.store.files import sha256_file, sha256_json
 from advisor.tflite.levels import VERSION as LEVELS_VERSION
 from advisor.training.finetune.trials import Trials
 from advisor.training.finetune.tuning import FINETUNING, VERSION, WEIGHTS, Finetuning, epochs_done, tune
@@ -121,8 +122,13 @@ def _finetuned(
         return partial(
             tune, card, materials.weights[card.name], read.files(results), learnt.paths, learnt.labels,
             validation, planned, folders.checkpoints, folders.model, results[compared].path if compared else None,
-            learnt.groups,
+            learnt.groups, maps(materials, results, folders) if best else None,
         )  # fmt: skip
+
+    def maps(materials: Materials, results: Results, folders: Folders) -> Path:
+        """Return the folder in which the compared model leaves its maps for the model that ships."""
+        same = {**inputs(materials, results), "after": ""}
+        return folders.checkpoints.with_name(f"maps-{sha256_json(same)}.checkpoints")
 
     def epochs(materials: Materials, results: Results) -> Epochs:
         planned = hyperparameters(materials, results)

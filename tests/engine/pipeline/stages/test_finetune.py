@@ -65,6 +65,7 @@ def test_the_default_search_fine_tunes_and_a_tuned_candidate_is_exported(
     run = RunFolder((tmp_path / "runs" / "latest").resolve())
     tuned = next(e for e in run.evaluations() if e.configuration.training == "finetune_cached")
     assert tuned.status is Status.OK, tuned.reason
+    assert not list((empty_results / "artifacts" / "finetune_cached-2").glob("maps-*"))
     assert "finetune_cached" in (run.path / "report.html").read_text()
     bundle = tmp_path / "bundle"
     exported = subprocess.run(
