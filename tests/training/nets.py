@@ -11,6 +11,7 @@ from PIL import Image
 from advisor.datasets.images import InputSpec
 
 SIZE = 24
+WIDE = 64
 VIEW = InputSpec(SIZE, (127.5,) * 3, (127.5,) * 3)
 
 
@@ -25,6 +26,22 @@ def backbone(seed: int = 0) -> Any:
         last = keras.layers.Conv2D(width, 3, strides=2, name=f"conv{number}")(last)
         last = keras.layers.BatchNormalization(name=f"norm{number}")(last)
         last = keras.layers.ReLU(6.0, name=f"relu{number}")(last)
+    return keras.Model(image, keras.layers.GlobalAveragePooling2D(name="features")(last))
+
+
+def halvings(pad: bool) -> Any:
+    """Three halvings of (1, 64, 64, 3): it has levels. The last resolution is read by a window, not by a stride."""
+    import keras
+
+    keras.utils.set_random_seed(1)
+    last = image = keras.Input((WIDE, WIDE, 3), batch_size=1, name="image")
+    for number, width in enumerate((4, 6, 8)):
+        if pad:
+            last = keras.layers.ZeroPadding2D(((0, 1), (0, 1)))(last)
+        last = keras.layers.Conv2D(width, 3, strides=2, padding="valid" if pad else "same", name=f"conv{number}")(last)
+        last = keras.layers.ReLU(6.0, name=f"relu{number}")(last)
+        last = keras.layers.Conv2D(2 * width, 1, activation="relu", name=f"wide{number}")(last)
+    last = keras.layers.DepthwiseConv2D(3, padding="same", name="deep")(last)
     return keras.Model(image, keras.layers.GlobalAveragePooling2D(name="features")(last))
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import keras
     import tensorflow as tf
 
-VERSION = 5
+VERSION = 6
 """Raised when equal images and hyperparameters give another network."""
 
 WEIGHTS = "best.weights.h5"
@@ -298,9 +298,9 @@ def _begin(
 ) -> tuple[network.Start, float]:
     """Fit a head to the images of the mask ``learnt``; return it and its ``C``.
 
-    It reads all levels if Keras computes the same levels as the file. If the maps below are cached, it does so only
-    where they gain clearly, as in a head without fine-tuning. Its penalty is strong then: a head without errors would
-    teach the layers below nothing.
+    Its kind is chosen as that of a head without fine-tuning. It reads all levels only if they gain clearly and Keras
+    computes the same levels as the file. If the maps below are cached, its penalty is strong: a head without errors
+    would teach the layers below nothing.
     """
     features, levels = data.features, network.level_layers(backbone)
     few = np.stack([data.spec.read(path) for path in data.images[:CHECKED]])
@@ -309,16 +309,15 @@ def _begin(
         levels, features = [], features[:, :last]
     own, labels = features[learnt], np.asarray(data.labels, dtype=np.int64)
     targets, classes = labels[learnt].tolist(), int(labels.max()) + 1
+    groups = np.asarray(data.groups)[learnt].tolist() if len(data.groups) else ()
+    head = train_head(own, targets, classes, hyperparameters.seed, groups=groups, last=last)
+    if head.facts.kind != ALL_LEVELS:
+        levels, own = [], own[:, :last]
     if hyperparameters.cached:
-        groups = np.asarray(data.groups)[learnt].tolist() if len(data.groups) else ()
-        head = train_head(own, targets, classes, hyperparameters.seed, groups=groups, last=last)
-        if head.facts.kind != ALL_LEVELS:
-            levels, own = [], own[:, :last]
         strength = STRONG
         weights, bias = fit_head(own, targets, classes, strength)
     else:
-        head = train_head(own, targets, classes, hyperparameters.seed)
-        weights, bias = head.weights, head.bias
+        weights, bias = head.weights[: own.shape[1]], head.bias
         strength = min(max(head.facts.regularization, GRID[0]), WEAKEST)
     return network.Start(weights, bias, tuple(levels), own.mean(axis=0), own.std(axis=0)), strength
 

@@ -17,7 +17,7 @@ class Finetuning:
 
     Attributes:
         cached: whether the maps below the trained layers are computed once and kept, see
-            :mod:`advisor.training.finetune.maps`. The head then reads all levels only where they gain clearly.
+            :mod:`advisor.training.finetune.maps`.
         copies: changed copies of each image whose maps are kept too, if ``cached``. Other trainings change images anew
             in each epoch.
         trained: share of the backbone's layers that are trained, from the top; 1 is all of them.

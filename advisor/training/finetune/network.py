@@ -1,7 +1,7 @@
 """Build the network for fine-tuning from a card's backbone and a trained head: images 0..255 in, logits out.
 
-The head reads every level of the backbone, as in training without fine-tuning: the maps whose means are part of the
-features of its file. Their rule is that of :mod:`advisor.tflite.levels`, applied to layers instead of operators.
+The head reads the levels of the backbone where the chosen head does: the maps whose means are part of the features
+of its file. Their rule is that of :mod:`advisor.tflite.levels`, applied to layers instead of operators.
 """
 
 from __future__ import annotations

@@ -12,10 +12,13 @@ import pytest
 from scipy.special import softmax
 
 from advisor.core.errors import StageError
+from advisor.datasets.images import InputSpec
 from advisor.measurement.accuracy import predict
 from advisor.training.augment import Augmentation
-from advisor.training.finetune.finetune import WEIGHTS, Finetuned, FinetuneData, Finetuning, _Session, finetune
+from advisor.training.finetune.finetune import CHECKED, WEIGHTS, Finetuned, FinetuneData, Finetuning, _Session, finetune
+from advisor.training.finetune.network import level_layers, with_levels
 from advisor.training.finetune.tuning import to_tflite
+from advisor.training.head.train import ALL_LEVELS, LAST_LAYER, train_head
 from tests.training import nets
 
 pytestmark = pytest.mark.integration
@@ -291,3 +294,24 @@ def test_on_kept_maps_the_file_answers_as_the_best_epoch_did(
     unseen = np.flatnonzero(_data(nets.features(backbone, data[0]), data).unseen(cached.seed))
     found = predict(tmp_path / "tuned.tflite", [data[0][row] for row in unseen], nets.VIEW).argmax(axis=1)
     assert (found == np.array(data[1])[unseen]).mean() == pytest.approx(result.validation_accuracy, abs=0.01)
+
+
+@pytest.mark.parametrize("cached", [False, True])
+@pytest.mark.parametrize("levels_tell", [False, True])
+def test_it_starts_from_all_levels_only_where_the_chosen_head_reads_them(
+    cached: bool, levels_tell: bool, tmp_path: Path
+) -> None:
+    backbone, spec = nets.halvings(False), InputSpec(nets.WIDE, nets.VIEW.mean, nets.VIEW.std)
+    paths, labels = nets.stripes(tmp_path / "images", 60)
+    whole = with_levels(backbone, level_layers(backbone))
+    read = np.stack([np.asarray(whole(spec.read(path)[None], training=False))[0] for path in paths[:CHECKED]])
+    last = backbone.outputs[0].shape[-1]
+    features = np.random.default_rng(0).normal(size=(60, read.shape[1])).astype(np.float32)
+    features[:, -1 if levels_tell else last - 1] = 4 * np.array(labels)
+    features[:CHECKED] = read
+    chosen = train_head(features[CHECKED:], labels[CHECKED:], 2, 0, last=last).facts.kind
+    assert chosen == (ALL_LEVELS if levels_tell else LAST_LAYER)
+    one = replace(KNOBS, cached=cached, trained=0.5, epochs=1)
+    result = finetune(backbone, FinetuneData(features, paths, labels, spec), one, tmp_path / "run")
+    assert result.levels == levels_tell
+    assert len(result.weights) == (read.shape[1] if levels_tell else last)
