@@ -61,7 +61,7 @@ def find_groups(read: Survey) -> Grouping:
             return Grouping(_numbered(list(zip(numbers, parts, strict=True))), source)
     cells = [(image.label, image.part) for image in dataset.images]
     alike = look_alikes(read.colours, cells)
-    if _plausible(alike) and groups_tell_classes(read.histograms, dataset.labels, alike):
+    if _plausible(alike) and groups_tell_classes(read.colours, read.histograms, dataset.labels, alike):
         return Grouping(alike, Source.APPEARANCE)
     return UNGROUPED
 

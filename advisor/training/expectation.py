@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
 
 from advisor.core.evaluation_facts import NewConditions
+from advisor.datasets.look_alikes import silhouettes
 
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
@@ -58,23 +59,6 @@ class _Class:
 
         found: Numbers = fcluster(self.tree, alike * self.median, "distance").astype(np.int64) - 1
         return found
-
-    def silhouettes(self, clusters: Numbers) -> Doubles:
-        """Return the silhouette (n,) of each image, 0 for one that is alone.
-
-        Source: P. J. Rousseeuw, "Silhouettes", Journal of Computational and Applied Mathematics 20 (1987).
-        """
-        sizes = np.bincount(clusters)
-        if len(sizes) < 2:
-            return np.zeros(len(clusters))
-        means = self.distances @ np.eye(len(sizes))[clusters]
-        rows, own = np.arange(len(clusters)), sizes[clusters]
-        within = means[rows, clusters] / np.maximum(own - 1, 1)
-        means /= sizes
-        means[rows, clusters] = np.inf
-        nearest = means.min(axis=1)
-        widest = np.maximum(np.maximum(within, nearest), 1e-12)
-        return np.where(own > 1, (nearest - within) / widest, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,7 +171,7 @@ def _class(rows: Floats, places: Numbers) -> _Class:
 
 
 def _silhouette(classes: Sequence[_Class], alike: float) -> float:
-    return float(np.concatenate([each.silhouettes(_cut(each, alike)) for each in classes]).mean())
+    return float(np.concatenate([silhouettes(each.distances, _cut(each, alike)) for each in classes]).mean())
 
 
 def _cut(images: _Class, alike: float) -> Numbers:
