@@ -8,6 +8,7 @@ section 4.2, with input means measured on calibration images instead of derived 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from advisor.compression.quantization.layers import Layer, layers, values
@@ -28,7 +29,13 @@ MOST_OF_BIAS = 2**30
 """Half the range of 32 bits, so that a bias still fits after its correction."""
 
 
-def correct(data: bytes, grids: Grids, observation: Observation, shifted: bool = True) -> bytes:
+def correct(
+    data: bytes,
+    grids: Grids,
+    observation: Observation,
+    shifted: bool = True,
+    known: Mapping[int, Mapping[int, NDArray[np.float64]]] | None = None,
+) -> bytes:
     """Return the float model with its kernels on their grids and its biases corrected.
 
     Storing the weights as integers then loses nothing more.
@@ -38,6 +45,8 @@ def correct(data: bytes, grids: Grids, observation: Observation, shifted: bool =
         grids: how the kernels will be stored.
         observation: the model's activations.
         shifted: spread the errors and correct the biases; weights that were trained as integers need neither.
+        known: corrected kernel and bias, by tensor index, of layers that are corrected already, by their kernel's
+            index.
 
     Raises:
         UsageError: the file is damaged.
@@ -51,7 +60,8 @@ def correct(data: bytes, grids: Grids, observation: Observation, shifted: bool =
         grid = grids.depthwise if layer.depthwise else grids.dense
         if grid is None:
             continue
-        for index, content in _put_on(grid, model, layer, observation, shifted).items():
+        corrected = (known or {}).get(layer.kernel) or _put_on(grid, model, layer, observation, shifted)
+        for index, content in corrected.items():
             tables.subgraphs[0].tensors[index].buffer = add_buffer(tables, np.asarray(content, "<f4").tobytes())
     drop_unused_buffers(tables)
     return pack(tables)

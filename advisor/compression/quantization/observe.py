@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from advisor.compression.quantization.layers import Layer, layers
 from advisor.core.errors import StageError
+from advisor.tflite.model import read
 
 if TYPE_CHECKING:
     import numpy as np
@@ -95,69 +96,92 @@ def off_the_pixels(whole: Range) -> Range:
 class Observer:
     """Keeps the last observation, as the recipes of one model need the same one.
 
+    Args:
+        only: observation of the only model that it will be called with.
+        corrected: this model corrected for each grid.
+
     Attributes:
         corrected: the model corrected for each grid, kept as long as the observation.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, only: Observation | None = None, corrected: Mapping[Grids, bytes] | None = None) -> None:
         self._key: tuple[str, str] | None = None
-        self._kept: Observation | None = None
-        self.corrected: dict[Grids, bytes] = {}
+        self._only, self._kept = only, only
+        self.corrected: dict[Grids, bytes] = dict(corrected or {})
 
     def __call__(self, data: bytes, images: NDArray[np.float32]) -> Observation:
         """Return :func:`observe` of the same arguments."""
         from hashlib import sha256
 
+        if self._only is not None:
+            return self._only
         key = (sha256(data).hexdigest(), sha256(images.tobytes()).hexdigest())
         if self._kept is None or key != self._key:
             self._key, self._kept, self.corrected = key, observe(data, images), {}
         return self._kept
 
 
-def observe(data: bytes, images: NDArray[np.float32]) -> Observation:
+def observe(
+    data: bytes,
+    images: NDArray[np.float32],
+    known: Mapping[int, Activation] | None = None,
+    done: Collection[int] = (),
+) -> Observation:
     """Run a float ``.tflite`` on normalised images, float32 (n, S, S, 3), and record every activation.
+
+    Args:
+        data: the file.
+        images: normalised.
+        known: activations that are known, by tensor index.
+        done: kernels of layers whose covariances are not needed.
 
     Raises:
         UsageError: the file is damaged.
         StageError: an activation is not finite.
     """
-    interpreter, source, tensors, seen = _with_all_outputs(data)
-    notes = {index: _Notes() for index in tensors}
-    sums = [_Sums(one) for one in seen]
+    known = known or {}
+    source, floats, seen = _float_tensors(data)
+    sums = [_Sums(one) for one in seen if one.kernel not in done]
+    notes = {index: _Notes() for index in floats if index not in known}
+    read_at = sorted({*notes, *(one.layer.source for one in sums)})
+    if not read_at:
+        return Observation(known, {}, source)
+    interpreter = _with_outputs(data, [index for index in read_at if index != source])
     for image in images:
         interpreter.set_tensor(source, image[None])
         interpreter.invoke()
-        values = {index: interpreter.get_tensor(index) for index in tensors}
-        for index, value in values.items():
-            notes[index].add(value.reshape(-1, value.shape[-1] if value.ndim else 1))
+        values = {index: interpreter.get_tensor(index) for index in read_at}
+        for index, note in notes.items():
+            note.add(values[index].reshape(-1, values[index].shape[-1] if values[index].ndim else 1))
         for one in sums:
             one.add(values[one.layer.source])
     return Observation(
-        {index: note.activation() for index, note in notes.items()},
+        {**known, **{index: note.activation() for index, note in notes.items()}},
         {one.layer.kernel: one.moments() for one in sums},
         source,
     )
 
 
-def _with_all_outputs(data: bytes) -> tuple[Any, int, list[int], list[Layer]]:
-    """Return an interpreter with every float activation as an output, which keeps the runtime's own kernels."""
-    from ai_edge_litert import schema_py_generated as schema
+def _float_tensors(data: bytes) -> tuple[int, list[int], list[Layer]]:
+    """Return the input's index, the indices of input and float outputs of operators, and the layers that read them."""
+    model = read(data)
+    source = model.subgraphs[0].inputs[0]
+    outputs = {index for operator in model.operators for index in operator.outputs}
+    tensors = sorted({source, *(index for index in outputs if model.tensors[index].dtype == "float32")})
+    return source, tensors, [one for one in layers(model) if one.source in tensors and one.weights <= MOST_INPUTS]
+
+
+def _with_outputs(data: bytes, outputs: list[int]) -> Any:
+    """Return an interpreter with these activations as outputs, which keeps the runtime's own kernels."""
     from ai_edge_litert.interpreter import Interpreter
 
-    from advisor.tflite.model import read
     from advisor.tflite.rewrite import pack, unpack
 
     model = unpack(data)
-    graph = model.subgraphs[0]
-    source = graph.inputs[0]
-    outputs = {index for operator in graph.operators for index in operator.outputs}
-    floats = [index for index in sorted(outputs) if graph.tensors[index].type == schema.TensorType.FLOAT32]
-    graph.outputs, model.signatureDefs = floats, []
+    model.subgraphs[0].outputs, model.signatureDefs = outputs, []
     interpreter = Interpreter(model_content=pack(model), num_threads=1)
     interpreter.allocate_tensors()
-    tensors = sorted({source, *floats})
-    seen = [one for one in layers(read(data)) if one.source in tensors and one.weights <= MOST_INPUTS]
-    return interpreter, source, tensors, seen
+    return interpreter
 
 
 class _Notes:

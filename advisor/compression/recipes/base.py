@@ -9,6 +9,7 @@ from enum import IntEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from advisor.compression.quantization.grid import Grids
 from advisor.compression.quantization.observe import Observer
 from advisor.compression.recipes.suitable import require_plain_float
 from advisor.core.errors import StageError, UnsupportedRecipe
@@ -98,6 +99,7 @@ class Recipe(ABC):
         version: raised whenever the same input would give other bytes.
         description: one line for help and reports.
         needs_calibration: the recipe needs images, labelled or not.
+        grids: the grid that it corrects weights for; None if it corrects none.
         needs: what the recipe needs, as a level. One that trains is skipped without labelled images.
         after: a lighter recipe that is tried first; this one is tried only if that one loses too much. Empty for none.
     """
@@ -106,6 +108,7 @@ class Recipe(ABC):
     version = 1
     description: str
     needs_calibration = False
+    grids: Grids | None = None
     needs = Needs.FILE
     after = ""
 

@@ -60,6 +60,7 @@ class Mixed(Recipe):
     name = "mixed_int8"
     description = "int8 with the operators that lose most in float, as few as --max-drop allows"
     needs_calibration = True
+    grids = BYTES
     needs = Needs.SCORING
     version = 2
     after = "int8"

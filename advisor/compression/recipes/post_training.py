@@ -38,6 +38,7 @@ class PostTraining(Recipe):
 
     needs_calibration = True
     needs = Needs.CALIBRATION
+    grids: Grids
 
     def __init__(
         self,
@@ -51,11 +52,11 @@ class PostTraining(Recipe):
     ) -> None:
         self.name, self.description = name, description
         self.version = 5 if bits else 6
-        self._grids, self._rules, self._bits, self._finish = grids, make_rules, bits, finish
+        self.grids, self._rules, self._bits, self._finish = grids, make_rules, bits, finish
 
     def convert(self, model: bytes, inputs: RecipeInputs, /) -> Compressed:
         """Return the compressed file."""
-        prepared, observation = prepare(model, inputs, self._grids)
+        prepared, observation = prepare(model, inputs, self.grids)
         if self._rules is None:
             return Compressed(prepared)
         ranges = observation.ranges(self._bits) if self._bits else None

@@ -18,7 +18,13 @@ from advisor.engine.pipeline import cost
 from advisor.engine.pipeline.images import Role
 from advisor.engine.pipeline.materials import Artefact, FloatModel, Purpose, Workload, input_spec
 from advisor.engine.pipeline.stage import Scope, Stage
-from advisor.engine.pipeline.stages.artefacts import compressed, decides_on_scores
+from advisor.engine.pipeline.stages.artefacts import (
+    Calibration,
+    calibrated,
+    compressed,
+    decides_on_scores,
+    shares_calibration,
+)
 from advisor.engine.pipeline.stages.backbone import PROBABILITIES, cut
 from advisor.engine.pipeline.stages.figures import Answer, Timings, answers, capture, score, timing
 from advisor.engine.pipeline.stages.finetuning import finetuned
@@ -44,7 +50,17 @@ def variant(card: Card, training: str, compression: str, purpose: Purpose, workl
     if purpose is Purpose.SHIP and workload.images and decides_on_scores(compression):
         compared = variant(card, training, compression, Purpose.COMPARE, workload)
     source = float_model(card, training, purpose, workload)
-    return compressed(card, Scope(card.name, training, compression, purpose), source, compared)
+    recipes, scope = workload.recipes_of(training), Scope(card.name, training, compression, purpose)
+    shared = calibration(card, training, purpose, workload) if shares_calibration(compression, recipes) else None
+    return compressed(card, scope, source, compared, shared)
+
+
+def calibration(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[Calibration]:
+    """Return the stage that leaves what all forms of a float file share."""
+    source, scope = float_model(card, training, purpose, workload), Scope(card.name, training, purpose=purpose)
+    twice = purpose is Purpose.SHIP and workload.trained_twice(training)
+    earlier = calibration(card, training, Purpose.COMPARE, workload) if twice else None
+    return calibrated(card, scope, source, workload.recipes_of(training), earlier)
 
 
 @dataclass(frozen=True)

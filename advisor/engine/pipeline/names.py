@@ -44,6 +44,8 @@ class StageName(StrEnum):
     """The last layers fine-tuned."""
     FINETUNE_ALL = "finetune_all"
     """All layers fine-tuned."""
+    CALIBRATE = "calibrate"
+    """Activations on the calibration images, and the weights that all forms of a file share."""
     COMPRESS = "compress"
     """One compression recipe, labels and normalisation written into the file."""
     SCORE = "score"

@@ -28,14 +28,14 @@ def names(stages: VariantStages) -> Counter[str]:
 
 def test_with_images_a_head_is_fitted_twice_and_a_file_made_twice() -> None:
     assert names(VariantStages(CARD, HEAD, "int8", TRAINED)) == {
-        "convert": 1, "cut": 1, "features": 2, "expectation": 1, "head": 1, "refit": 1, "join": 2, "compress": 2,
-        "score": 1, "timing": 1,
+        "convert": 1, "cut": 1, "features": 2, "expectation": 1, "head": 1, "refit": 1, "join": 2, "calibrate": 2,
+        "compress": 2, "score": 1, "timing": 1,
     }  # fmt: skip
 
 
 def test_without_images_the_published_classifier_is_compressed_once() -> None:
     assert names(VariantStages(CARD, NONE, "int8", PUBLISHED)) == {
-        "convert": 1, "cut": 1, "compress": 1, "answers": 1, "timing": 1,
+        "convert": 1, "cut": 1, "calibrate": 1, "compress": 1, "answers": 1, "timing": 1,
     }  # fmt: skip
 
 
@@ -69,6 +69,20 @@ def test_a_recipe_that_decides_on_scores_decides_on_the_file_that_is_compared() 
         variant(CARD, HEAD, "int8", Purpose.COMPARE, TRAINED)
         not in variant(CARD, HEAD, "int8", Purpose.SHIP, TRAINED).after
     )
+
+
+def test_forms_share_one_calibration_and_what_ships_reuses_that_of_the_compared_file() -> None:
+    workload = replace(TRAINED, recipes=("float32", "dynamic_int8", "int8", "mixed_int8"))
+    found = {
+        form: set(with_all_before(VariantStages(CARD, HEAD, form, workload).evaluation)) for form in workload.recipes
+    }
+    calibrations = {
+        form: {stage for stage in stages if stage.name is StageName.CALIBRATE} for form, stages in found.items()
+    }
+    assert not calibrations["float32"]
+    assert calibrations["dynamic_int8"] == calibrations["int8"] == calibrations["mixed_int8"]
+    ships = next(stage for stage in calibrations["int8"] if stage.scope.purpose == Purpose.SHIP)
+    assert calibrations["int8"] - {ships} <= set(ships.after)
 
 
 def test_variants_of_a_card_share_all_but_their_own_stages() -> None:

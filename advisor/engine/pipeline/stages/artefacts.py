@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ from advisor.engine.pipeline import cost
 from advisor.engine.pipeline.images import Images, Role
 from advisor.engine.pipeline.materials import (
     MODEL,
+    RESULT,
     Artefact,
     FloatModel,
     Materials,
@@ -39,11 +40,56 @@ LEARNING = Resources(Pool.TRAINERS, 4_000_000_000, Limits(seconds=3600, memory_b
 """Gradients keep every activation of a batch: 16 images of MobileNetV2 take about 4 GB with their integer forms."""
 
 
+Calibration = tuple[Path, ...]
+"""The files that :func:`advisor.engine.pipeline.stages.jobs.calibrate` left."""
+
+
+def calibrated(
+    card: Card,
+    scope: Scope,
+    source: Stage[FloatModel],
+    recipes: Sequence[str],
+    earlier: Stage[Calibration] | None = None,
+) -> Stage[Calibration]:
+    """Observe a float file of the card and round its weights, once for all recipes that need it.
+
+    Args:
+        card: the model card.
+        scope: training and purpose.
+        source: makes the float file.
+        recipes: the compression recipes of the search.
+        earlier: the calibration of the compared file, of which the file that ships has most layers.
+    """
+    grids = tuple(dict.fromkeys(each.grids for each in map(find_recipe, recipes) if each.grids is not None))
+
+    def inputs(materials: Materials, results: Results) -> Inputs:
+        return {
+            "model": results[source].sha256,
+            "grids": [asdict(each) for each in grids],
+            "calibration": "stands in" if _stands_in(materials, card) else _calibration_key(materials),
+            "view": input_spec(card).key,
+            **versions("ai-edge-litert", "pillow", "scikit-image", "numpy"),
+        }
+
+    def job(materials: Materials, results: Results, folders: Folders) -> Job:
+        return partial(
+            jobs.calibrate, results[source].path, grids, _calibration(materials), input_spec(card), materials.seed,
+            folders.out, _stands_in(materials, card), _files(earlier, results),
+        )  # fmt: skip
+
+    return Stage(
+        StageName.CALIBRATE, scope, "1", "calibrating", (source, *((earlier,) if earlier else ())), inputs, job,
+        lambda folder: tuple(sorted(file for file in folder.iterdir() if file.name != RESULT)),
+        cost.CALIBRATE_AGAIN_S if earlier else cost.CALIBRATE_S,
+    )  # fmt: skip
+
+
 def compressed(
     card: Card,
     scope: Scope,
     source: Stage[FloatModel],
     compared: Stage[Artefact] | None = None,
+    calibration: Stage[Calibration] | None = None,
 ) -> Stage[Artefact]:
     """Compress a float file of the card and write labels and normalisation into the file.
 
@@ -53,6 +99,7 @@ def compressed(
         source: makes the float file.
         compared: for a recipe that decides on scores: the compared file, whose decision the file that ships
             reuses.
+        calibration: what the recipes of the float file share; None for a recipe that observes the file itself.
     """
     recipe = find_recipe(scope.compression)
 
@@ -72,6 +119,7 @@ def compressed(
             jobs.compress, results[source].path, recipe.name, _calibration(materials), input_spec(card),
             materials.seed, metadata_of(card, materials.images, scope.training), folders.model,
             _stands_in(materials, card), recipe_inputs(materials, results),
+            _files(calibration, results),
         )  # fmt: skip
 
     def recipe_inputs(materials: Materials, results: Results) -> RecipeInputs | None:
@@ -83,9 +131,15 @@ def compressed(
 
     return Stage(
         StageName.COMPRESS, scope, "3", f"compressing to {recipe.name}",
-        (source, *((compared,) if compared else ())), inputs, job, _read,
+        (source, *(each for each in (compared, calibration) if each)), inputs, job, _read,
         cost.COMPRESS_S.get(recipe.name, cost.REWRITE_S), LEARNING if recipe.needs >= Needs.TRAINING else Resources(),
     )  # fmt: skip
+
+
+def shares_calibration(recipe: str, recipes: Sequence[str]) -> bool:
+    """Return whether a recipe needs what :func:`calibrated` leaves for the recipes of a search."""
+    grids = find_recipe(recipe).grids
+    return grids is not None and any(find_recipe(each).grids == grids for each in recipes)
 
 
 def decides_on_scores(recipe: str) -> bool:
@@ -114,6 +168,10 @@ def _read(folder: Path) -> Artefact:
     figures = dict(read_result(folder))
     notes, path = figures.pop("notes", {}), folder / MODEL
     return Artefact(path, sha256_file(path), path.stat().st_size, figures, notes)
+
+
+def _files(calibration: Stage[Calibration] | None, results: Results) -> Calibration:
+    return results[calibration] if calibration is not None else ()
 
 
 def _stands_in(materials: Materials, card: Card) -> bool:

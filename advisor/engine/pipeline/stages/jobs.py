@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from advisor.datasets.images import InputSpec
 from advisor.tflite.metadata import Metadata
 
 if TYPE_CHECKING:
+    from advisor.compression.quantization.grid import Grids
     from advisor.compression.recipes.base import RecipeInputs
     from advisor.measurement.latency.results import ModelTiming
     from advisor.training.features import CaptureAugmentation
@@ -130,6 +131,40 @@ def join(backbone: Path, head: Path, path: Path) -> None:
     path.write_bytes(attach_head(backbone.read_bytes(), arrays["weights"], arrays["bias"]))
 
 
+def calibrate(
+    model: Path,
+    grids: Sequence[Grids],
+    calibration: Sequence[Path] | None,
+    view: InputSpec,
+    seed: int,
+    folder: Path,
+    stands_in: bool,
+    earlier: Sequence[Path],
+) -> None:
+    """Observe a float file and correct it for each grid, as its forms need it.
+
+    Args:
+        model: the float ``.tflite``.
+        grids: the grids of the recipes.
+        calibration: see :func:`compress`.
+        view: how an image becomes input.
+        seed: of the bundled photographs' crops.
+        folder: where to write.
+        stands_in: see :func:`compress`.
+        earlier: the files of a similar model's calibration; empty for none.
+    """
+    from advisor.compression.calibration import CalibrationImages
+    from advisor.compression.quantization.prepared import Prepared, prepare_all
+    from advisor.compression.quantization.quantizer import fitting_images
+    from advisor.compression.recipes.suitable import require_plain_float
+
+    data = model.read_bytes()
+    require_plain_float(data, "compression")
+    images = CalibrationImages(tuple(calibration or ()), view, seed, STAND_IN_CROPS if stands_in else None)
+    known = Prepared.load(earlier[0].parent) if earlier else None
+    prepare_all(data, fitting_images(data, images.read()), grids, known).save(folder)
+
+
 def compress(
     model: Path,
     recipe: str,
@@ -140,6 +175,7 @@ def compress(
     path: Path,
     stands_in: bool = False,
     inputs: RecipeInputs | None = None,
+    calibrated: Sequence[Path] = (),
 ) -> dict[str, Any]:
     """Apply a compression recipe to a float file and write the artefact with its metadata.
 
@@ -154,6 +190,7 @@ def compress(
         stands_in: the model's values are random. Its latency depends on its operators alone, so a few crops calibrate
             it. Its download size is unknown, because the trained file compresses differently.
         inputs: further inputs of recipes that score or train.
+        calibrated: the files of :func:`calibrate` for this model; empty to observe it here.
 
     Returns:
         ``arena_bytes`` of the activations, ``download_bytes`` and ``download_zstd_bytes`` unless ``stands_in``, and
@@ -161,10 +198,14 @@ def compress(
     """
     from advisor.compression.calibration import CalibrationImages
     from advisor.compression.make import arena_bytes, make_file, sizes_of
+    from advisor.compression.quantization.prepared import Prepared
     from advisor.compression.recipes.base import RecipeInputs
 
     images = CalibrationImages(tuple(calibration or ()), view, seed, STAND_IN_CROPS if stands_in else None)
-    notes = make_file(model, recipe, images, inputs or RecipeInputs(), metadata, path)
+    given = inputs or RecipeInputs()
+    if calibrated:
+        given = replace(given, observer=Prepared.load(calibrated[0].parent).observer())
+    notes = make_file(model, recipe, images, given, metadata, path)
     if stands_in:
         return {"arena_bytes": arena_bytes(path), "notes": notes}
     sizes = sizes_of(path)

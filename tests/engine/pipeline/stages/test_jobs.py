@@ -8,6 +8,7 @@ import pytest
 
 from advisor.catalog.catalogue import load_catalogue
 from advisor.catalog.convert import convert
+from advisor.compression.quantization.grid import BYTES
 from advisor.datasets.images import InputSpec
 from advisor.engine.pipeline.materials import input_spec
 from advisor.engine.pipeline.stages import jobs
@@ -40,6 +41,18 @@ def test_random_values_are_calibrated_briefly_to_the_same_operators_and_size(cla
     assert [operator.name for operator in brief.operators] == [operator.name for operator in whole.operators]
     assert abs(brief.size_bytes - whole.size_bytes) < 0.02 * whole.size_bytes
     assert figures[True]["arena_bytes"] == figures[False]["arena_bytes"]
+
+
+@pytest.mark.integration
+def test_a_form_made_from_a_shared_calibration_is_the_one_made_alone(classifier: Path, tmp_path: Path) -> None:
+    folder, spec = tmp_path / "calibration", input_spec(SMALL)
+    folder.mkdir()
+    jobs.calibrate(classifier, (BYTES,), None, spec, 0, folder, True, ())
+    files = tuple(sorted(folder.iterdir()))
+    arguments = (classifier, "int8", None, spec, 0, metadata_of(SMALL, None, "none"))
+    jobs.compress(*arguments, tmp_path / "shared.tflite", True, None, files)
+    jobs.compress(*arguments, tmp_path / "alone.tflite", True)
+    assert (tmp_path / "shared.tflite").read_bytes() == (tmp_path / "alone.tflite").read_bytes()
 
 
 @pytest.mark.integration
