@@ -143,17 +143,17 @@ class VariantStages:
         """The stages that judge the variant if it is a finalist, as a plan prices them.
 
         At most ten files are finalists, about one of each network: the pick, the runner-up and what could still be
-        picked. One file of each network is tested under capture conditions.
+        picked. Pick and runner-up are tested under capture conditions, and for robust accuracy one file of each
+        network, which is the price.
         """
         if not self.workload.judged(self.training):
             return ()
         card, images, spec = self.card, self.workload.images, input_spec(self.card)
         scoring_s = cost.scoring_s(card, self.compression, images[Role.HOLDOUT])
         network, judging_s = Scope(card.name, self.training), cost.judging_s(card, images[Role.CAPTURED])
-        return (
-            score(network, spec, self.ships, Role.HOLDOUT, scoring_s),
-            capture(network, spec, self.ships, Role.CAPTURED, judging_s),
-        )
+        scored = score(network, spec, self.ships, Role.HOLDOUT, scoring_s)
+        tried = capture(network, spec, self.ships, Role.CAPTURED, judging_s)
+        return (scored, tried) if self.workload.robust else (scored,)
 
     @property
     def _scope(self) -> Scope:

@@ -13,25 +13,27 @@ from advisor.engine.decide import FLOAT
 from advisor.engine.pipeline.evaluation.evaluator import Evaluator
 from advisor.store import RunFolder
 
-MOST_FINALISTS = 10
-"""Files that run on the hold-out at most. A hold-out of 2,500 images takes about half a minute a file."""
+MOST_FINALISTS, MOST_RUNS = 10, 10_000
+"""Files that run on the hold-out at most, and the largest product of files and images, if pick and runner-up leave
+room. A hold-out of 2,500 images takes about half a minute a file, so four files run there."""
 
 LEAST_CHANCE = 0.05
 """Least probability to be the pick with which a file runs on the hold-out."""
 
 
 def finalists(
-    decisions: Sequence[Decision], evaluations: Sequence[Evaluation], with_drop: bool = False
+    decisions: Sequence[Decision], evaluations: Sequence[Evaluation], images: int, with_drop: bool = False
 ) -> tuple[Evaluation, ...]:
-    """Return what could still change the answer, at most :data:`MOST_FINALISTS` files: the others only cost time.
+    """Return what could still change the answer, see :data:`MOST_FINALISTS`: the others only cost time.
 
     These are pick and runner-up on every device, then the files that resampled images and timings would pick with a
-    probability of at least :data:`LEAST_CHANCE`, then the most accurate file of each other network on the front. A file
-    has the same accuracy on every device, so it is scored once.
+    probability of at least :data:`LEAST_CHANCE`, the most probable first, then the most accurate file of each other
+    network on the front. A file has the same accuracy on every device, so it is scored once.
 
     Args:
         decisions: the answer, and the answers for single devices if there are several.
         evaluations: all evaluations of the run.
+        images: number of images of the hold-out.
         with_drop: the drop has a limit, so the float32 file of the pick runs as well.
     """
     by_key = {e.configuration.key: e for e in evaluations}
@@ -40,15 +42,17 @@ def finalists(
     likely = [
         by_key[key]
         for decision in decisions
-        for key, chance in decision.chances.items()
+        for key, chance in sorted(decision.chances.items(), key=lambda item: -item[1])
         if chance >= LEAST_CHANCE and key in by_key
     ]
     front = sorted((e for decision in decisions for e in decision.front), key=accuracy_of, reverse=True)
     networks = {_network(e): e for e in reversed([*named, *likely, *front])}
     chosen_first = [*named, *floats, *likely]
     others = [e for e in front if networks[_network(e)] is e]
-    files = [file for e in (*chosen_first, *others) if (file := e.artefact_sha256)]
-    positions = {file: position for position, file in enumerate(list(dict.fromkeys(files))[:MOST_FINALISTS])}
+    files = list(dict.fromkeys(file for e in (*chosen_first, *others) if (file := e.artefact_sha256)))
+    always = {file for e in (*named, *floats) if (file := e.artefact_sha256)}
+    most = max(len(always), min(MOST_FINALISTS, MOST_RUNS // max(1, images)))
+    positions = {file: position for position, file in enumerate(files[:most])}
     chosen = [e for e in evaluations if e.status is Status.OK and e.artefact_sha256 in positions]
     return tuple(sorted(chosen, key=lambda e: positions[e.artefact_sha256]))
 
@@ -67,25 +71,36 @@ def _is_float_of(evaluation: Evaluation, pick: Evaluation) -> bool:
     return _network(evaluation) == _network(pick) and evaluation.configuration.compression == FLOAT
 
 
-async def score(chosen: Sequence[Evaluation], scorer: Evaluator, run: RunFolder, in_time: Callable[[], bool]) -> None:
-    """Score the finalists, pick and runner-up first, on the hold-out and, if time is left, under capture conditions.
+async def score(
+    chosen: Sequence[Evaluation], scorer: Evaluator, run: RunFolder, in_time: Callable[[], bool], robust: bool = False
+) -> None:
+    """Score the finalists on the hold-out and, if time is left, the first of them under capture conditions.
 
     Each result is kept at once.
+
+    Args:
+        chosen: pick and runner-up first.
+        scorer: runs the files.
+        run: keeps the results.
+        in_time: whether time is left.
+        robust: robust accuracy chooses, so one file of each network runs under capture conditions.
     """
     plain = await _each([e for e in chosen if e.holdout_accuracy is None], scorer.hold_out, run)
     scored = {e.configuration: e for e in (*chosen, *plain)}
     if in_time():
-        tried = captured(tuple(scored.values()))
+        tried = captured(tuple(scored.values()), robust)
         await _each([e for e in tried if e.capture.holdout is None], scorer.capture, run)
 
 
-def captured(chosen: Sequence[Evaluation]) -> tuple[Evaluation, ...]:
-    """Return the finalists that are scored under capture conditions: the first two files, and one of each network.
+def captured(chosen: Sequence[Evaluation], robust: bool) -> tuple[Evaluation, ...]:
+    """Return the finalists that are scored under capture conditions: the first two files.
 
-    The forms of a network differ little in this. Each needs fourteen answers for each image, so trying every form would
-    take longer than the rest of the search.
+    If robust accuracy chooses, it is also one file of each network. The forms of a network differ little in this. Each
+    needs fourteen answers for each image.
     """
     files = list(dict.fromkeys(e.artefact_sha256 for e in chosen))[:2]
+    if not robust:
+        return tuple(e for e in chosen if e.artefact_sha256 in files)
     networks = {(e.configuration.card, e.configuration.training): e.artefact_sha256 for e in reversed(chosen)}
     return tuple(e for e in chosen if e.artefact_sha256 in {*files, *networks.values()})
 

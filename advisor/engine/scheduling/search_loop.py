@@ -171,15 +171,15 @@ class SearchLoop:
         """Score the finalists. Where the hold-out refutes a pick, score what is picked then, too."""
         tried: set[str] = set()
         for _ in range(MOST_ROUNDS):
-            chosen = self._finalists()
+            chosen = self._finalists(scorer.holdout_images)
             if not chosen or chosen[0].artefact_sha256 in tried:
                 return
-            await score(chosen, scorer, self._run, in_time=lambda: self._time_left() != 0)
+            await score(chosen, scorer, self._run, lambda: self._time_left() != 0, self._question.robust)
             tried |= {e.artefact_sha256 for e in chosen}
 
-    def _finalists(self) -> tuple[Evaluation, ...]:
+    def _finalists(self, images: int) -> tuple[Evaluation, ...]:
         with_drop = self._question.limits.max_drop_points is not None
-        return finalists(self._decisions(), self._run.evaluations(), with_drop)
+        return finalists(self._decisions(), self._run.evaluations(), images, with_drop)
 
     def _decisions(self) -> tuple[Decision, ...]:
         answer = decide_run(self._run, self._run.evaluations(), self._question)

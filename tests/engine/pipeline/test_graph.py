@@ -103,8 +103,9 @@ def test_stages_come_in_the_order_of_their_names(training: str, recipe: str, rob
 
 def test_only_finalists_of_images_are_judged() -> None:
     assert VariantStages(CARD, NONE, "int8", PUBLISHED).judging == ()
-    judging = VariantStages(CARD, HEAD, "int8", TRAINED).judging
-    assert [stage.name for stage in judging] == [StageName.SCORE, StageName.CAPTURE]
+    plain, robust = (VariantStages(CARD, HEAD, "int8", replace(TRAINED, robust=each)).judging for each in (False, True))
+    assert [stage.name for stage in plain] == [StageName.SCORE]
+    assert [stage.name for stage in robust] == [StageName.SCORE, StageName.CAPTURE]
 
 
 def test_the_users_own_holdout_needs_no_estimate_of_new_conditions() -> None:

@@ -24,8 +24,8 @@ def _form(card: str, recipe: str, **figures: float) -> Evaluation:
     return replace(made, artefact=f"artifacts/{card}-{recipe}.tflite", artefact_sha256=f"{card}-{recipe}")
 
 
-def _names(evaluations: list[Evaluation]) -> list[str]:
-    return [e.configuration.card for e in finalists([decide(evaluations, BUDGET)], evaluations)]
+def _names(evaluations: list[Evaluation], images: int = 500) -> list[str]:
+    return [e.configuration.card for e in finalists([decide(evaluations, BUDGET)], evaluations, images)]
 
 
 def test_the_pick_is_first_and_a_file_that_cannot_be_picked_is_none() -> None:
@@ -40,7 +40,7 @@ def test_each_network_on_the_front_has_one_finalist() -> None:
     near = _made("near", accuracy=88, latency=30, size=5e6)
     forms = [_form("fast", form, accuracy=60 - place, latency=2 - place, size=1e6) for place, form in enumerate("ab")]
     assert _names([*forms, near, best]) == ["best", "near", "fast"]
-    assert finalists([decide([*forms, near, best], BUDGET)], [*forms, near, best])[-1] == forms[0]
+    assert finalists([decide([*forms, near, best], BUDGET)], [*forms, near, best], 500)[-1] == forms[0]
 
 
 def test_there_are_at_most_ten_files() -> None:
@@ -50,10 +50,19 @@ def test_there_are_at_most_ten_files() -> None:
     assert len(_names(rows)) == 10
 
 
+def test_on_a_large_holdout_only_the_most_probable_picks_run_and_pick_and_runner_up_always() -> None:
+    rows = [
+        _made(f"card{place}", accuracy=60 + place, latency=2 + place, size=(1 + place) * 1e6) for place in range(25)
+    ]
+    whole = _names(rows)
+    assert _names(rows, 2500) == whole[:4]
+    assert _names(rows, 100_000) == whole[:2]
+
+
 def test_where_the_drop_has_a_limit_the_float_file_of_the_pick_is_judged_too() -> None:
     rows = [_form("net", "int8", latency=2), _form("net", "float32", latency=90), _form("net", "float16", latency=90)]
-    assert finalists([decide(rows, BUDGET)], rows) == (rows[0],)
-    assert finalists([decide(rows, BUDGET)], rows, with_drop=True) == (rows[0], rows[1])
+    assert finalists([decide(rows, BUDGET)], rows, 500) == (rows[0],)
+    assert finalists([decide(rows, BUDGET)], rows, 500, with_drop=True) == (rows[0], rows[1])
 
 
 def test_a_file_is_a_finalist_with_all_of_its_thread_counts() -> None:
@@ -75,7 +84,7 @@ def test_a_finalist_that_was_judged_stays_one() -> None:
     assert _names([judged]) == ["best"]
 
 
-def test_phone_images_are_tried_on_pick_and_runner_up_and_one_form_of_each_other_network() -> None:
+def test_phone_images_are_tried_on_pick_and_runner_up_and_for_robust_accuracy_on_each_other_network() -> None:
     def form(card: str, recipe: str, threads: int = 1) -> Evaluation:
         made = evaluation(card, compression=recipe, threads=threads)
         return replace(made, artefact_sha256=f"{card}-{recipe}")
@@ -84,5 +93,6 @@ def test_phone_images_are_tried_on_pick_and_runner_up_and_one_form_of_each_other
         form("a", "int8"), form("a", "int8", 2), form("a", "float16"), form("a", "float32"),
         form("b", "int8"), form("b", "float16"), form("b", "int8", 2),
     )  # fmt: skip
-    tried = [(e.artefact_sha256, e.configuration.target.threads) for e in captured(chosen)]
-    assert tried == [("a-int8", 1), ("a-int8", 2), ("a-float16", 1), ("b-int8", 1), ("b-int8", 2)]
+    tried = [[(e.artefact_sha256, e.configuration.target.threads) for e in captured(chosen, each)] for each in (0, 1)]
+    assert tried[0] == [("a-int8", 1), ("a-int8", 2), ("a-float16", 1)]
+    assert tried[1] == [*tried[0], ("b-int8", 1), ("b-int8", 2)]

@@ -67,6 +67,11 @@ class Evaluator:
         self._escalation = Escalation(recipes, limits.max_drop_points, named)
         self.screening = True
 
+    @property
+    def holdout_images(self) -> int:
+        """Number of images of the hold-out."""
+        return self._workload.images.get(Role.HOLDOUT, 0)
+
     async def evaluate(self, configuration: Configuration) -> Evaluation:
         """Return the evaluation; an error of this candidate becomes its status and is never raised."""
         card = self._cards[configuration.card]
