@@ -66,8 +66,20 @@ def pixels_of(path: Path, side: int) -> Any:
     """Return an image as uint8 RGB (side, side, 3), as ``classify.py`` of a bundle reads it."""
     with Image.open(path) as image:
         image.draft(None, (2 * side, 2 * side))
-        small = image.convert("RGB").resize((side, side), Image.Resampling.BILINEAR)
+        small = rgb(image).resize((side, side), Image.Resampling.BILINEAR)
+        small.info = dict(image.info)
         return np.asarray(ImageOps.exif_transpose(small))
+
+
+def rgb(image: Image.Image) -> Image.Image:
+    """Return an image in RGB: 16-bit grey is scaled to 8 bits, transparent pixels become white."""
+    if image.mode.startswith("I"):
+        steps = np.rint(np.asarray(image).astype(np.float32) / 257)
+        image = Image.fromarray(np.clip(steps, 0, 255).astype(np.uint8))
+    elif image.has_transparency_data:
+        layer = image.convert("RGBA")
+        image = Image.alpha_composite(Image.new("RGBA", layer.size, "white"), layer)
+    return image.convert("RGB")
 
 
 def answers(model: Path, paths: list[Path]) -> list[str]:

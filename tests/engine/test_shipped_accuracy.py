@@ -122,22 +122,57 @@ def test_the_code_of_a_bundle_answers_the_hold_out_as_claimed(searched: Searched
     assert pick.holdout_accuracy.value == pytest.approx(100 * right / len(rows))
 
 
-def test_the_code_of_a_bundle_reads_images_as_they_were_read_for_the_figures(
-    bundle: Bundle, phone_photos: Path, tmp_path: Path
-) -> None:
-    from advisor.datasets.images import load
-
-    spec = importlib.util.spec_from_file_location("classify", bundle.path / "python" / "classify.py")
-    assert spec is not None
-    assert spec.loader is not None
-    classify = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(classify)
+@pytest.fixture
+def odd_images(phone_photos: Path, tmp_path: Path) -> list[Path]:
+    """Images of every kind that is converted, some of them turned by EXIF."""
+    exif = Image.Exif()
+    exif[ORIENTATION] = TURNED
     paths = [phone_photos / "left" / f"{count}.jpg" for count in (0, 1)]
     with Image.open(paths[1]) as image:
         for mode, name in (("L", "grey.jpg"), ("CMYK", "cmyk.jpg"), ("P", "palette.png"), ("RGB", "photo.webp")):
             image.convert(mode).save(tmp_path / name)
+        grey = np.asarray(image.convert("L"))
+        for name, turn in (("upright", None), ("turned", exif)):
+            sixteen = Image.fromarray(grey.astype(np.uint16) * 250 + 90)
+            sixteen.save(tmp_path / f"sixteen-{name}.png", **({"exif": turn} if turn else {}))
         image.putalpha(image.convert("L"))
         image.save(tmp_path / "transparent.png")
-    for path in (*paths, *sorted(tmp_path.iterdir())):
+        image.save(tmp_path / "transparent-turned.png", exif=exif)
+    return [*paths, *sorted(tmp_path.iterdir())]
+
+
+def test_the_code_of_a_bundle_reads_images_as_they_were_read_for_the_figures(
+    bundle: Bundle, odd_images: list[Path]
+) -> None:
+    from advisor.datasets.images import load
+
+    classify, script = module(bundle.path / "python" / "classify.py"), module(SCRIPT)
+    for path in odd_images:
+        expected = load(path, bundle.model.size)
         with Image.open(path) as image:
-            assert np.array_equal(np.asarray(classify.square(image)), load(path, bundle.model.size)), path.name
+            assert np.array_equal(np.asarray(classify.square(image, bundle.model.size)), expected), path.name
+        assert np.array_equal(script.pixels_of(path, bundle.model.size), expected), path.name
+
+
+def test_the_code_of_a_bundle_answers_sixteen_bit_grey_as_the_same_image_in_eight(
+    bundle: Bundle, phone_photos: Path, tmp_path: Path
+) -> None:
+    with Image.open(phone_photos / "right" / "1.jpg") as image:
+        grey = np.asarray(image.convert("L"))
+    Image.fromarray(grey).save(tmp_path / "8.png")
+    Image.fromarray(grey.astype(np.uint16) * 257).save(tmp_path / "16.png")
+    command = [sys.executable, str(bundle.path / "python" / "classify.py"), "8.png", "16.png"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    eight, sixteen = (line.partition(": ")[2] for line in done.stdout.splitlines())
+    assert eight == sixteen != ""
+
+
+def module(path: Path) -> Any:
+    """Import a script by its path."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made
