@@ -7,7 +7,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.resources import files
 from pathlib import Path
 
@@ -24,6 +24,8 @@ from advisor.exporting.operators import build_file, operators_json, registration
 from advisor.exporting.sealing import key_id, read_key, seal
 from advisor.exporting.snippets import PLATFORMS, edgetpu, render
 from advisor.exporting.vectors import make_vectors, vectors_json
+from advisor.reporting.risks import Risk, risks
+from advisor.reporting.view import view_of
 from advisor.store.integrity import artefact_problem
 from advisor.tflite.metadata import one_line, read_metadata
 from advisor.tflite.model import read
@@ -31,6 +33,11 @@ from advisor.tflite.model import read
 SCHEMA_VERSION = 1
 MODEL, MEASURED, SEALED = "model.tflite", "model_measured.tflite", ".sealed"
 EDGETPU = "edgetpu"
+FIGURES = (
+    "accuracy", "holdout_accuracy", "new_conditions", "latency", "latency_p90", "size", "memory", "drop",
+)  # fmt: skip
+"""Quantities of an evaluation in ``bundle.json``."""
+
 TARGETS = (*PLATFORMS, EDGETPU)
 
 
@@ -130,10 +137,10 @@ def _contents(
     contents = {MODEL + suffix: model.content if key is None else seal(model.content, key)}
     if model.edits:
         contents[MEASURED + suffix] = artefact if key is None else seal(artefact, key)
-    operators = used_operators(model.content)
+    operators, found = used_operators(model.content), risks(view_of(run), evaluation)
     texts = {
         "labels.txt": "".join(f"{one_line(label)}\n" for label in model.labels),
-        "model_card.md": model_card(run, evaluation, model),
+        "model_card.md": model_card(run, evaluation, model, found),
         "check.py": _shipped("check.py"),
         "BUILD.bazel": build_file(operators, MODEL),
         "selective_build/registered_ops.cc": registration(operators),
@@ -146,7 +153,7 @@ def _contents(
     contents |= {f"test_vectors/{vector.name}": vector.pixels for vector in vectors}
     names = [*contents, *texts, "bundle.json"]
     texts["README.md"] = readme(evaluation, operators, names, key is not None)
-    texts["bundle.json"] = _summary(run, evaluation, model, key)
+    texts["bundle.json"] = _summary(run, evaluation, model, key, found)
     contents |= {name: text.encode() for name, text in texts.items()}
     hashes = [f"{hashlib.sha256(contents[name]).hexdigest()}  {name}\n" for name in sorted(contents)]
     return {**contents, "SHA256SUMS": "".join(hashes).encode()}
@@ -165,7 +172,9 @@ def _snippets(
     return found
 
 
-def _summary(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, key: bytes | None) -> str:
+def _summary(
+    run: LoadedRun, evaluation: Evaluation, model: ShippedModel, key: bytes | None, found: Sequence[Risk]
+) -> str:
     target = evaluation.configuration.target
     pick, devices = run.decision.pick, devices_of(evaluation)
     document = {
@@ -191,11 +200,8 @@ def _summary(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, key: b
         },
         "benchmark_model": benchmark_lines(next(iter(devices.values()))),
         "devices": {name: _settings(name, figures) for name, figures in devices.items()},
-        "figures": {
-            name: quantity
-            for name, quantity in evaluation_to_json(evaluation).items()
-            if name in ("accuracy", "latency", "latency_p90", "size", "memory", "drop")
-        },
+        "figures": {name: quantity for name, quantity in evaluation_to_json(evaluation).items() if name in FIGURES},
+        "risks": [asdict(risk) for risk in found],
     }
     return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
@@ -17,6 +17,7 @@ from advisor.exporting.devices import benchmark_lines, benchmark_options, device
 from advisor.exporting.model import ShippedModel
 from advisor.exporting.operators import RUNTIME_KERNELS, UsedOperator, builtins, left_out
 from advisor.exporting.templating import render
+from advisor.reporting.risks import Risk, warnings
 
 LABELS_SHOWN = 50
 
@@ -26,7 +27,7 @@ CONTENTS: Mapping[str, str] = {
     "model_measured.tflite": "the measured artefact, unchanged",
     "model_measured.tflite.sealed": "the measured artefact, encrypted",
     "labels.txt": "one label per line, in the order of the output",
-    "model_card.md": "figures with provenance, data, use, licence",
+    "model_card.md": "figures with provenance, warnings, data, use, licence",
     "bundle.json": "the same facts for programs",
     "check.py": "checks every file and the model's answers to the test vectors",
     "sealed_model.py": "opens the encrypted model in memory",
@@ -51,8 +52,8 @@ _TRAINED: Mapping[str, str] = {
 }
 
 
-def model_card(run: LoadedRun, evaluation: Evaluation, model: ShippedModel) -> str:
-    """Return the card as Markdown; names of classes, cards and sources are escaped."""
+def model_card(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, found: Sequence[Risk]) -> str:
+    """Return the card as Markdown, with the risks ``found``; names of classes, cards and sources are escaped."""
     configuration, pick = evaluation.configuration, run.decision.pick
     weights: Any = (run.manifest.get("weights") or {}).get(configuration.card) or {}
     versions = run.manifest.get("versions") or {}
@@ -68,6 +69,8 @@ def model_card(run: LoadedRun, evaluation: Evaluation, model: ShippedModel) -> s
         model=model,
         labels=model.labels,
         labels_shown=LABELS_SHOWN,
+        warnings=warnings(found),
+        risks=[risk for risk in found if risk not in warnings(found)],
         figures=list(_figures(evaluation)),
         limits=[f"{name} {show_figure(name, value)}" for name, value in run.question.limits.limits.items()],
         devices=devices_of(evaluation),

@@ -14,11 +14,14 @@ import pytest
 from PIL import Image
 
 from advisor.core.errors import UsageError
+from advisor.core.escape import markdown as escaped
 from advisor.core.evaluation_facts import ImageAnswers
 from advisor.engine.history.loaded_run import load_run
 from advisor.exporting.bundle import Bundle, export
 from advisor.exporting.snippets import PLATFORMS, render
 from advisor.exporting.vectors import answers
+from advisor.reporting.risks import risks, warnings
+from advisor.reporting.view import load_view
 from advisor.store import RunFolder
 from advisor.tflite.metadata import Metadata, write_metadata
 from tests.exporting.conftest import Pixels, evaluation_of, mediapipe_answers, replace_artefact
@@ -77,6 +80,16 @@ def test_the_pick_is_shipped_where_nothing_else_is_said(trained: RunFolder, tmp_
 def test_the_same_run_gives_the_same_bytes(bundle: Bundle, trained: RunFolder, tmp_path: Path) -> None:
     again = export(trained.path, tmp_path / "elsewhere" / "again", pick=bundle.evaluation.configuration.key)
     assert contents(again.path) == contents(bundle.path)
+
+
+def test_its_card_and_its_json_have_the_risks_of_the_report(bundle: Bundle, trained: RunFolder) -> None:
+    found = risks(load_view(trained), bundle.evaluation)
+    assert warnings(found), "a class of this search has few validation images"
+    card = (bundle.path / "model_card.md").read_text(encoding="utf-8")
+    assert card.count("> **Warning, ") == len(warnings(found))
+    assert all(escaped(risk.text) in card for risk in found)
+    document = json.loads((bundle.path / "bundle.json").read_text(encoding="utf-8"))
+    assert document["risks"] == [{"name": risk.name, "level": risk.level, "text": risk.text} for risk in found]
 
 
 def test_sha256sums_is_what_sha256sum_reads(bundle: Bundle) -> None:
