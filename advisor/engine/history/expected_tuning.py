@@ -14,7 +14,7 @@ from advisor.engine.history.loaded_run import LoadedRun
 from advisor.engine.pipeline.cost_calibration import CostCalibration
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stages.finetuning import training_s
-from advisor.engine.scheduling.promotion import GAINS
+from advisor.engine.scheduling.promotion import GAINS, PERFECT
 
 LEAST_POINTS = 0.5
 """Fine-tuning that is expected to add less than this is not mentioned."""
@@ -75,10 +75,10 @@ def expected_tuning(run: LoadedRun) -> ExpectedTuning | None:
     except AdvisorError:
         return None
     mean, spread = GAINS[FINETUNE_CACHED]
-    room = 100.0 - accuracy_of(pick)
-    if card is None or card.own_file or math.isnan(room) or min(mean, room) < LEAST_POINTS:
+    room = PERFECT - accuracy_of(pick)
+    if card is None or card.own_file or math.isnan(room) or mean * room < LEAST_POINTS:
         return None
     rough_s = training_s(card, FINETUNE_CACHED, train) + training_s(card, FINETUNE_CACHED, train, ships=True)
     seconds = rough_s * CostCalibration().pace.get(StageName.FINETUNE_CACHED, 1.0)
-    low, middle, high = (min(max(value, 0.0), room) for value in (mean - spread, mean, mean + spread))
+    low, middle, high = (share * room for share in (mean - spread, mean, mean + spread))
     return ExpectedTuning(middle, low, high, seconds, name)

@@ -51,8 +51,8 @@ class SuccessiveHalving:
 
     Attributes:
         not_started: configurations that were not started yet, in the order of the search space.
-        deferred: configurations that are set aside. The value is the largest gain that was expected of their training
-            when they were deferred.
+        deferred: configurations that are set aside. The value is the largest share of the errors that their
+            training was expected to remove when they were deferred.
 
     Example:
         >>> from advisor.core.evaluation import Target
@@ -113,7 +113,7 @@ class SuccessiveHalving:
     def defer(self, configuration: Configuration, expected_gain: float) -> None:
         """Set a started configuration aside. Heavier trainings of its card no longer wait for it.
 
-        ``expected_gain`` is the largest gain in points that is expected of its training now.
+        ``expected_gain`` is the largest share of the errors that its training is expected to remove now.
         """
         self.deferred[configuration] = expected_gain
         self.mark_done(configuration)

@@ -40,10 +40,13 @@ def test_a_run_of_heads_names_the_gain_the_time_and_a_command_that_works(tmp_pat
     assert asked.question.trainings == ("head", "finetune_cached")
 
 
-def test_no_more_is_promised_than_the_head_leaves_to_gain(tmp_path: Path) -> None:
-    found = _expected(tmp_path, replace(HEAD, accuracy=replace(HEAD.accuracy, value=98.0)))  # type: ignore[type-var]
+def test_a_share_of_the_errors_that_the_head_leaves_is_promised(tmp_path: Path) -> None:
+    found = _expected(tmp_path / "hard", HEAD)
+    better = _expected(tmp_path / "easy", replace(HEAD, accuracy=replace(HEAD.accuracy, value=98.0)))  # type: ignore[type-var]
     assert found is not None
-    assert (found.points, found.high) == (pytest.approx(2), pytest.approx(2))
+    assert better is not None
+    assert better.high < 2
+    assert (better.points, better.high) == (pytest.approx(found.points / 10), pytest.approx(found.high / 10))
 
 
 @pytest.mark.parametrize(
@@ -51,6 +54,7 @@ def test_no_more_is_promised_than_the_head_leaves_to_gain(tmp_path: Path) -> Non
     [
         (HEAD, replace(TUNED, accuracy=replace(HEAD.accuracy, value=60.0))),  # type: ignore[type-var]
         (TUNED,),
+        (replace(HEAD, accuracy=replace(HEAD.accuracy, value=99.0)),),  # type: ignore[type-var]
         (evaluation("a card of no catalogue", "int8", accuracy=80),),
         (),
     ],

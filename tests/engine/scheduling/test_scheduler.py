@@ -118,7 +118,7 @@ def test_a_card_that_cannot_reach_the_front_is_rejected_with_the_reason() -> Non
 def test_a_deferred_card_starts_when_its_training_gains_more_than_expected_on_another() -> None:
     plan = replace(PLAN, cards=tuple(card for card in PLAN.cards if card.name in (BEST, SLOW)))
     search = Search(plan=plan)
-    search.end_heads(lambda card: (90.0, 5.0) if card == BEST else (82.0, 20.0))
+    search.end_heads(lambda card: (90.0, 5.0) if card == BEST else (76.0, 20.0))
     while search.running:
         search.end(search.running[0], 90.5, 5.0)
         search.start()
