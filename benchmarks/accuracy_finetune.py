@@ -19,19 +19,20 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from advisor.catalog.catalogue import load_catalogue
 from advisor.catalog.weights.fetching import fetch
 from advisor.compression.calibration import CalibrationImages, choose
 from advisor.core.training import FINETUNE_CACHED
+from advisor.datasets.dataset import Dataset
 from advisor.datasets.images import InputSpec
 from advisor.datasets.split import split
 from advisor.datasets.survey import survey
-from benchmarks.search import TRASHNET
+from benchmarks.accuracy_head import FOLDERS, image_features
 from benchmarks.tables import Row, keep, kept_of_others
 
 NAME = "accuracy_finetune"
-FOLDERS = {"grocery": TRASHNET.parent / "grocery", "trashnet": TRASHNET}
 CARDS = "mobilenet_v2_1.0_224,efficientnet_lite0_224"
 CALIBRATION = 100
 HEADER = (
@@ -54,10 +55,15 @@ class Part:
 
 @dataclass(frozen=True)
 class Case:
-    """A set with one split: what is learnt from, the rows of it that validate, and the hold-out."""
+    """A set with one split: what is learnt from, the rows of it that validate, and the hold-out.
+
+    ``known`` are the indices in the set of what is learnt from.
+    """
 
     name: str
     seed: int
+    dataset: Dataset
+    known: list[int]
     learnt: Part
     validation: list[int]
     holdout: Part
@@ -90,15 +96,12 @@ def _case(name: str, seed: int) -> Case:
         return Part([image.path for image in images], [image.label for image in images])
 
     validation = [row for row, index in enumerate(known) if index in set(parts.validation)]
-    return Case(name, seed, part(known), validation, part(parts.holdout))
+    return Case(name, seed, found.dataset, known, part(known), validation, part(parts.holdout))
 
 
 def _row(case: Case, name: str) -> Row:
     """Train the head and the network, and return what their files score."""
-    from advisor.catalog.convert import convert
-    from advisor.tflite.levels import with_levels
-    from advisor.tflite.surgery import attach_head, select_output
-    from advisor.training.features import extract
+    from advisor.tflite.surgery import attach_head
     from advisor.training.finetune.tuning import FINETUNING, tune
     from advisor.training.head.train import train_head
 
@@ -107,17 +110,15 @@ def _row(case: Case, name: str) -> Row:
     score = partial(_scores, case, spec)
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        convert(card, weights, folder / "master.tflite")
-        backbone = with_levels(select_output((folder / "master.tflite").read_bytes(), "features"))
-        (folder / "backbone.tflite").write_bytes(backbone)
-        features = extract(folder / "backbone.tflite", case.learnt.paths, spec)
+        backbone, every, _ = image_features(case.name, card, case.dataset)
+        features: NDArray[np.float32] = every[case.known]
         np.save(folder / "features.npy", features)
         head = train_head(features, case.learnt.labels, max(case.learnt.labels) + 1, case.seed)
-        (folder / "head.tflite").write_bytes(attach_head(backbone, head.weights, head.bias))
+        (folder / "head.tflite").write_bytes(attach_head(backbone.read_bytes(), head.weights, head.bias))
         began = sum(os.times()[:2])
         call = partial(
             tune, card, weights, [folder / "features.npy"], case.learnt.paths, case.learnt.labels, case.validation,
-            replace(FINETUNING[FINETUNE_CACHED], seed=case.seed),
+            replace(FINETUNING[FINETUNE_CACHED], seed=case.seed), maps=folder / "maps",
         )  # fmt: skip
         (folder / "compared").mkdir()
         result = call(folder / "compare", folder / "compared" / "model.tflite")

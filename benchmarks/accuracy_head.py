@@ -99,7 +99,7 @@ def main(options: Sequence[str] = ()) -> None:
         alike = near_duplicates(found.thumbnails)
         divisions = {seed: divide(found, seed, alike) for seed in seeds}
         for card in (load_catalogue()[each] for each in chosen.cards.split(",")):
-            backbone, features, last = _features(name, card, found.dataset)
+            backbone, features, last = image_features(name, card, found.dataset)
             labels = np.array([image.label for image in found.dataset.images])
             cases = []
             for seed, division in divisions.items():
@@ -113,7 +113,7 @@ def main(options: Sequence[str] = ()) -> None:
             print(keep(NAME, "Heads", HEADER, sorted([*others, *rows], key=str), REMARKS), flush=True)
 
 
-def _features(name: str, card: Card, dataset: Dataset) -> tuple[Path, Floats, int]:
+def image_features(name: str, card: Card, dataset: Dataset) -> tuple[Path, Floats, int]:
     """Return the backbone's file, the features of every image, and the width of the last layer."""
     from advisor.catalog.convert import CONVERT_VERSION, convert
     from advisor.tflite.levels import VERSION, last_width, with_levels
