@@ -45,10 +45,10 @@ def name(evaluation: Evaluation) -> str:
 
 
 def show_latency(quantity: Quantity | None) -> str:
-    """Format a latency; a prediction is marked and has its interval: ``predicted 11.8 ms [10.2-13.9]``."""
-    if quantity is None or quantity.provenance is not Provenance.PREDICTED:
+    """Format a latency; one that was not measured is marked and has its interval: ``predicted 11.8 ms [10.2-13.9]``."""
+    if quantity is None or quantity.provenance not in (Provenance.PREDICTED, Provenance.PUBLISHED):
         return show_ms(quantity.value if quantity else float("inf"))
-    return f"predicted {show_ms_interval(quantity.value, quantity.low, quantity.high)}"
+    return f"{quantity.provenance} {show_ms_interval(quantity.value, quantity.low, quantity.high)}"
 
 
 def show_figure(figure: str, value: float) -> str:

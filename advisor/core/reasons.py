@@ -8,6 +8,7 @@ from advisor.core.budget import Budget, show_budget_probability, show_met
 from advisor.core.evaluation import Evaluation
 from advisor.core.figures import accuracy_of, describe, latency_of, name, p90_of, show_figure, size_of
 from advisor.core.preference import POINT_WORTH, Preference
+from advisor.core.quantity import Provenance
 from advisor.core.units import plural, show_ms
 
 FASTER = 1.05
@@ -65,7 +66,8 @@ def _met(pick: Evaluation, budget: Budget) -> str:
         return uncertain
     if pick.budget_probability is not None:
         sure = show_budget_probability(pick, budget.latency_ms)
-        return f"; it is {sure}, which is predicted, not measured{uncertain}"
+        origin = pick.latency.provenance if pick.latency else Provenance.PREDICTED
+        return f"; it is {sure}, which is {origin}, not measured{uncertain}"
     return f" and meets the {show_ms(budget.latency_ms)} budget with p90 {show_ms(p90_of(pick))}{uncertain}"
 
 

@@ -67,18 +67,22 @@ def device_decisions(view: RunView) -> tuple[DeviceDecision, ...]:
     )
 
 
-def foreign_runtimes(view: RunView, rows: Sequence[Evaluation]) -> list[str]:
-    """Return a sentence for each device whose latencies belong to a runtime that cannot run ``.tflite`` files."""
-    from advisor.devices.profiles import TFLITE_RUNTIMES
+def foreign_runtimes(view: RunView, rows: Sequence[Evaluation] = ()) -> list[str]:
+    """Return a sentence for each device whose latencies belong to a runtime that cannot run ``.tflite`` files.
 
-    others = [each for decision in view.by_device.values() for each in decision.front]
-    targets = dict.fromkeys(each.configuration.target for each in (*rows, *others))
-    runtimes = [(target.device, target.runtime.partition("==")[0]) for target in targets]
-    foreign = {device: runtime for device, runtime in runtimes if runtime not in TFLITE_RUNTIMES}
-    return [
-        f"{device}: the latencies were measured with {runtime}, which does not run .tflite files; use them as a guide"
-        for device, runtime in foreign.items()
-    ]
+    Args:
+        view: the run; its front and its pick count.
+        rows: further evaluations that are shown.
+    """
+    from advisor.devices.profiles import runtime_remark
+
+    pick = view.decision.pick
+    fronts = [each for decision in (view.decision, *view.by_device.values()) for each in decision.front]
+    shown = [*rows, *([pick] if pick else ()), *fronts]
+    runtimes = [(each.configuration.target.device, each.configuration.target.runtime) for each in shown]
+    for figures in (pick.device_figures, pick.required_figures or {}) if pick else ():
+        runtimes += [(device, each.runtime) for device, each in figures.items()]
+    return list(dict.fromkeys(filter(None, (runtime_remark(*each) for each in runtimes))))
 
 
 def _result(view: RunView, device: str, figures: DeviceFigures, required: bool) -> DeviceResult:

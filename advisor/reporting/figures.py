@@ -12,6 +12,7 @@ from advisor.core.latency_distribution import percent
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.units import plural, show_bytes, show_ms
 from advisor.reporting import text
+from advisor.reporting.device_results import foreign_runtimes
 from advisor.reporting.ranking import fastest_per_artefact
 from advisor.reporting.view import RunView
 
@@ -157,6 +158,7 @@ def foundations(view: RunView, evaluation: Evaluation) -> tuple[str, ...]:
         _tie_basis(view),
         _chance(view, evaluation),
         _unjudged(view),
+        *(f"{remark}." for remark in foreign_runtimes(view)),
     )
     return tuple(sentence for sentence in sentences if sentence)
 

@@ -15,6 +15,7 @@ from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import ImageAnswers
 from advisor.core.evaluation_json import evaluation_to_json
+from advisor.reporting.device_results import foreign_runtimes
 from advisor.reporting.html import render_html
 from advisor.reporting.markdown import render_markdown
 from advisor.reporting.risks import risks
@@ -127,6 +128,7 @@ def recommendation(view: RunView) -> dict[str, object]:
         "fine_tuning": {**asdict(view.tuning), "command": view.tuning.command(view.folder)} if view.tuning else None,
         "front": [_brief(evaluation) for evaluation in decision.front],
         "risks": [asdict(risk) for risk in risks(view, decision.pick)] if decision.pick else [],
+        "remarks": foreign_runtimes(view),
         "devices": {device: _device(own) for device, own in view.by_device.items()},
     }
 

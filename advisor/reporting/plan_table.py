@@ -36,6 +36,7 @@ def sentences(view: PlanView) -> list[str]:
     """Return the lines below the table, one sentence each."""
     filtered = {forecast.configuration: forecast.filtered for forecast in view.forecasts if forecast.filtered}
     lines = [LEGEND if view.request.question.devices == (HOST,) else LEGEND_THERE]
+    lines += [f"Note: {remark}" for remark in view.remarks]
     if filtered:
         lines.append(f"Filtered: {len(filtered)} of {len(view.forecasts)} configurations, marked x:")
         reasons = Counter(filtered.values()).most_common(NAMES_SHOWN)

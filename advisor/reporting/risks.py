@@ -172,13 +172,19 @@ def _budget(view: RunView, evaluation: Evaluation) -> Risk | None:
     if probability is not None:
         level = Level.SOME if probability >= view.budget.confidence else Level.HIGH
         level = Level.LOW if probability >= SURE else level
-        chance = f"{percent(probability)} sure to meet {show_ms(limit)} on {device}: predicted, not measured"
+        chance = (
+            f"{percent(probability)} sure to meet {show_ms(limit)} on {device}: {_provenance(evaluation)}, not measured"
+        )
         return Risk(BUDGET, level, f"{chance}. A few measurements on the device would narrow the interval.")
     room = 1 - latency.value / limit
     if room < 0:
         return Risk(BUDGET, Level.HIGH, f"{show_ms(latency.value)} on {device} is over {show_ms(limit)}.")
     level = Level.SOME if room < TIGHT or latency.provenance is not Provenance.MEASURED else Level.LOW
     return Risk(BUDGET, level, f"{100 * room:.0f} % of {show_ms(limit)} is left on {device} ({latency.provenance}).")
+
+
+def _provenance(evaluation: Evaluation) -> str:
+    return str(evaluation.latency.provenance if evaluation.latency else Provenance.PREDICTED)
 
 
 def _compression(evaluation: Evaluation) -> Risk:

@@ -123,9 +123,14 @@ def test_what_is_wrong_is_one_line_and_exit_code_2(
 def test_a_device_that_is_not_at_hand_gets_a_prediction_that_says_so(advisor: Advisor, model: str) -> None:
     said = advisor("benchmark", model, "--device", "raspberry-pi-4:ncnn-cpu-x4", COLUMNS="80")
     assert said.code == 0, said.err
-    assert "predicted, not measured" in said.out
+    assert "predicted from measurements of other models" in said.out
+    assert "published" not in said.out
+    assert "raspberry-pi-4:ncnn-cpu-x4: the latencies are those of ncnn" in said.out
+    assert "take them as a guide" in " ".join(said.out.split())
     assert max(map(len, said.out.splitlines())) <= 80
-    row = json.loads(advisor("benchmark", model, "--device", "raspberry-pi-4", "--json").out)["rows"][0]
+    found = json.loads(advisor("benchmark", model, "--device", "pixel-4", "--json").out)
+    assert not any("guide" in note for note in found["notes"])
+    row = found["rows"][0]
     assert (row["status"], row["latency"]["provenance"]) == ("predicted", "predicted")
 
 

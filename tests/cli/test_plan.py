@@ -39,6 +39,14 @@ def test_every_configuration_has_latency_size_accuracy_and_price(advisor: Adviso
     assert plan["price_s"] > plan["cards"][0]["first_result_s"] > 0
 
 
+def test_latencies_of_another_runtime_are_a_guide(advisor: Advisor) -> None:
+    device = "raspberry-pi-4:ncnn-cpu-x4"
+    remark = f"{device}: the latencies are those of ncnn, which does not run .tflite files; take them as a guide"
+    assert planned(advisor, "--candidates", CARD, "--device", device)["remarks"] == [remark]
+    assert remark in advisor("plan", "--candidates", CARD, "--device", device).out
+    assert planned(advisor, "--candidates", CARD, "--device", "pixel-4")["remarks"] == []
+
+
 def test_nothing_is_spent(advisor: Advisor, tmp_path: Path) -> None:
     assert advisor("plan", "--candidates", CARD).code == 0
     assert not (tmp_path / "runs").exists()

@@ -152,8 +152,9 @@ def test_what_breaks_a_hard_limit_is_noted(profiles: Profiles, predictor: Predic
     path = tmp_path / "large.tflite"
     path.write_bytes(small_models.swish_net(side=128))
     profile, target = profiles.select("stm32h743")
-    (note,) = benchmark_on_device([path], profile, target, None, lambda: predictor).notes
-    assert note.startswith("large.tflite: its activations need")
+    remark, limit = benchmark_on_device([path], profile, target, None, lambda: predictor).notes
+    assert remark.startswith("stm32h743:stm32cube.ai-cpu-x1: the latencies are those of stm32cube.ai")
+    assert limit.startswith("large.tflite: its activations need")
 
 
 def test_a_target_of_another_runtime_is_not_measured_as_if_it_were_this_one(

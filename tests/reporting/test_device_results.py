@@ -83,6 +83,7 @@ def test_the_device_that_a_pick_must_run_on_is_shown_with_its_figures(tmp_path: 
     assert view.decision.pick.configuration.card == "small"
     (result,) = device_results(view, view.decision.pick)
     assert (result.device, result.required) == ("board", True)
+    assert recommendation(view)["remarks"] == []
     assert "Devices that it must also run on" in render_html(view)
 
 
@@ -95,6 +96,10 @@ def test_another_runtime_s_latencies_are_marked_as_a_guide(tmp_path: Path) -> No
     console = Console(width=160, record=True, file=StringIO())
     print_answer(view, console)
     said = " ".join(console.export_text().split())
-    assert "board: the latencies were measured with ncnn, which does not run .tflite files; use them as a guide" in said
+    remark = "board: the latencies are those of ncnn, which does not run .tflite files; take them as a guide"
+    assert remark in said
     assert "phone: the latencies" not in said
+    assert remark in render_markdown(view)
+    assert remark in render_html(view)
+    assert recommendation(view)["remarks"] == [remark]
     assert "each file with its figures on its slowest device" in said

@@ -32,6 +32,14 @@ def test_a_prediction_is_as_risky_as_its_chance_says(chance: float, level: Level
     assert level_of("Latency budget", predicted(chance))[0] is level
 
 
+@pytest.mark.parametrize("provenance", [Provenance.PREDICTED, Provenance.PUBLISHED])
+def test_a_published_latency_is_not_called_predicted(provenance: Provenance) -> None:
+    row = predicted(0.95)
+    assert row.latency is not None
+    text = level_of("Latency budget", replace(row, latency=replace(row.latency, provenance=provenance)))[1]
+    assert f": {provenance}, not measured." in text
+
+
 @pytest.mark.parametrize(("p90", "level"), [(20, Level.LOW), (48, Level.SOME), (60, Level.HIGH)])
 def test_a_measured_latency_is_as_risky_as_what_is_left_of_the_limit(p90: float, level: Level) -> None:
     assert level_of("Latency budget", evaluation("one", p90=p90))[0] is level

@@ -10,6 +10,7 @@ from advisor.devices.profiles.values import (
     DeviceProfile,
     DeviceTarget,
     Limits,
+    runtime_remark,
 )
 
 __all__ = [
@@ -24,5 +25,6 @@ __all__ = [
     "Profiles",
     "load_profiles",
     "read_profile",
+    "runtime_remark",
     "shipped_profiles",
 ]

@@ -26,6 +26,20 @@ TFLITE_RUNTIMES = frozenset({"tflite", "tflite-micro", "tflite-runtime", "ai-edg
 MEASURABLE_RUNTIMES = TFLITE_RUNTIMES - {"tflite-micro"}
 """Runtimes that the agent and ``benchmark_model`` measure over a connection."""
 
+
+def runtime_remark(device: str, runtime: str) -> str:
+    """Return a remark if latencies are those of a runtime that does not run ``.tflite`` files, empty if it does.
+
+    Args:
+        device: name of the device, or of its target.
+        runtime: the runtime, with or without a version: ``ncnn`` or ``tflite==2.17.0``.
+    """
+    name = runtime.partition("==")[0]
+    if name in TFLITE_RUNTIMES:
+        return ""
+    return f"{device}: the latencies are those of {name}, which does not run .tflite files; take them as a guide"
+
+
 _PRECISIONS_FOR: Mapping[str, tuple[str, ...]] = {
     "float16": ("float16", "float32"),
     "int8": ("int8",),

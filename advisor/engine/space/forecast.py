@@ -99,6 +99,7 @@ class PlanView:
         images: number of readable images, 0 without.
         most_tuning_s: seconds of the machine that fine-tuning gets; infinite if the user chose the training recipes.
         split: how the images would be split, None without.
+        remarks: what limits the latencies, such as another runtime than that of the files.
     """
 
     request: Request
@@ -108,6 +109,7 @@ class PlanView:
     images: int
     most_tuning_s: float = math.inf
     split: Overview | None = None
+    remarks: tuple[str, ...] = ()
 
     @property
     def price_s(self) -> float:
@@ -168,6 +170,7 @@ class PlanView:
             "cards": [card.to_json() for card in self.cards],
             "candidates": [forecast.to_json() for forecast in self.forecasts],
             "left_out": dict(self.left_out),
+            "remarks": list(self.remarks),
         }
 
 

@@ -13,7 +13,7 @@ from advisor.core.figures import HOST
 from advisor.core.forms import form_of
 from advisor.core.quantity import Quantity
 from advisor.core.units import show_bytes
-from advisor.devices.profiles import TFLITE_RUNTIMES, DeviceProfile, DeviceTarget, Profiles
+from advisor.devices.profiles import TFLITE_RUNTIMES, DeviceProfile, DeviceTarget, Profiles, runtime_remark
 from advisor.engine.question import Question
 
 
@@ -99,14 +99,9 @@ def prefer_tflite(selector: str, profile: DeviceProfile, target: DeviceTarget) -
     return profile, max(tflite, key=lambda other: other.threads, default=target)
 
 
-def runtime_remark(device: TargetDevice) -> str:
+def remark_of(device: TargetDevice) -> str:
     """Return a remark if a target's latencies are those of another runtime; empty if it runs ``.tflite`` files."""
-    if device.target.runtime in TFLITE_RUNTIMES:
-        return ""
-    return (
-        f"the latencies are those of {device.profile.name}:{device.target.name}: {device.target.runtime} does not run "
-        ".tflite files, so they are only a guide"
-    )
+    return runtime_remark(f"{device.profile.name}:{device.target.name}", device.target.runtime)
 
 
 def form_rejection(form: str, device: TargetDevice) -> str:

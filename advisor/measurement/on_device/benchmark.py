@@ -13,7 +13,7 @@ from advisor.core.quantity import Provenance, Quantity
 from advisor.core.units import plural
 from advisor.devices.connections.agent import Lane
 from advisor.devices.connections.protocol import Connection, Job, Timing
-from advisor.devices.profiles import MEASURABLE_RUNTIMES
+from advisor.devices.profiles import MEASURABLE_RUNTIMES, runtime_remark
 from advisor.measurement.accelerators.delegation import delegate
 from advisor.measurement.accelerators.rules import serving
 from advisor.measurement.latency.results import LatencyResult, Ratio
@@ -76,7 +76,8 @@ def benchmark_on_device(
         for each in serving(target.runtime, target.accelerator)
         if target.accelerator != "cpu"
     )
-    notes = _limits(files, profile)
+    remark = "" if connection else runtime_remark(f"{profile.name}:{target.name}", target.runtime)
+    notes = tuple(filter(None, (remark, *_limits(files, profile))))
     reached = connection.label if connection else ""
     return DeviceBenchmark(profile.name, target.name, reached, effort, tuple(rows), compared, delegations, notes)
 

@@ -178,8 +178,16 @@ def print_device_benchmark(found: DeviceBenchmark, console: Console | None = Non
 def _how(found: DeviceBenchmark) -> str:
     """Return how the figures were obtained."""
     if not found.connection:
-        return "predicted, not measured: 80 % intervals, from measurements of other models on this and similar devices"
+        return _not_measured({row.latency.provenance for row in found.rows if row.latency})
     return text.plain(f"measured over {found.connection}, effort {found.effort}")
+
+
+def _not_measured(provenances: set[Provenance]) -> str:
+    """Return how figures without a connection were obtained: published by others, predicted, or both."""
+    published = "published by others" if Provenance.PUBLISHED in provenances else ""
+    predicted = "predicted from measurements of other models on this and similar devices"
+    known = " or ".join(filter(None, (published, predicted if provenances != {Provenance.PUBLISHED} else "")))
+    return f"{known}, not measured: 80 % intervals"
 
 
 def _device_row(row: DeviceRow) -> list[str | Text]:

@@ -29,7 +29,7 @@ from advisor.engine.history.reevaluation.lineage import (
 from advisor.engine.history.reevaluation.remeasurement import Remeasured, Tell, remeasure
 from advisor.engine.question import Request, resolve
 from advisor.engine.targets.device_prediction import DevicePredictor
-from advisor.engine.targets.target_devices import TargetDevice, prefer_tflite, runtime_remark
+from advisor.engine.targets.target_devices import TargetDevice, prefer_tflite, remark_of
 from advisor.store import RunFolder
 
 Search = Callable[[Request], RunFolder]
@@ -180,7 +180,7 @@ def _on_device(session: Session, origin: Origin, selector: str, device: TargetDe
         manifest = {"devices": {device.profile.name: device.profile.fingerprint()}}
         child = Child(evaluations, selector, environment, manifest, sources=(measured.folder.path,))
         path = session.add(before, start, child)
-    remarks = tuple(filter(None, [runtime_remark(device)]))
+    remarks = tuple(filter(None, [remark_of(device)]))
     return Reevaluation(before.name, selector, causes, path, compare(before, load_run(path)), remarks)
 
 
