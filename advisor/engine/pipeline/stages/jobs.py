@@ -220,6 +220,24 @@ def score(model: Path, images: Sequence[Path], view: InputSpec, path: Path) -> N
     np.save(path, predict(model, images, view))
 
 
+def score_head(features: Sequence[Path], rows: Sequence[int], head: Path, path: Path) -> None:
+    """Apply a head to features and write the probabilities, float32 (N, C), as ``.npy``, as :func:`score` does.
+
+    Args:
+        features: parts of the features.
+        rows: the images to score, among the rows of the features.
+        head: ``.npz`` of :func:`train_head`.
+        path: where to write.
+    """
+    from scipy.special import softmax
+
+    from advisor.training.features import joined
+
+    arrays = np.load(head, allow_pickle=False)
+    logits = joined(features, np.asarray(rows)) @ arrays["weights"] + arrays["bias"]
+    np.save(path, softmax(logits, axis=1).astype(np.float32))
+
+
 def captured(model: Path, images: Sequence[Path], view: InputSpec, path: Path) -> None:
     """Run an artefact over images under every capture condition and write its labels, int64 (T, N), as ``.npy``."""
     from advisor.measurement.accuracy import captured_answers
