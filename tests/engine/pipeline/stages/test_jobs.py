@@ -73,6 +73,19 @@ def test_a_float_head_is_scored_from_features_as_its_file_is_on_images(classifie
 
 
 @pytest.mark.integration
+def test_an_image_that_changed_between_two_files_is_decoded_again(classifier: Path, tmp_path: Path) -> None:
+    paths, spec = nets.stripes(tmp_path / "images", 4)[0], input_spec(SMALL)
+    found = []
+    for number in range(3):
+        if number == 2:
+            paths[0].write_bytes(paths[3].read_bytes())
+        jobs.score(classifier, paths, spec, tmp_path / "scores.npy")
+        found.append(np.load(tmp_path / "scores.npy"))
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_array_equal(found[2][0], found[0][3])
+
+
+@pytest.mark.integration
 def test_the_download_of_random_values_is_not_weighed(classifier: Path, tmp_path: Path) -> None:
     arguments = (classifier, "float32", None, input_spec(SMALL), 0, metadata_of(SMALL, None, "none"))
     assert "download_bytes" not in jobs.compress(*arguments, tmp_path / "a.tflite", True)
