@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from advisor.core.errors import UsageError, nearest
+from advisor.devices.profiles.cores import CORES_FILE
 from advisor.devices.profiles.measurements import read_measurements
 from advisor.devices.profiles.values import HOST, DeviceProfile, DeviceTarget
 from advisor.store.files import shipped_folder
@@ -73,7 +74,8 @@ def load_profiles(folders: Iterable[Path] = ()) -> Profiles:
 def _read_folder(folder: Path) -> dict[str, DeviceProfile]:
     if not folder.is_dir():
         raise UsageError(f"{folder} is not a folder of device profiles", "give a folder that holds *.yaml files")
-    return {profile.name: profile for profile in map(read_profile, sorted(folder.glob("*.yaml")))}
+    paths = (path for path in sorted(folder.glob("*.yaml")) if path.name != CORES_FILE)
+    return {profile.name: profile for profile in map(read_profile, paths)}
 
 
 def read_profile(path: Path) -> DeviceProfile:

@@ -11,6 +11,7 @@ from advisor.core.errors import UsageError, nearest
 from advisor.core.units import size_bytes
 from advisor.devices.connections.settings import ConnectionSettings
 from advisor.devices.connections.ssh import KEYS_ONLY, has_password
+from advisor.devices.profiles.cores import core_named
 from advisor.devices.profiles.measurements import PRECISIONS
 from advisor.devices.profiles.validation import FileKind
 from advisor.devices.profiles.values import KINDS, NAME_PATTERN, Cluster, DeviceProfile, DeviceTarget, Limits
@@ -48,10 +49,20 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
+def _core(value: object) -> object:
+    """Refuse a core that is not known."""
+    try:
+        if isinstance(value, str):
+            core_named(value)
+    except UsageError as error:
+        raise ValueError(f"{error.message}; {error.hint}") from error
+    return value
+
+
 class ClusterSchema(_Strict):
     """A group of equal cores."""
 
-    core: Text
+    core: Annotated[Text, BeforeValidator(_core)]
     count: Annotated[int, Field(ge=1, le=1024)]
     max_mhz: Annotated[int, Field(ge=1, le=10_000)] | None = None
 
