@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
 
-from advisor.devices.latency.table import target_vector
+from advisor.devices.latency.processor import target_vector
 from advisor.devices.profiles import host
 from advisor.isolation.resources import usable_cores
 
@@ -32,9 +33,9 @@ def test_an_x86_processor_is_named_with_its_vectors_and_clock(monkeypatch: pytes
     profile = host.host_profile()
     assert profile.soc == "AMD EPYC 9B14"
     assert (profile.cores[0].core, profile.cores[0].max_mhz) == ("AMD EPYC 9B14 (AVX-512)", 2596)
-    vector = target_vector(profile, profile.targets[0])
+    vector = target_vector(profile, profile.targets[0], "float32")
     assert vector is not None
-    assert vector[0] == pytest.approx(vector[1])
+    assert vector[:2] == pytest.approx((math.log(32 * 2.596), math.log(2.596)))
 
 
 def test_a_board_is_named_by_its_hardware(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -13,23 +12,8 @@ import numpy as np
 
 from advisor.devices.latency.features import VECTOR_SIZE, FeatureTable
 from advisor.devices.latency.kernels import Floats
+from advisor.devices.latency.processor import running_cores, target_vector
 from advisor.devices.profiles import DeviceProfile, DeviceTarget
-
-_LANES: dict[str, float] = {
-    "Cortex-A7": 2, "Cortex-A17": 4, "Cortex-A35": 2, "Cortex-A53": 4, "Cortex-A55": 8, "Cortex-A57": 6,
-    "Cortex-A72": 6, "Cortex-A73": 6, "Cortex-A75": 16, "Cortex-A76": 16, "Cortex-A77": 16, "Cortex-A78": 16,
-    "Cortex-A78AE": 16, "Cortex-A710": 16, "Cortex-A715": 16, "Cortex-A720": 16, "Cortex-A510": 8, "Cortex-A520": 8,
-    "Cortex-X1": 32, "Cortex-X2": 32, "Cortex-X3": 32, "Cortex-X4": 32, "Oryon": 32, "Kryo": 6, "Cyclone": 8,
-    "Denver 2": 8, "Carmel": 16, "M3 performance": 32, "M3 efficiency": 16, "Tremont": 4, "SiFive U74": 0.5,
-    "Cortex-M4": 0.5, "Cortex-M7": 1, "Cortex-M33": 0.5, "Cortex-M55": 8, "Xtensa LX6": 0.5, "Xtensa LX7": 1,
-    "RISC-V": 0.5, "AVX2": 16, "AVX-512": 32, "SSE": 4,
-}  # fmt: skip
-"""Multiply-accumulates per cycle of one core in the narrowest float that the kernels use. Width and number of the SIMD
-pipes are from the vendors' optimisation guides; 16-bit arithmetic (Armv8.2 and later) doubles them."""
-
-_TYPICAL = 8.0
-_DESIGN = re.compile(r"\(([\w-]+)\)$")
-_HEXAGON = re.compile(r"^Hexagon v(\d+)\b")
 
 
 @dataclass(frozen=True, order=True)
@@ -44,7 +28,8 @@ class Column:
         version: its version, or empty.
         kind: ``cpu``, ``gpu``, ``npu`` (also Edge TPUs) or ``mcu``; targets of one kind have similar costs.
         silicon: name of the silicon; devices with the same chip share it.
-        speed: figures of the processor (:func:`target_vector`), or empty.
+        speed: figures of the processor (:func:`advisor.devices.latency.processor.target_vector`), or empty.
+        core: design of the fastest core that runs, or empty.
     """
 
     device: str
@@ -55,6 +40,7 @@ class Column:
     kind: str
     silicon: str
     speed: tuple[float, ...] = ()
+    core: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +86,8 @@ def column_of(profile: DeviceProfile, target: DeviceTarget, precision: str) -> C
         target.version,
         "npu" if kind == "tpu" else kind,
         silicon(profile),
-        target_vector(profile, target) or (),
+        target_vector(profile, target, precision) or (),
+        next((core.name for core, _ in running_cores(profile, target)), ""),
     )
 
 
@@ -145,42 +132,6 @@ def _describe(models: Sequence[str], features: FeatureTable) -> tuple[tuple[str,
         if known:
             vectors[index] = known.vector
     return tuple(families), vectors
-
-
-def target_vector(profile: DeviceProfile, target: DeviceTarget) -> tuple[float, ...] | None:
-    """Return the features of a target's processor, None if it is not known; the length depends on the kind.
-
-    Returns:
-        For a CPU, the logarithms of: 10^9 multiply-accumulates per second of the cores that run, and of the fastest of
-        them, its clock in GHz, the number of threads, and the fastest core's multiply-accumulates per cycle. For a
-        Hexagon NPU, its generation (75 for ``Hexagon v75``).
-    """
-    if target.accelerator == "npu":
-        generation = _HEXAGON.match(profile.npu)
-        return (float(generation[1]),) if generation else None
-    cores = [(c.core, c.max_mhz) for c in profile.cores for _ in range(c.count) if c.max_mhz]
-    if target.accelerator != "cpu" or not cores:
-        return None
-    if target.name.endswith("-little"):
-        cores = cores[::-1]
-    running = cores[: target.threads]
-    rates = [mhz / 1000 * _lanes(core) for core, mhz in running]
-    first, mhz = running[0]
-    return (
-        math.log(sum(rates)),
-        math.log(max(rates)),
-        math.log(mhz / 1000),
-        math.log(target.threads),
-        math.log(_lanes(first)),
-    )
-
-
-def _lanes(core: str) -> float:
-    """Return the figure of a core; brackets contain the design behind a vendor's name: ``Kryo 485 (A76)``."""
-    match = _DESIGN.search(core)
-    if match:
-        return _LANES.get(f"Cortex-{match[1]}") or _LANES.get(match[1], _TYPICAL)
-    return _LANES.get(core, _TYPICAL)
 
 
 def silicon(profile: DeviceProfile) -> str:

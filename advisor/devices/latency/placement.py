@@ -1,0 +1,154 @@
+"""Place a target that nobody measured among the measured ones, by what is known about its processor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from advisor.devices.latency.base import Base
+from advisor.devices.latency.contrasts import Indices
+from advisor.devices.latency.kernels import Floats
+from advisor.devices.latency.processor import runtime_family
+from advisor.devices.latency.table import Column
+
+_ENOUGH = 8
+_ENOUGH_SILICON = 5
+_UNKNOWN_FACTOR = 1.2
+
+_LINEAR, _LOCAL, _LOCAL_RADIUS = 0.5, 0.3, 1.5
+_RUNTIME, _SILICON, _NOISE, _LEVEL = 0.2, 0.1, 0.25, 3.0
+"""Deviations (log) of a CPU's level: by its speed, by similar speeds, by its runtime, by its silicon, of its own, and
+of all targets together; speeds are in standard deviations of the measured targets'."""
+
+_RIDGE = 1.0
+_LOCAL_SCALE = 0.3
+_LOCAL_NOISE = 0.2
+
+
+def place(base: Base, column: Column, candidates: Indices) -> tuple[Floats, float]:
+    """Return the weights (base columns,) of the measured targets, and the expected error of the level (log).
+
+    The level of a CPU is a Gaussian process over its peak arithmetic, clocks, threads and order of issue, in the
+    arithmetic of its runtime, with a deviation of each runtime and silicon. An NPU is interpolated between generations.
+    A target whose processor is not known gets the mean of its kind.
+
+    Args:
+        base: the additive model.
+        column: the target.
+        candidates: columns of the base that can be references.
+    """
+    combination = np.zeros(len(base.table.columns))
+    known = _comparable(base, column, candidates)
+    if len(known) and column.kind == "cpu":
+        weights, spread = _place_cpu([base.table.columns[i] for i in known], column)
+        combination[known] = weights
+        return combination, spread
+    if len(known):
+        speed = np.array([base.table.columns[i].speed for i in known])
+        combination[known], spread = _interpolate(np.array(column.speed), speed, base.smooth[known])
+        return combination, spread
+    similar = _similar(base, column, candidates)
+    combination[similar] = 1 / max(len(similar), 1)
+    return combination, float(base.smooth[similar].mean(axis=1).std()) * _UNKNOWN_FACTOR
+
+
+def _comparable(base: Base, column: Column, candidates: Indices) -> Indices:
+    """Return the columns whose speed can be compared with the target's; none if there are too few.
+
+    Floats and integers are kept apart on CPUs. There are few accelerators, so each silicon counts once, with the
+    target's runtime if it was measured with it.
+    """
+    columns, size = base.table.columns, len(column.speed)
+    kind = [int(i) for i in candidates if columns[i].kind == column.kind and len(columns[i].speed) == size]
+    if not size:
+        kind = []
+    if column.kind == "cpu":
+        alike = [i for i in kind if _numbers(columns[i].precision) == _numbers(column.precision)]
+        return np.array(alike if len(alike) >= _ENOUGH else [], dtype=np.intp)
+    alike = [i for i in kind if columns[i].precision == column.precision]
+    of_silicon: dict[str, int] = {}
+    for i in sorted(alike, key=lambda i: columns[i].runtime != column.runtime):
+        of_silicon.setdefault(columns[i].silicon, i)
+    return np.array(list(of_silicon.values()) if len(of_silicon) >= _ENOUGH_SILICON else [], dtype=np.intp)
+
+
+def _numbers(precision: str) -> str:
+    return "float" if precision in ("float32", "float16") else precision
+
+
+def _similar(base: Base, column: Column, candidates: Indices) -> Indices:
+    """Return the columns of the same kind, precision and runtime; drop conditions until there are enough columns."""
+    columns = base.table.columns
+    kind = [i for i in candidates if columns[i].kind == column.kind]
+    precision = [i for i in kind if columns[i].precision == column.precision]
+    runtime = [i for i in precision if columns[i].runtime == column.runtime]
+    for chosen in (runtime, precision, kind):
+        if len(chosen) >= _ENOUGH:
+            return np.array(chosen, dtype=np.intp)
+    return candidates
+
+
+def _place_cpu(known: Sequence[Column], column: Column) -> tuple[Floats, float]:
+    """Return the weights of the known CPUs and the standard deviation of the level."""
+    speeds = np.array([each.speed for each in known])
+    centre, scale = speeds.mean(axis=0), np.maximum(speeds.std(axis=0), 1e-3)
+    points = (speeds - centre) / scale
+    position = ((np.array(column.speed) - centre) / scale)[None]
+    cover = _cpu_cover(points, known, points, known) + _NOISE**2 * np.eye(len(known))
+    towards = _cpu_cover(position, [column], points, known)[0]
+    weights = np.linalg.solve(cover, towards)
+    itself = float(_cpu_cover(position, [column], position, [column])[0, 0])
+    variance = itself - float(weights @ towards) + _NOISE**2
+    # The level of all targets together is known well: what is left over belongs to their mean.
+    weights += (1 - weights.sum()) / len(weights)
+    return weights, float(np.sqrt(variance))
+
+
+def _cpu_cover(left: Floats, ones: Sequence[Column], right: Floats, others: Sequence[Column]) -> Floats:
+    """Return the covariance (left, right) of the levels of CPUs at standardised speeds."""
+    squares = ((left[:, None] - right[None]) ** 2).sum(axis=-1)
+    out: Floats = _LEVEL**2 + _LINEAR**2 * left @ right.T + _LOCAL**2 * np.exp(-squares / (2 * _LOCAL_RADIUS**2))
+    # Half of a runtime's deviation belongs to the package, half to all packages of the runtime.
+    out += _RUNTIME**2 / 2 * _equal([c.runtime for c in ones], [c.runtime for c in others])
+    families = [[runtime_family(c.runtime) for c in side] for side in (ones, others)]
+    out += _RUNTIME**2 / 2 * _equal(*families)
+    out += _SILICON**2 * _equal([c.silicon for c in ones], [c.silicon for c in others])
+    return out
+
+
+def _equal(left: Sequence[str], right: Sequence[str]) -> Floats:
+    out: Floats = (np.array(left)[:, None] == np.array(right)[None]).astype(np.float64)
+    return out
+
+
+def _interpolate(query: Floats, known: Floats, values: Floats) -> tuple[Floats, float]:
+    """Return the weights of the known targets for the query's latencies, and the expected error of its level."""
+    centre, scale = known.mean(axis=0), np.maximum(known.std(axis=0), 1e-3)
+    points = (known - centre) / scale
+    position = (query - centre) / scale
+    smoother = _smoother(points, points)
+    level = values.mean(axis=1)
+    # The leave-one-out residuals of a linear smoother follow from its diagonal.
+    leverage = np.minimum(np.diag(smoother), 0.9)
+    residuals = (level - smoother @ level) / (1 - leverage)
+    return _smoother(points, position[None])[0], float(np.sqrt(np.mean(residuals**2)))
+
+
+def _smoother(points: Floats, queries: Floats) -> Floats:
+    """Return the (queries, points) weights of ridge regression with a Gaussian process on its residuals."""
+    design = np.column_stack([np.ones(len(points)), points])
+    at = np.column_stack([np.ones(len(queries)), queries])
+    penalty = np.diag([1e-6] + [_RIDGE] * points.shape[1])
+    regression = np.linalg.solve(design.T @ design + penalty, design.T)
+    left = np.eye(len(points)) - design @ regression
+    cover = _local(points, points) + _LOCAL_NOISE**2 * np.eye(len(points))
+    out: Floats = at @ regression + _local(queries, points) @ np.linalg.solve(cover, left)
+    return out
+
+
+def _local(left: Floats, right: Floats) -> Floats:
+    """Return the covariance of the residuals of points that are close to each other."""
+    squares = ((left[:, None] - right[None]) ** 2).sum(axis=-1)
+    out: Floats = _LOCAL_SCALE**2 * np.exp(-squares / 2)
+    return out
