@@ -22,10 +22,11 @@ from advisor.core.evaluation_facts import Traits
 from advisor.devices.latency.features import ModelFeatures, load_features
 from advisor.devices.latency.table import Column, LatencyTable, build_table
 from advisor.devices.prediction.predictor import fit_predictor
-from advisor.devices.profiles import load_profiles
-from benchmarks.latency_protocols import protocols
-from benchmarks.latency_protocols.page import markdown
+from advisor.devices.profiles import HOST, load_profiles, shipped_profiles
+from benchmarks.latency_protocols import judging, protocols
+from benchmarks.latency_protocols.page import SILICON, SOURCE, markdown
 from benchmarks.latency_protocols.protocols import OURS, Score, Scores, Selector
+from benchmarks.make_device_profiles import write_calibration
 
 OUT = Path(__file__).resolve().parent / "results"
 ANCHORS = (1, 3, 5, 10)
@@ -54,7 +55,9 @@ def any_target(column: Column) -> bool:
     return bool(column.device)
 
 
-PARTS = ("npu", "slow", "cpu", "runtime", "none", "family", "intervals")
+PARTS = ("npu", "slow", "cpu", "runtime", "none", "family", "intervals", "judging")
+TABLES = Path(__file__).resolve().parents[2] / "shared" / "data" / "measurements"
+"""The published tables; the part "judging" needs them."""
 
 
 def main() -> None:
@@ -114,7 +117,22 @@ def _part(name: str, draws: int) -> object:
         pools = {"all targets": any_target, "CPUs (ncnn float32)": cpu}
         of_all = [(pool, protocols.unseen_family(table, pools[pool])) for pool in pools]
         return {"rows": [row for pool, scores in of_all for row in _rows(f"family, {pool}", scores)]}
-    return {"coverage": [asdict(each) for each in protocols.intervals(table)], "speed": _speed()}
+    if name == "judging":
+        return _judging()
+    shown = judging.shown_table(load_profiles().values(), load_features())
+    return {"coverage": [asdict(each) for each in protocols.intervals(shown)], "speed": _speed()}
+
+
+def _judging() -> dict[str, object]:
+    """Return what the judging sources say, and renew the shipped calibration, which they take no part in."""
+    profiles, features = load_profiles(), load_features()
+    calibration = write_calibration([p for p in profiles.values() if p.name != HOST], shipped_profiles())
+    table = judging.shown_table(profiles.values(), features)
+    rows = judging.judging_rows(TABLES, table)
+    return {
+        name: judging.summaries(judging.judge(table, rows, calibration, silicon=name == SILICON))
+        for name in (SOURCE, SILICON)
+    }
 
 
 def _new_silicon(name: str, precision: str, table: LatencyTable, draws: int) -> list[dict[str, object]]:

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 
-from advisor.devices.latency.conformal import CALIBRATION_FILE
+from advisor.devices.latency.conformal import CALIBRATION_FILE, Calibration
 from advisor.devices.latency.features import load_features
 from advisor.devices.latency.table import build_table
-from advisor.devices.profiles import read_profile
+from advisor.devices.profiles import DeviceProfile, read_profile
 from benchmarks.device_sources.assemble import write_profiles
+from benchmarks.latency_protocols.judging import shown_table
 from benchmarks.latency_protocols.validation import calibrate
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -32,8 +34,20 @@ def main() -> None:
         print(f"{name:30} {rows:5} rows")
     print(f"{len(counts)} devices, {sum(counts.values())} rows")
     profiles = [read_profile(arguments.out / f"{name}.yaml") for name in counts]
-    calibration = calibrate(build_table(profiles, load_features()))
-    (arguments.out / CALIBRATION_FILE).write_text(json.dumps(asdict(calibration)) + "\n", encoding="utf-8")
+    write_calibration(profiles, arguments.out)
+
+
+def write_calibration(profiles: Sequence[DeviceProfile], out: Path) -> Calibration:
+    """Write the errors of predictions beside the profiles and return them.
+
+    The judging sources take no part, so that the coverage on them is that of a source that nobody has seen.
+    """
+    features = load_features()
+    calibration = replace(
+        calibrate(shown_table(profiles, features)), data_hash=build_table(profiles, features).fingerprint()
+    )
+    (out / CALIBRATION_FILE).write_text(json.dumps(asdict(calibration)) + "\n", encoding="utf-8")
+    return calibration
 
 
 if __name__ == "__main__":

@@ -47,6 +47,7 @@ WANTED = (
 )
 BASELINES = (NEAREST, "MACs alone", FEATURES)
 NAMES = {"within_10": "within +-10 %", "median_error": "median error", "spearman": "Spearman"}
+SOURCE, SILICON = "source hidden", "source and silicon hidden"
 STEPS = ("0", "1-3", "4-7", "8-15", "16+")
 
 
@@ -59,6 +60,7 @@ def markdown(rows: Sequence[Row], kept: Mapping[str, Any]) -> str:
         + _table(("protocol", "condition", "figure", "baseline", "wanted", "reached"), _asked(rows)),
         _bound(rows, kept["npu"]["noise"]),
         _intervals(kept["intervals"]["coverage"]),
+        _judged(kept["judging"]),
         f"Fit {speed['fit_s']:.2f} s; one model on one target {speed['one_ms']:.2f} ms; 10,000 models on 100 targets "
         f"{speed['many_s']:.1f} s.",
         "## All figures\n\n"
@@ -111,15 +113,36 @@ Each model of a new silicon from *all* its others: {others}."""
 def _intervals(coverage: Sequence[Mapping[str, Any]]) -> str:
     lines = []
     for each in coverage:
-        step, known = each["regime"].split("-", 1)
+        kind, _, rest = each["regime"].partition("/")
+        reference, _, regime = rest.rpartition("/")
+        step, _, known = regime.partition("-")
         figures = (f"{each['covered']:.1%}", f"{each['width']:.0%}", str(each["predictions"]))
-        lines.append((STEPS[int(step)] if step.isdigit() else "all", known, *figures))
+        named = (kind, reference, STEPS[int(step)], known) if reference else (kind, "", "", rest)
+        lines.append((*named, *figures))
     return f"""## 80 % intervals
 
-Each half of the silicon judged by errors of the other half. Anchors: 0, 1-3, 4-7, 8-15, 16 or more models measured on
-the target; known: the very model was measured on targets that this one resembles, another of its family, or neither.
+Each half of the silicon judged by errors of the other half. Missing: what measured targets of the kind lack, the
+version of the runtime, the runtime, or the design of the core; "same" lacks nothing. Anchors: 0, 1-3, 4-7, 8-15, 16
+or more models measured on the target; known: the very model was measured on targets that this one resembles, another
+of its family, or neither. Regimes with fewer than 30 predictions are in the last row only.
 
-{_table(("anchors", "known", "covered", "median width", "predictions"), lines)}"""
+{_table(("kind", "missing", "anchors", "known", "covered", "median width", "predictions"), lines)}"""
+
+
+def _judged(found: Mapping[str, Any]) -> str:
+    lines = []
+    for hidden in (SOURCE, SILICON):
+        for group, each in found[hidden].items():
+            figures = [f"{each[name]:.1%}" for name in ("median_error", "bias")]
+            figures += [f"{each['spearman']:.3f}", f"{each['covered']:.1%}", f"{each['width']:.0%}"]
+            lines.append((hidden, group, *figures, str(each["predictions"])))
+    return f"""## Sources that only judge
+
+XNNPACK's own figures (Raspberry Pi, Pixel) and TensorFlow Lite's performance page (Pixel, iPhone), LiteRT on CPUs,
+nothing measured. They chose nothing. No row of their repositories is in the fit or in the intervals; with the silicon
+hidden, no other runtime on the same chip is, either.
+
+{_table(("hidden", "rows", "median error", "bias", "Spearman", "80 % covers", "median width", "predictions"), lines)}"""
 
 
 def _cells(row: Row) -> Sequence[str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from advisor.devices.latency.base import Base, fit_base
-from advisor.devices.latency.conformal import SUPPORT, regime_of
+from advisor.devices.latency.conformal import LEAST
 from advisor.devices.latency.model import choose
 from advisor.devices.latency.table import Column, LatencyTable
 from benchmarks.latency_protocols import baselines
@@ -17,8 +17,9 @@ from benchmarks.latency_protocols.baselines import Floats, Indices
 from benchmarks.latency_protocols.validation import (
     FOLDS,
     Errors,
+    all_errors,
+    by_regime,
     calibration_of,
-    cross_validate,
     fold_of,
     hide,
     known_targets,
@@ -246,25 +247,20 @@ class Coverage:
 
 def intervals(table: LatencyTable, level: float = 0.8) -> list[Coverage]:
     """Coverage and median relative width by regime, each half of the silicon judged by the other."""
-    results = list(cross_validate(table))
+    results = all_errors(table)
     halves = [[r for r in results if fold_of("half " + r.column.silicon, 2) == half] for half in (0, 1)]
     inside: dict[str, list[bool]] = defaultdict(list)
     widths: dict[str, list[float]] = defaultdict(list)
     for learnt, judged in (halves, halves[::-1]):
-        errors: dict[str, list[float]] = defaultdict(list)
-        for result in learnt:
-            for regime, value, _ in _standardised(result):
-                errors[regime].append(value)
-        calibration = calibration_of("", errors)
-        for result in judged:
-            for regime, value, deviation in _standardised(result):
-                low, high = calibration.bounds(regime, level)
-                inside[regime].append(low <= value <= high)
-                widths[regime].append(float(np.exp(high * deviation) - np.exp(low * deviation)))
-    keys = sorted(inside)
+        calibration = calibration_of("", by_regime(learnt))
+        for regime, errors in by_regime(judged).items():
+            low, high = calibration.bounds(regime, level)
+            inside[regime] += [low <= each.value <= high for each in errors]
+            widths[regime] += [float(np.exp(high * e.deviation) - np.exp(low * e.deviation)) for e in errors]
+    keys = [key for key in sorted(inside) if len(inside[key]) >= LEAST]
     groups = {key: [key] for key in keys}
-    groups["all-with 4 anchors or more, the model known"] = [k for k in keys if k[0] in "234" and k.endswith("-model")]
-    groups["all-everything"] = keys
+    groups["all/4 models or more measured, the model known"] = [k for k in keys if k[-7] in "234" and k[-5:] == "model"]
+    groups["all/everything"] = sorted(inside)
     return [
         Coverage(
             name,
@@ -274,13 +270,6 @@ def intervals(table: LatencyTable, level: float = 0.8) -> list[Coverage]:
         )
         for name, members in groups.items()
     ]
-
-
-def _standardised(result: Errors) -> Iterator[tuple[str, float, float]]:
-    for support, error, deviation in zip(
-        result.estimate.support, result.truth - result.estimate.mean, result.estimate.deviation, strict=True
-    ):
-        yield regime_of(result.anchors, SUPPORT[support]), float(error / deviation), float(deviation)
 
 
 @dataclass(frozen=True)

@@ -7,24 +7,27 @@ hardly known and unknown targets, each for models that are known on other target
 from __future__ import annotations
 
 import hashlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
 from advisor.devices.latency.base import Base, fit_base
-from advisor.devices.latency.conformal import ANCHOR_STEPS, LEVELS, SUPPORT, Calibration, regime_of
+from advisor.devices.latency.conformal import EVERYTHING, LEAST, LEVELS, SUPPORT, Calibration, regime_of
 from advisor.devices.latency.contrasts import COUNTS, Indices
 from advisor.devices.latency.kernels import Floats
 from advisor.devices.latency.model import Estimate, Queries, estimate, feature_variance
 from advisor.devices.latency.posterior import posterior_of
+from advisor.devices.latency.processor import runtime_family
+from advisor.devices.latency.references import reference_of
 from advisor.devices.latency.table import Column, LatencyTable
 
 FOLDS = 12
 ANCHORS = (0, 2, 5, 10)
 _EVALUATED = 4
-_LEAST = 60
+_FEW_FOLDS = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +40,7 @@ class Errors:
         models: (n,) indices of the predicted models.
         estimate: the predictions.
         truth: (n,) log latencies.
+        reference: how comparable the other targets were.
     """
 
     column: Column
@@ -44,6 +48,7 @@ class Errors:
     models: Indices
     estimate: Estimate
     truth: Floats
+    reference: str = "same"
 
 
 def fold_of(name: str, folds: int = FOLDS) -> int:
@@ -67,35 +72,87 @@ def subset(table: LatencyTable, columns: Indices) -> LatencyTable:
 
 def calibrate(table: LatencyTable, folds: int = FOLDS) -> Calibration:
     """Return the calibration for ``table``: the standardised errors of every regime from cross-validation."""
-    errors: dict[str, list[float]] = defaultdict(list)
-    for result in cross_validate(table, folds):
-        standardised = (result.truth - result.estimate.mean) / result.estimate.deviation
-        for value, support in zip(standardised, result.estimate.support, strict=True):
-            errors[regime_of(result.anchors, SUPPORT[support])].append(float(value))
-    return calibration_of(table.fingerprint(), errors)
+    return calibration_of(table.fingerprint(), by_regime(all_errors(table, folds)))
 
 
-def calibration_of(data_hash: str, errors: Mapping[str, Sequence[float]]) -> Calibration:
-    """Return the calibration for some errors; a regime with few errors also uses those of its neighbours."""
-    quantiles, counts = {}, {}
-    for support in SUPPORT:
-        for step in range(len(ANCHOR_STEPS) + 1):
-            pooled = _pooled(errors, step, support)
-            counts[f"{step}-{support}"] = len(pooled)
-            quantiles[f"{step}-{support}"] = [round(float(q), 4) for q in np.quantile(pooled, LEVELS)]
-    return Calibration(data_hash, quantiles, counts)
+@lru_cache(maxsize=1)
+def all_errors(table: LatencyTable, folds: int = FOLDS) -> tuple[Errors, ...]:
+    """Return the errors of :func:`cross_validate`; a process computes them once for a table."""
+    return tuple(cross_validate(table, folds))
 
 
-def _pooled(errors: Mapping[str, Sequence[float]], step: int, support: str) -> list[float]:
-    steps = sorted(range(len(ANCHOR_STEPS) + 1), key=lambda other: abs(other - step))
-    pooled: list[float] = []
-    for other in steps:
-        pooled.extend(errors.get(f"{other}-{support}", ()))
-        if len(pooled) >= _LEAST:
-            break
-    if not pooled:
+@dataclass(frozen=True)
+class Scored:
+    """One standardised error.
+
+    Attributes:
+        value: (true - predicted) / deviation, in logarithms.
+        target: device and target.
+        source: runtime that measured it, without its version.
+        unit: what was hidden as one: silicon, or the design of the core.
+        deviation: the deviation.
+    """
+
+    value: float
+    target: str
+    source: str
+    unit: str = ""
+    deviation: float = 1.0
+
+
+def by_regime(results: Iterable[Errors]) -> dict[str, list[Scored]]:
+    """Return the standardised errors by regime."""
+    found: dict[str, list[Scored]] = defaultdict(list)
+    for result in results:
+        column, estimated = result.column, result.estimate
+        unit = column.core if result.reference == "core" else column.silicon
+        errors = result.truth - estimated.mean
+        deviations = np.where(errors > 0, estimated.above, estimated.deviation)
+        for error, deviation, support in zip(errors, deviations, estimated.support, strict=True):
+            regime = regime_of(column.kind, result.reference, result.anchors, SUPPORT[support])
+            name = f"{column.device}:{column.target}:{column.precision}"
+            source = runtime_family(column.runtime)
+            found[regime].append(Scored(float(error / deviation), name, source, unit, float(deviation)))
+    return found
+
+
+def calibration_of(data_hash: str, errors: Mapping[str, Sequence[Scored]]) -> Calibration:
+    """Return the calibration for some errors.
+
+    A regime with fewer than :data:`advisor.devices.latency.conformal.LEAST` errors gets no quantiles. Each kind of
+    targets, and all together, get those of their targets without measurements.
+
+    Raises:
+        ValueError: there is no error of a target without measurements.
+    """
+    pools: dict[str, list[Scored]] = defaultdict(list)
+    for regime, found in errors.items():
+        kind, _, rest = regime.split("/")
+        if rest.startswith("0-"):
+            pools[kind].extend(found)
+            pools[EVERYTHING].extend(found)
+    if not pools:
         raise ValueError("there are no measurements to estimate the errors of predictions")
-    return pooled
+    enough = {key: found for key, found in {**errors, **pools}.items() if len(found) >= LEAST or key == EVERYTHING}
+    return Calibration(
+        data_hash,
+        {key: [round(q, 4) for q in _quantiles(enough[key], "/same/" in key)] for key in sorted(enough)},
+        {key: len(enough[key]) for key in sorted(enough)},
+        {key: len({each.unit for each in enough[key]}) for key in sorted(enough)},
+    )
+
+
+def _quantiles(found: Sequence[Scored], alike: bool) -> list[float]:
+    """Return the quantiles of errors; unless the source is known, each source counts once, and in it each target."""
+    values = np.array([each.value for each in found])
+    if alike:
+        return [float(q) for q in np.quantile(values, LEVELS)]
+    per_target = Counter((each.source, each.target) for each in found)
+    per_source = Counter(source for source, _ in per_target)
+    weights = np.array([1 / per_target[each.source, each.target] / per_source[each.source] for each in found])
+    order = np.argsort(values)
+    middles = np.cumsum(weights[order]) - weights[order] / 2
+    return [float(q) for q in np.interp(LEVELS, middles / weights.sum(), values[order])]
 
 
 def cross_validate(table: LatencyTable, folds: int = FOLDS, anchors: Sequence[int] = ANCHORS) -> Iterator[Errors]:
@@ -109,6 +166,44 @@ def cross_validate(table: LatencyTable, folds: int = FOLDS, anchors: Sequence[in
         yield from _hidden_families(table, base, left, families)
         yield from known_targets(table, fold, folds)
         yield from _hidden_models(table, fold, folds)
+    for fold in range(_FEW_FOLDS):
+        yield from _hidden_sources(table, fold, anchors)
+        yield from _hidden_cores(table, fold, anchors)
+    yield from _hidden_versions(table, anchors)
+
+
+def _hidden_sources(table: LatencyTable, fold: int, anchors: Sequence[int]) -> Iterator[Errors]:
+    """Yield errors of hidden silicon, predicted without any target of the same kind and runtime."""
+    columns = table.columns
+    groups: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for index, column in enumerate(columns):
+        groups[column.kind, runtime_family(column.runtime)].append(index)
+    for (kind, _), members in groups.items():
+        of_fold = [i for i in members if fold_of(columns[i].silicon, _FEW_FOLDS) == fold]
+        if of_fold and any(c.kind == kind and i not in members for i, c in enumerate(columns)):
+            silicon = {columns[i].silicon for i in of_fold}
+            hidden = {*members, *(i for i, c in enumerate(columns) if c.silicon in silicon)}
+            yield from _hidden_targets(table, fit_base(hide(table, hidden)[0]), of_fold, (), anchors)
+
+
+def _hidden_cores(table: LatencyTable, fold: int, anchors: Sequence[int]) -> Iterator[Errors]:
+    """Yield errors of targets on designs of cores that no other target has."""
+    members = [i for i, c in enumerate(table.columns) if c.core and fold_of(c.core, _FEW_FOLDS) == fold]
+    if members:
+        shown, left = hide(table, members)
+        kinds = {table.columns[i].kind for i in left}
+        of_kind = [i for i in members if table.columns[i].kind in kinds]
+        yield from _hidden_targets(table, fit_base(shown), of_kind, (), anchors)
+
+
+def _hidden_versions(table: LatencyTable, anchors: Sequence[int]) -> Iterator[Errors]:
+    """Yield errors of targets whose version of the runtime no other target has; their devices stay."""
+    for version in sorted({(c.kind, runtime_family(c.runtime), c.version) for c in table.columns if c.version}):
+        members = [i for i, c in enumerate(table.columns) if (c.kind, runtime_family(c.runtime), c.version) == version]
+        others = [c for i, c in enumerate(table.columns) if i not in members]
+        of_version = [i for i in members if reference_of(table.columns[i], others) == "version"]
+        if of_version:
+            yield from _hidden_targets(table, fit_base(hide(table, members)[0]), of_version, (), anchors)
 
 
 def _hidden_targets(
@@ -165,7 +260,8 @@ def predict_hidden(
     posterior = posterior_of(base, column, seen, table.values[index, seen], excluded=excluded)
     queries = queries_of_known(base, hidden)
     # A model that no column of the base has measured is described by its features alone.
-    return Errors(column, len(seen), hidden, estimate(base, posterior, queries), table.values[index, hidden])
+    truth = table.values[index, hidden]
+    return Errors(column, len(seen), hidden, estimate(base, posterior, queries), truth, posterior.reference)
 
 
 def queries_of_known(base: Base, models: Indices) -> Queries:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -15,15 +16,26 @@ from hypothesis.extra.numpy import arrays
 from advisor.core.errors import UsageError
 from advisor.core.evaluation_facts import Traits
 from advisor.devices.latency.base import Base, fit_base
-from advisor.devices.latency.conformal import CALIBRATION_FILE, SUPPORT, read_calibration, regime_of
+from advisor.devices.latency.conformal import (
+    CALIBRATION_FILE,
+    EVERYTHING,
+    LEAST,
+    SUPPORT,
+    read_calibration,
+    regime_of,
+)
 from advisor.devices.latency.contrasts import COUNTS, Contrasts
 from advisor.devices.latency.features import ModelFeatures, load_features, traits_of_operators
 from advisor.devices.latency.kernels import ModelSpace
 from advisor.devices.latency.model import choose, estimate, queries_of
 from advisor.devices.latency.posterior import posterior_of
-from advisor.devices.latency.table import Column, LatencyTable, silicon, target_vector
+from advisor.devices.latency.processor import target_vector
+from advisor.devices.latency.references import reference_of
+from advisor.devices.latency.table import Column, LatencyTable, silicon
 from advisor.devices.profiles import Profiles
 from benchmarks.latency_protocols.validation import (
+    Scored,
+    by_regime,
     calibrate,
     calibration_of,
     cross_validate,
@@ -143,6 +155,15 @@ def test_a_model_far_outside_says_so_and_widens(made: LatencyTable, base: Base) 
     assert found.outside[0] == 0
     assert found.outside[1] > 1
     assert found.deviation[1] > 2 * found.deviation[0]
+    assert found.above[1] > 2 * found.above[0]
+
+
+def test_a_model_far_below_the_measured_ones_may_be_faster_but_not_slower(made: LatencyTable, base: Base) -> None:
+    posterior = posterior_of(base, made.columns[0], np.arange(10), base.filled[0, :10], excluded=[0])
+    near, tiny = (ModelFeatures("new", "other", macs, 3e6, 224, 80, Traits()) for macs in (np.exp(18), np.exp(9)))
+    found = estimate(base, posterior, queries_of(base, [near, tiny]))
+    assert found.outside[1] > 1
+    assert found.deviation[1] > 1.5 * found.above[1]
 
 
 def test_support_tells_known_models_from_their_family_and_from_strangers(made: LatencyTable, base: Base) -> None:
@@ -182,37 +203,74 @@ def test_cross_validation_never_predicts_what_it_has_seen(made: LatencyTable) ->
 def test_intervals_hold_what_they_promise_on_other_data() -> None:
     calibration = calibrate(made_table(20, 30, seed=1), folds=4)
     inside: list[bool] = []
-    for result in cross_validate(made_table(20, 30, seed=2), folds=4):
-        for error, deviation, support in zip(
-            result.truth - result.estimate.mean, result.estimate.deviation, result.estimate.support, strict=True
-        ):
-            low, high = calibration.bounds(regime_of(result.anchors, SUPPORT[support]), 0.8)
-            inside.append(low <= error / deviation <= high)
+    for regime, errors in by_regime(cross_validate(made_table(20, 30, seed=2), folds=4)).items():
+        low, high = calibration.bounds(regime, 0.8)
+        inside += [low <= each.value <= high for each in errors]
     assert 0.7 < np.mean(inside) < 0.9
 
 
+KEYS = [regime_of("cpu", "same", measured, support) for measured in (0, 5) for support in SUPPORT]
 errors_of_regimes = st.dictionaries(
-    st.builds("{}-{}".format, st.integers(0, 4), st.sampled_from(SUPPORT)),
-    st.lists(st.floats(-5, 5), min_size=1, max_size=80),
+    st.sampled_from(KEYS),
+    st.lists(st.builds(Scored, st.floats(-5, 5), st.sampled_from("ab"), st.just("ncnn")), min_size=1, max_size=80),
     min_size=1,
-)
+).filter(lambda errors: any("/0-" in key for key in errors))
 
 
 @settings(deadline=None, max_examples=40)
-@given(errors_of_regimes.filter(lambda e: {key.split("-")[1] for key in e} == set(SUPPORT)), st.floats(0.05, 0.95))
-def test_bounds_are_ordered_and_widen_with_the_level(errors: dict[str, list[float]], level: float) -> None:
+@given(errors_of_regimes, st.floats(0.05, 0.95))
+def test_bounds_are_ordered_and_widen_with_the_level(errors: dict[str, list[Scored]], level: float) -> None:
     calibration = calibration_of("hash", errors)
-    for step in range(5):
-        for support in SUPPORT:
-            low, high = calibration.bounds(f"{step}-{support}", level)
-            wide_low, wide_high = calibration.bounds(f"{step}-{support}", min(level + 0.04, 0.99))
-            assert wide_low <= low <= high <= wide_high
+    for key in [*KEYS, regime_of("npu", "core", 3, "none")]:
+        low, high = calibration.bounds(key, level)
+        wide_low, wide_high = calibration.bounds(key, min(level + 0.04, 0.99))
+        assert wide_low <= low <= high <= wide_high
+
+
+def scored(values: Sequence[float], target: str = "t", source: str = "ncnn") -> list[Scored]:
+    return [Scored(value, target, source) for value in values]
+
+
+def test_a_regime_with_few_errors_is_wide() -> None:
+    few, enough, none = (regime_of("cpu", "same", measured, "model") for measured in (2, 5, 0))
+    errors = {few: scored([0.0] * (LEAST - 1)), enough: scored([0.0] * LEAST), none: scored(np.linspace(-3, 3, LEAST))}
+    calibration = calibration_of("hash", errors)
+    assert calibration.is_wide(few)
+    assert not calibration.is_wide(enough)
+    assert calibration.bounds(few, 0.8) == pytest.approx(calibration.bounds(none, 0.8), abs=0.1)
+    assert calibration.bounds(few, 0.8)[1] > calibration.bounds(enough, 0.8)[1]
+
+
+def test_an_unknown_source_is_judged_by_sources_not_by_their_rows() -> None:
+    key = regime_of("cpu", "runtime", 0, "model")
+    errors = [*scored([0.0] * 300, "t1", "ncnn"), *scored([2.0] * 30, "t2", "tflite")]
+    assert calibration_of("hash", {key: errors}).quantile(key, 0.7) == pytest.approx(2.0, abs=0.1)
+    same = regime_of("cpu", "same", 0, "model")
+    assert calibration_of("hash", {same: errors}).quantile(same, 0.7) == 0
+
+
+def test_without_errors_of_unmeasured_targets_there_is_no_calibration() -> None:
+    with pytest.raises(ValueError, match="no measurements"):
+        calibration_of("hash", {})
+
+
+def test_the_reference_is_the_worst_of_what_is_missing() -> None:
+    known = Column("d1", "x", "float32", "tflite", "2.17.0", "cpu", "s1", core="Cortex-A72")
+    cases = {
+        "same": replace(known, version="2.17.1", runtime="ai-edge-litert"),
+        "version": replace(known, version="2.19.0"),
+        "runtime": replace(known, runtime="ncnn", version="2.19.0"),
+        "core": replace(known, runtime="ncnn", core="Cortex-A53"),
+    }
+    assert {name: reference_of(column, [known]) for name, column in cases.items()} == {name: name for name in cases}
+    assert reference_of(replace(known, version="", core=""), [known]) == "same"
 
 
 def test_a_calibration_reads_back(tmp_path: Path) -> None:
-    calibration = calibration_of("hash", {f"0-{support}": [0.0, 1.0] for support in SUPPORT})
+    calibration = calibration_of("hash", {regime_of("cpu", "same", 0, "model"): scored([0.0, 1.0])})
     (tmp_path / CALIBRATION_FILE).write_text(json.dumps(asdict(calibration)))
     assert read_calibration(tmp_path) == calibration
+    assert set(calibration.quantiles) == {EVERYTHING}
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", "nonsense", None])
@@ -238,7 +296,7 @@ def test_silicon_of_one_design_is_one(profiles: Profiles) -> None:
 
 def test_more_threads_and_faster_cores_mean_a_higher_rate(profiles: Profiles) -> None:
     def rate(selector: str) -> float:
-        vector = target_vector(*profiles.select(selector))
+        vector = target_vector(*profiles.select(selector), "float32")
         assert vector is not None
         return vector[0]
 
@@ -247,8 +305,8 @@ def test_more_threads_and_faster_cores_mean_a_higher_rate(profiles: Profiles) ->
 
 
 def test_a_hexagon_is_known_by_its_generation_and_other_accelerators_by_nothing(profiles: Profiles) -> None:
-    assert target_vector(*profiles.select("galaxy-s24")) == (75.0,)
-    assert target_vector(*profiles.select("coral-usb")) is None
+    assert target_vector(*profiles.select("galaxy-s24"), "float32") == (75.0,)
+    assert target_vector(*profiles.select("coral-usb"), "int8") is None
 
 
 def test_an_npu_that_nobody_measured_is_placed_by_its_generation(table: LatencyTable) -> None:

@@ -19,18 +19,28 @@ ANCHOR_STEPS = (0, 3, 7, 15)
 SUPPORT = ("model", "family", "none")
 """The most similar model that was measured: the same one, another one of its family, or neither."""
 
-LEVELS = tuple(np.round(np.linspace(0.005, 0.995, 100), 4))
+LEAST = 30
+"""A regime with fewer hidden measurements has no quantiles of its own: no device is comparable."""
+
+WIDE = "wide: no comparable device"
+
+LEVELS = tuple(np.round([0.005, *np.linspace(0.02, 0.98, 49), 0.995], 4))
 """Levels of the stored quantiles."""
 
+EVERYTHING = "all"
+"""Key of the errors of all targets without measurements, for kinds of targets with few errors."""
 
-def regime_of(measured: int, support: str) -> str:
+
+def regime_of(kind: str, reference: str, measured: int, support: str) -> str:
     """Return the key of the errors of similar predictions.
 
     Args:
+        kind: kind of the target (:class:`advisor.devices.latency.table.Column`).
+        reference: what is known about targets like it (:data:`advisor.devices.latency.references.REFERENCES`).
         measured: number of models measured on the target.
         support: one of :data:`SUPPORT`, on the target or on targets that it resembles.
     """
-    return f"{int(np.searchsorted(ANCHOR_STEPS, measured))}-{support}"
+    return f"{kind}/{reference}/{int(np.searchsorted(ANCHOR_STEPS, measured))}-{support}"
 
 
 @dataclass(frozen=True)
@@ -40,29 +50,41 @@ class Calibration:
     Attributes:
         data_hash: fingerprint of the table that the errors belong to.
         quantiles: by :func:`regime_of`, the quantiles at :data:`LEVELS` of (true - predicted) / deviation (log).
+            Further keys are each kind and :data:`EVERYTHING`: all its targets without measurements.
         counts: by regime, the number of errors.
+        units: by regime, the number of silicons (or designs of cores) that the errors are from. The errors of one are
+            alike, so it counts once.
     """
 
     data_hash: str
     quantiles: Mapping[str, list[float]]
     counts: Mapping[str, int]
+    units: Mapping[str, int]
+
+    def is_wide(self, regime: str) -> bool:
+        """Return whether no device is comparable: the regime has fewer than :data:`LEAST` errors."""
+        return regime not in self.quantiles
 
     def bounds(self, regime: str, level: float) -> tuple[float, float]:
         """Return the standardised errors between which a share ``level`` of them lies, with equal tails.
 
-        The correction (n + 1) / n for finite samples widens the bounds if the regime has few errors.
+        The correction (n + 1) / n for finite samples widens the bounds if the errors are from few units.
         """
-        n = self.counts[regime]
+        n = self.units[self._key(regime)]
         tail = max((1 - min(level * (n + 1) / n, 0.99)) / 2, LEVELS[0])
         return self.quantile(regime, tail), self.quantile(regime, 1 - tail)
 
     def below(self, regime: str, standardised: float) -> float:
         """Return the share of errors below a value: the probability that the latency is at most this value."""
-        return float(np.interp(standardised, self.quantiles[regime], LEVELS, left=0.0, right=1.0))
+        return float(np.interp(standardised, self.quantiles[self._key(regime)], LEVELS, left=0.0, right=1.0))
 
     def quantile(self, regime: str, share: float) -> float:
         """Return the standardised error that a ``share`` of them does not exceed; the inverse of :meth:`below`."""
-        return float(np.interp(share, LEVELS, self.quantiles[regime]))
+        return float(np.interp(share, LEVELS, self.quantiles[self._key(regime)]))
+
+    def _key(self, regime: str) -> str:
+        """Return the regime, or its kind, or everything: the first that has enough errors."""
+        return next((key for key in (regime, regime.partition("/")[0]) if key in self.quantiles), EVERYTHING)
 
 
 def read_calibration(folder: Path) -> Calibration:

@@ -59,13 +59,15 @@ class Estimate:
 
     Attributes:
         mean: log latency.
-        deviation: standard deviation before calibration.
+        deviation: standard deviation before calibration, towards shorter latencies.
+        above: the same towards longer latencies.
         support: index into :data:`advisor.devices.latency.conformal.SUPPORT`.
         outside: distance (log) of its size from the measured range, 0 within.
     """
 
     mean: Floats
     deviation: Floats
+    above: Floats
     support: NDArray[np.intp]
     outside: Floats
 
@@ -105,10 +107,12 @@ def estimate(base: Base, posterior: Posterior, queries: Queries) -> Estimate:
     of_model, of_family = _shares(base, posterior, queries)
     mean, variance = posterior.predict(queries.estimates, queries.counts, queries.towards, queries.itself)
     variance = variance + (1 - of_model) * queries.variance
-    outside = _outside(base, posterior, queries)
-    deviation = np.sqrt(variance) * (1 + outside)
+    below, beyond = _outside(base, posterior, queries)
+    deviation = np.sqrt(variance)
     support = np.where(of_model >= SUPPORTED, 0, np.where(of_family >= SUPPORTED, 1, 2))
-    return Estimate(mean, deviation, support, outside)
+    # A network below the measured range takes no longer than one at its edge: only a launch is left.
+    wider = deviation * (1 + np.maximum(below, beyond))
+    return Estimate(mean, wider, deviation * (1 + beyond), support, np.maximum(below, beyond))
 
 
 def _shares(base: Base, posterior: Posterior, queries: Queries) -> tuple[Floats, Floats]:
@@ -129,21 +133,20 @@ def _shares(base: Base, posterior: Posterior, queries: Queries) -> tuple[Floats,
     return of_model, of_family
 
 
-def _outside(base: Base, posterior: Posterior, queries: Queries) -> Floats:
-    """Return how far each model's MACs or parameters are beyond those of the models that the prediction is based on."""
+def _outside(base: Base, posterior: Posterior, queries: Queries) -> tuple[Floats, Floats]:
+    """Return how far each model's MACs or parameters are below and above those that the prediction is based on."""
     unmeasured = np.isnan(base.table.values[posterior.shares > 0.01]).all(axis=0)
     used = np.logical_not(unmeasured)
     used[posterior.seen] = True
     sizes = base.table.features[used, :2]
     sizes = sizes[~np.isnan(sizes).any(axis=1)]
     if not len(sizes):
-        return np.zeros(len(queries.known))
+        return np.zeros(len(queries.known)), np.zeros(len(queries.known))
     queried = queries.counts[:, :2]
-    below = sizes.min(axis=0) - _MARGIN - queried
-    above = queried - sizes.max(axis=0) - _MARGIN
-    beyond = np.nan_to_num(np.maximum(np.maximum(below, above), 0)).max(axis=1)
-    out: Floats = np.where(np.isnan(queried).any(axis=1), 0.0, beyond)
-    return out
+    known = ~np.isnan(queried).any(axis=1)
+    sides = (sizes.min(axis=0) - _MARGIN - queried, queried - sizes.max(axis=0) - _MARGIN)
+    below, above = (np.where(known, np.nan_to_num(np.maximum(side, 0)).max(axis=1), 0.0) for side in sides)
+    return below, above
 
 
 def choose(

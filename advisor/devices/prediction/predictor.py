@@ -13,7 +13,7 @@ from advisor.core.errors import UsageError, nearest
 from advisor.core.forms import FORMS
 from advisor.core.quantity import Provenance, Quantity
 from advisor.devices.latency.base import Base, fit_base
-from advisor.devices.latency.conformal import SUPPORT, Calibration, read_calibration, regime_of
+from advisor.devices.latency.conformal import SUPPORT, WIDE, Calibration, read_calibration, regime_of
 from advisor.devices.latency.features import ModelFeatures, load_features
 from advisor.devices.latency.model import Estimate, choose, estimate, queries_of
 from advisor.devices.latency.posterior import NOISE, Posterior, posterior_of
@@ -57,7 +57,8 @@ class Prediction:
     Attributes:
         latency: milliseconds with an interval; ``predicted``, or ``published`` / ``measured`` if it is known.
         mean_log: expected natural logarithm of the milliseconds.
-        deviation: standard deviation of the logarithm before calibration.
+        deviation: standard deviation of the logarithm before calibration, towards shorter latencies.
+        above: the same towards longer latencies.
         regime: the knowledge of the target and the model (:func:`advisor.devices.latency.conformal.regime_of`); empty
             for a measured latency, whose error is normally distributed.
         outside: distance (log) of the model's size from the measured sizes; 0 if it is within.
@@ -67,19 +68,21 @@ class Prediction:
     latency: Quantity
     mean_log: float
     deviation: float
+    above: float
     regime: str
     outside: float
     calibration: Calibration = field(repr=False)
 
     def probability(self, budget_ms: float) -> float:
         """Return the probability that the latency is at most ``budget_ms`` (above 0)."""
-        standardised = float(np.log(budget_ms) - self.mean_log) / self.deviation
+        error = float(np.log(budget_ms)) - self.mean_log
+        standardised = error / (self.above if error > 0 else self.deviation)
         return self.calibration.below(self.regime, standardised) if self.regime else NormalDist().cdf(standardised)
 
     def quantile(self, share: float) -> float:
         """Return the latency in ms that is not exceeded with probability ``share`` (above 0, below 1)."""
         standardised = self.calibration.quantile(self.regime, share) if self.regime else NormalDist().inv_cdf(share)
-        return float(np.exp(self.mean_log + self.deviation * standardised))
+        return float(np.exp(self.mean_log + standardised * (self.above if standardised > 0 else self.deviation)))
 
 
 class _Known(NamedTuple):
@@ -135,7 +138,9 @@ class Predictor:
         known = self._known_of(profile, target, form)
         queries = queries_of(self._base, models)
         found = estimate(self._base, known.posterior, queries)
-        found = replace(found, deviation=np.hypot(found.deviation, known.log_sd))
+        found = replace(
+            found, deviation=np.hypot(found.deviation, known.log_sd), above=np.hypot(found.above, known.log_sd)
+        )
         return tuple(
             self._measured(profile, *known.measured[model], level)
             if model in known.measured
@@ -211,25 +216,26 @@ class Predictor:
             level,
             source=f"{source} on {profile.name}",
         )
-        return Prediction(quantity, float(np.log(milliseconds)), NOISE, "", 0.0, self._calibration)
+        return Prediction(quantity, float(np.log(milliseconds)), NOISE, NOISE, "", 0.0, self._calibration)
 
     def _predicted(self, posterior: Posterior, found: Estimate, index: int, level: float) -> Prediction:
         count = len(posterior.seen)
-        regime = regime_of(count, SUPPORT[found.support[index]])
+        regime = regime_of(posterior.column.kind, posterior.reference, count, SUPPORT[found.support[index]])
         low, high = self._calibration.bounds(regime, level)
-        mean, deviation = float(found.mean[index]), float(found.deviation[index])
+        mean, below, above = (float(side[index]) for side in (found.mean, found.deviation, found.above))
+        wide = f"; {WIDE}" if self._calibration.is_wide(regime) else ""
         like = self._base.table.columns[int(np.argmax(posterior.shares))]
         quantity = Quantity(
             float(np.exp(mean)),
             "ms",
             Provenance.PREDICTED,
-            float(np.exp(mean + low * deviation)),
-            float(np.exp(mean + high * deviation)),
+            float(np.exp(mean + low * (above if low > 0 else below))),
+            float(np.exp(mean + high * (above if high > 0 else below))),
             level,
             count,
-            f"{count or 'no'} models measured on it, most like {like.device}:{like.target}",
+            f"{count or 'no'} models measured on it, most like {like.device}:{like.target}{wide}",
         )
-        return Prediction(quantity, mean, deviation, regime, float(found.outside[index]), self._calibration)
+        return Prediction(quantity, mean, below, above, regime, float(found.outside[index]), self._calibration)
 
 
 def similar_form(form: str, measured: Collection[str], known: Collection[str]) -> tuple[str, float]:
