@@ -22,25 +22,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.catalog.catalogue import load_catalogue
-from advisor.catalog.weights.fetching import fetch
 from advisor.core.evaluation import Configuration, Evaluation, Status, Target
 from advisor.core.expectation import with_new_conditions
 from advisor.core.quantity import Quantity
 from advisor.core.training import HEAD
-from advisor.datasets.dataset import LabelledImage
 from advisor.datasets.division import divide
-from advisor.datasets.images import InputSpec
 from advisor.datasets.survey import Survey, survey
 from advisor.engine.pipeline.evaluation.accuracy import HELD_OUT, VALIDATED, share_of
-from advisor.store.cache import cache_root
-from advisor.store.files import sha256_json
 from advisor.training.expectation import expect
 from advisor.training.head.train import fit_head
+from benchmarks.accuracy_head import FOLDERS
+from benchmarks.accuracy_head import _features as features_of
 from benchmarks.search import TRASHNET
 from benchmarks.tables import Row, keep, kept_of_others
 
 NAME = "accuracy_expectation"
-GROCERY = TRASHNET.parent / "grocery"
+GROCERY = FOLDERS["grocery"]
 CASES = ("visit", "ten", "trashnet")
 CARDS = (
     "mobilenet_v2_1.0_224", "efficientnet_lite0_224", "efficientnet_lite1_240", "efficientnet_lite2_260",
@@ -57,6 +54,10 @@ REMARKS = (
     "Heads: logistic regression on all levels, C = 0.01. The judged one learnt from everything but the hold-out.",
     "Hold-out: of the split that a search draws; whole groups where images come in groups.",
     "Truth: grocery: the official test part, another visit. TrashNet: its own hold-out, as there is no other visit.",
+    "Second look at these data. Between the looks, joining distances, thresholds and the least spread between visits "
+    "were chosen again, with grocery's train and val parts, TrashNet's seeds 5-9 and other networks (decision 0051).",
+    "First look: case visit: 5 of 5 intervals held the truth; the middle was off by 8.4 points in the mean, 13.8 at "
+    "most. Case ten: 25 of 25, 3.6 and 8.1. Case trashnet: 25 of 25, 0.0 and 0.0.",
 )
 
 Floats = NDArray[np.float32]
@@ -128,7 +129,8 @@ def _row(case: Case, name: str) -> Row:
     read = _surveyed(case.folder)
     division, images = divide(read, case.split_seed), read.dataset.images
     learnt, held = division.split.learnt, division.split.holdout
-    known = _features(name, images)
+    kind = "grocery" if case.others else "trashnet"
+    known = _features(name, kind)
 
     def part(indices: Sequence[int]) -> tuple[Floats, list[int]]:
         chosen = [images[index] for index in indices]
@@ -140,7 +142,7 @@ def _row(case: Case, name: str) -> Row:
     compared = share_of(_right(fit_head(*part(train), classes, PENALTY), *part(validation)), VALIDATED)
     head = fit_head(features, labels, classes, PENALTY)
     plain = share_of(_right(head, *part(held)), HELD_OUT)
-    facts = expect(features, labels, rows)
+    facts = expect(features, labels, rows, bool(division.grouping.of))
     target = Target("host", "litert", "cpu", 1)
     judged = Evaluation(
         Configuration(name, HEAD, "float32", target), Status.OK,
@@ -150,15 +152,14 @@ def _row(case: Case, name: str) -> Row:
     if case.others:
         rest = _surveyed(case.others).dataset
         numbers = [read.dataset.classes.index(rest.classes[image.label]) for image in rest.images]
-        others = _features(name, rest.images)
-        right = _right(head, np.stack([others[image.sha256] for image in rest.images]), numbers)
+        right = _right(head, np.stack([known[image.sha256] for image in rest.images]), numbers)
         truth = 100 * float(np.mean(right))
     key = f"{case.name}, seed {case.seed}, {name}"
-    kind = "grocery/train" if case.others else "trashnet"
+    covered = (found.low or 0.0) <= truth <= (found.high or 0.0)
     return (
-        key, kind, case.seed, name, f"{compared.value:.1f}", f"{plain.value:.1f}", f"{found.value:.1f}", _ends(found),
-        f"{truth:.1f}", "yes" if (found.low or 0.0) <= truth <= (found.high or 0.0) else "no",
-        f"{found.value - truth:+.1f}", f"{facts.silhouette:.3f}", division.grouping.count,
+        key, f"{kind}/train" if case.others else kind, case.seed, name, f"{compared.value:.1f}", f"{plain.value:.1f}",
+        f"{found.value:.1f}", _ends(found), f"{truth:.1f}", "yes" if covered else "no", f"{found.value - truth:+.1f}",
+        f"{facts.silhouette:.3f}", division.grouping.count,
     )  # fmt: skip
 
 
@@ -172,42 +173,12 @@ def _right(head: tuple[Floats, Floats], features: Floats, labels: Sequence[int])
     return [bool(answer == label) for answer, label in zip(answers, labels, strict=True)]
 
 
-def _features(name: str, images: Sequence[LabelledImage]) -> Mapping[str, Floats]:
-    """Return the features of images by their hashes; they are computed once and kept in the cache."""
-    folder = cache_root() / "benchmarks" / "features"
-    folder.mkdir(parents=True, exist_ok=True)
-    file = folder / f"{name}-{sha256_json(sorted(image.sha256 for image in images))[:16]}.npz"
-    if not file.exists():
-        whole = [path for path in folder.glob(f"{name}-*.npz") if _holds(path, images)]
-        if whole:
-            return _read(whole[0])
-        np.savez(file, hashes=[image.sha256 for image in images], rows=_computed(name, images))
-    return _read(file)
-
-
-def _holds(file: Path, images: Sequence[LabelledImage]) -> bool:
-    with np.load(file) as kept:
-        return {image.sha256 for image in images} <= set(kept["hashes"].tolist())
-
-
-def _read(file: Path) -> Mapping[str, Floats]:
-    with np.load(file) as kept:
-        return dict(zip(kept["hashes"].tolist(), kept["rows"], strict=True))
-
-
-def _computed(name: str, images: Sequence[LabelledImage]) -> Floats:
-    from advisor.catalog.convert import convert
-    from advisor.tflite.levels import with_levels
-    from advisor.tflite.surgery import select_output
-    from advisor.training.features import extract
-
-    card = load_catalogue()[name]
-    spec = InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)
-    with tempfile.TemporaryDirectory() as place:
-        master, backbone = Path(place) / "master.tflite", Path(place) / "backbone.tflite"
-        convert(card, fetch(card), master)
-        backbone.write_bytes(with_levels(select_output(master.read_bytes(), "features")))
-        return extract(backbone, [image.path for image in images], spec)
+@cache
+def _features(name: str, whole: str) -> Mapping[str, Floats]:
+    """Return the features of the images of a whole set by their hashes."""
+    dataset = _surveyed(FOLDERS[whole]).dataset
+    _, rows, _ = features_of(whole, load_catalogue()[name], dataset)
+    return dict(zip((image.sha256 for image in dataset.images), rows, strict=True))
 
 
 def _summary(table: Sequence[Row]) -> Iterator[str]:

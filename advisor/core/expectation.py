@@ -93,4 +93,5 @@ def _log_odds(share: float) -> float:
 
 
 def _share(log_odds: float) -> float:
-    return 1 / (1 + math.exp(-log_odds))
+    certain = _log_odds(1.0) - 1e-9
+    return float(log_odds > 0) if abs(log_odds) >= certain else 1 / (1 + math.exp(-log_odds))

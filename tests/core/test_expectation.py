@@ -47,6 +47,11 @@ def test_images_without_groups_keep_the_figure_and_the_source_says_its_limit() -
     assert "conditions that no image shows are not covered" in found.source
 
 
+def test_the_interval_ends_at_all_images_where_few_classes_could_all_be_right() -> None:
+    few = replace(FACTS, kept=0.98, kept_low=0.9, kept_high=1.0, sd=0.15)
+    assert in_new_conditions(percent(97.0), few).high == 100.0
+
+
 @given(st.floats(0, 100), st.lists(shares, min_size=3, max_size=3), st.floats(0, 0.4))
 def test_the_interval_holds_the_figure(plain: float, kept: list[float], sd: float) -> None:
     low, middle, high = sorted(kept)

@@ -75,6 +75,24 @@ def test_the_order_of_the_images_changes_nothing() -> None:
     assert first.sd == pytest.approx(second.sd)
 
 
+def test_few_classes_without_an_error_are_uncertain() -> None:
+    features, labels = visits(4, 8)
+    some = labels < 3
+    few = expect(features[some], labels[some].tolist(), range(0, int(some.sum()), 4), grouped=True)
+    assert few.kept > 0.95
+    assert few.sd > 0.1
+    assert few.sd > 1.5 * expectation._unseen(0.95, np.repeat(np.arange(30), 8))
+
+
+def test_known_groups_count_where_the_clusters_of_the_features_are_not_clear() -> None:
+    features, labels = visits(4, 8, noise=2.0)
+    unclear, known = (expect(features, labels.tolist(), range(0, len(labels), 4), grouped) for grouped in (False, True))
+    assert unclear.silhouette < expectation.STRUCTURE[0]
+    assert not unclear.grouped
+    assert known.grouped
+    assert known.kept < unclear.kept == 1.0
+
+
 def test_a_large_set_is_judged_by_some_of_its_images(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(expectation, "MAX_IMAGES", 100)
     features, labels = visits(6, 8)

@@ -118,13 +118,14 @@ def expected(card: Card, workload: Workload) -> Stage[NewConditions]:
 
     def inputs(materials: Materials, results: Results) -> Inputs:
         parts = {role.value: materials.part(role).fingerprint for role in (Role.LEARNT, Role.VALIDATION)}
-        own = {"features": read.key(materials, results), "version": EXPECTATION_VERSION}
+        grouped = bool(materials.require_images().grouping.of)
+        own = {"features": read.key(materials, results), "grouped": grouped, "version": EXPECTATION_VERSION}
         return {**parts, **own, **versions("scipy", "numpy")}
 
     def job(materials: Materials, results: Results, _folders: Folders) -> Job:
-        part = materials.part(Role.LEARNT)
+        part, grouped = materials.part(Role.LEARNT), bool(materials.require_images().grouping.of)
         validation = part.rows_of(materials.part(Role.VALIDATION))
-        return partial(jobs.expect, read.files(results), part.labels, validation)
+        return partial(jobs.expect, read.files(results), part.labels, validation, grouped)
 
     return Stage(
         StageName.EXPECTATION, Scope(card.name), "1", "estimating new conditions for", read.stages, inputs, job,

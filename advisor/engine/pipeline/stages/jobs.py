@@ -95,18 +95,19 @@ def train_head(
     return to_json(head.facts)
 
 
-def expect(features: Sequence[Path], labels: Sequence[int], validation: Sequence[int]) -> dict[str, Any]:
+def expect(features: Sequence[Path], labels: Sequence[int], validation: Sequence[int], grouped: bool) -> dict[str, Any]:
     """Estimate what to expect on images of another occasion; see :func:`advisor.training.expectation.expect`.
 
     Args:
         features: parts of the features.
         labels: the class of each row.
         validation: rows of the validation part.
+        grouped: the split found groups.
     """
     from advisor.training.expectation import expect as estimate
     from advisor.training.features import joined
 
-    return asdict(estimate(joined(features), labels, validation))
+    return asdict(estimate(joined(features), labels, validation, grouped))
 
 
 def refit_head(
