@@ -22,6 +22,7 @@ NAMES = (
     "accuracy",
     "trashnet_table",
     "trashnet_climb",
+    "outclassed",
     "search_cost",
     "tuning_promotion",
     "plan_cost",
