@@ -94,6 +94,7 @@ def search(
     time_limit: str | None = None,
     max_trials: int | None = None,
     stop_below: str | None = None,
+    capture: str | None = None,
     executor: str | None = None,
     workers: int | None = None,
     shared_folder: str | Path | None = None,
@@ -152,6 +153,8 @@ def search(
         max_trials: stop after this number of configurations. Default: 0, no limit.
         stop_below: stop when one more hour is expected to add less than this share of the front's hypervolume, such
             as ``0.5%``, or ``never``. Default: 0.5 % if there are 100 configurations or more.
+        capture: finalists that run under capture conditions: ``first`` (pick and runner-up) or ``all`` (one file of
+            each network). Default: ``first``; with the objective ``robust-accuracy`` all.
         executor: where the work runs: ``local``, ``ray`` or ``ray://host:10001``. Default: ``local``.
         workers: largest number of jobs at the same time. Default: 0, one for each core.
         shared_folder: folder that all nodes of a Ray cluster see under the same name. Default: files are sent.
@@ -214,6 +217,7 @@ def plan(
     time_limit: str | None = None,
     max_trials: int | None = None,
     stop_below: str | None = None,
+    capture: str | None = None,
     executor: str | None = None,
     workers: int | None = None,
     shared_folder: str | Path | None = None,

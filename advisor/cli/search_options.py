@@ -103,6 +103,10 @@ SEARCH_OPTIONS: Mapping[str, Any] = {
         RUNNING, "SHARE", "Stop when one more hour is expected to add less than this share of the front: 0.5%, or "
         "never. Default: 0.5% from 100 configurations on.",
     ),
+    "capture": _value(
+        RUNNING, "NAME", "Finalists that run under capture conditions: first (pick and runner-up) or all. "
+        "Default: first.",
+    ),
     "executor": _value(
         RUNNING, "PLACE", "Executor of the work: local, ray, or ray://host:10001 (a Ray cluster). Default: local."
     ),

@@ -13,6 +13,10 @@ TASKS = (IMAGE_CLASSIFICATION,)
 ROBUST = "robust-accuracy"
 OBJECTIVES = ("accuracy", ROBUST)
 
+FIRST, ALL = "first", "all"
+CAPTURES = (FIRST, ALL)
+"""The finalists that run under capture conditions: pick and runner-up, or one file of each network."""
+
 ADVISOR, TPE, NSGA2, GP, RANDOM = "advisor", "tpe", "nsga2", "gp", "random"
 SAMPLERS = (ADVISOR, TPE, NSGA2, GP, RANDOM)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.core.errors import UsageError, nearest
-from advisor.engine.question.names import ADVISOR, IMAGE_CLASSIFICATION, JOURNAL, LOCAL, without_password
+from advisor.engine.question.names import ADVISOR, FIRST, IMAGE_CLASSIFICATION, JOURNAL, LOCAL, without_password
 from advisor.isolation.resources import usable_cores
 from advisor.store.yamlfile import read_yaml
 
@@ -44,6 +44,7 @@ class Options:
     time_limit: str = ""
     max_trials: int = 0
     stop_below: str = ""
+    capture: str = FIRST
     offline: bool = False
     mirror: str = ""
     remeasure: bool = False
@@ -60,8 +61,8 @@ class Options:
 
 
 FREE_ON_RESUME = (
-    "sampler", "time_limit", "max_trials", "stop_below", "offline", "mirror", "remeasure", "storage", "executor",
-    "workers", "shared_folder", "out",
+    "sampler", "time_limit", "max_trials", "stop_below", "capture", "offline", "mirror", "remeasure", "storage",
+    "executor", "workers", "shared_folder", "out",
 )  # fmt: skip
 """Options that a resumed run may change: they do not change what is asked. ``storage`` may add a password."""
 

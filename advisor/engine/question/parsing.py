@@ -13,6 +13,8 @@ from advisor.core.latency_distribution import CONFIDENCE
 from advisor.core.preference import BALANCED, parse_preference
 from advisor.core.training import CHOOSABLE, DEFAULT, HEAD, NONE, in_order
 from advisor.engine.question.names import (
+    ALL,
+    CAPTURES,
     EXECUTORS,
     NEVER,
     OBJECTIVES,
@@ -110,6 +112,7 @@ def _execution(written: Options) -> Execution:
         time_limit=written.time_limit,
         max_trials=written.max_trials,
         stop_below=_stop_below(written.stop_below),
+        capture_all=require_known("--capture", written.capture, CAPTURES) == ALL,
         offline=written.offline,
         mirror=written.mirror or None,
         remeasure=written.remeasure,

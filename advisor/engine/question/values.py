@@ -73,6 +73,7 @@ class Execution:
         max_trials: number of configurations after which the search stops; 0 for no limit.
         stop_below: share (0-1) of the front's hypervolume: the search stops when one more hour is expected to add
             less; 0 for never, None to decide by the size of the search space.
+        capture_all: one file of each finalist's network runs under capture conditions, not only pick and runner-up.
         offline: never open a connection.
         mirror: folder or address of weights that is asked before all others.
         remeasure: measure again what an earlier run measured on this machine.
@@ -88,6 +89,7 @@ class Execution:
     time_limit: str = ""
     max_trials: int = 0
     stop_below: float | None = None
+    capture_all: bool = False
     offline: bool = False
     mirror: str | None = None
     remeasure: bool = False

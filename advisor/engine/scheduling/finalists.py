@@ -72,7 +72,11 @@ def _is_float_of(evaluation: Evaluation, pick: Evaluation) -> bool:
 
 
 async def score(
-    chosen: Sequence[Evaluation], scorer: Evaluator, run: RunFolder, in_time: Callable[[], bool], robust: bool = False
+    chosen: Sequence[Evaluation],
+    scorer: Evaluator,
+    run: RunFolder,
+    in_time: Callable[[], bool],
+    everywhere: bool = False,
 ) -> None:
     """Score the finalists on the hold-out and, if time is left, the first of them under capture conditions.
 
@@ -83,23 +87,23 @@ async def score(
         scorer: runs the files.
         run: keeps the results.
         in_time: whether time is left.
-        robust: robust accuracy chooses, so one file of each network runs under capture conditions.
+        everywhere: one file of each network runs under capture conditions, not only pick and runner-up.
     """
     plain = await _each([e for e in chosen if e.holdout_accuracy is None], scorer.hold_out, run)
     scored = {e.configuration: e for e in (*chosen, *plain)}
     if in_time():
-        tried = captured(tuple(scored.values()), robust)
+        tried = captured(tuple(scored.values()), everywhere)
         await _each([e for e in tried if e.capture.holdout is None], scorer.capture, run)
 
 
-def captured(chosen: Sequence[Evaluation], robust: bool) -> tuple[Evaluation, ...]:
+def captured(chosen: Sequence[Evaluation], everywhere: bool) -> tuple[Evaluation, ...]:
     """Return the finalists that are scored under capture conditions: the first two files.
 
-    If robust accuracy chooses, it is also one file of each network. The forms of a network differ little in this. Each
+    With ``everywhere`` it is also one file of each network. The forms of a network differ little in this. Each
     needs fourteen answers for each image.
     """
     files = list(dict.fromkeys(e.artefact_sha256 for e in chosen))[:2]
-    if not robust:
+    if not everywhere:
         return tuple(e for e in chosen if e.artefact_sha256 in files)
     networks = {(e.configuration.card, e.configuration.training): e.artefact_sha256 for e in reversed(chosen)}
     return tuple(e for e in chosen if e.artefact_sha256 in {*files, *networks.values()})

@@ -174,7 +174,8 @@ class SearchLoop:
             chosen = self._finalists(scorer.holdout_images)
             if not chosen or chosen[0].artefact_sha256 in tried:
                 return
-            await score(chosen, scorer, self._run, lambda: self._time_left() != 0, self._question.robust)
+            everywhere = self._question.robust or self._execution.capture_all
+            await score(chosen, scorer, self._run, lambda: self._time_left() != 0, everywhere)
             tried |= {e.artefact_sha256 for e in chosen}
 
     def _finalists(self, images: int) -> tuple[Evaluation, ...]:

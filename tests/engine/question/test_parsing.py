@@ -39,6 +39,7 @@ OTHER_VALUES: dict[str, Any] = {
     "time_limit": "10min",
     "max_trials": 5,
     "stop_below": "never",
+    "capture": "all",
     "offline": True,
     "mirror": "weights",
     "remeasure": True,
