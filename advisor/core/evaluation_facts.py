@@ -194,20 +194,17 @@ class HeadFacts:
     """Choice of the head of a card on the training part.
 
     Attributes:
-        kind: the features and the classifier, such as ``last_layer`` or ``all_levels``.
+        kind: the features and the classifier, such as ``last_layer``, ``cosine`` or ``all_levels``.
         regularization: the chosen inverse strength ``C`` of the penalty, larger is weaker; 0 for nearest mean.
         at_grid_end: True if ``C`` is the first or last value that was tried, so a better one may lie beyond.
         cv_accuracy: share (0-1) of training images that heads trained on other groups of images classify correctly.
-        cv_plain_accuracy: the same with images drawn one by one, so that images of one group are on both sides; None
-            if it was not computed.
-        cv_images: number of images of both.
+        cv_images: number of these images.
     """
 
     kind: str
     regularization: float
     at_grid_end: bool
     cv_accuracy: float
-    cv_plain_accuracy: float | None
     cv_images: int
 
 

@@ -79,7 +79,6 @@ DETAILS: dict[str, Any] = {
         "regularization": 0.01,
         "at_grid_end": False,
         "cv_accuracy": 0.86,
-        "cv_plain_accuracy": 0.9,
         "cv_images": 1600,
     },
     "expectation": {

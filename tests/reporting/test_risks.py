@@ -124,7 +124,7 @@ def test_classes_with_few_groups_are_a_high_risk_that_names_the_worst() -> None:
     assert "Few groups" not in texts(view)
 
 
-HEAD = HeadFacts("last_layer", 0.01, at_grid_end=False, cv_accuracy=0.8, cv_plain_accuracy=None, cv_images=500)
+HEAD = HeadFacts("last_layer", 0.01, at_grid_end=False, cv_accuracy=0.8, cv_images=500)
 
 
 def names(row: Evaluation) -> set[str]:

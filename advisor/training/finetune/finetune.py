@@ -27,7 +27,8 @@ from advisor.training.finetune import network
 from advisor.training.finetune.hyperparameters import Finetuning
 from advisor.training.finetune.maps import MapBatches, Maps, halve
 from advisor.training.head.folds import folds
-from advisor.training.head.train import ALL_LEVELS, GRID, fit_head, train_head
+from advisor.training.head.train import fit_head, train_head
+from advisor.training.head.trials import ALL_LEVELS, GRID
 
 if TYPE_CHECKING:
     import keras

@@ -40,10 +40,73 @@ class Space:
         starts = range(0, max(1, len(features)), _ROWS)
         return np.concatenate([(features[start : start + _ROWS] - self.mean) @ self.basis for start in starts])
 
+    def constant(self, features: Floats) -> Floats:
+        """Return what stands in for the constant that the bias is multiplied by, (N, 1): 1."""
+        return np.ones((len(features), 1), np.float32)
+
     def leave(self, weights: Floats, bias: Floats) -> tuple[Floats, Floats]:
         """Return a head (D, C) and (C,) on mapped features as the same head on the original features."""
         outside = self.basis @ weights
         return outside.astype(np.float32), (bias - self.mean @ outside).astype(np.float32)
+
+
+@dataclass(frozen=True, eq=False)
+class UnitSpace:
+    """A map of features that ignores their length.
+
+    It is linear in features of length 1. A head without a bias answers features of any length alike, so it needs no
+    operator that divides by the length. The part of the features along their mean stands in for the constant of the
+    bias: it hardly varies, as features behind a ReLU point in similar directions.
+
+    Attributes:
+        along: float32 (F,). Its product with the mean of the features of length 1 is 1.
+        basis: float32 (F, D). It maps that mean to 0.
+        length: mean length of the features. It only sets the scale of the logits.
+    """
+
+    along: Floats
+    basis: Floats
+    length: float
+
+    def enter(self, features: Floats) -> Floats:
+        """Map features (N, F) to (N, D)."""
+        starts = range(0, max(1, len(features)), _ROWS)
+        return np.concatenate([unit(features[start : start + _ROWS]) @ self.basis for start in starts])
+
+    def constant(self, features: Floats) -> Floats:
+        """Return what stands in for the constant that the bias is multiplied by, (N, 1): about 1."""
+        product: Floats = (unit(features) @ self.along)[:, None]
+        return product
+
+    def leave(self, weights: Floats, bias: Floats) -> tuple[Floats, Floats]:
+        """Return a head (D, C) and (C,) on mapped features as one with the same answers on the original features.
+
+        Its bias is 0. Its logits are those inside times the length of the features over the mean length.
+        """
+        outside = (self.basis @ weights + np.outer(self.along, bias)) / self.length
+        return outside.astype(np.float32), np.zeros_like(bias)
+
+
+def unit(features: Floats) -> Floats:
+    """Return features (N, F) of length 1; a row of zeros stays as it is."""
+    directions: Floats = np.divide(features, np.maximum(_lengths(features), 1e-12), dtype=np.float32)
+    return directions
+
+
+def _lengths(features: Floats) -> Floats:
+    lengths: Floats = np.sqrt(np.einsum("nf,nf->n", features, features))[:, None]
+    return lengths
+
+
+def find_unit_space(features: Floats) -> UnitSpace:
+    """Find the space of a training part's features (N, F), float32, by their directions alone.
+
+    All features share one scale, as those of a last layer in :func:`find_space`.
+    """
+    found = find_space(unit(features), features.shape[1])
+    along = found.mean / max(float(found.mean @ found.mean), 1e-12)
+    basis = found.basis - np.outer(along, found.mean @ found.basis)
+    return UnitSpace(along, basis.astype(np.float32), max(float(_lengths(features).mean()), 1e-12))
 
 
 def find_space(features: Floats, last: int = 0) -> Space:

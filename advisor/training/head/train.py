@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,25 +12,27 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unuse
 
 from advisor.core.errors import StageError
 from advisor.core.evaluation_facts import HeadFacts
-from advisor.training.head.fits import fit
 from advisor.training.head.folds import divided, folds
-from advisor.training.head.space import Space, find_space
+from advisor.training.head.trials import (
+    ALL_LEVELS,
+    COSINE,
+    FIRST_LOOK,
+    FOLDS,
+    GRID,
+    LAST_LAYER,
+    NEAREST_MEAN,
+    STRONGER,
+    WEAKER,
+    Answers,
+    Trial,
+    strongest,
+)
 
-VERSION = 6
+VERSION = 7
 """Raised when equal features give another head."""
 
-FOLDS = 5
-GRID = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
-"""Inverse strengths of the L2 penalty, as scikit-learn's ``C``. Weaker penalties change nothing: a fit then ends where
-the one before ended."""
-STRONGER = (0.0001, 0.0003, 0.001)
-"""Tried too if the strongest of :data:`GRID` is the best."""
 FEW_IMAGES = 10
 """Below this number of images in a class, the nearest-mean head is tried too."""
-
-LAST_LAYER, ALL_LEVELS, NEAREST_MEAN = "last_layer", "all_levels", "nearest_mean"
-"""Kinds of heads."""
-
 LEAST_GAIN = 0.025
 """Share of images by which a head on all levels must beat the one on the last layer. Levels hold light and texture of
 the images: heads on all levels gained 3 to 6 points on images like these, lost 2 to 4 points in a new visit of a shop
@@ -47,7 +50,7 @@ class Head:
     Attributes:
         weights: float32, shape (F, C).
         bias: float32, shape (C,).
-        facts: how it was chosen. Its accuracies are slightly too high, as they are the best of the grid.
+        facts: how it was chosen. Its accuracy is slightly too high, as it chose the head.
     """
 
     weights: NDArray[np.float32]
@@ -66,8 +69,8 @@ def train_head(
 ) -> Head:
     """Fit the plainest of the good heads: kind and penalty are chosen by cross-validation that holds whole groups out.
 
-    The kinds are logistic regression on the last layer, the same on all levels, and, if a class has fewer than
-    ``FEW_IMAGES`` images, nearest mean on the last layer. The fit runs in the space of
+    The kinds are logistic regression on the last layer, on its features of length 1 (cosine) and on all levels, and, if
+    a class has fewer than ``FEW_IMAGES`` images, nearest mean on the last layer. The fit runs in a space of
     :mod:`advisor.training.head.space` and is folded back into weights and bias.
 
     Args:
@@ -85,27 +88,17 @@ def train_head(
     """
     targets = np.asarray(labels, dtype=np.int64)
     _require_fitting(features, targets, classes, views)
-    few = int(np.bincount(targets, minlength=classes).min()) < FEW_IMAGES
     groups = divided(targets, groups)
     fold = folds(targets, FOLDS, seed, groups)
     with threadpool_limits(limits=1):
-        kinds = ((LAST_LAYER,) if last else ()) + ((ALL_LEVELS,) if last < features.shape[1] else ())
-        trials = [_Trial.of(kind, features, targets, classes, views, last) for kind in kinds]
-        chosen, found = trials[0], trials[0].best(fold, few)
-        for trial in trials[1:]:
-            other = trial.best(fold, False)
-            if _clearly_better(other.right(targets), found.right(targets), groups):
-                chosen, found = trial, other
-        plain = found
-        if len(set(groups)) < len(groups):
-            plain = chosen.cross_validated(folds(targets, FOLDS, seed), _path(found.strength))[-1]
-        weights, bias = chosen.fitted(found.strength)
+        trial = partial(Trial.of, features, targets, classes, views, last)
+        found = _choose(trial, last, features.shape[1], fold, groups)
+        weights, bias = found.trial.fitted(found.strength)
     facts = HeadFacts(
-        kind=chosen.kind if found.strength else NEAREST_MEAN,
+        kind=found.trial.kind if found.strength else NEAREST_MEAN,
         regularization=found.strength,
-        at_grid_end=found.strength in (STRONGER[0], GRID[-1]),
-        cv_accuracy=float(found.right(targets).mean()),
-        cv_plain_accuracy=float(plain.right(targets).mean()),
+        at_grid_end=found.strength in (STRONGER[0], WEAKER[-1]),
+        cv_accuracy=float(found.right.mean()),
         cv_images=len(targets),
     )
     return Head(weights, bias, facts)
@@ -133,96 +126,41 @@ def fit_head(
     targets = np.asarray(labels, dtype=np.int64)
     _require_fitting(features, targets, classes, views)
     with threadpool_limits(limits=1):
-        return _Trial.of(kind, features, targets, classes, views, last).fitted(regularization)
+        return Trial.of(features, targets, classes, views, last, kind).fitted(regularization)
 
 
-@dataclass(frozen=True, eq=False)
-class _Answers:
-    """Out-of-fold probabilities (N, C) of the heads of one strength."""
+def _choose(
+    trial: Callable[[str], Trial], last: int, width: int, fold: NDArray[np.int64], groups: Sequence[int]
+) -> Answers:
+    """Return the out-of-fold answers of the chosen kind and penalty.
 
-    strength: float
-    probabilities: Floats
+    After the first folds, the less accurate of last layer and cosine is dropped, and all levels if they gain less than
+    half of :data:`LEAST_GAIN`.
 
-    def right(self, targets: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return which images are classified correctly, (N,)."""
-        correct: NDArray[np.bool_] = self.probabilities.argmax(axis=1) == targets
-        return correct
-
-    def merit(self, targets: NDArray[np.int64]) -> tuple[float, float]:
-        """Return accuracy and mean log-likelihood, to compare in this order."""
-        likelihood = np.log(np.maximum(self.probabilities[np.arange(len(targets)), targets], 1e-7))
-        return round(float(self.right(targets).mean()), 6), float(likelihood.mean())
-
-
-@dataclass(frozen=True, eq=False)
-class _Trial:
-    """Heads of one kind, in their space.
-
-    Attributes:
-        kind: one of the kinds of heads.
-        space: of the features that they read.
-        inside: the features in it, (N, D).
-        views: those of changed copies, (N, D) each.
-        targets: class indices, (N,).
-        classes: number of classes C.
-        width: number of features F.
+    Args:
+        trial: makes the trial of a kind.
+        last: number of features of the last layer, 0 for a head on all.
+        width: number of features.
+        fold: the fold of each image.
+        groups: the group of each image.
     """
-
-    kind: str
-    space: Space
-    inside: Floats
-    views: Sequence[Floats]
-    targets: NDArray[np.int64]
-    classes: int
-    width: int
-
-    @classmethod
-    def of(
-        cls, kind: str, features: Floats, targets: NDArray[np.int64], classes: int, views: Sequence[Floats], last: int
-    ) -> _Trial:
-        read = slice(None) if kind == ALL_LEVELS or not last else slice(last)
-        space = find_space(features[:, read], last)
-        inside, others = space.enter(features[:, read]), [space.enter(view[:, read]) for view in views]
-        return cls(kind, space, inside, others, targets, classes, features.shape[1])
-
-    def best(self, fold: NDArray[np.int64], few: bool) -> _Answers:
-        """Return the best answers of any strength; the grid grows where its strongest penalty is the best."""
-        for path in (GRID, (*STRONGER, *GRID)):
-            tried = self.cross_validated(fold, (0.0, *path) if few else path)
-            found = max(tried, key=lambda each: each.merit(self.targets))
-            if found.strength != path[0]:
-                break
+    plain = trial(LAST_LAYER if last else ALL_LEVELS)
+    if last:
+        looks = [each.cross_validated(fold, GRID, range(FIRST_LOOK)) for each in (plain, trial(COSINE))]
+        first = max(looks, key=lambda look: strongest(look).merit())
+        found = first[0].trial.best(fold, first)
+    else:
+        found = plain.best(fold)
+    if int(np.bincount(plain.targets).min()) < FEW_IMAGES:
+        found = max(found, *plain.cross_validated(fold, (0.0,)), key=Answers.merit)
+    if not last or last == width:
         return found
-
-    def cross_validated(self, fold: NDArray[np.int64], strengths: Sequence[float]) -> list[_Answers]:
-        """Return the answers of each strength; ``fold`` is the fold of each image."""
-        from scipy.special import softmax
-
-        shape = (len(self.targets), self.classes)
-        found = {strength: np.zeros(shape, np.float32) for strength in strengths}
-        for number in np.unique(fold):
-            seen, unseen = fold != number, fold == number
-            views = [view[seen] for view in self.views]
-            fitted = fit(self.inside[seen], self.targets[seen], self.classes, views, strengths)
-            for strength, (weights, bias) in fitted.items():
-                found[strength][unseen] = softmax(self.inside[unseen] @ weights + bias, axis=1)
-        return [_Answers(strength, found[strength]) for strength in strengths]
-
-    def fitted(self, strength: float) -> tuple[Floats, Floats]:
-        """Return the head of one strength on all images, on the original features: (F, C) and (C,)."""
-        fitted = fit(self.inside, self.targets, self.classes, self.views, _path(strength))[strength]
-        read, bias = self.space.leave(*fitted)
-        weights = np.zeros((self.width, self.classes), np.float32)
-        weights[: len(read)] = read
-        return weights, bias
-
-
-def _path(strength: float) -> tuple[float, ...]:
-    """Return the strengths that are fitted one after another up to this one."""
-    if not strength:
-        return (0.0,)
-    grid = GRID if strength >= GRID[0] else STRONGER
-    return (*(each for each in grid if each < strength), strength)
+    every, seen = trial(ALL_LEVELS), fold < FIRST_LOOK
+    first = every.cross_validated(fold, GRID, range(FIRST_LOOK))
+    if strongest(first).right[seen].mean() - found.right[seen].mean() < LEAST_GAIN / 2:
+        return found
+    other = every.best(fold, first)
+    return other if _clearly_better(other.right, found.right, groups) else found
 
 
 def _clearly_better(one: NDArray[np.bool_], other: NDArray[np.bool_], groups: Sequence[int]) -> bool:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from advisor.training.head import space
-from advisor.training.head.space import find_space
+from advisor.training.head.space import find_space, find_unit_space
 
 
 def _features(rows: int, width: int) -> np.ndarray:
@@ -52,6 +52,33 @@ def test_a_head_that_leaves_answers_as_it_did_inside(monkeypatch: pytest.MonkeyP
     np.testing.assert_allclose(
         features @ outside[0] + outside[1], found.enter(features) @ weights + bias, rtol=1e-3, atol=1e-2
     )
+
+
+def test_a_head_on_directions_leaves_as_one_without_a_bias() -> None:
+    features = np.abs(_features(60, 40))
+    found, random = find_unit_space(features), np.random.default_rng(1)
+    inside = found.enter(features)
+    weights = random.normal(size=(inside.shape[1], 3)).astype(np.float32)
+    bias = random.normal(size=3).astype(np.float32)
+    outside, none = found.leave(weights, bias)
+    lengths = np.linalg.norm(features, axis=1, keepdims=True)
+    expected = lengths / lengths.mean() * (inside @ weights + found.constant(features) * bias)
+    np.testing.assert_allclose(features @ outside, expected, rtol=1e-3, atol=1e-2)
+    assert not none.any()
+
+
+def test_directions_do_not_depend_on_length() -> None:
+    features = np.abs(_features(60, 40))
+    found = find_unit_space(features)
+    np.testing.assert_allclose(found.enter(7 * features), found.enter(features), atol=1e-4)
+    np.testing.assert_allclose(found.constant(7 * features), found.constant(features), atol=1e-5)
+    assert found.constant(features).mean() == pytest.approx(1, abs=1e-4)
+
+
+def test_features_of_zero_have_no_direction() -> None:
+    features = np.abs(_features(60, 40))
+    features[3] = 0
+    assert not find_unit_space(features).enter(features)[3].any()
 
 
 def test_a_feature_that_never_changes_does_no_harm() -> None:

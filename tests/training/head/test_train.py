@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from advisor.core.errors import StageError
 from advisor.training.head.folds import divided
-from advisor.training.head.train import STRONGER, Head, fit_head, train_head
+from advisor.training.head.train import Head, fit_head, train_head
+from advisor.training.head.trials import GRID, STRONGER, WEAKER
 
 
 def _clouds(counts: list[int], width: int = 24, distance: float = 3.0, seed: int = 0) -> tuple[np.ndarray, list[int]]:
@@ -103,9 +104,9 @@ def test_cross_validation_by_groups_sees_that_a_group_looks_alike() -> None:
     noise = np.random.default_rng(1).standard_normal((len(labels) * 5, 60)).astype(np.float32)
     repeated = np.repeat(features, 5, axis=0) * (1 + 1e-3 * noise)
     groups = np.repeat(np.arange(len(labels)), 5).tolist()
-    facts = train_head(repeated, np.repeat(labels, 5).tolist(), 3, seed=0, groups=groups).facts
-    assert facts.cv_plain_accuracy is not None
-    assert facts.cv_plain_accuracy > 0.9 > facts.cv_accuracy
+    one_by_one = train_head(repeated, np.repeat(labels, 5).tolist(), 3, seed=0).facts
+    by_group = train_head(repeated, np.repeat(labels, 5).tolist(), 3, seed=0, groups=groups).facts
+    assert one_by_one.cv_accuracy > 0.9 > by_group.cv_accuracy
 
 
 def test_a_class_of_one_group_is_in_several_folds() -> None:
@@ -163,15 +164,61 @@ def test_levels_that_tell_groups_apart_are_not_read() -> None:
 
 def test_the_grid_grows_until_its_end_is_not_chosen() -> None:
     random, labels = np.random.default_rng(2), np.repeat([0, 1], 40)
-    features = random.standard_normal((80, 1000)) + 0.1 * (2 * labels[:, None] - 1)
+    features = random.standard_normal((80, 1000)) + 0.04 * (2 * labels[:, None] - 1)
     facts = train_head(features.astype(np.float32), labels.tolist(), 2, seed=0).facts
     assert facts.regularization in STRONGER
     assert not facts.at_grid_end
 
 
-def test_a_known_kind_and_penalty_give_the_same_head_again() -> None:
-    features, labels = _with_levels(0.1)
+def test_the_grid_grows_towards_weak_penalties_too() -> None:
+    """The second feature differs from the first by a hundredth, which tells the classes apart."""
+    random, labels = np.random.default_rng(0), np.repeat([0, 1], 100)
+    first = random.standard_normal(200)
+    features = np.stack([first, first + 0.01 * (labels + 0.4 * random.standard_normal(200))], axis=1)
+    facts = train_head(features.astype(np.float32), labels.tolist(), 2, seed=0).facts
+    assert facts.regularization in WEAKER
+
+
+def test_of_equal_penalties_the_strongest_is_chosen() -> None:
+    features, labels = _clouds([40, 40, 40], width=300, distance=9)
+    facts = train_head(features, labels, 3, seed=0).facts
+    weak, strong = (fit_head(features, labels, 3, strength)[0] for strength in (GRID[-1], GRID[-2]))
+    np.testing.assert_allclose(weak, strong, rtol=1e-4)
+    assert facts.regularization < GRID[-2]
+
+
+def _lit(seed: int = 0) -> tuple[np.ndarray, list[int]]:
+    """Return positive features of a last layer, 24 wide, whose length says nothing of the class, and of levels."""
+    random = np.random.default_rng(seed)
+    centres = np.abs(np.random.default_rng(99).standard_normal((3, 24)))
+    labels = [index % 3 for index in range(240)]
+    rows = np.maximum(centres[labels] + 0.7 * random.standard_normal((240, 24)), 0)
+    rows *= np.exp(0.8 * random.standard_normal((240, 1)))
+    return np.concatenate([rows, random.standard_normal((240, 8))], axis=1).astype(np.float32), labels
+
+
+def test_cosine_is_chosen_where_lengths_mislead() -> None:
+    features, labels = _lit()
     head = train_head(features, labels, 3, seed=0, last=24)
+    assert head.facts.kind == "cosine"
+    unseen, truth = _lit(seed=1)
+    assert head.facts.cv_accuracy == pytest.approx((_labels(head, unseen) == truth).mean(), abs=0.05)
+
+
+def test_a_cosine_head_ignores_the_length_of_features() -> None:
+    features, labels = _lit()
+    weights, bias = fit_head(features, labels, 3, 1.0, (), "cosine", 24)
+    answers = (features @ weights + bias).argmax(axis=1)
+    np.testing.assert_array_equal((0.01 * features @ weights + bias).argmax(axis=1), answers)
+    assert (answers == labels).mean() > 0.9
+    assert not weights[24:].any()
+
+
+@pytest.mark.parametrize("kind", ["last_layer", "cosine"])
+def test_a_known_kind_and_penalty_give_the_same_head_again(kind: str) -> None:
+    features, labels = _with_levels(0.1) if kind == "last_layer" else _lit()
+    head = train_head(features, labels, 3, seed=0, last=24)
+    assert head.facts.kind == kind
     weights, bias = fit_head(features, labels, 3, head.facts.regularization, (), head.facts.kind, 24)
     np.testing.assert_array_equal(weights, head.weights)
     np.testing.assert_array_equal(bias, head.bias)

@@ -35,7 +35,7 @@ from tests.engine.pipeline.walking import materials
 CARD = load_catalogue()["mobilenet_v2_1.0_224"]
 NAMES = ("float32", "int8", "mixed_int8")
 MADE = {recipe.name: recipe for recipe in RECIPES}
-HEAD_FACTS = HeadFacts("all_levels", 0.01, False, 0.9, 0.9, 4)
+HEAD_FACTS = HeadFacts("all_levels", 0.01, False, 0.9, 4)
 EXPECTED = NewConditions(0.8, 0.6, 0.9, 0.05, 0.3, 3, 8)
 MS = Quantity(10.0, "ms", Provenance.MEASURED)
 

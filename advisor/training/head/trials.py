@@ -1,0 +1,159 @@
+"""Cross-validate heads of one kind: their features, their space, and the grid of penalties."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.training.head.fits import fit
+from advisor.training.head.space import Space, UnitSpace, find_space, find_unit_space
+
+FOLDS = 5
+GRID = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+"""Inverse strengths of the L2 penalty, as scikit-learn's ``C``."""
+STRONGER = (0.0001, 0.0003, 0.001)
+"""Tried too if the strongest of :data:`GRID` is chosen."""
+WEAKER = (100.0, 300.0, 1000.0)
+"""Tried too if the weakest of :data:`GRID` is chosen."""
+FIRST_LOOK = 2
+"""Folds after which a kind may be dropped."""
+
+LAST_LAYER, COSINE, ALL_LEVELS, NEAREST_MEAN = "last_layer", "cosine", "all_levels", "nearest_mean"
+"""Kinds of heads."""
+
+TIE = 0.01
+"""Nats by which the mean cross entropy of a stronger penalty may exceed the least. Accuracy is a worse guide: weak
+penalties give nearly equal heads, and chance decides between them."""
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """Out-of-fold answers of the heads of one kind and strength.
+
+    Attributes:
+        trial: the heads' kind, space and images.
+        strength: their inverse strength of the penalty, 0 for nearest mean.
+        probabilities: float32 (N, C); a row of zeros for an image that was in no fold.
+    """
+
+    trial: Trial
+    strength: float
+    probabilities: Floats
+
+    @property
+    def right(self) -> NDArray[np.bool_]:
+        """Which images are classified correctly, (N,)."""
+        correct: NDArray[np.bool_] = self.probabilities.argmax(axis=1) == self.trial.targets
+        return correct & self.probabilities.any(axis=1)
+
+    @property
+    def loss(self) -> float:
+        """Mean cross entropy of the images that were in a fold."""
+        known = self.probabilities.any(axis=1)
+        of_truth = self.probabilities[known, self.trial.targets[known]]
+        return -float(np.log(np.maximum(of_truth, 1e-7)).mean())
+
+    def merit(self) -> tuple[float, float]:
+        """Return accuracy and mean log-likelihood, to compare in this order."""
+        return round(float(self.right.mean()), 6), -self.loss
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """Heads of one kind, in their space.
+
+    Attributes:
+        kind: one of the kinds of heads.
+        space: of the features that they read.
+        inside: the features in it, (N, D).
+        constant: what the bias is multiplied by, (N, 1).
+        views: features of changed copies in the space, (N, D) each.
+        targets: class indices, (N,).
+        classes: number of classes C.
+        width: number of features F.
+    """
+
+    kind: str
+    space: Space | UnitSpace
+    inside: Floats
+    constant: Floats
+    views: Sequence[Floats]
+    targets: NDArray[np.int64]
+    classes: int
+    width: int
+
+    @classmethod
+    def of(
+        cls, features: Floats, targets: NDArray[np.int64], classes: int, views: Sequence[Floats], last: int, kind: str
+    ) -> Trial:
+        """Find the space of a kind in the features (N, F) of a training part, the first ``last`` of the last layer."""
+        read = slice(None) if kind == ALL_LEVELS or not last else slice(last)
+        own = features[:, read]
+        space = find_unit_space(own) if kind == COSINE else find_space(own, last)
+        others = [space.enter(view[:, read]) for view in views]
+        inside, constant = space.enter(own), space.constant(own)
+        return cls(kind, space, inside, constant, others, targets, classes, features.shape[1])
+
+    def best(self, fold: NDArray[np.int64], first: Sequence[Answers] = ()) -> Answers:
+        """Return the best answers of any strength; the grid grows where its end is the best.
+
+        Args:
+            fold: the fold of each image.
+            first: answers of :data:`GRID` in the first folds, if they are known.
+        """
+        tried = self.cross_validated(fold, GRID, range(FIRST_LOOK if first else 0, FOLDS))
+        if first:
+            tried = [
+                replace(one, probabilities=one.probabilities + other.probabilities)
+                for one, other in zip(tried, first, strict=True)
+            ]
+        found = strongest(tried)
+        if found.strength == GRID[0]:
+            found = strongest(self.cross_validated(fold, (*STRONGER, *GRID)))
+        elif found.strength == GRID[-1]:
+            found = strongest(self.cross_validated(fold, (*GRID, *WEAKER)))
+        return found
+
+    def cross_validated(
+        self, fold: NDArray[np.int64], strengths: Sequence[float], held: Sequence[int] = range(FOLDS)
+    ) -> list[Answers]:
+        """Return the answers of each strength on the folds ``held``; ``fold`` is the fold of each image."""
+        from scipy.special import softmax
+
+        shape = (len(self.targets), self.classes)
+        found = {strength: np.zeros(shape, np.float32) for strength in strengths}
+        for number in np.intersect1d(fold, held):
+            seen, unseen = fold != number, fold == number
+            views = [view[seen] for view in self.views]
+            fitted = fit(self.inside[seen], self.targets[seen], self.classes, views, strengths)
+            for strength, (weights, bias) in fitted.items():
+                logits = self.inside[unseen] @ weights + self.constant[unseen] * bias
+                found[strength][unseen] = softmax(logits, axis=1)
+        return [Answers(self, strength, found[strength]) for strength in strengths]
+
+    def fitted(self, strength: float) -> tuple[Floats, Floats]:
+        """Return the head of one strength on all images, on the original features: (F, C) and (C,)."""
+        fitted = fit(self.inside, self.targets, self.classes, self.views, _path(strength))[strength]
+        read, bias = self.space.leave(*fitted)
+        weights = np.zeros((self.width, self.classes), np.float32)
+        weights[: len(read)] = read
+        return weights, bias
+
+
+def strongest(tried: Sequence[Answers]) -> Answers:
+    """Return the answers of the strongest penalty whose loss exceeds the least by no more than :data:`TIE`."""
+    losses = [each.loss for each in tried]
+    return next(each for each, loss in zip(tried, losses, strict=True) if loss <= min(losses) + TIE)
+
+
+def _path(strength: float) -> tuple[float, ...]:
+    """Return the strengths that are fitted one after another up to this one."""
+    if not strength:
+        return (0.0,)
+    grid = GRID if strength >= GRID[0] else STRONGER
+    return (*(each for each in grid if each < strength), strength)
