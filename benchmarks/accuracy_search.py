@@ -4,8 +4,8 @@
     python -m benchmarks accuracy --part search --sets grocery,trashnet --seeds 0,1
 
 The sets are ``grocery`` (its own split: the hold-out is the official test, another visit to the shops),
-``grocery_train`` (its training folder alone; the official test is scored too) and ``trashnet`` (a split for each seed,
-with a time limit). Each search begins with an empty cache of results. ``--classes`` and ``--search`` try the benchmark
+``grocery_train`` (its training folder alone; the official test is scored too) and ``trashnet`` (a split for each
+seed). Each search begins with an empty cache of results. ``--classes`` and ``--search`` try the benchmark
 quickly: its table is printed then, and not kept.
 """
 
@@ -19,12 +19,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from advisor.engine.pipeline.names import StageName
 from benchmarks import score_file
 from benchmarks.search import TRASHNET, fresh_cache
 from benchmarks.tables import Row, keep, kept_of_others, markdown
@@ -32,7 +33,6 @@ from benchmarks.tables import Row, keep, kept_of_others, markdown
 GROCERY = TRASHNET.parent / "grocery"
 SETS = ("grocery", "grocery_train", "trashnet")
 SEEDS = "0,1,2,3,4"
-TRASHNET_LIMIT = "10min"
 NAME = "accuracy_search"
 HEADER = (
     "set", "pick", "training", "recipe", "validation %", "hold-out claimed %", "hold-out scored %",
@@ -41,7 +41,8 @@ HEADER = (
 REMARKS = (
     "Hold-out claimed: the answer's figure. Scored: the shipped file on the same images, with LiteRT and Pillow alone.",
     "The official test of grocery is another visit to the shops; the set `grocery` has it as its hold-out.",
-    "CPU minutes: user and system time of the search and its child processes. Until features: stages before the head.",
+    "CPU minutes: user and system time of the search and its child processes. Until features: the "
+    "share of the stages before the head, by the clock.",
 )
 BEFORE_HEAD = ("convert", "cut", "screen", "features")
 
@@ -98,8 +99,7 @@ def cases_of(sets: Sequence[str], seeds: Sequence[int]) -> Iterator[Case]:
         elif name == "grocery_train":
             yield Case(name, GROCERY / "train", test=GROCERY / "test")
         elif name == "trashnet":
-            limit = ("--time-limit", TRASHNET_LIMIT)
-            yield from (Case(f"{name}, seed {seed}", TRASHNET, (*limit, "--seed", str(seed))) for seed in seeds)
+            yield from (Case(f"{name}, seed {seed}", TRASHNET, ("--seed", str(seed))) for seed in seeds)
         else:
             raise SystemExit(f"--sets: '{name}' is not one of {', '.join(SETS)}")
 
@@ -147,9 +147,18 @@ def row_of(case: Case) -> Row:
             scored(model, labelled(case.test)) if case.test else "",
             shown(pick.get("new_conditions")),
             f"{found.cpu_s / 60:.1f}",
-            f"{sum(durations.get(stage, 0.0) for stage in BEFORE_HEAD) / 60:.1f}",
+            f"{found.cpu_s / 60 * before_head(durations):.1f}",
             f"{found.wall_s / 60:.1f}",
         )
+
+
+def before_head(durations: Mapping[str, float]) -> float:
+    """Return the share of the stages before the head in the seconds of all stages.
+
+    Stages are timed by the clock. On a busy machine it runs faster than CPU time, for all stages alike.
+    """
+    stages = {name: durations.get(name, 0.0) for name in StageName}
+    return sum(stages[StageName(name)] for name in BEFORE_HEAD) / max(sum(stages.values()), 1e-9)
 
 
 def search(case: Case, place: Path) -> Searched:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.compression.calibration import CalibrationImages
-from advisor.compression.recipes.base import RecipeInputs
+from advisor.compression.recipes.base import Needs, RecipeInputs
 from advisor.tflite.metadata import Metadata
 
 DEFLATE_LEVEL = 6
@@ -63,7 +63,8 @@ def make_file(
     from advisor.tflite.metadata import write_metadata
 
     chosen = find_recipe(recipe)
-    arrays = calibration.read() if chosen.needs_calibration else None
+    needs_images = inputs.observer.only is None or chosen.needs > Needs.CALIBRATION
+    arrays = calibration.read() if chosen.needs_calibration and needs_images else None
     made = chosen.make(model.read_bytes(), replace(inputs, calibration=arrays))
     out.write_bytes(write_metadata(made.data, metadata) if metadata else made.data)
     return dict(made.notes)

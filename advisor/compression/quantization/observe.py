@@ -101,20 +101,21 @@ class Observer:
         corrected: this model corrected for each grid.
 
     Attributes:
+        only: observation of the only model; None if it observes models.
         corrected: the model corrected for each grid, kept as long as the observation.
     """
 
     def __init__(self, only: Observation | None = None, corrected: Mapping[Grids, bytes] | None = None) -> None:
         self._key: tuple[str, str] | None = None
-        self._only, self._kept = only, only
+        self.only, self._kept = only, only
         self.corrected: dict[Grids, bytes] = dict(corrected or {})
 
     def __call__(self, data: bytes, images: NDArray[np.float32]) -> Observation:
         """Return :func:`observe` of the same arguments."""
         from hashlib import sha256
 
-        if self._only is not None:
-            return self._only
+        if self.only is not None:
+            return self.only
         key = (sha256(data).hexdigest(), sha256(images.tobytes()).hexdigest())
         if self._kept is None or key != self._key:
             self._key, self._kept, self.corrected = key, observe(data, images), {}

@@ -17,7 +17,8 @@ def prepare(model: bytes, inputs: RecipeInputs, grids: Grids) -> tuple[bytes, Ob
     Raises:
         StageError: calibration images are missing or have another shape than the model's input.
     """
-    observation = inputs.observer(model, fitting_images(model, inputs.calibration))
+    only = inputs.observer.only
+    observation = only or inputs.observer(model, fitting_images(model, inputs.calibration))
     corrected = inputs.observer.corrected
     if grids not in corrected:
         corrected[grids] = correct(model, grids, observation)

@@ -13,7 +13,7 @@ from typing import Any
 
 from advisor.catalog.cards import Card
 from advisor.core.evaluation_facts import NewConditions
-from advisor.core.training import FINETUNED, HEAD_SUBSET
+from advisor.core.training import FINETUNED, HEAD, HEAD_SUBSET
 from advisor.engine.pipeline import cost
 from advisor.engine.pipeline.images import Role
 from advisor.engine.pipeline.materials import Artefact, FloatModel, Purpose, Workload, input_spec
@@ -28,7 +28,7 @@ from advisor.engine.pipeline.stages.artefacts import (
 from advisor.engine.pipeline.stages.backbone import PROBABILITIES, cut
 from advisor.engine.pipeline.stages.figures import Answer, Timings, answers, capture, score, timing
 from advisor.engine.pipeline.stages.finetuning import finetuned
-from advisor.engine.pipeline.stages.head import Head, expected, fitted, joined
+from advisor.engine.pipeline.stages.head import Head, expected, fitted, joined, scored
 
 FLOAT = "float32"
 
@@ -104,6 +104,8 @@ class VariantStages:
     @cached_property
     def scored(self) -> Stage[Path]:
         """Leaves the file's probabilities on the validation part."""
+        if (self.training, self.compression) == (HEAD, FLOAT):
+            return scored(self.card, self._scope, self.workload)
         count = self.workload.images[Role.VALIDATION]
         seconds = cost.scoring_s(self.card, self.compression, count)
         return score(self._scope, input_spec(self.card), self.compared, Role.VALIDATION, seconds)

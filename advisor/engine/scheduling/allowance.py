@@ -39,8 +39,9 @@ class Allowance:
     """Limits the fine-tuning of a search whose training recipes are the default ones.
 
     Fine-tuning begins when every head has its result, or at :data:`HEADS_SHARE` of a time limit. The card that would be
-    picked now is tuned first, then the one that would be picked among the others, and so on. Without a time limit, a
-    card is left out if the expected seconds of all tuned cards would exceed those that the plan allows.
+    picked now is tuned first, then the one that would be picked among the others, and so on. Without a time limit, this
+    ends where the expected seconds of all tuned cards would exceed those that the plan allows. Only the first card may
+    be another one that fits.
 
     Args:
         plan: the search space.
@@ -77,9 +78,12 @@ class Allowance:
         in_work = {CardTraining.of(each) for each in running if each.training in FINETUNED}
         if len(in_work) >= most:
             return frozenset(tuned)
-        fresh = {unit.card: unit for unit in open_units if unit not in tuned and self._fits(unit, tuned)}
-        card = self.favourite(fresh) if fresh else None
-        return frozenset(tuned if card is None else (*tuned, fresh[card]))
+        fresh = {unit.card: unit for unit in open_units if unit not in tuned}
+        fitting = {card: unit for card, unit in fresh.items() if self._fits(unit, tuned)}
+        card = self.favourite(fitting) if fitting else None
+        if card is None or (tuned and self.limit is None and card != self.favourite(fresh)):
+            return frozenset(tuned)
+        return frozenset((*tuned, fresh[card]))
 
     def _fits(self, unit: CardTraining, tuned: Iterable[CardTraining]) -> bool:
         cost_s = self._cost_s(unit)

@@ -10,7 +10,8 @@ from statistics import mean
 from advisor.core.beliefs import without_holdout
 from advisor.core.budget import Budget
 from advisor.core.evaluation import Configuration, Evaluation, Status
-from advisor.core.figures import accuracy_of, latency_of, size_of
+from advisor.core.figures import accuracy_of, describe, latency_of, size_of
+from advisor.core.forms import FORM_GAIN, most_shrinkage, most_speedup
 from advisor.core.quantity import Quantity
 from advisor.core.training import FINETUNE_ALL, FINETUNE_CACHED, FINETUNE_TOP, FINETUNED, HEAD, HEAD_SUBSET, TRAININGS
 from advisor.engine.pipeline.names import StageName
@@ -34,6 +35,8 @@ PRIOR_WEIGHT = 2.0
 
 MOST_SPEEDUP, MOST_SHRINKAGE = 4.0, 8.0
 """Most that a compressed form can be faster and smaller than float: int8 on a phone, and four bits a weight."""
+
+FLOAT = "float32"
 
 STANDARD_DEVIATIONS = 2.0
 """Standard deviations above the mean that count as possible."""
@@ -60,7 +63,7 @@ class FrontBound:
         the lighter result. Its accuracy is the upper end of that result's interval plus the largest gain.
         """
         if configuration.training == HEAD:
-            lighter = self.results.get(replace(configuration, training=HEAD_SUBSET, compression="float32"))
+            lighter = self.results.get(replace(configuration, training=HEAD_SUBSET, compression=FLOAT))
         else:
             lighter = self._lighter(configuration)
         if configuration.training not in FINETUNED and lighter is None:
@@ -74,6 +77,24 @@ class FrontBound:
         share = self.largest_gain(configuration.training)
         best = replace(_in_form(lighter, configuration), accuracy=_optimistic(lighter, share))
         return self._budget_reason(best) or self._dominated_reason(best, share)
+
+    def outclassed(self, floats: Evaluation, configuration: Configuration) -> str:
+        """Return why a form cannot reach the front, by the evaluation of its float32 file; empty if it can.
+
+        The form is taken to be as fast and as small as forms of its kind may be, and as accurate as the float32 file on
+        the same images and :data:`~advisor.core.forms.FORM_GAIN` points more.
+        """
+        form = configuration.compression
+        best = replace(
+            floats,
+            latency=_divided(floats.latency, most_speedup(form)),
+            size=_divided(floats.size, most_shrinkage(form)),
+            accuracy=floats.accuracy and replace(floats.accuracy, value=floats.accuracy.value + FORM_GAIN),
+        )
+        rival = next((each for each in self.results.values() if self._dominates(each, best)), None)
+        if rival is None:
+            return ""
+        return f"even with {FORM_GAIN:g} points more than float32, {describe(rival)} would be better in everything"
 
     def largest_gain(self, training: str) -> float:
         """Return the largest share of the errors that a training is expected to remove, by the run so far.
@@ -105,7 +126,12 @@ class FrontBound:
     def _lighter(self, configuration: Configuration) -> Evaluation | None:
         """Return the result of the heaviest training below this one."""
         below = TRAININGS[: TRAININGS.index(configuration.training)]
-        found = (self.results.get(replace(configuration, training=training)) for training in reversed(below))
+        forms = (configuration.compression, FLOAT)  # a form may have been left out, see :meth:`outclassed`
+        found = (
+            self.results.get(replace(configuration, training=training, compression=form))
+            for training in reversed(below)
+            for form in forms
+        )
         return next((each for each in found if each is not None and each.stage != STAGE), None)
 
     def _budget_reason(self, best: Evaluation) -> str:

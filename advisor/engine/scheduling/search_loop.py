@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from advisor.core.decision import Decision
 from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import Configuration, Evaluation, Status
-from advisor.core.training import FINETUNED
+from advisor.core.training import FINETUNED, HEAD
 from advisor.engine.decide import decide_run
 from advisor.engine.pipeline.evaluation.evaluator import Evaluator
 from advisor.engine.pipeline.names import StageName
@@ -82,6 +82,8 @@ class SearchLoop:
         allowance = self._allowance(plan) if self._question.tuning_limited else None
         scheduler = Scheduler(study, self._bound, plan, self._trials_left(plan, done), self._cores, allowance)
         counted = [each for each in plan.configurations() if allowance is None or each.training not in FINETUNED]
+        if self._question.data and (self._question.tuning_limited or self._question.trainings == (HEAD,)):
+            evaluator.leave_out(self._bound.outclassed)
         rule = ExpectedGainRule(study, self._execution.least_gain(len(counted)))
 
         def record(evaluations: Iterable[Evaluation]) -> None:

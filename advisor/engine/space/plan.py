@@ -26,7 +26,7 @@ HEAD_FEATURES, HEAD_SHARE = 2049, 0.8
 each class, and at most this share of a network's parameters (ShuffleNetV2 0.5: 75 %)."""
 
 
-TUNING_S, HEADS_PART = 600.0, 0.5
+TUNING_S, HEADS_PART = 480.0, 0.25
 """Seconds of one core that fine-tuning may take in a default search, or this share of what all heads take if more."""
 
 FINISHING_MARGIN = 1.5
@@ -121,8 +121,8 @@ class Plan:
     def tuning_s(self) -> float:
         """Seconds of one core that fine-tuning may take; infinite if the user chose the training recipes.
 
-        It is :data:`TUNING_S` of the reference machine, or half of what all heads take there if that is longer. So the
-        same cards are fine-tuned on a slower or a busy machine.
+        It is :data:`TUNING_S` of the reference machine, or a quarter of what all heads take there if that is longer. So
+        the same cards are fine-tuned on a slower or a busy machine.
         """
         heavy = self._trainings(heavy=True)
         if not self.tuning_limited or not heavy:

@@ -18,7 +18,7 @@ from advisor.core.figures import artefact_of, show_latency
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.worst_case import on_device, with_required_figures, worst_case
 from advisor.engine.execution import OnDevice
-from advisor.engine.pipeline.evaluation.evaluator import Evaluator
+from advisor.engine.pipeline.evaluation.evaluator import Evaluator, Outclassed
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.question import Question
 from advisor.engine.targets.device_prediction import Prefilter
@@ -63,6 +63,11 @@ class MultiDeviceEvaluator:
     def stop_screening(self) -> None:
         """From now on, evaluate also what cannot meet the latency budget."""
         self._evaluator.screening = False
+
+    def leave_out(self, outclassed: Outclassed) -> None:
+        """From now on, make no form that cannot reach the front, if this machine is the only device."""
+        if self._targets.host and not self._targets.devices:
+            self._evaluator.outclassed = outclassed
 
     @property
     def environments(self) -> dict[str, str]:

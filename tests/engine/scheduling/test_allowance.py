@@ -51,7 +51,7 @@ def _costing(plan: Plan, cards: int) -> Plan:
 
 
 def test_without_a_limit_fine_tuning_waits_for_every_head() -> None:
-    search = Allowed()
+    search = Allowed(_costing(DEFAULT, 2))
     search.end_heads(alike, kept=LAST)
     assert not search.tuned
     search.end(LAST)

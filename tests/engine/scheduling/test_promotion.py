@@ -13,7 +13,7 @@ from advisor.core.pareto import front
 from advisor.core.quantity import Provenance, Quantity
 from advisor.engine.scheduling.promotion import STAGE, FrontBound
 from advisor.engine.scheduling.trial_record import constraints
-from tests.builders import evaluation
+from tests.builders import configuration, evaluation
 
 NO_LIMIT = Budget()
 
@@ -178,3 +178,32 @@ def test_a_first_look_that_is_slow_in_float_may_be_fast_enough_in_another_form()
 
 def test_without_a_first_look_a_head_is_never_rejected() -> None:
     assert bound().rejection_reason(evaluation().configuration) == ""
+
+
+def test_a_form_of_a_network_far_behind_is_left_out_with_the_name_of_what_is_better() -> None:
+    slow = evaluation("slow", accuracy=80, latency=30, size=40e6)
+    best = evaluation("best", "int8", accuracy=85, latency=5, size=4e6)
+    reason = bound(slow, best).outclassed(slow, configuration("slow", "int8"))
+    assert "best" in reason
+    assert "0.5 points" in reason
+
+
+def test_a_form_that_may_be_smaller_faster_or_more_accurate_than_the_rest_is_made() -> None:
+    rival = evaluation("rival", "int8", accuracy=85, latency=5, size=4e6)
+    for figures in ((84.6, 30, 40e6), (80, 12, 40e6), (80, 30, 19e6)):
+        floats = evaluation("net", accuracy=figures[0], latency=figures[1], size=figures[2])
+        assert not bound(floats, rival).outclassed(floats, configuration("net", "int8"))
+
+
+def test_a_form_with_float_arithmetic_is_hardly_faster_than_float32() -> None:
+    rival = evaluation("rival", "int8", accuracy=85, latency=5, size=1e6)
+    floats = evaluation("net", accuracy=80, latency=7, size=40e6)
+    assert bound(floats, rival).outclassed(floats, configuration("net", "weight_int8"))
+    assert not bound(floats, rival).outclassed(floats, configuration("net", "int8"))
+
+
+def test_where_a_form_was_left_out_fine_tuning_builds_on_the_float32_file() -> None:
+    floats = evaluation("net", accuracy=84, latency=10)
+    form = configuration("net", "int8")
+    left_out = Evaluation(form, Status.SKIPPED, reason="outclassed", stage=STAGE)
+    assert not bound(floats, left_out).rejection_reason(tuned(form))

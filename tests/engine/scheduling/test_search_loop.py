@@ -16,6 +16,7 @@ from advisor.core.errors import StageError
 from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.core.evaluation_facts import TimeSummary, TimingFacts
 from advisor.core.quantity import Provenance, Quantity
+from advisor.engine.pipeline.evaluation.evaluator import Outclassed
 from advisor.engine.pipeline.stages.figures import SURVEY
 from advisor.engine.question import resolve
 from advisor.engine.scheduling.scheduler import OVER_ALLOWANCE
@@ -49,7 +50,7 @@ class MadeUp:
 
     def __init__(self, result: Result = ok, pause_s: float = 0.0) -> None:
         self._result, self._pause_s = result, pause_s
-        self.screening = True
+        self.screening, self.holdout_images = True, 500
         self.started: list[Configuration] = []
         self.cancelled: list[Configuration] = []
         self.scored: list[str] = []
@@ -73,6 +74,9 @@ class MadeUp:
 
     async def capture(self, made: Evaluation) -> Evaluation:
         raise StageError("no such images")
+
+    def leave_out(self, outclassed: Outclassed) -> None:
+        self.outclassed = outclassed
 
     def stop_screening(self) -> None:
         self.screening = False

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import cast
 
 from advisor.catalog.cards import Card
 from advisor.compression.recipes import Recipe
@@ -14,6 +15,7 @@ from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.core.evaluation_facts import CardFacts, FileFacts, Normalisation
 from advisor.core.evaluation_json import facts_from_json
 from advisor.core.expectation import with_new_conditions
+from advisor.core.forms import most_speedup
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.training import FINETUNED
 from advisor.core.units import show_ms
@@ -22,7 +24,7 @@ from advisor.engine.pipeline import cost
 from advisor.engine.pipeline.evaluation import accuracy
 from advisor.engine.pipeline.evaluation.accuracy import Captured, Verdict
 from advisor.engine.pipeline.events import StageAborted
-from advisor.engine.pipeline.graph import VariantStages, float_model
+from advisor.engine.pipeline.graph import FLOAT, VariantStages, float_model
 from advisor.engine.pipeline.images import Role
 from advisor.engine.pipeline.materials import Artefact, Purpose, Workload, input_spec
 from advisor.engine.pipeline.names import StageName
@@ -31,6 +33,9 @@ from advisor.engine.pipeline.stages.backbone import screen
 from advisor.engine.pipeline.stages.figures import THOROUGH, ThreadTiming, capture, score, timing
 from advisor.engine.pipeline.walker import Walker
 from advisor.store import RunFolder
+
+Outclassed = Callable[[Evaluation, Configuration], str]
+"""Returns why a form cannot reach the front, by the evaluation of its float32 file; empty if it can."""
 
 SCREEN_MARGIN = 6.0
 """Largest ratio of the float backbone's time (with all cores) to the budget at which a card is trained. int8 was
@@ -49,6 +54,10 @@ class Evaluator:
         named: compression recipes that the user named; they are tried even if lighter recipes lose little.
         run: stores the artefacts and the answers.
         timed: time files on this machine, because it is a device of the question.
+
+    Attributes:
+        screening: leave out cards that cannot meet the latency budget.
+        outclassed: asked before a form is made; None makes every form. Forms that the user named are always made.
     """
 
     def __init__(
@@ -64,8 +73,9 @@ class Evaluator:
     ) -> None:
         self._walker, self._workload, self._run = walker, workload, run
         self._cards, self._limits, self._timed = cards, limits, timed
-        self._escalation = Escalation(recipes, limits.max_drop_points, named)
-        self.screening = True
+        self._escalation, self._named = Escalation(recipes, limits.max_drop_points, named), named
+        self._floats: dict[Configuration, asyncio.Task[Evaluation]] = {}
+        self.screening, self.outclassed = True, cast("Outclassed | None", None)
 
     @property
     def holdout_images(self) -> int:
@@ -136,6 +146,7 @@ class Evaluator:
         await self._screen(card)
         if training in FINETUNED:
             await self._walker.run(float_model(card, training, Purpose.SHIP, self._workload))
+        await self._require_chance(configuration)
         await self._escalate(stages)
         artefact = await self._walker.run(stages.ships)
         verdict = await self._verdict(stages)
@@ -175,6 +186,24 @@ class Evaluator:
                 f"the budget {show_ms(limit)} with every thread at work: not trained"
             )
             raise StageAborted(Status.SKIPPED, StageName.SCREEN, reason)
+
+    async def _require_chance(self, configuration: Configuration) -> None:
+        """End the evaluation of a form that cannot meet the latency budget or reach the front, by its float32 file."""
+        form = configuration.compression
+        if self.outclassed is None or not self.screening or form in {FLOAT, *self._named}:
+            return
+        reference = replace(configuration, compression=FLOAT)
+        if reference not in self._floats:
+            self._floats[reference] = asyncio.ensure_future(self.evaluate(reference))
+        floats = await asyncio.shield(self._floats[reference])
+        if floats.status is not Status.OK or floats.latency is None:
+            return
+        least_ms, limit = floats.latency.value / most_speedup(form), self._limits.latency_ms
+        if limit is not None and least_ms > limit:
+            reason = f"its float32 file takes {show_ms(floats.latency.value)}, so {form} cannot meet {show_ms(limit)}"
+            raise StageAborted(Status.SKIPPED, StageName.SCREEN, reason)
+        if reason := self.outclassed(floats, configuration):
+            raise StageAborted(Status.SKIPPED, StageName.PROMOTION, reason)
 
     async def _escalate(self, stages: VariantStages) -> None:
         """End the evaluation if lighter recipes leave nothing to gain on the card."""

@@ -68,7 +68,7 @@ def training_s(card: Card, training: str, images: int, ships: bool = False) -> f
         ships: the training that continues for the model that ships.
     """
     own = FINETUNING[training]
-    maps, epochs = 1 + own.copies if own.cached else 0, own.going_on().epochs if ships else own.epochs
+    maps, epochs = 1 + own.copies if own.cached and not ships else 0, own.going_on().epochs if ships else own.epochs
     return cost.FINETUNE_START_S + cost.finetuning_s(card, training, images, epochs, maps)
 
 

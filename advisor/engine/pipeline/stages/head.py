@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import Folders, Inputs, Job, Results, Scope, Stage
 from advisor.engine.pipeline.stages import jobs
 from advisor.engine.pipeline.stages.backbone import FeatureSet, cut, features
+from advisor.engine.pipeline.stages.figures import PROBABILITIES_FILE
 from advisor.store.files import sha256_file
 from advisor.tflite.surgery import FEATURES
 from advisor.training.expectation import VERSION as EXPECTATION_VERSION
@@ -109,6 +110,28 @@ def fitted(card: Card, training: str, workload: Workload) -> Stage[Head]:
     return Stage(
         StageName.HEAD, Scope(card.name, training), "4", "training the head of", (source, *_stages(read)), inputs, job,
         Head.within, cost.HEAD_S,
+    )  # fmt: skip
+
+
+def scored(card: Card, scope: Scope, workload: Workload) -> Stage[Path]:
+    """Score the float file with the compared head on the validation part, from the features that LiteRT computed.
+
+    The file has the same backbone and head, so it is not run again.
+    """
+    head, read = fitted(card, HEAD, workload), features(card, Role.LEARNT, workload.images[Role.LEARNT])
+
+    def inputs(materials: Materials, results: Results) -> Inputs:
+        own = {"features": read.key(materials, results), "head": results[head].sha256}
+        return {**own, "pictures": materials.part(Role.VALIDATION).fingerprint, **versions("scipy", "numpy")}
+
+    def job(materials: Materials, results: Results, folders: Folders) -> Job:
+        rows = materials.part(Role.LEARNT).rows_of(materials.part(Role.VALIDATION))
+        path = folders.out / PROBABILITIES_FILE
+        return partial(jobs.score_head, read.files(results), rows, results[head].file, path)
+
+    return Stage(
+        StageName.SCORE, replace(scope, detail="from features"), "1", "scoring", (head, *read.stages), inputs, job,
+        lambda folder: folder / PROBABILITIES_FILE, cost.REWRITE_S,
     )  # fmt: skip
 
 

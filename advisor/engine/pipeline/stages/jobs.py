@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from advisor.core.codec import to_json
 from advisor.core.evaluation_facts import HeadFacts, TimeSummary, TimingFacts
-from advisor.datasets.images import InputSpec
+from advisor.datasets.images import InputSpec, load
 from advisor.tflite.metadata import Metadata
 
 if TYPE_CHECKING:
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
     from advisor.compression.recipes.base import RecipeInputs
     from advisor.measurement.latency.results import ModelTiming
     from advisor.training.features import CaptureAugmentation
+
+KEPT_BYTES = 120_000_000
+"""Decoded images that a process keeps for the next file, at most: 797 of 224 pixels a side."""
 
 STAND_IN_CROPS = 2
 """Crops to calibrate a graph of random values on; any ranges will do."""
@@ -216,9 +221,47 @@ def compress(
 
 def score(model: Path, images: Sequence[Path], view: InputSpec, path: Path) -> None:
     """Run an artefact over images in plain LiteRT and write the probabilities, float32 (N, C), as ``.npy``."""
-    from advisor.measurement.accuracy import predict
+    from advisor.measurement.accuracy import predict_pixels
 
-    np.save(path, predict(model, images, view))
+    np.save(path, predict_pixels(model, _decoded(images, view.size), view))
+
+
+def _decoded(images: Sequence[Path], size: int) -> Iterable[NDArray[np.uint8]]:
+    """Return the decoded images; they are kept for the next file if they are few, as forms of one side come in a row.
+
+    Raises:
+        StageError: an image is missing or cannot be decoded.
+    """
+    if len(images) * size * size * 3 > KEPT_BYTES:
+        return (load(path, size) for path in images)
+    try:
+        stamps = tuple((file.st_mtime_ns, file.st_size) for file in map(Path.stat, images))
+    except OSError:
+        stamps = ()  # reading the image says what is wrong
+    return _kept(tuple(images), size, stamps)
+
+
+@lru_cache(maxsize=1)
+def _kept(images: tuple[Path, ...], size: int, _stamps: tuple[tuple[int, int], ...]) -> list[NDArray[np.uint8]]:
+    return [load(path, size) for path in images]
+
+
+def score_head(features: Sequence[Path], rows: Sequence[int], head: Path, path: Path) -> None:
+    """Apply a head to features and write the probabilities, float32 (N, C), as ``.npy``, as :func:`score` does.
+
+    Args:
+        features: parts of the features.
+        rows: the images to score, among the rows of the features.
+        head: ``.npz`` of :func:`train_head`.
+        path: where to write.
+    """
+    from scipy.special import softmax
+
+    from advisor.training.features import joined
+
+    arrays = np.load(head, allow_pickle=False)
+    logits = joined(features, np.asarray(rows)) @ arrays["weights"] + arrays["bias"]
+    np.save(path, softmax(logits, axis=1).astype(np.float32))
 
 
 def captured(model: Path, images: Sequence[Path], view: InputSpec, path: Path) -> None:

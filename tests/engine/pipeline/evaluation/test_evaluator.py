@@ -19,7 +19,7 @@ from advisor.core.quantity import Provenance, Quantity
 from advisor.core.training import HEAD
 from advisor.datasets.dataset import Dataset, LabelledImage, fingerprint
 from advisor.datasets.split import Split
-from advisor.engine.pipeline.evaluation.evaluator import SCREEN_MARGIN, Evaluator
+from advisor.engine.pipeline.evaluation.evaluator import SCREEN_MARGIN, Evaluator, Outclassed
 from advisor.engine.pipeline.events import aborted
 from advisor.engine.pipeline.images import Images
 from advisor.engine.pipeline.materials import Artefact, Workload
@@ -88,7 +88,7 @@ class Prepared(Walker):
 
 def evaluated(
     walker: Prepared, recipe: str, tmp_path: Path, limits: Budget | None = None, named: tuple[str, ...] = (),
-    screening: bool = True, timed: bool = True,
+    screening: bool = True, timed: bool = True, outclassed: Outclassed | None = None,
 ) -> Evaluation:  # fmt: skip
     workload = Workload((HEAD,), NAMES, images().counts)
     run = RunFolder.create(tmp_path / "runs", "run")
@@ -96,7 +96,7 @@ def evaluated(
     evaluator = Evaluator(
         walker, workload, {CARD.name: CARD}, recipes, limits or Budget(), frozenset(named), run, timed
     )
-    evaluator.screening = screening
+    evaluator.screening, evaluator.outclassed = screening, outclassed
     configuration = Configuration(CARD.name, HEAD, recipe, Target("host", "runtime", "cpu", 1))
     return run_coroutine(evaluator.evaluate(configuration))
 
@@ -135,6 +135,33 @@ def test_a_card_that_is_far_too_slow_is_not_trained(tmp_path: Path) -> None:
     assert (found.status, found.stage) == (Status.SKIPPED, "screen")
     assert "over 6 times the budget 50.0 ms" in found.reason
     assert walker.asked == ["screen"]
+
+
+def test_a_form_that_cannot_reach_the_front_is_not_made_unless_the_user_named_it(tmp_path: Path) -> None:
+    seen: list[Evaluation] = []
+
+    def outclassed(floats: Evaluation, _form: Configuration) -> str:
+        seen.append(floats)
+        return "another is better"
+
+    right = {"float32": 4, "int8": 3}
+    walker = Prepared(tmp_path, right)
+    found = evaluated(walker, "int8", tmp_path / "one", outclassed=outclassed)
+    assert (found.status, found.stage, found.reason) == (Status.SKIPPED, "promotion", "another is better")
+    assert not [asked for asked in walker.asked if "int8" in asked]
+    assert [(floats.accuracy.value, floats.latency) for floats in seen if floats.accuracy] == [(100.0, MS)]
+    named = evaluated(Prepared(tmp_path, right), "int8", tmp_path / "two", named=("int8",), outclassed=outclassed)
+    assert named.status is Status.OK
+
+
+def test_a_form_whose_float_file_is_far_above_the_latency_budget_is_not_made(tmp_path: Path) -> None:
+    def found(limit_ms: float) -> Evaluation:
+        walker = Prepared(tmp_path, {"float32": 4, "int8": 3}, screen_ms=1.0)
+        folder = tmp_path / f"{limit_ms}"
+        return evaluated(walker, "int8", folder, Budget(latency_ms=limit_ms), outclassed=lambda *_: "")
+
+    assert (found(3.9).status, found(3.9).stage) == (Status.SKIPPED, "screen")
+    assert found(4.1).status is Status.OK
 
 
 @pytest.mark.parametrize(("screening", "timed"), [(False, True), (True, False)])

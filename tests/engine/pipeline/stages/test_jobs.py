@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from advisor.catalog.catalogue import load_catalogue
@@ -16,6 +17,8 @@ from advisor.engine.pipeline.stages.artefacts import metadata_of
 from advisor.engine.pipeline.stages.backbone import CONVERT_LIMITS, convert_resources
 from advisor.store.files import sha256_json
 from advisor.tflite.model import read
+from advisor.training.features import extract
+from tests.training import nets
 
 SMALL = load_catalogue()["mobilenet_v1_0.25_128"]
 
@@ -53,6 +56,33 @@ def test_a_form_made_from_a_shared_calibration_is_the_one_made_alone(classifier:
     jobs.compress(*arguments, tmp_path / "shared.tflite", True, None, files)
     jobs.compress(*arguments, tmp_path / "alone.tflite", True)
     assert (tmp_path / "shared.tflite").read_bytes() == (tmp_path / "alone.tflite").read_bytes()
+
+
+@pytest.mark.integration
+def test_a_float_head_is_scored_from_features_as_its_file_is_on_images(classifier: Path, tmp_path: Path) -> None:
+    paths, spec = nets.stripes(tmp_path / "images", 6)[0], input_spec(SMALL)
+    jobs.cut(classifier.with_name("master.tflite"), "features", tmp_path / "backbone.tflite")
+    features = extract(tmp_path / "backbone.tflite", paths, spec)
+    np.save(tmp_path / "features.npy", features)
+    weights = np.random.default_rng(0).normal(size=(features.shape[1], 3)).astype(np.float32)
+    np.savez(tmp_path / "head.npz", weights=weights, bias=np.array([0.1, 0.0, -0.1], np.float32))
+    jobs.join(tmp_path / "backbone.tflite", tmp_path / "head.npz", tmp_path / "joined.tflite")
+    jobs.score(tmp_path / "joined.tflite", paths[2:5], spec, tmp_path / "file.npy")
+    jobs.score_head([tmp_path / "features.npy"], [2, 3, 4], tmp_path / "head.npz", tmp_path / "head.npy")
+    np.testing.assert_allclose(np.load(tmp_path / "head.npy"), np.load(tmp_path / "file.npy"), atol=1e-4)
+
+
+@pytest.mark.integration
+def test_an_image_that_changed_between_two_files_is_decoded_again(classifier: Path, tmp_path: Path) -> None:
+    paths, spec = nets.stripes(tmp_path / "images", 4)[0], input_spec(SMALL)
+    found = []
+    for number in range(3):
+        if number == 2:
+            paths[0].write_bytes(paths[3].read_bytes())
+        jobs.score(classifier, paths, spec, tmp_path / "scores.npy")
+        found.append(np.load(tmp_path / "scores.npy"))
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_array_equal(found[2][0], found[0][3])
 
 
 @pytest.mark.integration
