@@ -12,8 +12,26 @@ from __future__ import annotations
 
 import argparse
 import importlib
+from collections.abc import Sequence
 
+SEEDS = "0,1,2,3,4"
 PARTS = ("head", "finetune", "expectation", "search", "summary")
+
+
+def parser_of(part: str, cards: str, sets: Sequence[str] = ()) -> argparse.ArgumentParser:
+    """Return a parser of the options that parts share: ``--seeds``, ``--cards`` and, if there are several, ``--sets``.
+
+    Args:
+        part: the part's name.
+        cards: the cards by default, joined by commas.
+        sets: names of all sets of images.
+    """
+    parser = argparse.ArgumentParser(prog=f"python -m benchmarks accuracy --part {part}")
+    if sets:
+        parser.add_argument("--sets", default=",".join(sets), help=f"of {', '.join(sets)}, joined by commas")
+    parser.add_argument("--seeds", default=SEEDS, help="seeds of TrashNet's split")
+    parser.add_argument("--cards", default=cards, help="cards, joined by commas")
+    return parser
 
 
 def main() -> None:

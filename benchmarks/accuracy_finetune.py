@@ -10,7 +10,6 @@ the shops, and ``trashnet`` on the hold-out of a split for each seed.
 
 from __future__ import annotations
 
-import argparse
 import os
 import tempfile
 from collections.abc import Sequence
@@ -29,6 +28,7 @@ from advisor.datasets.dataset import Dataset
 from advisor.datasets.images import InputSpec
 from advisor.datasets.split import split
 from advisor.datasets.survey import survey
+from benchmarks.accuracy import parser_of
 from benchmarks.accuracy_head import FOLDERS, image_features
 from benchmarks.tables import Row, keep, kept_of_others
 
@@ -71,11 +71,7 @@ class Case:
 
 def main(options: Sequence[str] = ()) -> None:
     """Fine-tune each network on each split, and keep the table."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks accuracy --part finetune")
-    parser.add_argument("--sets", default=",".join(FOLDERS), help=f"of {', '.join(FOLDERS)}, joined by commas")
-    parser.add_argument("--seeds", default="0,1,2,3,4", help="seeds of TrashNet's split")
-    parser.add_argument("--cards", default=CARDS, help="cards, joined by commas")
-    chosen = parser.parse_args(list(options))
+    chosen = parser_of("finetune", CARDS, tuple(FOLDERS)).parse_args(list(options))
     rows: list[Row] = []
     for name in chosen.sets.split(","):
         for seed in [0] if name == "grocery" else [int(seed) for seed in chosen.seeds.split(",")]:

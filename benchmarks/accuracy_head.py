@@ -10,7 +10,6 @@ too. It is scored on the hold-out: of ``grocery`` the official test, which is an
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -34,6 +33,7 @@ from advisor.datasets.images import InputSpec
 from advisor.datasets.split import Split
 from advisor.datasets.survey import survey
 from advisor.store.cache import cache_root
+from benchmarks.accuracy import parser_of
 from benchmarks.search import TRASHNET
 from benchmarks.tables import Row, keep, kept_of_others
 
@@ -87,11 +87,7 @@ class Case:
 
 def main(options: Sequence[str] = ()) -> None:
     """Fit and score every head, and keep the table."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks accuracy --part head")
-    parser.add_argument("--sets", default=",".join(FOLDERS), help=f"of {', '.join(FOLDERS)}, joined by commas")
-    parser.add_argument("--seeds", default="0,1,2,3,4", help="seeds of TrashNet's split")
-    parser.add_argument("--cards", default=CARDS, help="cards, joined by commas")
-    chosen = parser.parse_args(list(options))
+    chosen = parser_of("head", CARDS, tuple(FOLDERS)).parse_args(list(options))
     rows: list[Row] = []
     for name in chosen.sets.split(","):
         found = survey(FOLDERS[name])
