@@ -15,7 +15,7 @@ import importlib
 from collections.abc import Sequence
 
 SEEDS = "0,1,2,3,4"
-PARTS = ("head", "finetune", "expectation", "search", "summary")
+PARTS = ("head", "finetune", "expectation", "pick", "search", "summary")
 
 
 def parser_of(part: str, cards: str, sets: Sequence[str] = ()) -> argparse.ArgumentParser:

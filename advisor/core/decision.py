@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from advisor.core.budget import Budget
 from advisor.core.evaluation import Configuration, Evaluation, Status
-from advisor.core.figures import accuracy_of, artefact_of, describe, latency_of, p90_of, size_of
+from advisor.core.figures import accuracy_of, artefact_of, describe, latency_of, network_of, p90_of, size_of
 from advisor.core.pareto import costs, front
 from advisor.core.posterior import Answers, Posterior, not_known
 from advisor.core.preference import BALANCED, PREFERENCES, Preference
@@ -94,8 +94,9 @@ def decide(
 ) -> Decision:
     """Pick the evaluation with the smallest expected loss among those that meet the budget.
 
-    The loss counts latency, size and accuracy by the preference. By default accuracy comes first: a point that the
-    validation images show counts much more than one that may be noise.
+    The loss counts latency, size and accuracy by the preference. By default accuracy comes first: a point by which the
+    validation images show a network to be behind another one counts much more than one that may be noise. Forms of one
+    network are expected to be nearly equal.
 
     Args:
         evaluations: all evaluations of the run.
@@ -125,7 +126,7 @@ def decide(
         loosenings=_loosenings(known, feasible, pick, budget, chooser),
         front=front(feasible),
         rule=preference.rule,
-        why_not_faster=chooser.why_not_faster(pick, ties),
+        why_not_faster=chooser.why_not_faster(pick, ties, feasible),
         chances=chooser.chances(feasible),
     )
 
@@ -138,9 +139,8 @@ class _Chooser:
     preference: Preference
 
     def pick(self, feasible: Sequence[Evaluation]) -> Evaluation:
-        """Return the evaluation with the smallest expected loss; by accuracy first, one that no other dominates."""
-        pool = front(feasible) if self.preference.accuracy_first else feasible
-        return self._by_loss(pool, feasible)[0]
+        """Return the evaluation with the smallest expected loss among those that no other dominates."""
+        return self._by_loss(front(feasible), feasible)[0]
 
     def most_accurate(self, feasible: Sequence[Evaluation]) -> Evaluation:
         """Return the most accurate evaluation, of equal ones the fastest and smallest."""
@@ -152,21 +152,25 @@ class _Chooser:
         tied = [e for e, tie in zip(feasible, self.posterior.tied(best, feasible), strict=True) if tie or e is best]
         return tuple(e for e in sorted(tied, key=lambda e: -accuracy_of(e)) if artefact_of(e) != artefact_of(pick))
 
-    def why_not_faster(self, pick: Evaluation, ties: Sequence[Evaluation]) -> str:
+    def why_not_faster(self, pick: Evaluation, ties: Sequence[Evaluation], feasible: Sequence[Evaluation]) -> str:
         """Return one sentence why the fastest tie is not the pick; empty where the pick is as fast."""
         if not self.preference.accuracy_first or not ties:
             return ""
         fastest = min(ties, key=lambda e: (latency_of(e), -accuracy_of(e), e.configuration))
+        if network_of(fastest) == network_of(pick):
+            theirs, own = self.posterior.lost([fastest, pick]).tolist()
+            return not_the_faster(fastest, pick, expected_points=theirs - own)
         (behind,) = self.posterior.shown_behind([fastest], [pick]).tolist()
-        return not_the_faster(fastest, pick, behind)
+        theirs, own = self.posterior.shown_behind(self.posterior.float_forms([fastest, pick]), feasible).tolist()
+        return not_the_faster(fastest, pick, shown_points=behind, further_points=theirs - own)
 
     def chances(self, feasible: Sequence[Evaluation]) -> dict[str, float]:
         """Return how often each file would be the pick if images and timings were resampled, most probable first."""
         import numpy as np
 
         pool = self._by_loss(feasible, feasible)[:MOST_LIKELY]
-        accuracies, shown, latencies = self.posterior.draws(pool, feasible)
-        losses = self.preference.cost(latencies, np.log([size_of(e) for e in pool]), -accuracies, shown)
+        bases, shown, lost, latencies = self.posterior.draws(pool, feasible)
+        losses = self.preference.cost(latencies, np.log([size_of(e) for e in pool]), -bases, shown, lost)
         wins = np.bincount(losses.argmin(axis=1), minlength=len(pool)) / len(losses)
         by_file: dict[tuple[str, str, str], tuple[Evaluation, float]] = {}
         for evaluation, share in zip(pool, wins, strict=True):
@@ -179,12 +183,14 @@ class _Chooser:
         """Return the pool by rising expected loss, each candidate compared with all feasible ones."""
         import numpy as np
 
-        most = max(map(accuracy_of, feasible))
-        behind = np.array([most - accuracy_of(e) for e in pool])
-        shown = self.posterior.shown_behind(pool, feasible) if self.preference.accuracy_first else 0 * behind
+        floats = self.posterior.float_forms(pool)
+        bases, lost = np.array([accuracy_of(e) for e in floats]), self.posterior.lost(pool)
+        if not self.preference.weighs_costs:
+            lost = bases - np.array([accuracy_of(e) for e in pool])
+        shown = self.posterior.shown_behind(floats, feasible) if self.preference.accuracy_first else 0 * lost
         latencies, sizes = (np.log([figure(e) for e in pool]) for figure in (latency_of, size_of))
         # Rounded, so that neither a unit nor the order of a sum decides between equal losses.
-        exact: Floats = self.preference.cost(latencies, sizes, behind, shown)
+        exact: Floats = self.preference.cost(latencies, sizes, -bases, shown, lost)
         losses = exact.round(9).tolist()
 
         def rank(row: tuple[float, Evaluation]) -> tuple[float, float, float, float, Configuration]:

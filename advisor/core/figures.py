@@ -15,6 +15,11 @@ def artefact_of(evaluation: Evaluation) -> tuple[str, str, str]:
     return (configuration.card, configuration.training, configuration.compression)
 
 
+def network_of(evaluation: Evaluation) -> tuple[str, str]:
+    """Return card and training: what the forms of one trained network share."""
+    return artefact_of(evaluation)[:2]
+
+
 def accuracy_of(evaluation: Evaluation) -> float:
     """Return top-1 in %, 0 where it is unknown."""
     return evaluation.accuracy.value if evaluation.accuracy else 0.0

@@ -1,4 +1,4 @@
-"""Accuracies as the validation images show them: differences on the same images, and how they may turn out."""
+"""Accuracies given the validation images: differences on the same images, what to expect, and how they may turn out."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from advisor.core.evaluation import Evaluation
-from advisor.core.figures import accuracy_of, artefact_of, latency_of
+from advisor.core.figures import accuracy_of, artefact_of, latency_of, network_of
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.statistics import DEVIATIONS
 
@@ -23,6 +23,15 @@ TIE_POINTS = 0.5
 SHOWN_DEVIATIONS = 0.75
 """Standard errors of a difference on the same images that count as noise. Beyond them the images show the difference:
 the odds that it is real are 3 to 1. Chosen on splits of TrashNet; see docs/decisions."""
+
+FORM_POINTS = 0.5
+"""Standard deviation, in points, of what a form of a network gains or loses against the float form. Measured on the
+hold-out of TrashNet: 0.25 for ``weight_int8`` to 0.7 for ``int8``, the noise of 505 images included."""
+
+BROKEN_SHARE, BROKEN_POINTS = 0.05, 10.0
+"""Share of forms that lose much, as if quantization failed, and the standard deviation of their loss in points."""
+
+FLOAT = "float32"
 
 RIVALS = 256
 """Most accurate candidates that each candidate is compared with, so that 10,000 candidates take seconds."""
@@ -63,6 +72,7 @@ class Posterior:
                 files[file] = len(known)
                 known.append(right)
             rows.append(-1 if right is None else files[file])
+        self._evaluations = tuple(evaluations)
         self._place = {evaluation.configuration: place for place, evaluation in enumerate(evaluations)}
         self._rows: Integers = np.array(rows, dtype=np.int64)
         self._right: Floats = np.array(known, dtype=float).reshape(len(known), len(known[0]) if known else 0)
@@ -70,6 +80,25 @@ class Posterior:
         means = 100 * self._right.mean(axis=1) if known else np.zeros(1)
         self._accuracies: Floats = np.where(self._rows >= 0, means[np.maximum(self._rows, 0)], figures)
         self._deviations: Floats = np.array([_deviation(e.accuracy) for e in evaluations])
+        self._bases, self._base_errors = self._compared_with(evaluations)
+
+    def _compared_with(self, evaluations: Sequence[Evaluation]) -> tuple[Integers, Floats]:
+        """Return the place of each candidate's float form, and the standard error of the difference to it.
+
+        A network without a float form has its most accurate form instead.
+        """
+        import numpy as np
+
+        networks: dict[tuple[str, str], list[Evaluation]] = {}
+        for evaluation in evaluations:
+            networks.setdefault(network_of(evaluation), []).append(evaluation)
+        bases, errors = np.zeros(len(evaluations), dtype=np.int64), np.zeros(len(evaluations))
+        for forms in networks.values():
+            base = min(forms, key=lambda e: (e.configuration.compression != FLOAT, -accuracy_of(e), e.configuration))
+            places = self._places(forms)
+            bases[places] = self._place[base.configuration]
+            errors[places] = self.differences(forms, [base])[1][:, 0]
+        return bases, errors
 
     def differences(self, of: Sequence[Evaluation], behind: Sequence[Evaluation]) -> tuple[Floats, Floats]:
         """Return by how many points each of ``of`` (rows) is behind each of ``behind``, and the standard errors."""
@@ -101,32 +130,49 @@ class Posterior:
         shown: Floats = (points - SHOWN_DEVIATIONS * errors).max(axis=1, initial=0.0)
         return shown
 
-    def draws(self, of: Sequence[Evaluation], pool: Sequence[Evaluation]) -> tuple[Floats, Floats, Floats]:
-        """Return :data:`DRAWS` resamplings: accuracies (%), shown points behind, and logarithms of the latency.
+    def float_forms(self, of: Sequence[Evaluation]) -> list[Evaluation]:
+        """Return the float form of each one's network; the most accurate form of a network without one."""
+        return [self._evaluations[self._bases[self._place[e.configuration]]] for e in of]
 
-        Each is (DRAWS, len(of)). The weights of the images are the same for all candidates in a draw. Latencies are
-        drawn within their intervals.
+    def lost(self, of: Sequence[Evaluation]) -> Floats:
+        """Return how many points each of ``of`` is expected to lose against its float form, below 0 for a gain.
+
+        The forms of a network are nearly equal, so a measured difference is drawn towards 0 as far as it may be noise:
+        see :func:`drawn_in`.
+        """
+        places = self._places(of)
+        return drawn_in(self._accuracies[self._bases[places]] - self._accuracies[places], self._base_errors[places])
+
+    def draws(self, of: Sequence[Evaluation], pool: Sequence[Evaluation]) -> tuple[Floats, Floats, Floats, Floats]:
+        """Return :data:`DRAWS` resamplings, (DRAWS, len(of)) each.
+
+        The weights of the images are the same for all candidates in a draw. Latencies are drawn within their intervals.
+
+        Returns:
+            accuracies (%) of the float forms, points that these are shown behind, points that the forms are expected to
+            lose, and logarithms of the latency.
         """
         import numpy as np
 
         rng = np.random.default_rng(0)
         weights = rng.standard_exponential((DRAWS, self._right.shape[1]))
         weights /= weights.sum(axis=1, keepdims=True)
-        rivals = _most_accurate(pool, RIVALS // 4)
-        both = (*of, *rivals)
-        names = sorted({artefact_of(e) for e in both})
+        floats, rivals, count = self.float_forms(of), _most_accurate(pool, RIVALS // 4), len(of)
+        every = (*of, *floats, *rivals)
+        names = sorted({artefact_of(e) for e in every})
         noise = dict(zip(names, rng.standard_normal((len(names), DRAWS)), strict=True))
-        places, rows = self._places(both), self._rows[self._places(both)]
-        independent = np.stack([noise[artefact_of(e)] for e in both], axis=1) * self._deviations[places]
+        places, rows = self._places(every), self._rows[self._places(every)]
+        independent = np.stack([noise[artefact_of(e)] for e in every], axis=1) * self._deviations[places]
         accuracies = self._accuracies[places] + independent
         if self._right.size:
             accuracies = np.where(rows >= 0, 100 * (weights @ self._right.T)[:, np.maximum(rows, 0)], accuracies)
-        own, others = accuracies[:, : len(of)], accuracies[:, len(of) :]
-        margin = SHOWN_DEVIATIONS * self.differences(of, rivals)[1]
-        shown = np.stack([(others - own[:, [i]] - margin[i]).max(axis=1, initial=0.0) for i in range(len(of))], axis=1)
+        own, bases, others = np.split(accuracies, (count, 2 * count), axis=1)
+        margin = SHOWN_DEVIATIONS * self.differences(floats, rivals)[1]
+        shown = [(others - bases[:, [i]] - margin[i]).max(axis=1, initial=0.0) for i in range(count)]
         spread = np.array([_log_deviation(e.latency) for e in of])
-        latencies = np.log([latency_of(e) for e in of]) + spread * rng.standard_normal((DRAWS, len(of)))
-        return own, shown, latencies
+        latencies = np.log([latency_of(e) for e in of]) + spread * rng.standard_normal((DRAWS, count))
+        lost = drawn_in(bases - own, self._base_errors[self._places(of)])
+        return bases, np.stack(shown, axis=1), lost, latencies
 
     def _errors_on_same_images(self, own: Integers, other: Integers) -> Floats:
         """Return the standard errors, in points, of differences between files; a row below 0 gives no figure.
@@ -160,6 +206,28 @@ def _most_accurate(pool: Sequence[Evaluation], count: int) -> list[Evaluation]:
     """Return the most accurate candidates, one of each artefact."""
     first = {artefact_of(e): e for e in sorted(pool, key=lambda e: (accuracy_of(e), e.configuration))}
     return sorted(first.values(), key=lambda e: (-accuracy_of(e), e.configuration))[:count]
+
+
+def drawn_in(points: Floats, errors: Floats) -> Floats:
+    """Return the expected true differences between forms and their float forms, in points, given measured ones.
+
+    Most forms differ by :data:`FORM_POINTS`, some by :data:`BROKEN_POINTS`: the mean of the posterior of a mixture of
+    two normal distributions. A small difference is drawn towards 0, a large one hardly.
+
+    Args:
+        points: measured differences.
+        errors: their standard errors, of a shape that broadcasts.
+    """
+    import numpy as np
+
+    usual, broken = FORM_POINTS**2 + errors**2, BROKEN_POINTS**2 + errors**2
+    log_odds = (
+        np.log(BROKEN_SHARE / (1 - BROKEN_SHARE)) + (np.log(usual / broken) + points**2 * (1 / usual - 1 / broken)) / 2
+    )
+    share = 1 / (1 + np.exp(-np.clip(log_odds, -500, 500)))
+    kept = (1 - share) * FORM_POINTS**2 / usual + share * BROKEN_POINTS**2 / broken
+    found: Floats = points * kept
+    return found
 
 
 def _deviation(accuracy: Quantity | None) -> float:

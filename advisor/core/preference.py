@@ -13,7 +13,13 @@ POINT_WORTH = 1.4
 """Factor in latency or size that one more point of accuracy is worth, at equal weights."""
 
 SHOWN_WORTH = 9.0
-"""Additional weight of a point by which the images show that a candidate is behind another one."""
+"""Additional weight of a point by which the images show that a network is behind another candidate."""
+
+LOST_WORTH = 4.0
+"""Additional weight of a point that a form is expected to lose against its network's float form."""
+
+LOST_FACTOR = POINT_WORTH ** (1 + LOST_WORTH)
+"""Factor in latency or size that a point is worth that a form is expected to lose, by default."""
 
 MAX_WEIGHT = 100.0
 
@@ -29,8 +35,9 @@ class Preference:
         accuracy: weight of a point of accuracy: at 1, a point is worth a factor of :data:`POINT_WORTH`.
         latency: weight of a factor in latency.
         size: weight of a factor in size.
-        accuracy_first: a point by which the images show a candidate to be behind counts much more, so that a cheaper
-            candidate is preferred only where the images hardly tell the accuracies apart.
+        accuracy_first: a point by which the images show a network to be behind counts much more, so that a cheaper one
+            is preferred only where the images hardly tell the accuracies apart. A point that a form is expected to lose
+            counts more, too.
         name: name on the command line, empty for weights that the user wrote.
     """
 
@@ -40,18 +47,24 @@ class Preference:
     accuracy_first: bool = False
     name: str = ""
 
-    def cost(self, log_latency: Figure, log_size: Figure, points_behind: Figure, shown_behind: Figure) -> Figure:
+    def cost(self, log_latency: Figure, log_size: Figure, behind: Figure, shown: Figure, lost: Figure) -> Figure:
         """Return the cost to minimise, in logarithms of a factor in latency or size.
 
         Args:
             log_latency: logarithm of the latency.
             log_size: logarithm of the size.
-            points_behind: points of accuracy behind the best.
-            shown_behind: points of accuracy that the images show it to be behind another candidate, at least 0.
+            behind: points by which the network's float form is behind any fixed accuracy.
+            shown: points by which the images show the float form to be behind another candidate, at least 0.
+            lost: points that the form is expected to lose against the float form.
         """
-        shown = SHOWN_WORTH * shown_behind if self.accuracy_first else 0.0
+        more = SHOWN_WORTH * shown + LOST_WORTH * lost if self.accuracy_first else 0.0
         point = self.accuracy * math.log(POINT_WORTH)
-        return self.latency * log_latency + self.size * log_size + point * (points_behind + shown)
+        return self.latency * log_latency + self.size * log_size + point * (behind + lost + more)
+
+    @property
+    def weighs_costs(self) -> bool:
+        """Whether latency or size count beside the accuracy."""
+        return self.latency > 0 or self.size > 0
 
     @property
     def rule(self) -> str:
@@ -70,8 +83,10 @@ class Preference:
         if self.accuracy_first:
             rule += (
                 f" It counts {1 + SHOWN_WORTH:g} times as much beyond the noise: where the validation images show with "
-                "odds of about 3 to 1 that another candidate is more accurate. So accuracy comes first, and of "
-                "candidates that the images hardly tell apart, the cheaper one is picked."
+                "odds of about 3 to 1 that another candidate is more accurate than the network. Forms of one network "
+                f"are nearly equal: a point that one is expected to lose counts as a factor of {LOST_FACTOR:.2g}, and "
+                "a difference that may be noise counts less. So accuracy comes first, and of candidates that the "
+                "images hardly tell apart, the cheaper one is picked."
             )
         return rule
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from advisor.core.budget import Budget, show_budget_probability, show_met
 from advisor.core.evaluation import Evaluation
 from advisor.core.figures import accuracy_of, describe, latency_of, name, p90_of, show_figure, size_of
-from advisor.core.preference import POINT_WORTH, Preference
+from advisor.core.preference import LOST_FACTOR, POINT_WORTH, Preference
 from advisor.core.quantity import Provenance
 from advisor.core.units import plural, show_ms
 
@@ -91,23 +91,38 @@ def comparison(other: Evaluation, pick: Evaluation) -> str:
     )
 
 
-def not_the_faster(fastest: Evaluation, pick: Evaluation, shown_points: float) -> str:
+def not_the_faster(
+    fastest: Evaluation,
+    pick: Evaluation,
+    shown_points: float = 0.0,
+    further_points: float = 0.0,
+    expected_points: float | None = None,
+) -> str:
     """Return one sentence why the fastest tied evaluation is not the pick; empty where the pick is as fast.
 
     Args:
         fastest: the fastest evaluation that is tied in accuracy with the most accurate.
         pick: the picked evaluation.
         shown_points: points that the images show it to be behind the pick.
+        further_points: points that its network is shown to be further behind another one than that of the pick.
+        expected_points: for forms of one network, points that it is expected to lose against the pick.
     """
     ratio = latency_of(pick) / latency_of(fastest)
     if ratio < FASTER:
         return ""
     points, larger = accuracy_of(pick) - accuracy_of(fastest), size_of(fastest) / size_of(pick)
     drawbacks = []
-    if shown_points > 0 and points > 0:
-        drawbacks.append(f"it is {points:.1f} points less accurate, which is more than noise (odds above 3 to 1)")
-    elif points > 0:
-        drawbacks.append(f"it is {points:.1f} points less accurate (a point counts as a factor of {POINT_WORTH:g})")
+    if points > 0:
+        why = f"(a point counts as a factor of {POINT_WORTH:g})"
+        if expected_points is not None:
+            remain = f"{expected_points:.1f} points are expected to remain"
+            why = f"of which {remain} (a point counts as a factor of {LOST_FACTOR:.2g})"
+        elif shown_points > 0:
+            why = "which is more than noise (odds above 3 to 1)"
+        comma = "" if why.startswith("(") else ","
+        drawbacks.append(f"it is {points:.1f} points less accurate{comma} {why}")
+    if shown_points <= 0 and further_points >= 0.05:
+        drawbacks.append(f"its network is {further_points:.1f} points further behind a better one, beyond the noise")
     if larger >= FASTER:
         drawbacks.append(f"it is {larger:.1f}x larger")
     why = " and ".join(drawbacks) or "its loss is larger in sum"

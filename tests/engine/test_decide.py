@@ -9,6 +9,7 @@ import pytest
 from advisor.core.budget import Budget
 from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import CardFacts, DeviceFigures, ImageAnswers
+from advisor.core.quantity import Provenance, Quantity
 from advisor.engine.decide import decide_run
 from advisor.engine.question import resolve
 from advisor.store import RunFolder
@@ -96,11 +97,14 @@ def test_a_drop_is_held_against_the_hold_out_where_float32_ran_there_too(run: Ru
     judged = run.keep_answers("holdout-net", right.tolist())
     worse = run.keep_answers("holdout-net-int8", np.where(np.arange(len(right)) < 20, 1 - right, right).tolist())
     floats = replace(floats, holdout_answers=ImageAnswers(file=judged))
-    form = replace(form, configuration=configuration, holdout_answers=ImageAnswers(file=worse))
-    question = replace(QUESTION, limits=Budget(max_drop_points=5.0))
+    drop = Quantity(3.0, "points", Provenance.MEASURED, -1.0, 7.0, 0.95, len(LABELS))
+    form = replace(form, configuration=configuration, drop=drop, holdout_answers=ImageAnswers(file=worse))
+    question = replace(QUESTION, limits=Budget(max_drop_points=2.0))
+    assert question.limits.met_by(replace(form, holdout_answers=None))
     found = decide_run(run, [floats, form], question)
     assert found.evaluations[1].holdout_drop is not None
     assert found.evaluations[1].holdout_drop.value == 20
+    assert [question.limits.met_by(each) for each in found.evaluations] == [True, False]
     assert found.decision.pick is not None
     assert found.decision.pick.configuration.compression == "float32"
     assert decide_run(run, [floats, form], QUESTION).evaluations[1].holdout_drop is None

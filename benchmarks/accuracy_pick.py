@@ -1,0 +1,243 @@
+"""What the rule of the pick reaches on images that chose nothing, and at what latency and size.
+
+    python -m benchmarks accuracy --part pick                # TrashNet, seeds 0-4: they chose nothing
+    python -m benchmarks accuracy --part pick --seeds 5,6,7,8,9   # the seeds that the constants were chosen on
+
+The candidates are networks in five forms. Their answers come from the real files of the forms of the backbone, and from
+one head for all forms of a network. Validation parts of several sizes are drawn from the split's validation part. Each
+rule picks by the answers there. The pick is scored on the hold-out, with the head that ships.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.catalog.cards import Card
+from advisor.catalog.catalogue import load_catalogue
+from advisor.compression.calibration import CalibrationImages, choose
+from advisor.compression.make import make_file
+from advisor.compression.recipes.base import RecipeInputs
+from advisor.core.budget import Budget
+from advisor.core.decision import decide
+from advisor.core.evaluation import Configuration, Evaluation, Status, Target
+from advisor.core.figures import accuracy_of, latency_of, size_of
+from advisor.core.pareto import front
+from advisor.core.posterior import Answers, Posterior
+from advisor.core.preference import BALANCED
+from advisor.core.quantity import Provenance, Quantity
+from advisor.datasets.dataset import Dataset
+from advisor.datasets.division import divide
+from advisor.datasets.duplicates import near_duplicates
+from advisor.datasets.split import Split
+from advisor.datasets.survey import survey
+from advisor.measurement.accuracy import Classifier
+from advisor.training.features import OUTPUT_NAME
+from advisor.training.head.train import fit_head
+from benchmarks.accuracy import parser_of
+from benchmarks.accuracy_head import CALIBRATION, FOLDERS, _spec, image_features
+from benchmarks.tables import Row, keep, kept_of_others
+
+NAME = "accuracy_pick"
+CARDS = "mobilenet_v2_1.0_224,mobilenet_v1_1.0_224,efficientnet_lite0_224,squeezenet_1.1_227"
+FORMS = ("float32", "float16", "dynamic_int8", "weight_int8", "int8")
+FLOATS = ("float32", "float16")
+TIMINGS = 40
+REGULARIZATION = 0.03
+"""``C`` of every head, on all levels: what cross-validation chooses here for most networks."""
+SIZES = (50, 150, 300)
+DRAWS = 20
+FORMER = "former rule"
+HEADER = (
+    "case", "seeds", "validation images", "rule", "hold-out %", "points against the former rule", "latency x size",
+    "picks: int8, other integer forms, floats %",
+)  # fmt: skip
+REMARKS = (
+    "TrashNet. Points: mean over seeds with its standard error; 20 draws for each seed. Latency x size: against the "
+    "former rule, geometric mean.",
+    "Former rule: a point behind counts as a factor of 1.4, and ten times as much beyond 0.75 standard errors of a "
+    "difference, for forms of one network too.",
+    "Latency: the shortest CPU time of the backbone's form. The constants were chosen on seeds 5 to 9.",
+)
+
+Floats = NDArray[np.floating[Any]]
+Rule = Callable[[Sequence[Evaluation], Answers], Evaluation]
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A form of a network: its answers to the validation part, its top-1 on the hold-out in %, and its costs."""
+
+    card: str
+    form: str
+    right: NDArray[np.bool_]
+    holdout: float
+    latency_ms: float
+    size_bytes: int
+
+    def judged(self, images: NDArray[np.int64]) -> Evaluation:
+        """Return what a search knows of it from some of the validation images."""
+        top1 = 100 * float(self.right[images].mean())
+        return Evaluation(
+            Configuration(self.card, "head", self.form, Target("host", "ai-edge-litert", "cpu", 1)),
+            Status.OK,
+            accuracy=Quantity(top1, "%", Provenance.MEASURED),
+            latency=Quantity(self.latency_ms, "ms", Provenance.MEASURED),
+            size=Quantity(self.size_bytes, "bytes", Provenance.MEASURED),
+        )
+
+
+def main(options: Sequence[str] = ()) -> None:
+    """Draw validation parts, let each rule pick, and keep the table."""
+    chosen = parser_of("pick", CARDS).parse_args(list(options))
+    seeds = [int(seed) for seed in chosen.seeds.split(",")]
+    found = survey(FOLDERS["trashnet"])
+    alike = near_duplicates(found.thumbnails)
+    splits = {seed: divide(found, seed, alike).split for seed in seeds}
+    cards = [load_catalogue()[name] for name in chosen.cards.split(",")]
+    by_seed: dict[int, list[Candidate]] = {seed: [] for seed in seeds}
+    for card in cards:
+        for seed, candidates in _candidates(card, found.dataset, splits).items():
+            by_seed[seed] += candidates
+    rows = [row for size in SIZES for row in _rows(chosen.seeds, size, by_seed)]
+    others, _ = kept_of_others(NAME, [str(row[0]) for row in rows])
+    print(keep(NAME, "The rule of the pick", HEADER, sorted([*others, *rows], key=str), REMARKS), flush=True)
+
+
+def former(evaluations: Sequence[Evaluation], answers: Answers) -> Evaluation:
+    """Pick by the rule before forms of one network were compared by what they are expected to lose."""
+    pool = front(evaluations)
+    behind = -np.array([accuracy_of(each) for each in pool])
+    shown = Posterior(evaluations, answers).shown_behind(pool, evaluations)
+    costs = np.log([latency_of(each) * size_of(each) for each in pool])
+    return pool[int((costs + np.log(1.4) * (behind + 9 * shown)).argmin())]
+
+
+def ours(evaluations: Sequence[Evaluation], answers: Answers) -> Evaluation:
+    """Pick as a search does."""
+    pick = decide(evaluations, Budget(), answers, BALANCED).pick
+    assert pick is not None
+    return pick
+
+
+def most_accurate(evaluations: Sequence[Evaluation], _answers: Answers) -> Evaluation:
+    """Pick the most accurate, of equal ones the cheapest."""
+    return max(evaluations, key=lambda each: (accuracy_of(each), -latency_of(each) * size_of(each)))
+
+
+RULES: Mapping[str, Rule] = {FORMER: former, "this rule": ours, "most accurate": most_accurate}
+
+
+def _rows(seeds: str, size: int, by_seed: Mapping[int, Sequence[Candidate]]) -> list[Row]:
+    """Return the row of each rule for validation parts of one size."""
+    picks: dict[str, dict[int, list[Candidate]]] = {rule: {seed: [] for seed in by_seed} for rule in RULES}
+    for seed, candidates in by_seed.items():
+        random = np.random.default_rng(seed)
+        for _ in range(DRAWS):
+            images = random.choice(len(candidates[0].right), size, replace=False)
+            evaluations = [candidate.judged(images) for candidate in candidates]
+            keys = {each.configuration: candidate for each, candidate in zip(evaluations, candidates, strict=True)}
+
+            def answers(each: Evaluation, keys: Any = keys, images: Any = images) -> list[float]:
+                right: list[float] = keys[each.configuration].right[images].astype(float).tolist()
+                return right
+
+            for rule, pick in RULES.items():
+                picks[rule][seed].append(keys[pick(evaluations, answers).configuration])
+    rows: list[Row] = []
+    for rule, found in picks.items():
+        gains = [mean(map(_holdout, found[seed])) - mean(map(_holdout, picks[FORMER][seed])) for seed in found]
+        every, base = list(chain(*found.values())), list(chain(*picks[FORMER].values()))
+        factor = np.exp(mean(map(_log_cost, every)) - mean(map(_log_cost, base)))
+        error = f" ± {stdev(gains) / len(gains) ** 0.5:.2f}" if len(gains) > 1 else ""
+        shares = [100 * mean(each.form in forms for each in every) for forms in (FORMS[4:], FORMS[2:4], FLOATS)]
+        cells = f"{mean(map(_holdout, every)):.2f}", f"{mean(gains):+.2f}{error}", f"{factor:.2f}"
+        case = f"seeds {seeds}, {size:3d} images, {rule}"
+        rows.append((case, seeds, size, rule, *cells, ", ".join(f"{share:.0f}" for share in shares)))
+    return rows
+
+
+def _holdout(candidate: Candidate) -> float:
+    return candidate.holdout
+
+
+def _log_cost(candidate: Candidate) -> float:
+    return float(np.log(candidate.latency_ms * candidate.size_bytes))
+
+
+def _candidates(card: Card, dataset: Dataset, splits: Mapping[int, Split]) -> dict[int, list[Candidate]]:
+    """Return the forms of a network for the split of each seed. Answers are kept in the cache."""
+    backbone, floats, _ = image_features("trashnet", card, dataset)
+    folder = backbone.with_name(f"trashnet-{dataset.fingerprint[:12]}-{card.name}-forms")
+    _run_forms(backbone, folder, card, dataset)
+    labels = np.array([image.label for image in dataset.images])
+    costs = {form: _costs(folder / f"{form}.tflite", card, dataset) for form in FORMS}
+    found = {}
+    for seed, split in splits.items():
+        kept = folder / f"answers-{seed}.npz"
+        if not kept.exists():
+            features = [floats if form in FLOATS else np.load(folder / f"{form}.npy") for form in FORMS]
+            np.savez(kept, **_answers(features, labels, split))
+        with np.load(kept) as each:
+            rows = zip(FORMS, each["validation"], 100 * each["holdout"].mean(axis=1), strict=True)
+            found[seed] = [Candidate(card.name, form, right, float(top1), *costs[form]) for form, right, top1 in rows]
+    return found
+
+
+def _answers(features: Sequence[Floats], labels: NDArray[np.int64], split: Split) -> dict[str, NDArray[np.bool_]]:
+    """Return which images each form answers rightly: those of the validation part, and those of the hold-out.
+
+    The head of the first learns from the training part, the head of the second from the validation part too.
+    """
+    found = {}
+    for name, learnt, judged in (
+        ("validation", np.array(split.train), np.array(split.validation)),
+        ("holdout", np.array(split.learnt), np.array(split.holdout)),
+    ):
+        own = features[0][learnt].astype(np.float32)
+        weights, bias = fit_head(own, labels[learnt].tolist(), int(labels.max()) + 1, REGULARIZATION)
+        scores = [each[judged].astype(np.float32) @ weights + bias for each in features]
+        found[name] = np.array([score.argmax(axis=1) == labels[judged] for score in scores])
+    return found
+
+
+def _run_forms(backbone: Path, folder: Path, card: Card, dataset: Dataset) -> None:
+    """Make the forms of the backbone, and keep the features of every image by each integer form."""
+    folder.mkdir(exist_ok=True)
+    drawn = [dataset.images[row].path for row in choose([image.label for image in dataset.images], CALIBRATION, 0)]
+    calibration = CalibrationImages(tuple(drawn), _spec(card), 0)
+    for form in FORMS:
+        if not (folder / f"{form}.tflite").exists():
+            make_file(backbone, form, calibration, RecipeInputs(), None, folder / f"{form}.tflite")
+    missing = [form for form in FORMS if form not in FLOATS and not (folder / f"{form}.npy").exists()]
+    models = {form: Classifier(folder / f"{form}.tflite", OUTPUT_NAME) for form in missing}
+    rows: dict[str, list[Floats]] = {form: [] for form in missing}
+    for image in dataset.images if missing else ():
+        pixels = _spec(card).read(image.path)
+        for form, model in models.items():
+            rows[form].append(model(pixels).astype(np.float16))
+    for form, each in rows.items():
+        np.save(folder / f"{form}.npy", np.stack(each))
+
+
+def _costs(file: Path, card: Card, dataset: Dataset) -> tuple[float, int]:
+    """Return the shortest CPU time of an answer in ms, which other work hardly changes, and the bytes of the file."""
+    model, pixels = Classifier(file, OUTPUT_NAME), _spec(card).read(dataset.images[0].path)
+    found = []
+    for _ in range(TIMINGS):
+        began = time.thread_time()
+        model(pixels)
+        found.append(time.thread_time() - began)
+    return 1000 * min(found), file.stat().st_size
+
+
+if __name__ == "__main__":
+    main()
