@@ -26,7 +26,7 @@ HEAD_FEATURES, HEAD_SHARE = 2049, 0.8
 each class, and at most this share of a network's parameters (ShuffleNetV2 0.5: 75 %)."""
 
 
-TUNING_S, HEADS_PART = 480.0, 0.25
+TUNING_S, HEADS_PART = 720.0, 0.25
 """Seconds of one core that fine-tuning may take in a default search, or this share of what all heads take if more."""
 
 FINISHING_MARGIN = 1.5
