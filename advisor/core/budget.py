@@ -97,7 +97,7 @@ class Budget:
         found = {
             name: belief.below(self.limits[name])
             for name, belief in known.items()
-            if name in self.limits and belief is not None and belief.deviation > 0
+            if name in self.limits and belief is not None and not belief.certain
         }
         return {name: round(1 - share if name == "accuracy" else share, 4) for name, share in found.items()}
 

@@ -82,6 +82,24 @@ def test_a_form_that_loses_much_is_thrown_out() -> None:
     assert not Budget(max_drop_points=1.0).met_by(replace(evaluation("one"), drop=lost(296, 12, 2)))
 
 
+def test_a_large_loss_is_not_drawn_to_what_forms_usually_lose() -> None:
+    belief = drop_belief(
+        replace(evaluation("one"), drop=Quantity(14.0, "points", Provenance.MEASURED, 8, 20, 0.95, 120))
+    )
+    assert belief is not None
+    assert belief.mean == pytest.approx(13.6, abs=0.3)
+    assert belief.below(5.0) < 0.02
+
+
+@given(st.floats(-5, 60), st.floats(0.1, 8))
+def test_the_expected_loss_lies_between_none_and_the_measured_one(measured: float, half: float) -> None:
+    drop = Quantity(measured, "points", Provenance.MEASURED, measured - half, measured + half, 0.95, 300)
+    belief = drop_belief(replace(evaluation("one"), drop=drop))
+    assert belief is not None
+    assert min(0.0, measured) - 1e-9 <= belief.mean <= max(0.0, measured) + 1e-9
+    assert sum(share for share, *_ in belief.parts) == pytest.approx(1)
+
+
 def test_under_capture_conditions_the_same_figure_of_the_hold_out_counts() -> None:
     robust = replace(
         judged("one", (300, 400), (390, 400)), capture=CaptureAccuracy(plain=share(390, 400), holdout=share(240, 400))
