@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 from enum import IntEnum
 
@@ -52,6 +53,56 @@ class UsageError(AdvisorError):
     """A wrong flag, request, catalogue, profile or data folder: exit code 2, nothing spent."""
 
     exit_code = ExitCode.USAGE
+
+
+class Problems:
+    """Collects the errors of one file, so that the user sees all of them at once."""
+
+    def __init__(self) -> None:
+        self._found: list[UsageError] = []
+
+    def add(self, error: UsageError) -> None:
+        """Keep an error, or each error of several."""
+        self._found.extend(error.parts if isinstance(error, SeveralErrors) else [error])
+
+    @contextmanager
+    def collected(self) -> Iterator[None]:
+        """Keep a ``UsageError`` that is raised inside, and go on after the block."""
+        try:
+            yield
+        except UsageError as error:
+            self.add(error)
+
+    def raise_any(self) -> None:
+        """Raise what was kept.
+
+        Raises:
+            UsageError: one error was kept.
+            SeveralErrors: several were.
+        """
+        if len(self._found) > 1:
+            raise SeveralErrors(self._found)
+        if self._found:
+            raise self._found[0]
+
+
+class SeveralErrors(UsageError):
+    """Several errors of one file: one line each.
+
+    Args:
+        parts: the errors.
+    """
+
+    SHOWN = 20
+
+    def __init__(self, parts: Sequence[UsageError]) -> None:
+        lines = [f"{part.message} ({part.hint})" if part.hint else part.message for part in parts[: self.SHOWN]]
+        more = [f"... and {len(parts) - self.SHOWN} more"] if len(parts) > self.SHOWN else []
+        super().__init__(f"{len(parts)} errors:\n" + "\n".join(f"  {line}" for line in (*lines, *more)))
+        self.parts = tuple(parts)
+
+    def __reduce__(self) -> tuple[type[SeveralErrors], tuple[tuple[UsageError, ...]]]:  # type: ignore[override]
+        return type(self), (self.parts,)
 
 
 class WeightsError(AdvisorError):

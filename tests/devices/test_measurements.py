@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.core.errors import UsageError
+from advisor.core.errors import SeveralErrors, UsageError
 from advisor.devices.profiles.measurements import PRECISIONS, Measurement, read_measurements, write_measurements
 
 HEADER = "target,model,precision,latency_ms,statistic,flag\n"
@@ -45,6 +46,45 @@ def test_a_bad_row_is_refused_with_file_and_line(tmp_path: Path, row: str, words
     assert f"{tmp_path}/gadget.csv:3:" in caught.value.message
 
 
+@pytest.mark.parametrize(
+    ("version", "accepted"),
+    [
+        ("2.17.0", True),
+        ("2", True),
+        ("1.30.0+qairt2.50.0", True),
+        ("xnnpack2022-02-08+armhf", True),
+        ("2.18.0-dev20240710", True),
+        ("unstated", True),
+        ("", True),
+        ("latest", False),
+        ("tflite 2.17", False),
+        ("arm64", False),
+    ],
+)
+def test_a_runtime_version_is_a_version(tmp_path: Path, version: str, accepted: bool) -> None:
+    text = f"target,model,precision,latency_ms,runtime_version\ncpu,net,int8,12.5,{version}\n"
+    if accepted:
+        assert read(tmp_path, text)[0].runtime_version == version
+        return
+    with pytest.raises(UsageError, match=f"gadget.csv:2: runtime_version '{version}' is not a version"):
+        read(tmp_path, text)
+
+
+def test_all_bad_rows_are_reported_at_once(tmp_path: Path) -> None:
+    rows = ["cpu,net,int8,-3,median,", "cpu,other,int8,3,median,", "cpu,net,int8,3,meen,", GOOD.strip()]
+    with pytest.raises(SeveralErrors) as caught:
+        read(tmp_path, HEADER + GOOD + "\n".join(rows) + "\n")
+    assert [part.message.split(": ")[0].rsplit(":")[-1] for part in caught.value.parts] == ["3", "5", "6"]
+    assert pickle.loads(pickle.dumps(caught.value)).message == caught.value.message
+
+
+def test_of_many_bad_rows_the_first_are_shown(tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        read(tmp_path, HEADER + "cpu,net,int8,-3,median,\n" * 50)
+    assert len(caught.value.message.splitlines()) == SeveralErrors.SHOWN + 2
+    assert caught.value.message.endswith("... and 30 more")
+
+
 def test_the_same_figure_twice_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is already in line 2"):
         read(tmp_path, HEADER + GOOD + GOOD)
@@ -76,6 +116,9 @@ rows = st.builds(
     peak_memory_bytes=st.none() | st.integers(0, 2**40),
     source_repo=names,
     job=names,
+    input_side=st.none() | st.integers(1, 1024),
+    graph=names,
+    runtime_version=st.sampled_from(["", "unstated", "2.17.0", "qairt2.50.0"]),
 )
 
 

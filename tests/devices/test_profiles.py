@@ -9,6 +9,7 @@ import pytest
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Target
 from advisor.devices.profiles import HOST, Profiles, load_profiles, read_profile
+from advisor.devices.profiles.loading import checked_profile
 
 PROFILE = """\
 name: gadget
@@ -82,8 +83,52 @@ def test_no_job_is_counted_under_two_devices(profiles: Profiles) -> None:
 
 def test_throughput_and_fallbacks_are_flagged(profiles: Profiles) -> None:
     assert all(row.flag == "throughput" for row in profiles["hailo-8"].measurements)
-    fallen = [row for row in profiles["qualcomm-qcs8275"].measurements if row.flag == "fallback"]
+    fallen = [row for row in profiles["qualcomm-sa7255p"].measurements if row.flag == "fallback"]
     assert ("squeezenet_1.1_224", "float32") in {(row.model, row.precision) for row in fallen}
+
+
+def test_a_release_is_a_target(profiles: Profiles) -> None:
+    versions = {t.name: t.version for t in profiles["galaxy-s24"].targets if t.runtime == "qnn"}
+    assert versions == {"qnn-npu": "2.50.0", "qnn-npu-2.42": "2.42.0"}
+    figures = {
+        (row.target, row.model)
+        for row in profiles["galaxy-s24"].measurements
+        if row.model.startswith("efficientnet_b4") and row.target.startswith("qnn")
+    }
+    # Release 0.46 measured EfficientNet-B4 at 224 pixels.
+    assert figures == {("qnn-npu", "efficientnet_b4_380"), ("qnn-npu-2.42", "efficientnet_b4_224")}
+
+
+def test_the_jobs_of_sa7255p_are_its_own(profiles: Profiles) -> None:
+    slow = {r.model: r.latency_ms for r in profiles["qualcomm-sa7255p"].measurements if r.target == "tflite-npu-2.42"}
+    fast = {r.model: r.latency_ms for r in profiles["arduino-ventuno-q"].measurements if r.target == "tflite-npu"}
+    assert profiles["arduino-ventuno-q"].soc == "Qualcomm QCS8275"
+    assert "qualcomm-qcs8275" not in profiles
+    assert slow["dla102x_224"] > 2 * fast["dla102x_224"]
+
+
+def test_pis_and_pixels_have_litert_targets(profiles: Profiles) -> None:
+    named = [profile for name, profile in profiles.items() if name.startswith(("raspberry-pi", "pixel"))]
+    assert len(named) == 12
+    for profile in named:
+        targets = {target.name: target for target in profile.targets}
+        for threads in (1, 4) if profile.name != "raspberry-pi-zero-w" else (1,):
+            target = targets[f"tflite-cpu-x{threads}"]
+            assert (target.runtime, target.threads, target.precisions) == ("tflite", threads, ("float32", "int8"))
+
+
+def test_no_board_that_runs_tflite_files_means_another_runtime(profiles: Profiles) -> None:
+    for profile in profiles.values():
+        if any(target.runtime == "tflite" for target in profile.targets):
+            assert profile.target().runtime not in ("ncnn", "mnn", "paddle-lite", "opencv-dnn"), profile.name
+
+
+def test_no_shipped_profile_is_refused_as_a_users(profiles: Profiles) -> None:
+    shipped = [profile for profile in profiles.values() if profile.name != HOST]
+    for name in ("raspberry-pi-zero-w", "macbook-air-m3", "esp32", "radxa-orion-o6", "galaxy-s26", "jetson-agx-orin"):
+        path = profiles[name].origin
+        assert path is not None
+        assert checked_profile(path, shipped) == profiles[name]
 
 
 def test_the_host_is_always_there(profiles: Profiles) -> None:
@@ -139,6 +184,7 @@ def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
         ("default_target: tflite-cpu-x4", "default_target: tflite-cpu-x8", 17, "did you mean 'tflite-cpu-x4'"),
         ("name: gadget", "name: widget", 1, "differs from the file's"),
         ("name: gadget", "name: '../gadget'", 1, "pattern"),
+        ('version: "2.17"', "version: latest", 13, "'latest' is not a version"),
         ("soc: Maker M1", "title: Again", 4, "is there twice"),
         ("soc: Maker M1", "soc: &a Maker", 1, "unused anchor is harmless"),
         ("kind: board", "kind: *a", 3, "alias"),
@@ -168,3 +214,69 @@ def test_a_target_that_is_there_twice_is_refused(tmp_path: Path) -> None:
 def test_what_is_no_profile_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(UsageError, match="gadget.yaml"):
         read_profile(write(tmp_path, text))
+
+
+def test_all_errors_of_both_files_are_reported_at_once(tmp_path: Path) -> None:
+    text = PROFILE.replace("title:", "titel:").replace("count: 4", "count: 0").replace("kind: board", "kind: bord")
+    rows = "target,model,precision,latency_ms\ntflite-cpu-x4,net,float64,80.5\ntflite-cpu-x4,net,int8,-1\n"
+    path = write(tmp_path, text, rows)
+    with pytest.raises(UsageError) as caught:
+        read_profile(path)
+    heads = [line.split(": ")[0].strip() for line in caught.value.message.splitlines()]
+    csv = path.with_suffix(".csv")
+    assert heads == ["5 errors:", f"{path}:2", f"{path}:3", f"{path}:6", f"{csv}:2", f"{csv}:3"]
+    assert "key 'title' is missing" not in caught.value.message
+
+
+def rows_of(*rows: str) -> str:
+    return "target,model,precision,latency_ms\n" + "".join(f"tflite-cpu-x4,{row}\n" for row in rows)
+
+
+def test_an_unknown_model_of_a_users_profile_is_refused_with_the_nearest(tmp_path: Path, profiles: Profiles) -> None:
+    path = write(tmp_path, rows=rows_of("mobilenet_v2_1.0_224,float32,80.5", "mobilenetv2_1.0_224,int8,40"))
+    with pytest.raises(UsageError, match=r"gadget.csv:3: unknown model 'mobilenetv2_1.0_224'.*'mobilenet_v2_1.0_224'"):
+        load_profiles([tmp_path])
+    with pytest.raises(UsageError, match="unknown model"):
+        checked_profile(path, list(profiles.values()))
+
+
+@pytest.mark.parametrize(
+    ("latencies", "unit"), [((0.0805, 0.0532), "seconds"), ((80500, 53200), "microseconds"), ((80.5, 53.2), "")]
+)
+@pytest.mark.parametrize("cores", [True, False])
+def test_latencies_in_another_unit_are_refused(
+    tmp_path: Path, profiles: Profiles, latencies: tuple[float, float], unit: str, cores: bool
+) -> None:
+    profile = PROFILE if cores else PROFILE.replace("cores:\n- {core: Cortex-A53, count: 4, max_mhz: 1200}\n", "")
+    rows = rows_of(f"mobilenet_v2_1.0_224,float32,{latencies[0]}", f"mobilenet_v1_0.5_224,float32,{latencies[1]}")
+    path = write(tmp_path, profile, rows)
+    if not unit:
+        assert len(checked_profile(path, list(profiles.values())).measurements) == 2
+        return
+    with pytest.raises(UsageError) as caught:
+        checked_profile(path, list(profiles.values()))
+    assert caught.value.message.endswith(f"the column latency_ms is in milliseconds and looks like {unit}")
+    assert len(caught.value.message.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("core", "count", "accepted"),
+    [("Cortex-A53", 4, False), ("Cortex-A72", 8, False), ("cortex a72", 4, True), ("Cortex-A72", 2, True)],
+)
+def test_cores_that_contradict_the_soc_are_refused(
+    tmp_path: Path, profiles: Profiles, core: str, count: int, accepted: bool
+) -> None:
+    text = PROFILE.replace("Maker M1", "Broadcom BCM2711").replace("Cortex-A53, count: 4", f"{core}, count: {count}")
+    path = write(tmp_path, text)
+    if accepted:
+        assert checked_profile(path, list(profiles.values())).cores[0].count == count
+        return
+    with pytest.raises(UsageError, match=rf"cores {count} x {core} contradict the SoC Broadcom BCM2711"):
+        checked_profile(path, list(profiles.values()))
+
+
+def test_a_vendors_name_of_a_core_means_its_design(tmp_path: Path, profiles: Profiles) -> None:
+    text = PROFILE.replace("Maker M1", "Qualcomm Snapdragon 855").replace(
+        "Cortex-A53, count: 4", "Cortex-A76, count: 4"
+    )
+    assert checked_profile(write(tmp_path, text), list(profiles.values())).name == "gadget"

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
-from advisor.core.errors import UsageError, nearest
+from advisor.core.errors import Problems, UsageError, nearest
 from advisor.devices.profiles.cores import CORES_FILE
-from advisor.devices.profiles.measurements import read_measurements
+from advisor.devices.profiles.measurements import Measurement, read_measurements
 from advisor.devices.profiles.values import HOST, DeviceProfile, DeviceTarget
 from advisor.store.files import shipped_folder
-
 
 class Profiles(dict[str, DeviceProfile]):
     """Device profiles by name, which a ``device:target`` text can select."""
@@ -58,10 +58,11 @@ def load_profiles(folders: Iterable[Path] = ()) -> Profiles:
     """
     from advisor.devices.profiles.host import host_profile
 
-    found = {HOST: host_profile(), **_read_folder(shipped_profiles())}
+    shipped = read_folder(shipped_profiles())
+    found = {HOST: host_profile(), **shipped}
     own: dict[str, DeviceProfile] = {}
     for folder in folders:
-        for name, profile in _read_folder(folder).items():
+        for name, profile in read_folder(folder, tuple(shipped.values())).items():
             if name in own:
                 raise UsageError(
                     f"the device '{name}' is in both {own[name].origin} and {profile.origin}", "keep one of the two"
@@ -71,27 +72,64 @@ def load_profiles(folders: Iterable[Path] = ()) -> Profiles:
     return Profiles([*found.values(), *own.values()])
 
 
-def _read_folder(folder: Path) -> dict[str, DeviceProfile]:
+def read_folder(folder: Path, shipped: Sequence[DeviceProfile] = ()) -> dict[str, DeviceProfile]:
+    """Return the profiles in a folder by name, compared with the shipped ones if these are given."""
     if not folder.is_dir():
         raise UsageError(f"{folder} is not a folder of device profiles", "give a folder that holds *.yaml files")
-    paths = (path for path in sorted(folder.glob("*.yaml")) if path.name != CORES_FILE)
-    return {profile.name: profile for profile in map(read_profile, paths)}
+    paths = [path for path in sorted(folder.glob("*.yaml")) if path.name != CORES_FILE]
+    read = partial(checked_profile, shipped=shipped) if shipped else read_profile
+    return {profile.name: profile for profile in map(read, paths)}
 
 
-def read_profile(path: Path) -> DeviceProfile:
-    """Read one profile and the measurements in the CSV file of the same name.
+def checked_profile(path: Path, shipped: Sequence[DeviceProfile]) -> DeviceProfile:
+    """Read one profile, and compare it with the shipped ones.
+
+    Args:
+        path: the YAML file.
+        shipped: the shipped profiles.
 
     Raises:
-        UsageError: the profile has an unknown key, an impossible figure, another name than its file, or a target twice;
-            the error names file and line.
+        UsageError: see :func:`read_profile`; or a row names an unknown model, the latencies of a target are in another
+            unit, or the cores contradict the SoC. The error has one line for each.
+    """
+    from advisor.devices.profiles.networks import known_macs
+    from advisor.devices.profiles.plausibility import bounds_of, implausible
+
+    macs = known_macs(shipped, shipped_profiles() / "model_features.csv")
+    profile = read_profile(path, macs)
+    problems = Problems()
+    known = {name: count for name, count in macs.items() if count}
+    for error in implausible(profile, shipped, bounds_of(shipped), known):
+        problems.add(error)
+    problems.raise_any()
+    return profile
+
+
+def read_profile(path: Path, models: Collection[str] | None = None) -> DeviceProfile:
+    """Read one profile and the measurements in the CSV file of the same name.
+
+    Args:
+        path: the YAML file.
+        models: names of the known models; None accepts every name.
+
+    Raises:
+        UsageError: the profile has an unknown key, an impossible figure, another name than its file, or a target twice,
+            or its measurements are refused (:func:`advisor.devices.profiles.measurements.read_measurements`). The error
+            has one line for each, with file and line.
     """
     from advisor.devices.profiles.schema import profile_from
     from advisor.devices.profiles.validation import MAX_YAML_BYTES
     from advisor.store.yamlfile import read_yaml
 
-    profile = profile_from(read_yaml(path, MAX_YAML_BYTES))
+    problems, profile = Problems(), None
+    with problems.collected():
+        profile = profile_from(read_yaml(path, MAX_YAML_BYTES))
     rows = path.with_suffix(".csv")
-    if not rows.is_file():
-        return profile
-    names = [target.name for target in profile.targets]
-    return replace(profile, measurements=read_measurements(rows, names))
+    measurements: tuple[Measurement, ...] = ()
+    if rows.is_file():
+        names = [target.name for target in profile.targets] if profile else None
+        with problems.collected():
+            measurements = read_measurements(rows, names, models)
+    problems.raise_any()
+    assert profile is not None
+    return replace(profile, measurements=measurements)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Collection, Iterable
+import re
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-from advisor.core.errors import UsageError, nearest
+from advisor.core.errors import Problems, UsageError, nearest
 
 PRECISIONS = ("float32", "float16", "int8", "int16x8")
 """Forms of artefacts. A float32 model is ``float32`` even if an accelerator computes it in float16."""
@@ -24,8 +25,16 @@ FLAGS = {
     "with_image_handling": "includes decoding and resizing the image",
     "superseded": "a later release of the runtime measured the same",
     "source_error": "marked as implausible by the source or against its own table",
+    "unstated_input": "the source does not state the input side of the network",
+    "unexplained": "differs from the same network on other devices or releases, and the source gives no reason",
 }
 """Reasons why a row is kept but not used for predictions."""
+
+UNSTATED = "unstated"
+"""The value of ``graph`` and ``runtime_version`` where a published source does not state them."""
+
+_VERSION_PART = r"(?:\d+(?:[.-]?\w+)*|[a-z_]+\d+(?:[.-]\w+)+)"
+_VERSION = re.compile(rf"{_VERSION_PART}(?:\+[\w.-]+)*")
 
 MIN_LATENCY_MS = 1e-3
 MAX_LATENCY_MS = 1e7
@@ -46,6 +55,9 @@ class Measurement:
         source_repo: repository or site of the figure, or ``calibrated``.
         source_path: file or address in it.
         job: the source's identifier of the run, or empty.
+        input_side: side of the network's square input in pixels, None if not stated.
+        graph: version of the network's graph as the source names it; ``unstated`` or empty if it does not.
+        runtime_version: versions of the runtime and its parts, such as ``1.30.0+qairt2.50.0``; ``unstated`` or empty.
     """
 
     target: str
@@ -58,6 +70,9 @@ class Measurement:
     source_repo: str = ""
     source_path: str = ""
     job: str = ""
+    input_side: int | None = None
+    graph: str = ""
+    runtime_version: str = ""
 
     @property
     def usable(self) -> bool:
@@ -69,26 +84,46 @@ COLUMNS = tuple(field.name for field in fields(Measurement))
 _REQUIRED = ("target", "model", "precision", "latency_ms")
 
 
-def read_measurements(path: Path, targets: Collection[str]) -> tuple[Measurement, ...]:
+def read_measurements(
+    path: Path, targets: Collection[str] | None = None, models: Collection[str] | None = None
+) -> tuple[Measurement, ...]:
     """Read the CSV of one profile.
 
     Args:
         path: the file; its first row names the columns (:data:`COLUMNS`).
-        targets: names of the profile's targets.
+        targets: names of the profile's targets, None if they are not known.
+        models: names of the known models; None accepts every name.
 
     Raises:
-        UsageError: a column, target, precision, statistic or flag is unknown, a latency is not plausible (0, negative,
-            above 10^7 ms), or two rows have the same target, model, precision and job. The error names file and line.
+        UsageError: a column, target, model, precision, statistic or flag is unknown, a latency is not plausible (0,
+            negative, above 10^7 ms), a runtime version is none, or two rows have the same target, model, precision and
+            job. The error names file and line of every such row.
     """
+    problems, rows = Problems(), []
     try:
         with path.open(newline="", encoding="utf-8") as file:
             reader = csv.DictReader(file, strict=True)
             _check_columns(path, reader.fieldnames or ())
-            rows = [_parse(row, f"{path}:{reader.line_num}", targets) for row in reader]
+            for row in reader:
+                with problems.collected():
+                    rows.append((reader.line_num, _parse(row, f"{path}:{reader.line_num}", targets, models)))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise UsageError(f"{path} cannot be read: {error}") from error
-    _refuse_duplicates(rows, path)
-    return tuple(rows)
+    for duplicate in _duplicates(rows, path):
+        problems.add(duplicate)
+    problems.raise_any()
+    return tuple(row for _, row in rows)
+
+
+def check_version(text: str) -> str:
+    """Return ``text`` if it is a version such as ``2.17.0``, ``1.30.0+qairt2.50.0`` or ``2022-02-08``, or empty.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if text and not _VERSION.fullmatch(text):
+        raise ValueError(f"'{text}' is not a version: write for example 2.17.0")
+    return text
 
 
 def write_measurements(path: Path, rows: Iterable[Measurement]) -> None:
@@ -110,7 +145,9 @@ def _check_columns(path: Path, names: Collection[str]) -> None:
             raise UsageError(f"{path}:1: the column '{name}' is missing", f"columns: {', '.join(COLUMNS)}")
 
 
-def _parse(row: dict[str, str], at: str, targets: Collection[str]) -> Measurement:
+def _parse(
+    row: dict[str, str], at: str, targets: Collection[str] | None, models: Collection[str] | None
+) -> Measurement:
     if None in row or None in row.values():
         raise UsageError(f"{at}: the row has more or fewer fields than the header")
     if not row["model"].strip():
@@ -119,17 +156,36 @@ def _parse(row: dict[str, str], at: str, targets: Collection[str]) -> Measuremen
     if flag:
         _one_of(flag, FLAGS, "flag", at)
     return Measurement(
-        target=_one_of(row["target"], targets, "target", at),
-        model=row["model"],
+        target=row["target"] if targets is None else _one_of(row["target"], targets, "target", at),
+        model=row["model"] if models is None else _known_model(row["model"], models, at),
         precision=_one_of(row["precision"], PRECISIONS, "precision", at),
         latency_ms=_latency(row["latency_ms"], at),
         statistic=_one_of(row.get("statistic") or "unstated", STATISTICS, "statistic", at),
-        peak_memory_bytes=_bytes(row.get("peak_memory_bytes", ""), at),
+        peak_memory_bytes=_whole(row.get("peak_memory_bytes", ""), "peak_memory_bytes", "bytes", at),
         flag=flag,
         source_repo=row.get("source_repo", ""),
         source_path=row.get("source_path", ""),
         job=row.get("job", ""),
+        input_side=_whole(row.get("input_side", ""), "input_side", "pixels", at),
+        graph=row.get("graph", ""),
+        runtime_version=_version(row.get("runtime_version", ""), at),
     )
+
+
+def _known_model(name: str, models: Collection[str], at: str) -> str:
+    if name not in models:
+        raise UsageError(
+            f"{at}: unknown model '{name}'{nearest(name, models)}",
+            "advisor catalog list shows the names; advisor catalog add adds a model of your own",
+        )
+    return name
+
+
+def _version(text: str, at: str) -> str:
+    try:
+        return text if text == UNSTATED else check_version(text)
+    except ValueError as error:
+        raise UsageError(f"{at}: runtime_version {error}") from None
 
 
 def _one_of(value: str, valid: Collection[str], what: str, at: str) -> str:
@@ -151,21 +207,21 @@ def _latency(text: str, at: str) -> float:
     return value
 
 
-def _bytes(text: str, at: str) -> int | None:
+def _whole(text: str, column: str, unit: str, at: str) -> int | None:
     if not text:
         return None
     if not text.isascii() or not text.isdigit():
-        raise UsageError(f"{at}: peak_memory_bytes '{text}' is not a whole number of bytes")
+        raise UsageError(f"{at}: {column} '{text}' is not a whole number of {unit}")
     return int(text)
 
 
-def _refuse_duplicates(rows: Iterable[Measurement], path: Path) -> None:
+def _duplicates(rows: Iterable[tuple[int, Measurement]], path: Path) -> Iterator[UsageError]:
     seen: dict[tuple[str, ...], int] = {}
-    for number, row in enumerate(rows, start=2):
+    for line, row in rows:
         key = (row.target, row.model, row.precision, row.job, row.source_path, row.flag)
         if key in seen:
-            raise UsageError(
-                f"{path}:{number}: {row.model} {row.precision} on {row.target} is already in line {seen[key]}",
+            yield UsageError(
+                f"{path}:{line}: {row.model} {row.precision} on {row.target} is already in line {seen[key]}",
                 "keep one of the two",
             )
-        seen[key] = number
+        seen.setdefault(key, line)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from advisor.core.errors import UsageError, nearest
+from advisor.core.errors import Problems, UsageError, nearest
 from advisor.core.units import size_bytes
 from advisor.devices.connections.settings import ConnectionSettings
 from advisor.devices.connections.ssh import KEYS_ONLY, has_password
 from advisor.devices.profiles.cores import core_named
-from advisor.devices.profiles.measurements import PRECISIONS
+from advisor.devices.profiles.measurements import PRECISIONS, check_version
 from advisor.devices.profiles.validation import FileKind
 from advisor.devices.profiles.values import KINDS, NAME_PATTERN, Cluster, DeviceProfile, DeviceTarget, Limits
 from advisor.store.yamlfile import Document
@@ -43,6 +44,9 @@ def _listed(valid: tuple[str, ...]) -> BeforeValidator:
 Size = Annotated[int, BeforeValidator(_size), Field(gt=0, le=10**15)]
 Name = Annotated[str, Field(pattern=NAME_PATTERN)]
 Text = Annotated[str, Field(max_length=300, pattern=_LINE)]
+
+
+Version = Annotated[str, Field(max_length=60), AfterValidator(check_version)]
 
 
 class _Strict(BaseModel):
@@ -80,7 +84,7 @@ class TargetSchema(_Strict):
 
     name: Name
     runtime: Name
-    version: Text = ""
+    version: Version = ""
     accelerator: Annotated[str, _listed(ACCELERATORS)]
     threads: Annotated[int, Field(ge=1, le=1024)] = 1
     precisions: Annotated[list[Annotated[str, _listed(PRECISIONS)]], Field(min_length=1)]
@@ -133,27 +137,33 @@ def profile_from(document: Document) -> DeviceProfile:
         UsageError: the document does not match the schema; the error names file and line.
     """
     data = _PROFILE.validated(document)
-    _check_targets(data, document)
-    if data.connection and has_password(data.connection.ssh):
-        # The message shows no part of the password, because messages end up in logs.
-        raise UsageError(f"{document.at(('connection', 'ssh'))}: connection.ssh contains a password", KEYS_ONLY)
-    if data.connection and bool(data.connection.ssh) == bool(data.connection.adb):
-        raise UsageError(
-            f"{document.at(('connection',))}: a connection needs either ssh or adb", "write one of the two"
-        )
+    problems = Problems()
+    for error in (*_target_errors(data, document), *_connection_errors(data, document)):
+        problems.add(error)
+    problems.raise_any()
     return _profile(data, document)
 
 
-def _check_targets(data: ProfileSchema, document: Document) -> None:
+def _connection_errors(data: ProfileSchema, document: Document) -> Iterator[UsageError]:
+    if data.connection and has_password(data.connection.ssh):
+        # The message shows no part of the password, because messages end up in logs.
+        yield UsageError(f"{document.at(('connection', 'ssh'))}: connection.ssh contains a password", KEYS_ONLY)
+    if data.connection and bool(data.connection.ssh) == bool(data.connection.adb):
+        yield UsageError(
+            f"{document.at(('connection',))}: a connection needs either ssh or adb", "write one of the two"
+        )
+
+
+def _target_errors(data: ProfileSchema, document: Document) -> Iterator[UsageError]:
     names = [target.name for target in data.targets]
     for index, name in enumerate(names):
         if name in names[:index]:
-            raise UsageError(
+            yield UsageError(
                 f"{document.at(('targets', index, 'name'))}: the target '{name}' is defined twice",
                 "remove or rename one of them",
             )
     if data.default_target not in names:
-        raise UsageError(
+        yield UsageError(
             f"{document.at(('default_target',))}: there is no target '{data.default_target}'"
             f"{nearest(data.default_target, names)}",
             f"targets: {', '.join(names)}",

@@ -12,7 +12,14 @@ from advisor.catalog.catalogue_files import config_root
 from advisor.core.errors import UsageError, nearest
 from advisor.devices.connections.settings import ConnectionSettings
 from advisor.devices.profiles.listing import OWN, provenance
-from advisor.devices.profiles.loading import Profiles, load_profiles, read_profile, shipped_profiles
+from advisor.devices.profiles.loading import (
+    Profiles,
+    checked_profile,
+    load_profiles,
+    read_folder,
+    read_profile,
+    shipped_profiles,
+)
 from advisor.devices.profiles.measurements import write_measurements
 from advisor.devices.profiles.values import HOST, NAME_PATTERN, DeviceProfile
 
@@ -60,7 +67,7 @@ def add_profile(file: str | Path, into: str | Path | None = None, *, replace: bo
     """Check a profile and copy it with its measurements; see :func:`advisor.devices.add`."""
     folder = Path(into) if into else own_folder()
     _refuse_shipped(folder, "--into")
-    profile = read_profile(Path(file))
+    profile = checked_profile(Path(file), tuple(read_folder(shipped_profiles()).values()))
     path = folder / f"{profile.name}.yaml"
     try:
         exists = path.exists()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from difflib import get_close_matches
+from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from advisor.core.errors import UsageError, nearest
+from advisor.core.errors import Problems, UsageError, nearest
 from advisor.store.yamlfile import Document
 
 MAX_YAML_BYTES = 4_000_000
@@ -44,7 +45,11 @@ class FileKind(Generic[Schema]):
         try:
             data = self.schema.model_validate(document.values)
         except ValidationError as error:
-            raise self._refusal(error, document) from error
+            problems = Problems()
+            for refusal in self._refusals(error, document):
+                problems.add(refusal)
+            problems.raise_any()
+            raise
         name = document.values["name"]
         if name != document.path.stem:
             raise UsageError(
@@ -53,21 +58,50 @@ class FileKind(Generic[Schema]):
             )
         return data
 
-    def _refusal(self, error: ValidationError, document: Document) -> UsageError:
-        # A misspelt key also makes another key missing; the error must name the misspelt one.
-        first = min(error.errors(include_url=False), key=lambda each: each["type"] != "extra_forbidden")
-        location = tuple(first["loc"])
+    def _refusals(self, error: ValidationError, document: Document) -> Iterator[UsageError]:
+        found = error.errors(include_url=False)
+        misspelt = {
+            (*each["loc"][:-1], self._meant(each["loc"])) for each in found if each["type"] == "extra_forbidden"
+        }
+        told = set()
+        for each in sorted(
+            found, key=lambda each: (document.line(tuple(each["loc"])), each["type"] != "extra_forbidden")
+        ):
+            location = tuple(each["loc"])
+            # A misspelt key also makes another key missing, and each alternative of a value has an error of its own.
+            place = location if each["type"] == "missing" else _existing(document.values, location)
+            if location not in misspelt and place not in told:
+                told.add(place)
+                yield self._refusal(each, document)
+
+    def _meant(self, location: Sequence[str | int]) -> str:
+        """Return the valid key that is nearest to the unknown key at a location, or an empty text."""
+        matches = get_close_matches(str(location[-1]), list(self._schema_at(location).model_fields), n=1, cutoff=0.5)
+        return matches[0] if matches else ""
+
+    def _refusal(self, error: Any, document: Document) -> UsageError:
+        location = tuple(error["loc"])
         at, key = document.at(location), str(location[-1]) if location else ""
-        if first["type"] == "extra_forbidden":
+        if error["type"] == "extra_forbidden":
             valid = tuple(self._schema_at(location).model_fields)
             return UsageError(f"{at}: unknown key '{key}'{nearest(key, valid)}", f"keys: {', '.join(valid)}")
-        if first["type"] == "missing":
+        if error["type"] == "missing":
             return UsageError(f"{at}: the key '{key}' is missing", self.example)
-        message = str(first.get("ctx", {}).get("error") or first["msg"])
+        message = str(error.get("ctx", {}).get("error") or error["msg"])
         where = ".".join(map(str, location)) or f"the {self.noun}"
-        return UsageError(f"{at}: {where}: {message} (it is {first['input']!r:.80})")
+        return UsageError(f"{at}: {where}: {message} (it is {error['input']!r:.80})")
 
     def _schema_at(self, location: Sequence[str | int]) -> type[BaseModel]:
         """Return the schema of the innermost part that contains a location."""
         around = [self.parts[str(step)] for step in location[:-1] if step in self.parts]
         return around[-1] if around else self.schema
+
+
+def _existing(values: Any, location: Sequence[str | int]) -> tuple[str | int, ...]:
+    """Return the part of a location that the document has, without the names of a schema's alternatives."""
+    for depth, step in enumerate(location):
+        within = range(len(values)) if isinstance(values, list) else values if isinstance(values, dict) else ()
+        if step not in within:
+            return tuple(location[:depth])
+        values = values[step]
+    return tuple(location)
