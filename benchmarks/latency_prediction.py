@@ -2,7 +2,8 @@
 
 Run from the repository's root: ``python -m benchmarks latency_prediction``. Some minutes on one idle core (set
 ``OMP_NUM_THREADS=1``: the matrices are small). ``--parts npu,cpu,...`` runs some of the parts and keeps the others'
-rows as they are; ``--draws 3`` gives the same picture sooner.
+rows as they are; ``--draws 3`` gives the same picture sooner. The page names the parts that were made before the
+measurements last changed.
 """
 
 from __future__ import annotations
@@ -72,17 +73,18 @@ def main() -> None:
     kept = _read()
     for part in wanted:
         kept[part] = _part(part, arguments.draws)
+        kept["made_on"][part] = kept["data"]
         (OUT / STORED).write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
     if all(part in kept for part in PARTS):
         _write(kept)
 
 
 def _read() -> dict[str, Any]:
-    """Return the parts of an earlier run on the same measurements, none where these have changed."""
+    """Return the parts of earlier runs, each with the fingerprint of the measurements that it was made on."""
     OUT.mkdir(exist_ok=True)
-    fingerprint = _table().fingerprint()
     stored = json.loads((OUT / STORED).read_text(encoding="utf-8")) if (OUT / STORED).is_file() else {}
-    return stored if stored.get("data") == fingerprint else {"data": fingerprint}
+    made_on = stored.get("made_on") or {part: stored["data"] for part in PARTS if part in stored}
+    return {**stored, "data": _table().fingerprint(), "made_on": made_on}
 
 
 def _table(flags: Sequence[str] = ("",)) -> LatencyTable:

@@ -56,6 +56,7 @@ def markdown(rows: Sequence[Row], kept: Mapping[str, Any]) -> str:
     speed = kept["intervals"]["speed"]
     parts = [
         HEAD,
+        *_earlier(kept),
         "## What was asked\n\n"
         + _table(("protocol", "condition", "figure", "baseline", "wanted", "reached"), _asked(rows)),
         _bound(rows, kept["npu"]["noise"]),
@@ -67,6 +68,15 @@ def markdown(rows: Sequence[Row], kept: Mapping[str, Any]) -> str:
         + _table(("protocol", "condition", "method", *NAMES.values(), "predictions"), map(_cells, rows)),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _earlier(kept: Mapping[str, Any]) -> list[str]:
+    """Return a warning that names the parts that were made before the measurements last changed."""
+    earlier = [part for part, data in kept["made_on"].items() if data != kept["data"]]
+    if not earlier:
+        return []
+    command = f"make bench ARGS='latency_prediction --parts {','.join(earlier)}'"
+    return [f"**Made before the measurements last changed: {', '.join(earlier)}.** `{command}` renews them."]
 
 
 def _asked(rows: Sequence[Row]) -> list[Sequence[str]]:
