@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from statistics import median
 
+from benchmarks.device_sources.ai_hub import TABLES
 from benchmarks.device_sources.rows import Sourced
 
 SLOW_STATE = 2.2
@@ -18,7 +19,7 @@ def once_a_job(rows: Iterable[Sourced]) -> list[Sourced]:
     """Keep the first row of each job: one device is published under two names with the same jobs."""
     kept: dict[object, Sourced] = {}
     for number, row in enumerate(rows):
-        is_job = row.table == "ai_hub_image_classification"
+        is_job = row.table in TABLES
         kept.setdefault((row.measurement.job if is_job else number), row)
     return list(kept.values())
 
@@ -47,26 +48,27 @@ def flag_slow_states(rows: Sequence[Sourced]) -> list[Sourced]:
     device, against the median of the same ratio over the devices, that run was made in a slow state of the device.
     """
     by_key = {_key(row): row for row in rows if _comparable(row)}
-    ratios: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
-    for (device, runtime, model, precision), row in by_key.items():
-        other = by_key.get((device, "qnn", model, precision))
+    ratios: dict[tuple[str, str, str], dict[str, float]] = defaultdict(dict)
+    for (table, device, runtime, model, precision), row in by_key.items():
+        other = by_key.get((table, device, "qnn", model, precision))
         if runtime == "tflite" and other is not None:
-            ratios[model, precision][device] = math.log(row.measurement.latency_ms / other.measurement.latency_ms)
+            ratio = math.log(row.measurement.latency_ms / other.measurement.latency_ms)
+            ratios[table, model, precision][device] = ratio
     slow = set()
-    for (model, precision), by_device in ratios.items():
+    for (table, model, precision), by_device in ratios.items():
         middle = median(by_device.values())
         for device, ratio in by_device.items():
             if abs(ratio - middle) > math.log(SLOW_STATE):
-                slow.add((device, "tflite" if ratio > middle else "qnn", model, precision))
+                slow.add((table, device, "tflite" if ratio > middle else "qnn", model, precision))
     return [row.flagged("slow_state") if _comparable(row) and _key(row) in slow else row for row in rows]
 
 
 def _comparable(row: Sourced) -> bool:
-    return row.table == "ai_hub_image_classification" and not row.measurement.flag and row.runtime in ("tflite", "qnn")
+    return row.table in TABLES and not row.measurement.flag and row.runtime in ("tflite", "qnn")
 
 
-def _key(row: Sourced) -> tuple[str, str, str, str]:
-    return row.device, row.runtime, row.measurement.model, row.measurement.precision
+def _key(row: Sourced) -> tuple[str, str, str, str, str]:
+    return row.table, row.device, row.runtime, row.measurement.model, row.measurement.precision
 
 
 def without_repeated_figures(rows: Iterable[Sourced]) -> list[Sourced]:

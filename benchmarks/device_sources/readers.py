@@ -6,48 +6,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from benchmarks.device_sources import names
+from benchmarks.device_sources import ai_hub, names
 from benchmarks.device_sources.rows import Row, Sourced, measurement, notes, read_table, threads_of, variant
 
-_AI_HUB_PRECISIONS = {"float": "float32", "w8a8": "int8", "w8a16": "int16x8"}
-_AI_HUB_RUNTIMES = {"tflite": "tflite", "qnn_dlc": "qnn", "onnx": "onnxruntime"}
 _SPIKY = 1.5
-
-
-def ai_hub(folder: Path) -> Iterator[Sourced]:
-    """Qualcomm AI Hub. Mixed precisions and precompiled forms, a handful of rows each, are left out."""
-    table = "ai_hub_image_classification"
-    for row in read_table(folder, table):
-        if row["precision"] not in _AI_HUB_PRECISIONS or row["runtime"] not in _AI_HUB_RUNTIMES:
-            continue
-        extra = notes(row)
-        runtime = _AI_HUB_RUNTIMES[row["runtime"]]
-        unit = row["accelerator"].lower()
-        figure = measurement(
-            row,
-            names.AI_HUB[row["model"]],
-            _AI_HUB_PRECISIONS[row["precision"]],
-            statistic="unstated",
-            job=extra["job"],
-        )
-        sourced = Sourced(table, row["device"], runtime, "npu", 1, figure, _ai_hub_version(runtime, extra["tools"]))
-        if unit == "cpu" and row["runtime"] == "onnx":
-            yield Sourced(table, row["device"], runtime, "cpu", 1, figure, sourced.version, "unstated-threads")
-        elif unit != "npu" or not _all_on_npu(extra.get("layers", "")):
-            yield sourced.flagged("fallback")
-        else:
-            yield sourced
-
-
-def _all_on_npu(layers: str) -> bool:
-    counts = dict(part.split(":") for part in layers.split("/") if ":" in part)
-    return counts.get("total") == counts.get("npu")
-
-
-def _ai_hub_version(runtime: str, tools: str) -> str:
-    versions = dict(part.strip().rsplit(" ", 1) for part in tools.split(","))
-    key = {"tflite": "tflite", "qnn": "qairt", "onnxruntime": "onnx_runtime"}[runtime]
-    return ".".join(versions.get(key, "").split(".")[:3])
 
 
 def ncnn(folder: Path) -> Iterator[Sourced]:
@@ -60,7 +22,9 @@ def ncnn(folder: Path) -> Iterator[Sourced]:
         if least <= 0:
             continue
         precision = "int8" if row["precision"] == "int8" else "float32"
-        figure = measurement(row, names.NCNN[row["model"]], precision, latency_ms=least, statistic="min")
+        figure = measurement(
+            row, names.NCNN[row["model"]], precision, latency_ms=least, statistic="min", graph="benchncnn"
+        )
         on_cpu = row["accelerator"] == "CPU"
         little = "little" if on_cpu and extra["powersave"].startswith("1") else ""
         unit, threads = ("cpu", threads_of(row)) if on_cpu else ("gpu", 1)
@@ -76,7 +40,8 @@ def hosted(folder: Path) -> Iterator[Sourced]:
         accelerator = "npu" if unit == "nnapi" else "gpu" if unit == "gpu" else "cpu"
         precision = "int8" if row["precision"].startswith("uint8") else "float32"
         # Pixel 1 and 2 carry figures of an older release than the third's; TFLite's releases differ by up to 30 %.
-        kind = "nnapi" if unit == "nnapi" else ""
+        older = "hosted" if runtime == "tflite" and row["device"] != "Pixel 3" else ""
+        kind = "nnapi" if unit == "nnapi" else older
         yield Sourced(
             "tflite_hosted_models", row["device"], runtime, accelerator, threads_of(row),
             measurement(row, names.common(row["model"]), precision), "", kind,
@@ -218,7 +183,7 @@ def opencv(folder: Path) -> Iterator[Sourced]:
         size = variant(row)
         name = names.common(row["model"], size["width"], size["input"])
         precision = "float32" if row["precision"] in ("float32", "float16") else "int8"
-        figure = measurement(row, name, precision, statistic="median")
+        figure = measurement(row, name, precision, statistic="median", graph=notes(row).get("file", ""))
         yield Sourced("opencv_zoo", row["device"], "opencv-dnn", accelerator, 1, figure, "", kind)
 
 
@@ -247,8 +212,44 @@ def qengineering(folder: Path) -> Iterator[Sourced]:
         yield Sourced("qengineering_rpi4", row["device"], "tflite", "cpu", threads_of(row), figure, "", kind)
 
 
+_XNNPACK_DATES = {"Raspberry": "2022-02-08", "Pixel": "2020-03-27"}
+"""When the two tables of the README were measured, as it states; its releases have no numbers."""
+_BIG_CORES = {"Pixel": 2, "Pixel 2": 4, "Pixel 3a": 2, "Raspberry Pi Zero W": 1}
+
+
+def xnnpack(folder: Path) -> Iterator[Sourced]:
+    """XNNPACK's own figures: the kernels of LiteRT, with one thread or as many as there are big cores.
+
+    Raspberry Pi 4 was measured with a 64-bit and a 32-bit system; the others with the system of their time, 32-bit.
+    """
+    for row in read_table(folder, "xnnpack_readme"):
+        size, device = variant(row), row["device"]
+        name = names.common(row["model"], size["width"], size["input"])
+        threads = 1 if row["threads"] == "1" else _BIG_CORES.get(device, 4)
+        version = f"xnnpack{_XNNPACK_DATES[device.split()[0]]}"
+        narrow = device.startswith("Raspberry") and "ARM64" not in row["soc"]
+        figure = measurement(
+            row, name, row["precision"], graph="end2end_bench", runtime_version=version + "+armhf" * narrow
+        )
+        kind = "armhf" if narrow and device == "Raspberry Pi 4" else ""
+        yield Sourced("xnnpack_readme", device, "tflite", "cpu", threads, figure, version, kind)
+
+
+def performance_page(folder: Path) -> Iterator[Sourced]:
+    """TFLite's performance page: the hosted models on Pixel 3, Pixel 4 and iPhone XS by benchmark_model, 50 runs."""
+    units = {"GPU": "gpu", "NNAPI": "npu"}
+    for row in read_table(folder, "tflite_performance_measurement"):
+        unit = units.get(row["accelerator"], "cpu")
+        precision = "int8" if row["precision"].startswith("uint8") else "float32"
+        figure = measurement(row, names.common(row["model"]), precision, statistic="mean", graph="hosted model")
+        threads = threads_of(row) if unit == "cpu" else 1
+        kind = "nnapi-page" if unit == "npu" else "page"
+        yield Sourced("tflite_performance_measurement", row["device"], "tflite", unit, threads, figure, "", kind)
+
+
 READERS: Mapping[str, Callable[[Path], Iterator[Sourced]]] = {
-    "ai_hub_image_classification": ai_hub,
+    ai_hub.FIRST: ai_hub.release_0_46,
+    ai_hub.SECOND: ai_hub.release_0_65,
     "ncnn_benchmark": ncnn,
     "tflite_hosted_models": hosted,
     "tf_slim_mobilenets": slim,
@@ -265,4 +266,6 @@ READERS: Mapping[str, Callable[[Path], Iterator[Sourced]]] = {
     "rknn_npu": rknn,
     "hailo_classification": hailo,
     "qengineering_rpi4": qengineering,
+    "xnnpack_readme": xnnpack,
+    "tflite_performance_measurement": performance_page,
 }

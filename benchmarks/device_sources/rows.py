@@ -6,11 +6,22 @@ import csv
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 
-from advisor.devices.profiles.measurements import Measurement
+from advisor.devices.profiles.measurements import UNSTATED, Measurement
+from benchmarks.device_sources.names import input_side
 
 Row = dict[str, str]
+
+FEATURES = Path(__file__).resolve().parents[2] / "device_profiles" / "model_features.csv"
+
+
+@lru_cache
+def sides() -> dict[str, int]:
+    """Return the input side of each network with known features."""
+    with FEATURES.open(newline="", encoding="utf-8") as file:
+        return {row["name"]: int(row["input_size"]) for row in csv.DictReader(file)}
 
 
 @dataclass(frozen=True)
@@ -22,6 +33,7 @@ class Sourced:
         device: the device's name in the table.
         runtime: runtime, accelerator, threads, version, variant: the target (``variant`` tells apart what they do not,
             such as the little cores).
+        release: version that tells two targets apart, empty if ``version`` does.
         measurement: the figure; its ``target`` is filled in once the target's name is known.
     """
 
@@ -33,14 +45,28 @@ class Sourced:
     measurement: Measurement
     version: str = ""
     variant: str = ""
+    release: str = ""
 
     @property
     def target_name(self) -> str:
-        """Name of the target within its profile, such as ``ncnn-cpu-x4``."""
+        """Name of the target within its profile without its release, such as ``ncnn-cpu-x4``."""
         parts = [self.runtime, self.accelerator]
         if self.accelerator == "cpu":
             parts.append(f"x{self.threads}")
         return "-".join([*parts, *([self.variant] if self.variant else [])])
+
+    def described(self, target: str) -> Measurement:
+        """Return the figure under its target's name; what the source does not state is ``unstated``."""
+        figure = self.measurement
+        side = input_side(figure.model) or figure.input_side or sides().get(figure.model)
+        return replace(
+            figure,
+            target=target,
+            input_side=side,
+            flag=figure.flag or ("" if side else "unstated_input"),
+            graph=figure.graph or UNSTATED,
+            runtime_version=figure.runtime_version or self.version or UNSTATED,
+        )
 
     def flagged(self, flag: str) -> Sourced:
         """Return the row with ``flag``, which an earlier flag outranks."""
@@ -71,11 +97,13 @@ def variant(row: Row) -> dict[str, str]:
 def measurement(row: Row, model: str, precision: str, **other: object) -> Measurement:
     """Return the row's figure under the project's names."""
     memory = row["peak_memory_bytes"]
+    stated = variant(row).get("input", "").split("x")[0]
     values: dict[str, object] = {
         "latency_ms": float(row["latency_ms"]),
         "peak_memory_bytes": int(float(memory)) if memory else None,
         "source_repo": row["source_repo"],
         "source_path": row["source_path"],
+        "input_side": int(stated) if stated.isdigit() else None,
         **other,
     }
     return Measurement(target="", model=model, precision=precision, **values)  # type: ignore[arg-type]
