@@ -342,7 +342,7 @@ def test_what_is_not_the_users_own_is_not_removed(alone: Advisor, own: Path, nam
         (("our-board:tflite-npu", "--here"), "our-board:tflite-npu cannot be calibrated"),
         (("our-board:tflite-gpu", "--here"), "our-board has no target 'tflite-gpu'"),
         (("our-bord", "--here"), "did you mean 'our-board'?"),
-        (("raspberry-pi-4", "--here"), "add your own profile"),
+        (("kirin-970", "--here"), "add your own profile"),
         (("host", "--here"), "'host' needs no calibration, because every search measures it"),
         (("our-board", "--here", "--models", "0"), "--models"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -22,6 +23,18 @@ def test_noise_is_what_neither_device_nor_network_explains(table: LatencyTable) 
     assert one.both < one.offset <= one.raw
     shifted = replace(table, values=table.values + np.arange(len(table.columns))[:, None])
     assert noise(shifted, "float32")[0].offset == pytest.approx(one.offset)
+
+
+def test_the_page_names_the_parts_that_earlier_measurements_made() -> None:
+    from benchmarks.latency_prediction import OUT, STORED
+    from benchmarks.latency_protocols.page import markdown
+
+    kept = json.loads((OUT / STORED).read_text(encoding="utf-8"))
+    rows = [row for part in kept["made_on"] for row in kept[part].get("rows", ())]
+    current = {**kept, "made_on": dict.fromkeys(kept["made_on"], kept["data"])}
+    assert "Made before" not in markdown(rows, current)
+    older = {**current, "made_on": {**current["made_on"], "npu": "other", "cpu": "other"}}
+    assert "**Made before the measurements last changed: npu, cpu.**" in markdown(rows, older)
 
 
 @pytest.mark.integration
