@@ -13,6 +13,7 @@ from advisor.devices.profiles.measurements import Measurement, read_measurements
 from advisor.devices.profiles.values import HOST, DeviceProfile, DeviceTarget
 from advisor.store.files import shipped_folder
 
+
 class Profiles(dict[str, DeviceProfile]):
     """Device profiles by name, which a ``device:target`` text can select."""
 
