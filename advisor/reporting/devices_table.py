@@ -104,6 +104,7 @@ def _facts(profile: DeviceProfile) -> list[tuple[str, str]]:
         ("SoC", profile.soc),
         ("ISA", profile.isa),
         ("cores", ", ".join(map(_cluster, profile.cores))),
+        *(("note", remark) for remark in listing.remarks(profile)),
         ("NPU", profile.npu),
         ("memory", _size(profile.memory_bytes)),
         ("storage", _size(profile.storage_bytes)),

@@ -9,8 +9,10 @@ import pytest
 
 from advisor.core.errors import UsageError
 from advisor.devices.latency.processor import arithmetic, running_cores, target_vector
-from advisor.devices.profiles import Cluster, DeviceProfile, DeviceTarget, Profiles, read_profile
-from advisor.devices.profiles.cores import core_named, find_core, read_cores
+from advisor.devices.profiles import Cluster, DeviceProfile, DeviceTarget, Profiles, listing, read_profile
+from advisor.devices.profiles.cores import Core, core_named, core_remarks, find_core, read_cores
+
+PUBLISHED = ("llvm", "cpufp", "vfpbench", "guide", "zchrissirhcz/pixel", "stackoverflow", "AnandTech")
 
 PROFILE = """name: own
 title: Own board
@@ -55,8 +57,27 @@ def test_a_profile_with_an_unknown_core_is_refused_at_its_line(tmp_path: Path) -
         read_profile(path)
 
 
-def test_every_core_states_its_source_and_every_shipped_profile_uses_known_cores(profiles: Profiles) -> None:
-    assert all(core.source for core in read_cores().values())
+def test_every_core_names_a_publication_or_says_what_it_assumes() -> None:
+    for core in set(read_cores().values()):
+        assert core.assumed or any(name in core.source for name in PUBLISHED), core.name
+        assert "macs" in core.assumed or not core.source.startswith("as the"), core.name
+
+
+def test_an_assumed_figure_is_said(profiles: Profiles) -> None:
+    (remark,) = core_remarks(["Cortex-A35", "Cortex-A53", "cortex a53"])
+    assert remark == "Cortex-A35: macs not looked up: an assumption from the family"
+    assert listing.remarks(profiles["stm32mp257f-dk2"]) == (remark,)
+    assert listing.remarks(profiles["raspberry-pi-4"]) == ()
+
+
+def test_the_assumed_clock_of_a_core_lies_among_those_of_the_shipped_profiles(profiles: Profiles) -> None:
+    clocks: dict[Core, list[int]] = {}
+    for cluster in (cluster for profile in profiles.values() if profile.name != "host" for cluster in profile.cores):
+        clocks.setdefault(core_named(cluster.core), []).append(cluster.max_mhz or 0)
+    assert {core.name for core, mhz in clocks.items() if not min(mhz) <= core.mhz <= max(mhz)} == set()
+
+
+def test_every_shipped_profile_uses_known_cores(profiles: Profiles) -> None:
     shipped = [profile for profile in profiles.values() if profile.name != "host"]
     assert all(find_core(cluster.core) for profile in shipped for cluster in profile.cores)
 
@@ -67,6 +88,7 @@ def test_every_core_states_its_source_and_every_shipped_profile_uses_known_cores
         ("A: {macs: 4, mhz: 1000, source: s}\nB: {macs: 4, mhz: 1000, source: s, names: [a]}\n", "'a' is listed twice"),
         ("A: {macs: 0, mhz: 1000, source: s}\n", "greater than 0"),
         ("A: {macs: 4, mhz: 1000}\n", "Field required"),
+        ("A: {macs: 4, mhz: 1000, source: s, assumed: [width]}\n", "'macs'"),
     ],
 )
 def test_a_damaged_list_of_cores_is_refused(tmp_path: Path, text: str, message: str) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from advisor.devices.latency.processor import target_vector
-from advisor.devices.profiles import host
+from advisor.devices.profiles import host, listing
+from advisor.engine.targets.target_devices import TargetDevices
 from advisor.isolation.resources import usable_cores
 
 X86 = """\
@@ -42,6 +43,18 @@ def test_a_board_is_named_by_its_hardware(monkeypatch: pytest.MonkeyPatch, tmp_p
     with_cpuinfo(monkeypatch, tmp_path, BOARD)
     assert host.processor_name() == "BCM2835"
     assert host.host_profile().cores[0].max_mhz is None
+
+
+@pytest.mark.parametrize(("text", "remarks"), [(X86, 0), (BOARD, 1)])
+def test_a_processor_that_is_no_known_core_is_said_in_the_profile_and_the_plan(
+    text: str, remarks: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with_cpuinfo(monkeypatch, tmp_path, text)
+    found = TargetDevices(host=True).remarks
+    assert found == listing.remarks(host.host_profile())
+    assert len(found) == remarks
+    assert all("'BCM2835' is not known" in remark for remark in found)
+    assert TargetDevices(host=False).remarks == ()
 
 
 @pytest.mark.integration

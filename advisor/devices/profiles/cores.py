@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -19,6 +20,8 @@ CORES_FILE = "cores.yaml"
 
 _DOT, _I8MM, _NARROW = 4.0, 8.0, 2.0
 """8-bit multiply-accumulates per float32 lane: dot product, matrix multiplication, and widening multiplication."""
+
+Figure = Literal["macs", "fp16", "dot", "i8mm", "in_order", "int8"]
 
 _DESIGN = re.compile(r"\(([^()]+)\)\s*$")
 _MOST_NEAREST = 3
@@ -38,6 +41,7 @@ class Core:
         in_order: issues instructions in program order.
         int8: 8-bit multiply-accumulates per cycle if the flags do not give them.
         source: where the figures are from.
+        assumed: names of the figures that no source confirms.
     """
 
     name: str
@@ -49,6 +53,7 @@ class Core:
     in_order: bool = False
     int8: float | None = None
     source: str = ""
+    assumed: tuple[str, ...] = ()
 
     def macs_per_cycle(self, arithmetic: str) -> float:
         """Return the multiply-accumulates per cycle in ``float32``, ``float16`` or ``int8`` (the fastest it has)."""
@@ -72,6 +77,7 @@ class CoreSchema(BaseModel):
     int8: float | None = Field(default=None, gt=0, le=8192)
     names: tuple[str, ...] = Field(default=(), strict=False)
     source: str = Field(min_length=1)
+    assumed: tuple[Figure, ...] = Field(default=(), strict=False)
 
 
 @lru_cache(maxsize=4)
@@ -123,6 +129,20 @@ def core_named(name: str) -> Core:
         f"unknown core '{name}'" + (f" (nearest: {', '.join(near)})" if near else ""),
         "write a known core, or the known design in brackets: 'Maker X1 (Cortex-A76)'; or leave the cores out",
     )
+
+
+def core_remarks(names: Iterable[str]) -> tuple[str, ...]:
+    """Return a sentence for each core that is unknown, or some of whose figures no source confirms."""
+    return tuple(filter(None, map(_remark, dict.fromkeys(names))))
+
+
+def _remark(name: str) -> str:
+    core = find_core(name)
+    if core is None:
+        return f"Core '{name}' is not known, so a prediction takes the mean of its kind"
+    if core.assumed:
+        return f"{core.name}: {', '.join(core.assumed)} not looked up: an assumption from the family"
+    return ""
 
 
 def _design(name: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import asdict
 
 from advisor.core.errors import UsageError, nearest
+from advisor.devices.profiles.cores import core_remarks
 from advisor.devices.profiles.loading import shipped_profiles
 from advisor.devices.profiles.values import KINDS, DeviceProfile, DeviceTarget
 
@@ -48,6 +49,11 @@ def measurement_sources(profile: DeviceProfile) -> dict[str, int]:
     return dict(Counter(row.source_repo or "not stated" for row in profile.measurements).most_common())
 
 
+def remarks(profile: DeviceProfile) -> tuple[str, ...]:
+    """Return what limits predictions on the device's CPU: cores that are unknown, or figures that are assumptions."""
+    return core_remarks(cluster.core for cluster in profile.cores)
+
+
 def row_json(profile: DeviceProfile) -> dict[str, object]:
     """Return the device as an entry of a JSON list."""
     return {
@@ -70,6 +76,7 @@ def device_json(profile: DeviceProfile) -> dict[str, object]:
         "isa": profile.isa,
         "npu": profile.npu,
         "cores": [asdict(cluster) for cluster in profile.cores],
+        "remarks": list(remarks(profile)),
         "memory_bytes": profile.memory_bytes,
         "storage_bytes": profile.storage_bytes,
         "limits": asdict(profile.limits),

@@ -34,7 +34,7 @@ from advisor.engine.space.forecast import CardForecast, Forecast, PlanView, quic
 from advisor.engine.space.plan import Plan, prior_accuracy
 from advisor.engine.space.skipped import ruled_out
 from advisor.engine.targets.device_prediction import LatencyEstimate, Prefilter
-from advisor.engine.targets.target_devices import remark_of, select_targets
+from advisor.engine.targets.target_devices import select_targets
 
 
 def preview(request: Request) -> PlanView:
@@ -59,7 +59,7 @@ def preview(request: Request) -> PlanView:
         request, space.configurations(request.question), forecasts, space.candidates.missing, count,
         space.plan.tuning_s / space.plan.cores,
         Overview.of(images.dataset, images.split, images.grouping, images.notes) if images else None,
-        tuple(filter(None, map(remark_of, select_targets(request.question).devices))),
+        select_targets(request.question).remarks,
     )  # fmt: skip
 
 

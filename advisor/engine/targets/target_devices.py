@@ -54,6 +54,15 @@ class TargetDevices:
         """The device whose configurations the study proposes; None if it is this machine."""
         return None if self.host else self.devices[0]
 
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What limits the latencies: an unknown processor of this machine, a runtime that is not for the files."""
+        from advisor.devices.profiles import listing
+        from advisor.devices.profiles.host import host_profile
+
+        here = listing.remarks(host_profile()) if self.host else ()
+        return (*here, *filter(None, map(remark_of, self.devices)))
+
 
 def select_targets(question: Question) -> TargetDevices:
     """Return the devices of a question.
