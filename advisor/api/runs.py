@@ -154,7 +154,7 @@ def search(
         stop_below: stop when one more hour is expected to add less than this share of the front's hypervolume, such
             as ``0.5%``, or ``never``. Default: 0.5 % if there are 100 configurations or more.
         capture: finalists that run under capture conditions: ``first`` (pick and runner-up) or ``all`` (one file of
-            each network). Default: ``first``; with the objective ``robust-accuracy`` all.
+            each network; always so with the objective ``robust-accuracy``). Default: ``first``.
         executor: where the work runs: ``local``, ``ray`` or ``ray://host:10001``. Default: ``local``.
         workers: largest number of jobs at the same time. Default: 0, one for each core.
         shared_folder: folder that all nodes of a Ray cluster see under the same name. Default: files are sent.
