@@ -66,21 +66,27 @@ class Calibration:
         return regime not in self.quantiles
 
     def bounds(self, regime: str, level: float) -> tuple[float, float]:
-        """Return the standardised errors between which a share ``level`` of them lies, with equal tails.
-
-        The correction (n + 1) / n for finite samples widens the bounds if the errors are from few units.
-        """
-        n = self.units[self._key(regime)]
-        tail = max((1 - min(level * (n + 1) / n, 0.99)) / 2, LEVELS[0])
-        return self.quantile(regime, tail), self.quantile(regime, 1 - tail)
+        """Return the standardised errors between which a share ``level`` of them lies, with equal tails."""
+        return self.quantile(regime, (1 - level) / 2), self.quantile(regime, (1 + level) / 2)
 
     def below(self, regime: str, standardised: float) -> float:
-        """Return the share of errors below a value: the probability that the latency is at most this value."""
-        return float(np.interp(standardised, self.quantiles[self._key(regime)], LEVELS, left=0.0, right=1.0))
+        """Return the probability that an error is at most a value: the inverse of :meth:`quantile`."""
+        share = float(np.interp(standardised, self.quantiles[self._key(regime)], LEVELS, left=0.0, right=1.0))
+        return 0.5 + (share - 0.5) / self._widening(regime)
 
     def quantile(self, regime: str, share: float) -> float:
-        """Return the standardised error that a ``share`` of them does not exceed; the inverse of :meth:`below`."""
-        return float(np.interp(share, LEVELS, self.quantiles[self._key(regime)]))
+        """Return the standardised error that a ``share`` of future errors does not exceed.
+
+        Few units tell little about the next one: its error lies between the same bounds less often than theirs. So
+        a share is that of (n + 1) / n times its distance from the median.
+        """
+        widened = 0.5 + (share - 0.5) * self._widening(regime)
+        return float(np.interp(widened, LEVELS, self.quantiles[self._key(regime)]))
+
+    def _widening(self, regime: str) -> float:
+        """Return the correction of conformal prediction for finite samples."""
+        n = self.units[self._key(regime)]
+        return (n + 1) / n
 
     def _key(self, regime: str) -> str:
         """Return the regime, or its kind, or everything: the first that has enough errors."""
