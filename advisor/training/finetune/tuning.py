@@ -31,6 +31,9 @@ FINETUNING: Mapping[str, Finetuning] = {
 }
 """The hyperparameters of each recipe by its name."""
 
+_SHIPS = "ships"
+"""Folder beside the maps with a note for each training that ships."""
+
 
 def tune(
     card: Card,
@@ -61,7 +64,8 @@ def tune(
         after: ``path`` of an earlier call, to continue training with the validation part too.
         groups: see :class:`advisor.training.finetune.finetune.FinetuneData`.
         maps: folder for the maps of frozen layers, from the compared model to the one that ships. The latter's complete
-            training removes it. None keeps them in ``checkpoints``.
+            training removes it, and the checkpoints of trainings that continued what a time limit had ended. None keeps
+            maps in ``checkpoints``.
 
     Returns:
         ``validation_accuracy`` and ``start_accuracy`` (shares), ``best_epoch``, ``history``, ``levels``: whether
@@ -77,11 +81,13 @@ def tune(
         view = InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)
         data = FinetuneData(joined(features), images, labels, view, validation, groups)
         begun = None if after is None else after.with_name(WEIGHTS)
+        if maps is not None and after is not None:
+            _note(maps, checkpoints)
         tuned = finetune(backbone, data, hyperparameters, checkpoints, after=begun, maps=maps)
         path.write_bytes(to_tflite(backbone, tuned))
         shutil.copyfile(checkpoints / WEIGHTS, path.with_name(WEIGHTS))
         if maps is not None and after is not None and not tuned.out_of_time:
-            shutil.rmtree(maps, ignore_errors=True)
+            _clear(maps, checkpoints)
     finally:
         keras.backend.clear_session()
     return {
@@ -92,6 +98,21 @@ def tune(
         "levels": tuned.levels,
         "out_of_time": tuned.out_of_time,
     }
+
+
+def _note(maps: Path, checkpoints: Path) -> None:
+    """Note in the folder of the maps where a training that ships has its checkpoints."""
+    notes = maps / _SHIPS
+    notes.mkdir(parents=True, exist_ok=True)
+    (notes / checkpoints.name).touch()
+
+
+def _clear(maps: Path, checkpoints: Path) -> None:
+    """Remove the maps, and the checkpoints of other trainings that ship: what they continued is complete by now."""
+    for note in (maps / _SHIPS).iterdir():
+        if note.name != checkpoints.name:
+            shutil.rmtree(checkpoints.with_name(note.name), ignore_errors=True)
+    shutil.rmtree(maps, ignore_errors=True)
 
 
 def to_tflite(backbone: keras.Model, tuned: Finetuned) -> bytes:
