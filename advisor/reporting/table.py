@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from rich import box
 from rich.console import Console, RenderableType
@@ -23,11 +24,46 @@ from advisor.reporting.ranking import shortlist
 from advisor.reporting.risks import risks, warnings
 from advisor.reporting.view import RunView
 
-FULL_WIDTH = 122
-"""Terminal width from which every row has its provenance; on narrower ones it is once under the table."""
 
-ROBUST_WIDTH = 150
-"""Terminal width from which the accuracy under capture conditions has a column."""
+@dataclass(frozen=True)
+class _Layout:
+    """What the table shows.
+
+    Attributes:
+        roomy: two spaces between columns; otherwise one.
+        origins: each row says where its figures are from, if the rows differ; otherwise the legend does.
+        robust: the accuracy under capture conditions.
+        intervals: whole titles, and intervals with both ends; otherwise their larger side.
+        memory: the peak memory.
+        folded: a training recipe is on a line above the compression.
+    """
+
+    roomy: bool = False
+    origins: bool = False
+    robust: bool = False
+    intervals: bool = False
+    memory: bool = True
+    folded: bool = False
+
+
+_LAYOUTS = (
+    _Layout(roomy=True, origins=True, robust=True, intervals=True),
+    _Layout(origins=True, robust=True, intervals=True),
+    _Layout(robust=True, intervals=True),
+    _Layout(intervals=True),
+    _Layout(robust=True),
+    _Layout(),
+    _Layout(folded=True),
+    _Layout(memory=False),
+    _Layout(memory=False, folded=True),
+)
+"""The table has the first of these layouts that the terminal is wide enough for."""
+
+MEMORY_WIDTH = 100
+"""Terminal width from which the memory is always shown, even if long names take several lines."""
+
+_UNLIMITED = 10_000
+"""Columns of a terminal that every table fits."""
 
 MAX_FLIPS = 3
 
@@ -43,13 +79,22 @@ def print_answer(view: RunView, console: Console | None = None) -> None:
 
 
 def _table(view: RunView, console: Console) -> Table:
-    wide, rows = console.width >= FULL_WIDTH, shortlist(view)
-    cells = [_cells(view, row, rows, console.width) for row in rows]
+    """Return the fullest table that fits the terminal; if none does, the last one, with names on several lines."""
+    rows = shortlist(view)
+    for layout in (each for each in _LAYOUTS if each.memory or console.width < MEMORY_WIDTH):
+        table = _laid_out(view, rows, layout)
+        needed = console.measure(table, options=console.options.update(max_width=_UNLIMITED))
+        if needed.maximum <= console.width:
+            break
+    return table
+
+
+def _laid_out(view: RunView, rows: Sequence[Evaluation], layout: _Layout) -> Table:
+    cells = [_cells(view, row, rows, layout) for row in rows]
     notes = [text.provenance_note(row) for row in rows]
-    per_row = wide and len(set(notes)) > 1
-    table = Table(
-        box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1 if wide else 0), header_style="bold", show_edge=False
-    )
+    per_row = layout.origins and len(set(notes)) > 1
+    padding = (0, 1 if layout.roomy else 0)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=padding, header_style="bold", show_edge=False)
     for title in cells[0]:
         if title in _NAMES:
             table.add_column(title, overflow="fold")
@@ -65,36 +110,38 @@ def _table(view: RunView, console: Console) -> Table:
     return table
 
 
-def _cells(view: RunView, row: Evaluation, rows: Sequence[Evaluation], width: int) -> dict[str, str]:
+def _cells(view: RunView, row: Evaluation, rows: Sequence[Evaluation], layout: _Layout) -> dict[str, str]:
     """Return the cells of a row by the titles of their columns, which are the same for all ``rows``."""
-    configuration, wide, judged = row.configuration, width >= FULL_WIDTH, _are_judged(rows)
-    key = configuration.key
+    configuration, whole, judged = row.configuration, layout.intervals, _are_judged(rows)
+    key, recipes = configuration.key, text.plain(configuration.variant_name)
     cells = {
         "": "▶" if key == view.pick_key else "≈" if key in view.tie_keys else "",
         "model": text.plain(configuration.card),
-        "compression": text.plain(configuration.variant_name),
+        "compression": recipes.replace(" ", "\n") if layout.folded else recipes,
     }
     if any(other.configuration.target.device != HOST for other in rows):
         cells["device"] = text.plain(configuration.target.device)
-    cells["threads" if wide else "thr."] = str(configuration.target.threads)
-    if judged and wide:
+    cells["threads" if whole else "thr."] = str(configuration.target.threads)
+    if judged and whole:
         cells["validation % (95 %)"] = text.with_interval(row.accuracy)
         cells["hold-out % (95 %)"] = text.with_interval(row.holdout_accuracy)
     elif judged:
         cells["valid."] = text.percent(row.accuracy)
         cells["hold-out %"] = _share(row.holdout_accuracy)
-    elif wide:
+    elif whole:
         cells["top-1 % (95 %)"] = text.with_interval(row.accuracy)
     else:
         cells["top-1 %"] = _share(row.accuracy)
-    if width >= ROBUST_WIDTH and any(other.capture.holdout for other in rows):
+    if layout.robust and any(other.capture.holdout for other in rows):
         cells["robust %"] = text.percent(row.capture.holdout)
     p90 = f" ({text.milliseconds(row.latency_p90)})" if row.latency_p90 else ""
     latency = text.milliseconds(row.latency) + p90 + ("*" if row.contended else "")
-    if wide:
-        cells["ms, median (p90)" if judged else "latency ms, median (p90)"] = latency
-        return {**cells, "size MB": text.megabytes(row.size), "memory MB": text.megabytes(row.memory)}
-    return {**cells, "ms (p90)": latency, "MB": text.megabytes(row.size)}
+    title = "ms, median (p90)" if judged else "latency ms, median (p90)"
+    cells[title if whole else "ms (p90)"] = latency
+    cells["size MB" if layout.memory else "MB"] = text.megabytes(row.size)
+    if layout.memory:
+        cells["memory MB"] = text.megabytes(row.memory)
+    return cells
 
 
 def _are_judged(rows: Sequence[Evaluation]) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
+from advisor.core.evaluation import Evaluation
 from advisor.core.quantity import Provenance, Quantity
 from advisor.reporting.table import print_answer
 from advisor.reporting.view import RunView
@@ -62,7 +63,42 @@ def test_both_accuracies_stand_side_by_side_by_name(width: int, names: tuple[str
     assert row.index(f"{pick.accuracy.value:.1f}") < row.index(f"{pick.holdout_accuracy.value:.1f}")
     assert all(len(line) <= width for line in output.splitlines())
     assert "on the hold-out: expect that on images like these" in " ".join(output.split())
-    assert ("robust %" in output) == (width >= 150)
+
+
+@pytest.mark.parametrize("width", [100, 110, 120, 135, 150, 180])
+@pytest.mark.parametrize("training", ["head", "finetune_cached"])
+def test_from_a_hundred_columns_on_no_figure_is_left_out(width: int, training: str) -> None:
+    output = said(_trained(judged_view(), training), width)
+
+    header = output.splitlines()[0]
+    assert all(title in header for title in ("hold-out %", "(p90)", "size MB", "memory MB"))
+    assert "efficientnet_lite0_224 " in output.splitlines()[2], "no name is folded"
+    assert all(len(line) <= width for line in output.splitlines())
+
+
+@pytest.mark.parametrize(("width", "shown"), [(80, False), (100, True), (120, False), (135, True), (150, True)])
+def test_the_accuracy_under_capture_conditions_has_a_column_where_it_fits(width: int, shown: bool) -> None:
+    assert ("robust %" in said(judged_view(), width)) == shown
+
+
+def test_memory_stays_if_long_names_need_several_lines() -> None:
+    view = run_view(card_suffix="_with_a_name_that_does_not_fit_on_one_line_of_this_terminal")
+    lines = said(view, 100).splitlines()
+
+    assert "memory MB" in lines[0]
+    assert all(len(line) <= 100 for line in lines)
+
+
+def _trained(view: RunView, training: str) -> RunView:
+    """Return the view with this training recipe in the whole answer."""
+
+    def trained(row: Evaluation) -> Evaluation:
+        return replace(row, configuration=replace(row.configuration, training=training))
+
+    decision = view.decision
+    assert decision.pick is not None
+    ties, front = (tuple(map(trained, rows)) for rows in (decision.ties, decision.front))
+    return replace(view, decision=replace(decision, pick=trained(decision.pick), ties=ties, front=front))
 
 
 def test_reason_runner_up_counts_and_next_command_follow() -> None:
