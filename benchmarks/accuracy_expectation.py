@@ -11,7 +11,6 @@ and constants were chosen with other networks, other splits, and the ``val`` par
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,6 +30,7 @@ from advisor.datasets.survey import Survey, survey
 from advisor.engine.pipeline.evaluation.accuracy import HELD_OUT, VALIDATED, share_of
 from advisor.training.expectation import expect
 from advisor.training.head.train import fit_head
+from benchmarks.accuracy import part_parser
 from benchmarks.accuracy_head import FOLDERS
 from benchmarks.accuracy_head import _features as features_of
 from benchmarks.search import TRASHNET
@@ -86,7 +86,7 @@ class Case:
 
 def main(options: Sequence[str] = ()) -> None:
     """Estimate for each case and network, compare with the truth, and keep the table."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks accuracy --part expectation")
+    parser = part_parser("expectation", __doc__)
     parser.add_argument("--cases", default=",".join(CASES), help=f"of {', '.join(CASES)}, joined by commas")
     parser.add_argument("--cards", default=",".join(CARDS), help="cards, joined by commas")
     chosen = parser.parse_args(list(options))

@@ -71,7 +71,7 @@ class Case:
 
 def main(options: Sequence[str] = ()) -> None:
     """Fine-tune each network on each split, and keep the table."""
-    chosen = parser_of("finetune", CARDS, tuple(FOLDERS)).parse_args(list(options))
+    chosen = parser_of("finetune", __doc__, CARDS, tuple(FOLDERS)).parse_args(list(options))
     rows: list[Row] = []
     for name in chosen.sets.split(","):
         for seed in [0] if name == "grocery" else [int(seed) for seed in chosen.seeds.split(",")]:

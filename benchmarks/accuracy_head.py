@@ -87,7 +87,7 @@ class Case:
 
 def main(options: Sequence[str] = ()) -> None:
     """Fit and score every head, and keep the table."""
-    chosen = parser_of("head", CARDS, tuple(FOLDERS)).parse_args(list(options))
+    chosen = parser_of("head", __doc__, CARDS, tuple(FOLDERS)).parse_args(list(options))
     rows: list[Row] = []
     for name in chosen.sets.split(","):
         found = survey(FOLDERS[name])

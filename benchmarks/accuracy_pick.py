@@ -97,7 +97,7 @@ class Candidate:
 
 def main(options: Sequence[str] = ()) -> None:
     """Draw validation parts, let each rule pick, and keep the table."""
-    chosen = parser_of("pick", CARDS).parse_args(list(options))
+    chosen = parser_of("pick", __doc__, CARDS).parse_args(list(options))
     seeds = [int(seed) for seed in chosen.seeds.split(",")]
     found = survey(FOLDERS["trashnet"])
     alike = near_duplicates(found.thumbnails)

@@ -11,7 +11,6 @@ quickly: its table is printed then, and not kept.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import shlex
@@ -27,6 +26,7 @@ from typing import Any
 
 from advisor.engine.pipeline.names import StageName
 from benchmarks import score_file
+from benchmarks.accuracy import part_parser
 from benchmarks.search import TRASHNET, fresh_cache
 from benchmarks.tables import Row, keep, kept_of_others, markdown
 
@@ -68,7 +68,7 @@ class Searched:
 
 def main(options: Sequence[str] = ()) -> None:
     """Search each set, score the picks, and keep the table."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks accuracy --part search")
+    parser = part_parser("search", __doc__)
     parser.add_argument("--sets", default=",".join(SETS), help=f"of {', '.join(SETS)}, joined by commas")
     parser.add_argument("--seeds", default=SEEDS, help="seeds of TrashNet's split")
     parser.add_argument("--classes", type=int, help="use only the first classes of each set")

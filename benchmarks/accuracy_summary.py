@@ -12,6 +12,7 @@ from statistics import mean, stdev
 
 from advisor.catalog.catalogue import load_catalogue
 from benchmarks import tables
+from benchmarks.accuracy import part_parser
 
 Cells = Mapping[str, str]
 MOST_PARAMS = 6e6
@@ -30,8 +31,7 @@ class Goal:
 
 def main(options: Sequence[str] = ()) -> None:
     """Write and print the table of goals."""
-    if options:
-        raise SystemExit(f"--part summary has no options, but got: {' '.join(options)}")
+    part_parser("summary", __doc__).parse_args(list(options))
     rows = [(goal.name, goal.before, goal.to_reach, goal.now() or NOT_MEASURED) for goal in GOALS]
     print(tables.keep("accuracy", "Accuracy: what is to be reached, and now", HEADER, rows, REMARKS))
 
