@@ -31,8 +31,7 @@ from advisor.engine.pipeline.evaluation.accuracy import HELD_OUT, VALIDATED, sha
 from advisor.training.expectation import expect
 from advisor.training.head.train import fit_head
 from benchmarks.accuracy import part_parser
-from benchmarks.accuracy_head import FOLDERS
-from benchmarks.accuracy_head import _features as features_of
+from benchmarks.accuracy_head import FOLDERS, image_features
 from benchmarks.search import TRASHNET
 from benchmarks.tables import Row, keep, kept_of_others
 
@@ -179,7 +178,7 @@ def _right(head: tuple[Floats, Floats], features: Floats, labels: Sequence[int])
 def _features(name: str, whole: str) -> Mapping[str, Floats]:
     """Return the features of the images of a whole set by their hashes."""
     dataset = _surveyed(FOLDERS[whole]).dataset
-    _, rows, _ = features_of(whole, load_catalogue()[name], dataset)
+    _, rows, _ = image_features(whole, load_catalogue()[name], dataset)
     return dict(zip((image.sha256 for image in dataset.images), rows, strict=True))
 
 
