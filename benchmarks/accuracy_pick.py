@@ -13,6 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from statistics import mean, stdev
@@ -146,16 +147,14 @@ def _rows(seeds: str, size: int, by_seed: Mapping[int, Sequence[Candidate]]) -> 
             evaluations = [candidate.judged(images) for candidate in candidates]
             keys = {each.configuration: candidate for each, candidate in zip(evaluations, candidates, strict=True)}
 
-            def answers(each: Evaluation, keys: Any = keys, images: Any = images) -> list[float]:
-                right: list[float] = keys[each.configuration].right[images].astype(float).tolist()
-                return right
-
+            rights = {key: candidate.right[images].astype(float).tolist() for key, candidate in keys.items()}
             for rule, pick in RULES.items():
-                picks[rule][seed].append(keys[pick(evaluations, answers).configuration])
+                found = pick(evaluations, partial(_answers, rights))
+                picks[rule][seed].append(keys[found.configuration])
     rows: list[Row] = []
-    for rule, found in picks.items():
-        gains = [mean(map(_holdout, found[seed])) - mean(map(_holdout, picks[FORMER][seed])) for seed in found]
-        every, base = list(chain(*found.values())), list(chain(*picks[FORMER].values()))
+    for rule, picked in picks.items():
+        gains = [mean(map(_holdout, picked[seed])) - mean(map(_holdout, picks[FORMER][seed])) for seed in picked]
+        every, base = list(chain(*picked.values())), list(chain(*picks[FORMER].values()))
         factor = np.exp(mean(map(_log_cost, every)) - mean(map(_log_cost, base)))
         error = f" ± {stdev(gains) / len(gains) ** 0.5:.2f}" if len(gains) > 1 else ""
         shares = [100 * mean(each.form in forms for each in every) for forms in (FORMS[4:], FORMS[2:4], FLOATS)]
@@ -163,6 +162,10 @@ def _rows(seeds: str, size: int, by_seed: Mapping[int, Sequence[Candidate]]) -> 
         case = f"seeds {seeds}, {size:3d} images, {rule}"
         rows.append((case, seeds, size, rule, *cells, ", ".join(f"{share:.0f}" for share in shares)))
     return rows
+
+
+def _answers(rights: Mapping[Configuration, list[float]], each: Evaluation) -> list[float]:
+    return rights[each.configuration]
 
 
 def _holdout(candidate: Candidate) -> float:

@@ -16,7 +16,7 @@ file had learnt from fewer images. A weight below 1 is a power prior: J. G. Ibra
 distributions for regression models", Statistical Science 15 (2000)."""
 
 TYPICAL_DROPS = ((0.84, 2.0), (0.16, 20.0))
-"""What compression recipes lose in points, before any image is seen: shares of normal distributions around 0 and their
+"""Losses of compression recipes in points, before any image is seen: shares of normal distributions around 0 and their
 standard deviations. Of the 45 forms in ``benchmarks/results/compression.csv``, 38 lose -1.6 to 3.8 points. The other 7
 lose 5.5 to 43.9 points, 21 in the root mean square."""
 
@@ -38,7 +38,7 @@ class Belief:
 
     @property
     def certain(self) -> bool:
-        """Whether the figure has no uncertainty."""
+        """True if the figure has no uncertainty."""
         return all(deviation == 0 for *_, deviation in self.parts)
 
     def below(self, limit: float) -> float:

@@ -63,7 +63,7 @@ class Preference:
 
     @property
     def weighs_costs(self) -> bool:
-        """Whether latency or size count beside the accuracy."""
+        """True if latency or size count beside the accuracy."""
         return self.latency > 0 or self.size > 0
 
     @property

@@ -6,7 +6,9 @@ be at the border.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +21,9 @@ from advisor.datasets import decode
 _ORIENTATION_TAG = 0x0112
 _DRAFT_FACTOR = 2
 """A JPEG is decoded at a reduced scale if it stays at least this many times larger than the model's input."""
+
+KEPT_BYTES = 120_000_000
+"""Decoded images that a process keeps for the next file, at most: 797 of 224 pixels a side."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +93,26 @@ def load(path: Path | str, size: int) -> NDArray[np.uint8]:
         raise StageError(
             f"the image '{path}' cannot be read: {error}", "did the folder change during the run?"
         ) from error
+
+
+def decoded(images: Sequence[Path], size: int) -> Iterable[NDArray[np.uint8]]:
+    """Return the decoded images; they are kept for the next file if they are few, as forms of one side come in a row.
+
+    Raises:
+        StageError: an image is missing or cannot be decoded.
+    """
+    if len(images) * size * size * 3 > KEPT_BYTES:
+        return (load(path, size) for path in images)
+    try:
+        stamps = tuple((file.st_mtime_ns, file.st_size) for file in map(Path.stat, images))
+    except OSError:
+        stamps = ()  # reading the image says what is wrong
+    return _kept(tuple(images), size, stamps)
+
+
+@lru_cache(maxsize=1)
+def _kept(images: tuple[Path, ...], size: int, _stamps: tuple[tuple[int, int], ...]) -> list[NDArray[np.uint8]]:
+    return [load(path, size) for path in images]
 
 
 def _to_rgb(image: Image.Image) -> Image.Image:

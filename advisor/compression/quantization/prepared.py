@@ -29,7 +29,7 @@ FACTS, ARRAYS = "prepared.json", "activations.npz"
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """What the recipes of one float model share.
+    """The calibration of a float model, shared by its recipes.
 
     Attributes:
         activations: see :class:`Observation`.

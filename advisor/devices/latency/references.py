@@ -8,8 +8,8 @@ from advisor.devices.latency.processor import runtime_family
 from advisor.devices.latency.table import Column
 
 REFERENCES = ("same", "version", "runtime", "core")
-"""What measured targets of the kind lack, the worst last: nothing, the version of the runtime, the runtime, or the
-design of the core."""
+"""How the nearest measured target of the kind differs, the worst last: not at all, in the runtime's version, in the
+runtime, or in the design of the core."""
 
 
 def reference_of(column: Column, others: Iterable[Column]) -> str:

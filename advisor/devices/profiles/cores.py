@@ -29,7 +29,7 @@ _MOST_NEAREST = 3
 
 @dataclass(frozen=True)
 class Core:
-    """What a core computes in a cycle.
+    """A core and its arithmetic per cycle.
 
     Attributes:
         name: its name, such as ``Cortex-A76``.

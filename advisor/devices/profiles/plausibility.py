@@ -13,7 +13,7 @@ _MOST_MACS, _FEWEST_MACS = 128.0, 0.02
 """Multiply-accumulates a core and cycle: AVX-512 VNNI computes 128 of int8; the slowest shipped CPU reaches 0.1."""
 
 _BEYOND = 20.0
-"""How many times faster or slower than every shipped latency of the model on such a unit is a wrong unit."""
+"""A latency this many times below or above every shipped one of the model on such a unit has a wrong unit."""
 
 Bounds = Mapping[tuple[str, str], tuple[float, float]]
 

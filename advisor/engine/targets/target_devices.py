@@ -56,7 +56,7 @@ class TargetDevices:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What limits the latencies: an unknown processor of this machine, a runtime that is not for the files."""
+        """Limits of the latencies: an unknown processor of this machine, a runtime that is not for the files."""
         from advisor.devices.profiles import listing
         from advisor.devices.profiles.host import host_profile
 

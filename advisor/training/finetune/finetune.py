@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,14 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.core.errors import StageError
-from advisor.datasets.images import InputSpec
 from advisor.training.batches import Batches, Pixels
 from advisor.training.finetune import network
+from advisor.training.finetune.first_head import FinetuneData, first_head
 from advisor.training.finetune.hyperparameters import Finetuning
 from advisor.training.finetune.maps import MapBatches, Maps, halve
-from advisor.training.head.folds import folds
-from advisor.training.head.train import fit_head, train_head
-from advisor.training.head.trials import ALL_LEVELS, GRID
 
 if TYPE_CHECKING:
     import keras
@@ -39,46 +36,6 @@ VERSION = 6
 
 WEIGHTS = "best.weights.h5"
 """File name of the network with its head, in the folder of a fine-tuning."""
-
-
-STRONG = 0.01
-"""``C`` of the first head on cached maps."""
-
-WEAKEST = 0.1
-"""Largest ``C`` that fine-tuning takes from a first head: a weaker penalty would let it forget the start."""
-
-VALIDATION_FOLDS = 8
-CHECKED = 2
-"""Number of images on which the levels of backbone and file are compared."""
-
-
-@dataclass(frozen=True, eq=False)
-class FinetuneData:
-    """The images that a network is trained and validated on.
-
-    Attributes:
-        features: the backbone's features of these images, float32 (N, F), or with those of its levels. The first head
-            is trained on those outside the validation part.
-        images: the training part, hold-out excluded.
-        labels: their class indices.
-        spec: how an image becomes the backbone's input.
-        validation: indices of the validation part in ``images``; empty to draw a stratified eighth.
-        groups: a number for each image; images of one number belong together. Empty if each image is a group.
-    """
-
-    features: NDArray[np.float32]
-    images: Sequence[Path]
-    labels: Sequence[int]
-    spec: InputSpec
-    validation: Sequence[int] = ()
-    groups: Sequence[int] = ()
-
-    def unseen(self, seed: int) -> NDArray[np.bool_]:
-        """Return a mask of the images for validation, (N,)."""
-        if len(self.validation):
-            return np.isin(np.arange(len(self.labels)), self.validation)
-        drawn: NDArray[np.bool_] = folds(np.asarray(self.labels, dtype=np.int64), VALIDATION_FOLDS, seed) == 0
-        return drawn
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,7 +116,7 @@ class _Session:
         self.epochs = self._hyperparameters.epochs
         self._size = data.spec.size
         targets, unseen = np.asarray(data.labels, dtype=np.int64), data.unseen(hyperparameters.seed)
-        self._start, strength = _begin(backbone, data, ~unseen, hyperparameters)
+        self._start, strength = first_head(backbone, data, ~unseen, hyperparameters)
         self._train, self._validation = np.flatnonzero(~unseen), np.flatnonzero(unseen)
         penalty = hyperparameters.head_penalty / (strength * len(self._train))
         if after is not None:
@@ -292,35 +249,6 @@ class _Session:
         partial = self._folder / "state.partial"
         partial.write_text(json.dumps({**state, "best": self._best, "start": self._start_accuracy}))
         partial.replace(self._folder / "state.json")
-
-
-def _begin(
-    backbone: keras.Model, data: FinetuneData, learnt: NDArray[np.bool_], hyperparameters: Finetuning
-) -> tuple[network.Start, float]:
-    """Fit a head to the images of the mask ``learnt``; return it and its ``C``.
-
-    Its kind is chosen as that of a head without fine-tuning. It reads all levels only if they gain clearly and Keras
-    computes the same levels as the file. If the maps below are cached, its penalty is strong: a head without errors
-    would teach the layers below nothing.
-    """
-    features, levels = data.features, network.level_layers(backbone)
-    few = np.stack([data.spec.read(path) for path in data.images[:CHECKED]])
-    last = int(backbone.outputs[0].shape[-1])
-    if not network.agrees(backbone, levels, few, features[: len(few)]):
-        levels, features = [], features[:, :last]
-    own, labels = features[learnt], np.asarray(data.labels, dtype=np.int64)
-    targets, classes = labels[learnt].tolist(), int(labels.max()) + 1
-    groups = np.asarray(data.groups)[learnt].tolist() if len(data.groups) else ()
-    head = train_head(own, targets, classes, hyperparameters.seed, groups=groups, last=last)
-    if head.facts.kind != ALL_LEVELS:
-        levels, own = [], own[:, :last]
-    if hyperparameters.cached:
-        strength = STRONG
-        weights, bias = fit_head(own, targets, classes, strength)
-    else:
-        weights, bias = head.weights[: own.shape[1]], head.bias
-        strength = min(max(head.facts.regularization, GRID[0]), WEAKEST)
-    return network.Start(weights, bias, tuple(levels), own.mean(axis=0), own.std(axis=0)), strength
 
 
 def _class_weights(labels: NDArray[np.int64], classes: int, balance: float) -> NDArray[np.float32]:

@@ -47,7 +47,7 @@ class Answers:
 
     @property
     def right(self) -> NDArray[np.bool_]:
-        """Which images are classified correctly, (N,)."""
+        """A mask of the images that are classified correctly, (N,)."""
         correct: NDArray[np.bool_] = self.probabilities.argmax(axis=1) == self.trial.targets
         return correct & self.probabilities.any(axis=1)
 

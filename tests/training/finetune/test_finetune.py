@@ -15,7 +15,8 @@ from advisor.core.errors import StageError
 from advisor.datasets.images import InputSpec
 from advisor.measurement.accuracy import predict
 from advisor.training.augment import Augmentation
-from advisor.training.finetune.finetune import CHECKED, WEIGHTS, Finetuned, FinetuneData, Finetuning, _Session, finetune
+from advisor.training.finetune.finetune import WEIGHTS, Finetuned, Finetuning, _Session, finetune
+from advisor.training.finetune.first_head import CHECKED, FinetuneData
 from advisor.training.finetune.network import level_layers, with_levels
 from advisor.training.finetune.tuning import to_tflite
 from advisor.training.head.train import ALL_LEVELS, LAST_LAYER, train_head

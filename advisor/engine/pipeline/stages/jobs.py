@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from advisor.core.codec import to_json
 from advisor.core.evaluation_facts import HeadFacts, TimeSummary, TimingFacts
-from advisor.datasets.images import InputSpec, load
+from advisor.datasets.images import InputSpec, decoded
 from advisor.tflite.metadata import Metadata
 
 if TYPE_CHECKING:
@@ -22,9 +20,6 @@ if TYPE_CHECKING:
     from advisor.compression.recipes.base import RecipeInputs
     from advisor.measurement.latency.results import ModelTiming
     from advisor.training.features import CaptureAugmentation
-
-KEPT_BYTES = 120_000_000
-"""Decoded images that a process keeps for the next file, at most: 797 of 224 pixels a side."""
 
 STAND_IN_CROPS = 2
 """Crops to calibrate a graph of random values on; any ranges will do."""
@@ -223,27 +218,7 @@ def score(model: Path, images: Sequence[Path], view: InputSpec, path: Path) -> N
     """Run an artefact over images in plain LiteRT and write the probabilities, float32 (N, C), as ``.npy``."""
     from advisor.measurement.accuracy import predict_pixels
 
-    np.save(path, predict_pixels(model, _decoded(images, view.size), view))
-
-
-def _decoded(images: Sequence[Path], size: int) -> Iterable[NDArray[np.uint8]]:
-    """Return the decoded images; they are kept for the next file if they are few, as forms of one side come in a row.
-
-    Raises:
-        StageError: an image is missing or cannot be decoded.
-    """
-    if len(images) * size * size * 3 > KEPT_BYTES:
-        return (load(path, size) for path in images)
-    try:
-        stamps = tuple((file.st_mtime_ns, file.st_size) for file in map(Path.stat, images))
-    except OSError:
-        stamps = ()  # reading the image says what is wrong
-    return _kept(tuple(images), size, stamps)
-
-
-@lru_cache(maxsize=1)
-def _kept(images: tuple[Path, ...], size: int, _stamps: tuple[tuple[int, int], ...]) -> list[NDArray[np.uint8]]:
-    return [load(path, size) for path in images]
+    np.save(path, predict_pixels(model, decoded(images, view.size), view))
 
 
 def score_head(features: Sequence[Path], rows: Sequence[int], head: Path, path: Path) -> None:
