@@ -149,7 +149,7 @@ def _rows(seeds: str, size: int, by_seed: Mapping[int, Sequence[Candidate]]) -> 
 
             rights = {key: candidate.right[images].astype(float).tolist() for key, candidate in keys.items()}
             for rule, pick in RULES.items():
-                found = pick(evaluations, partial(_answers, rights))
+                found = pick(evaluations, partial(_right_of, rights))
                 picks[rule][seed].append(keys[found.configuration])
     rows: list[Row] = []
     for rule, picked in picks.items():
@@ -164,7 +164,7 @@ def _rows(seeds: str, size: int, by_seed: Mapping[int, Sequence[Candidate]]) -> 
     return rows
 
 
-def _answers(rights: Mapping[Configuration, list[float]], each: Evaluation) -> list[float]:
+def _right_of(rights: Mapping[Configuration, list[float]], each: Evaluation) -> list[float]:
     return rights[each.configuration]
 
 
