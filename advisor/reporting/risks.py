@@ -106,7 +106,9 @@ def _few_groups(view: RunView) -> Risk | None:
         return None
     worst = min(few, key=lambda name: few[name])
     share = f"{_share(few, groups)} fewer than {FEW_GROUPS} groups of images, {worst!r} only {few[worst]}"
-    return Risk("Few groups", Level.HIGH, f"{share}: add images of other places and days.")
+    lone = few[worst] == 1  # nothing shows how another group differs, see docs/decisions/0051
+    then = "expect less in new conditions than is estimated, and add" if lone else "add"
+    return Risk("Few groups", Level.HIGH, f"{share}: {then} images of other places and days.")
 
 
 def _new_conditions(evaluation: Evaluation) -> Risk | None:

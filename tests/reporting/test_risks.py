@@ -118,10 +118,19 @@ def test_classes_with_few_groups_are_a_high_risk_that_names_the_worst() -> None:
     grouped = replace(view, dataset=replace(view.dataset, groups_per_class={"cat": 3, "dog": 1, "owl": 2}))
     level, text = texts(grouped)["Few groups"]
     assert level is Level.HIGH
-    assert (
-        text == "2 of 3 classes have fewer than 3 groups of images, 'dog' only 1: add images of other places and days."
+    assert text == (
+        "2 of 3 classes have fewer than 3 groups of images, 'dog' only 1: expect less in new conditions than is "
+        "estimated, and add images of other places and days."
     )
     assert "Few groups" not in texts(view)
+
+
+def test_the_estimate_is_not_doubted_where_each_class_has_two_groups() -> None:
+    view = run_view()
+    assert view.dataset is not None
+    grouped = replace(view, dataset=replace(view.dataset, groups_per_class={"cat": 3, "owl": 2}))
+    text = texts(grouped)["Few groups"][1]
+    assert text.endswith("'owl' only 2: add images of other places and days.")
 
 
 HEAD = HeadFacts("last_layer", 0.01, at_grid_end=False, cv_accuracy=0.8, cv_images=500)
