@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from advisor.core.budget import show_budget_probability, show_met
 from advisor.core.evaluation import Evaluation
-from advisor.core.figures import artefact_of
 from advisor.core.latency_distribution import percent
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.units import plural, show_bytes, show_ms
@@ -18,6 +17,9 @@ from advisor.reporting.view import RunView
 
 NAMED = 5
 """Files that a sentence names at most."""
+
+RIVALS_NAMED = 3
+"""Files that resampled figures pick instead, named at most."""
 
 
 LIKE_THESE = "expect this on images like these · {} images, measured once"
@@ -156,7 +158,7 @@ def foundations(view: RunView, evaluation: Evaluation) -> tuple[str, ...]:
         _new_conditions_basis(evaluation),
         _latency_basis(evaluation),
         _tie_basis(view),
-        _chance(view, evaluation),
+        certainty(view),
         _unjudged(view),
         *(f"{remark}." for remark in foreign_runtimes(view)),
     )
@@ -217,15 +219,22 @@ def _tie_basis(view: RunView) -> str:
     return f"The most accurate candidate is statistically tied with {others}; more images would narrow the intervals."
 
 
-def _chance(view: RunView, pick: Evaluation) -> str:
-    """Say how often the pick would be the same if the images and timings were drawn again."""
-    share = view.decision.chances.get(pick.configuration.key)
-    if share is None:
-        same = {e.configuration.key for e in view.ok if artefact_of(e) == artefact_of(pick)}
-        share = next((share for key, share in view.decision.chances.items() if key in same), None)
-    if share is None or not view.decision.feasible or share == 1:
+def certainty(view: RunView) -> str:
+    """Return how often the pick would be the same if images and timings were drawn again, and what it would be else.
+
+    Empty where nothing meets the budget or there is nothing else to pick.
+    """
+    chances = view.decision.chances
+    if not chances or view.decision.runner_up is None:
         return ""
-    return f"With the validation images and timings resampled, it is the pick in {percent(share)} of the draws."
+    again = "the validation images and timings" if view.dataset else "the figures within their noise"
+    stays = f"With {again} drawn again, the pick stays in {percent(chances.get(view.pick_key, 0.0))} of the draws"
+    by_key = {e.configuration.key: e for e in view.evaluations}
+    others = [(by_key[key].configuration, chance) for key, chance in chances.items() if key != view.pick_key]
+    names = [f"{other.card} {other.variant_name} ({percent(chance)})" for other, chance in others[:RIVALS_NAMED]]
+    left = sum(chance for _, chance in others[RIVALS_NAMED:])
+    more = [f"{plural(len(others) - RIVALS_NAMED, 'other')} ({percent(left)})"] if left else []
+    return f"{stays}; otherwise it is {', '.join((*names, *more))}." if names else f"{stays}."
 
 
 def _unjudged(view: RunView) -> str:

@@ -18,7 +18,7 @@ from advisor.engine.question.names import ROBUST
 from advisor.reporting import text
 from advisor.reporting.console import default_console, next_command, write
 from advisor.reporting.device_results import device_decisions, device_results, foreign_runtimes, sentence
-from advisor.reporting.figures import expectations
+from advisor.reporting.figures import certainty, expectations
 from advisor.reporting.phrases import counts
 from advisor.reporting.ranking import shortlist
 from advisor.reporting.risks import risks, warnings
@@ -189,6 +189,8 @@ def _sentences(view: RunView) -> list[Text]:
     lines = [Text.assemble((f"{label}: ", style), reason)]
     if decision.pick is not None:
         lines += [_line(f"{name}: ", figure) for name, figure in expectations(decision.pick)]
+    if sure := certainty(view):
+        lines.append(_line("How sure: ", sure))
     if decision.why_not_faster:
         lines.append(_line("Why not the faster tie: ", decision.why_not_faster))
     if decision.pick is not None:

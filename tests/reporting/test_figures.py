@@ -1,4 +1,4 @@
-"""What the answer says of the accuracy to expect."""
+"""What the answer says of the accuracy to expect, and of how sure the pick is."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from advisor.core.evaluation import Configuration, Evaluation, Status, Target
 from advisor.core.quantity import Provenance, Quantity
-from advisor.reporting.figures import expectations
+from advisor.reporting.figures import certainty, expectations
+from tests.reporting.views import infeasible_view, run_view
 
 HELD = Quantity(90.7, "%", Provenance.MEASURED, 85.3, 94.3, 0.95, 162, "hold-out")
 ESTIMATE = Quantity(62.4, "%", Provenance.ESTIMATED, 45.2, 75.9, 0.95, 648, "clusters")
@@ -35,3 +36,20 @@ def test_nothing_is_estimated_beside_the_users_own_holdout() -> None:
 
 def test_without_an_estimate_nothing_is_said() -> None:
     assert expectations(replace(PICK, new_conditions=None)) == ()
+
+
+def test_the_files_that_resampled_figures_pick_instead_are_named_with_their_shares() -> None:
+    view = run_view()
+    pick, first, *others = (e.configuration for e in view.ok if e.configuration.target.threads == 2)
+    rest = dict.fromkeys((other.key for other in others[:4]), 0.05)
+    chances = {first.key: 0.5, pick.key: 0.3, **rest}
+    picked = replace(view.decision, pick=view.ok[1], chances=chances)
+    assert view.ok[1].configuration == pick
+    said = certainty(replace(view, decision=picked))
+    assert "With the validation images and timings drawn again, the pick stays in 30 % of the draws" in said
+    assert f"otherwise it is {first.card} {first.variant_name} (50 %), " in said
+    assert said.endswith(", 2 others (10 %).")
+
+
+def test_nothing_is_said_of_certainty_where_nothing_meets_the_budget() -> None:
+    assert certainty(infeasible_view()) == ""

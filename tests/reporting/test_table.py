@@ -106,6 +106,7 @@ def test_reason_runner_up_counts_and_next_command_follow() -> None:
     output = " ".join(said(view).split())
 
     assert f"Pick: {view.decision.reason}" in output
+    assert "How sure: With the validation images and timings drawn again, the pick stays in " in output
     assert f"Runner-up: {view.decision.runner_up_reason}" in output
     assert "2 failed, 2 skipped" in output
     assert f"Next: {view.next_command}" in output
