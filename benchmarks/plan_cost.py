@@ -55,7 +55,7 @@ def _row(number: int, cards: tuple[str, ...], place: Path) -> tuple[object, ...]
     options = {"data": str(TRASHNET), "candidates": cards, "offline": True, "out": str(place / "runs")}
     planned = preview(resolve(options)).price_s
     started = time.monotonic()
-    run = run_search(resolve(options), Progress(shown=False)).run
+    run = run_search(resolve(options), Progress()).run
     took = time.monotonic() - started
     timings = [evaluation.contended for evaluation in run.evaluations()]
     ratio, busy = took / planned, sum(timings) / len(timings)

@@ -221,7 +221,7 @@ def reevaluate(
     from advisor.reporting.view import load_view
 
     def search(request: Request) -> RunFolder:
-        return run_search(request, Progress(False)).run
+        return run_search(request, Progress()).run
 
     devices = Devices.chosen(list(device), [Path(folder) for folder in profiles])
     session = Session(devices, search, since_last, tell or (lambda _text: None))

@@ -166,7 +166,7 @@ def search(
         extend: continue for this time, such as ``30min``. Needs ``resume``.
         out: folder that takes the run. Default: ``runs``.
         verbose: show the output of the libraries instead of writing it to ``log.txt``.
-        quiet: show no progress.
+        quiet: show no progress. Without it, standard error gets a bar, or lines if it is not a terminal.
 
     Raises:
         UsageError: an option, the images or the output folder is invalid. Nothing was spent.
@@ -174,13 +174,15 @@ def search(
     """
     arguments = dict(locals())
 
+    from advisor.engine.display import display
     from advisor.engine.history.diagnoses import diagnose_run
     from advisor.engine.progress import Progress
     from advisor.engine.run import run_search
     from advisor.reporting.files import write_all
 
     folder = Path(resume) if resume is not None else None
-    outcome = run_search(_request(arguments), Progress(False if quiet else None), folder, verbose)
+    with Progress(None if quiet else display()) as progress:
+        outcome = run_search(_request(arguments), progress, folder, verbose)
     if outcome.stop.why != "interrupt":
         diagnose_run(outcome.run)
     run = Run(outcome.run.path, outcome.stop.why == "interrupt", outcome.stop.text if outcome.stop.early else "")

@@ -1,20 +1,17 @@
-"""Show the current work, the remaining work and the remaining time; silent if standard error is no terminal."""
+"""Follow a search: the current work, the remaining work and the remaining time, and the answer so far."""
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any
+from types import TracebackType
 
 from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.core.units import show_seconds
+from advisor.engine.display import Display
 from advisor.engine.pipeline.events import EventKind, StageEvent
 from advisor.engine.space.plan import Plan
-
-if TYPE_CHECKING:
-    from tqdm import tqdm
 
 PLANNED_SPEED = 2.0
 """Seconds of work that a search is expected to do in one second, before its speed is known."""
@@ -22,28 +19,40 @@ PLANNED_SPEED = 2.0
 TRUST_S = 20.0
 """Seconds of finished work that weigh as much as the plan's estimate in the estimate of what is left."""
 
+TICK_S = 1.0
+"""Seconds after which the time left is computed again."""
+
 
 class Progress:
-    """A bar over the stages, weighted by their expected seconds, with the running stages and the time left.
+    """Counts the stages, weighted by their expected seconds, and shows the running ones and the time left.
+
+    It is a context manager: at its end the display is closed.
 
     Args:
-        shown: show the bar; by default only if standard error is a terminal.
+        display: where it is shown; None for nowhere.
     """
 
-    def __init__(self, shown: bool | None = None) -> None:
-        self._shown = sys.stderr.isatty() if shown is None else shown
+    def __init__(self, display: Display | None = None) -> None:
+        self._display = display
         self._lock = threading.RLock()
-        self._bar: tqdm[Any] | None = None
         self._running: dict[str, str] = {}
         self._partly: dict[str, float] = {}
-        self._saying = ""
+        self._saying = self._answer = ""
         self._evaluated = self._configurations = 0
         self._started = time.monotonic()
-        self._worked_s = 0.0
+        self._done_s = self._total_s = self._worked_s = 0.0
         self._plan: Plan | None = None
         self._part = 1.0
         self._skipped, self._deferred = set[Configuration](), frozenset[Configuration]()
         self._closed = threading.Event()
+
+    def __enter__(self) -> Progress:
+        if self._display is not None:
+            threading.Thread(target=self._tick, daemon=True).start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
 
     def say(self, text: str) -> None:
         """Show a step that is no evaluation."""
@@ -53,14 +62,18 @@ class Progress:
 
     def start(self, plan: Plan, done: int) -> None:
         """Start with ``plan``, of which ``done`` configurations are already done."""
-        total = plan.expected_s()
         with self._lock:
             self._evaluated, self._configurations = done, plan.size
             self._started, self._saying = time.monotonic(), ""
             self._plan, self._part = plan, 1 - done / plan.size
-            if self._shown:
-                self._open().reset(total=total * self._part)
-                threading.Thread(target=self._tick, daemon=True).start()
+            self._reduce_total()
+
+    def answer(self, text: str) -> None:
+        """Show the answer so far if it has changed."""
+        with self._lock:
+            if text != self._answer:
+                self._tell(text)
+            self._answer = text
 
     def stage(self, event: StageEvent) -> None:
         """Record an event of a stage."""
@@ -87,8 +100,7 @@ class Progress:
 
     def _advance(self, weight: float, worked: bool) -> None:
         self._worked_s += weight if worked else 0.0
-        if self._shown:
-            self._open().update(max(0.0, min(weight, self._left_s())))
+        self._done_s += max(0.0, min(weight, self._left_s()))
 
     def evaluated(self, evaluation: Evaluation) -> None:
         """Record a finished configuration, and show a failure at once."""
@@ -97,8 +109,8 @@ class Progress:
             if evaluation.status is Status.SKIPPED:
                 self._skipped.add(evaluation.configuration)
                 self._reduce_total()
-            if self._shown and evaluation.status is Status.FAILED:
-                self._open().write(f"failed  {evaluation.configuration.key}: {evaluation.reason}", file=sys.stderr)
+            if evaluation.status is Status.FAILED:
+                self._tell(f"failed  {evaluation.configuration.key}: {evaluation.reason}")
             self._show()
 
     def deferred(self, configurations: Collection[Configuration]) -> None:
@@ -111,50 +123,43 @@ class Progress:
 
     def _reduce_total(self) -> None:
         """Subtract the stages that only skipped and deferred configurations need from the total."""
-        if self._shown and self._plan is not None:
-            bar = self._open()
-            bar.total = max(bar.n, self._part * self._plan.expected_s(self._skipped | self._deferred), 1e-9)
+        if self._plan is not None and self._display is not None:
+            self._total_s = max(self._done_s, self._part * self._plan.expected_s(self._skipped | self._deferred))
 
     def close(self) -> None:
-        """Remove the bar."""
+        """Close the display; what comes later is not shown."""
         self._closed.set()
         with self._lock:
-            if self._bar is not None:
-                self._bar.close()
-                self._bar = None
-            self._shown = False
+            if self._display is not None:
+                self._display.close()
+            self._display = None
 
     def _tick(self) -> None:
-        while not self._closed.wait(1.0):
+        while not self._closed.wait(TICK_S):
             with self._lock:
                 self._show()
 
+    def _tell(self, line: str) -> None:
+        if self._display is not None:
+            self._display.tell(line)
+
     def _show(self) -> None:
-        if not self._shown:
+        if self._display is None:
             return
-        bar = self._open()
         running = [f"{subject}{more}" for subject, more in self._running.items()]
-        now = self._saying or " | ".join(running[:2]) or "waiting"
+        now = self._saying or " | ".join(running[:2]) or ("waiting" if self._configurations else "starting")
         if not self._configurations:
-            bar.set_description_str(now, refresh=True)
+            self._display.status(now, 0.0)
             return
         left = f"about {show_seconds(self._seconds_left())} left"
-        bar.set_description_str(f"{self._evaluated} of {self._configurations} evaluated, {left}: {now}", refresh=True)
+        line = f"{self._evaluated} of {self._configurations} evaluated, {left}: {now}"
+        self._display.status(line, self._done_s / self._total_s if self._total_s else 1.0)
 
     def _left_s(self) -> float:
-        bar = self._bar
-        return max(0.0, bar.total - bar.n) if bar is not None and bar.total else 0.0
+        return max(0.0, self._total_s - self._done_s)
 
     def _seconds_left(self) -> float:
         """Return the cost of the remaining work, divided by the speed so far; at first, by the planned speed."""
         elapsed = time.monotonic() - self._started
         speed = (self._worked_s + TRUST_S) / (elapsed + TRUST_S / PLANNED_SPEED)
         return self._left_s() / speed
-
-    def _open(self) -> tqdm[Any]:
-        if self._bar is None:
-            from tqdm import tqdm
-
-            form = "{percentage:3.0f}% |{bar:20}| {elapsed} {desc}"
-            self._bar = tqdm(total=1.0, file=sys.stderr, leave=False, dynamic_ncols=True, bar_format=form)
-        return self._bar

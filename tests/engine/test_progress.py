@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -7,6 +9,7 @@ import pytest
 
 from advisor.catalog.catalogue import load_catalogue
 from advisor.core.evaluation import Evaluation, Status
+from advisor.engine.display import Bar, Display, Lines
 from advisor.engine.pipeline.events import EventKind, StageEvent
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.progress import Progress
@@ -27,7 +30,7 @@ def finished(progress: Progress) -> None:
 
 
 def test_it_says_what_is_done_what_is_left_and_how_long(capsys: pytest.CaptureFixture[str]) -> None:
-    progress = Progress(shown=True)
+    progress = Progress(Bar())
     progress.start(PLAN, done=0)
     progress.stage(StageEvent(STAGES[0], EventKind.STARTED))
     progress.close()
@@ -37,7 +40,7 @@ def test_it_says_what_is_done_what_is_left_and_how_long(capsys: pytest.CaptureFi
 
 
 def test_the_bar_is_full_when_every_stage_is_done(capsys: pytest.CaptureFixture[str]) -> None:
-    progress = Progress(shown=True)
+    progress = Progress(Bar())
     progress.start(PLAN, done=0)
     finished(progress)
     progress.say("deciding")
@@ -46,24 +49,71 @@ def test_the_bar_is_full_when_every_stage_is_done(capsys: pytest.CaptureFixture[
 
 
 def test_a_failure_is_told_at_once(capsys: pytest.CaptureFixture[str]) -> None:
-    progress = Progress(shown=True)
+    progress = Progress(Bar())
     progress.start(PLAN, done=0)
     progress.evaluated(replace(Evaluation(configuration(), Status.FAILED), reason="crashed with SIGSEGV"))
     progress.close()
     assert "crashed with SIGSEGV" in capsys.readouterr().err
 
 
-def test_it_is_quiet_where_nobody_watches(capsys: pytest.CaptureFixture[str]) -> None:
-    progress = Progress()
+def test_a_log_has_the_first_line_and_then_one_every_half_minute(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = SimpleNamespace(now=0.0)
+    clock.monotonic = lambda: clock.now
+    for module in ("display", "progress"):
+        monkeypatch.setattr(f"advisor.engine.{module}.time", clock)
+    progress = Progress(Lines())
+    progress.say("reading images of photos")
     progress.start(PLAN, done=0)
-    finished(progress)
+    for clock.now in (10.0, 31.0, 50.0, 62.0):
+        progress.stage(StageEvent(STAGES[0], EventKind.STARTED))
     progress.close()
+    first, second, third = capsys.readouterr().err.splitlines()
+    assert first == "[0 s] reading images of photos"
+    assert second.startswith("[31 s] 0 of 2 evaluated, about ")
+    assert third.startswith("[1 min 02 s] 0 of 2 evaluated, about ")
+    assert third.endswith(f" left: converting {CARD}")
+
+
+@pytest.mark.parametrize("display", [Bar, Lines])
+def test_the_answer_so_far_is_told_when_it_changes(
+    display: Callable[[], Display], capsys: pytest.CaptureFixture[str]
+) -> None:
+    progress = Progress(display())
+    progress.start(PLAN, done=0)
+    for answer in ("so far: one", "so far: one", "so far: two"):
+        progress.answer(answer)
+    progress.close()
+    said = capsys.readouterr().err
+    assert said.count("so far: one") == said.count("so far: two") == 1
+
+
+def test_time_passes_in_a_log_although_no_stage_starts_or_ends(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("advisor.engine.display.EVERY_S", 0.01)
+    monkeypatch.setattr("advisor.engine.progress.TICK_S", 0.01)
+    with Progress(Lines()) as progress:
+        progress.say("fetching weights of a card")
+        deadline, said = time.monotonic() + 30, ""
+        while said.count("fetching weights") < 3 and time.monotonic() < deadline:
+            time.sleep(0.01)
+            said += capsys.readouterr().err
+    assert said.count("fetching weights") >= 3
+
+
+def test_it_is_quiet_where_nobody_watches(capsys: pytest.CaptureFixture[str]) -> None:
+    with Progress() as progress:
+        progress.start(PLAN, done=0)
+        finished(progress)
+        progress.answer("so far: one")
     said = capsys.readouterr()
     assert said.err + said.out == ""
 
 
 def test_a_stage_that_another_search_is_at_says_for_whom_it_waits(capsys: pytest.CaptureFixture[str]) -> None:
-    progress = Progress(shown=True)
+    progress = Progress(Bar())
     stage = next(each for each in CLIMB.costs.stages(TUNED_CARD) if each.name is StageName.FINETUNE_TOP)
     progress.stage(StageEvent(stage, EventKind.STARTED))
     progress.stage(StageEvent(stage, EventKind.WAITING, holder="process 4711"))
@@ -73,7 +123,7 @@ def test_a_stage_that_another_search_is_at_says_for_whom_it_waits(capsys: pytest
 
 
 def test_epochs_count_as_a_share_of_a_long_stage(capsys: pytest.CaptureFixture[str]) -> None:
-    progress = Progress(shown=True)
+    progress = Progress(Bar())
     progress.start(CLIMB, done=0)
     stage = next(each for each in CLIMB.costs.stages(TUNED_CARD) if each.name is StageName.FINETUNE_TOP)
     progress.stage(StageEvent(stage, EventKind.STARTED))
@@ -103,7 +153,7 @@ def test_what_is_deferred_is_not_waited_for_and_counts_again_when_it_comes_back(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("advisor.engine.progress.time", SimpleNamespace(monotonic=lambda: 0.0))
-    progress, seen = Progress(shown=True), []
+    progress, seen = Progress(Bar()), []
     progress.start(CLIMB, done=0)
     for away in ((), TUNED, ()):
         progress.deferred(away)
@@ -114,7 +164,7 @@ def test_what_is_deferred_is_not_waited_for_and_counts_again_when_it_comes_back(
 
 
 def test_what_was_skipped_is_not_waited_for(capsys: pytest.CaptureFixture[str]) -> None:
-    progress = Progress(shown=True)
+    progress = Progress(Bar())
     progress.start(CLIMB, done=0)
     progress.say("")
     before = left(capsys.readouterr().err)

@@ -13,7 +13,7 @@ from advisor.store import RunFolder
 
 
 def search(request: Request) -> RunFolder:
-    return run_search(request, Progress(False)).run
+    return run_search(request, Progress()).run
 
 
 def reevaluate(run: Path, devices: Devices, since_last: bool = False) -> tuple[Reevaluation, ...]:

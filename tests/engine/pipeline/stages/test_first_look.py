@@ -63,7 +63,7 @@ def test_a_card_that_passes_the_first_look_is_answered_by_all_images(
         "threads": [1],
         "training": ["head"],
     }
-    run = run_search(resolve({**options, "out": str(tmp_path)}), Progress(False)).run
+    run = run_search(resolve({**options, "out": str(tmp_path)}), Progress()).run
     rows = {(e.configuration.training, e.configuration.compression): e for e in run.evaluations()}
     assert set(rows) == {("head_subset", "float32"), ("head", "float32"), ("head", "int8")}
     first = rows["head_subset", "float32"]
