@@ -70,13 +70,20 @@ def resolve_resumed(
         extend: a new time limit, from now.
 
     Raises:
-        UsageError: an option of the question that differs from the run's own, or as :func:`resolve`.
+        UsageError: an option of the question that differs from the run's own, the run worked on a remote cluster and
+            no executor is given, or as :func:`resolve`.
     """
     own = resolve({key: value for key, value in stored.items() if key != "schema_version"})
     given = {key: value for key, value in options.items() if value is not None}
     values = {**(read_file(file) if file else {}), **given, "out": own.written["out"]}
     if extend and units.seconds(extend, "--extend"):
         values["time_limit"] = extend
+    cluster = own.written["executor"]
+    if own.execution.cluster and "executor" not in values:
+        raise UsageError(
+            f"the run worked on the cluster '{cluster}', which no folder may choose: its answers can run code here",
+            f"name it again: --executor {cluster}, or --executor local",
+        )
     wanted = resolve({**own.written, **values})
     for key in [*(key for key in values if key not in FREE_ON_RESUME), "storage"]:
         if wanted.written[key] != own.written[key]:

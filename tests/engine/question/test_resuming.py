@@ -92,3 +92,12 @@ def test_an_extension_is_the_new_time_limit() -> None:
 def test_an_extension_without_a_unit_is_refused() -> None:
     with pytest.raises(UsageError, match="--extend: '5' has no unit"):
         resolve_resumed(STORED, {}, extend="5")
+
+
+def test_the_cluster_of_a_run_folder_is_named_again() -> None:
+    stored = {**STORED, "executor": "ray://cluster:10001"}
+    with pytest.raises(UsageError, match="the run worked on the cluster 'ray://cluster:10001'") as caught:
+        resolve_resumed(stored, {})
+    assert "--executor local" in (caught.value.hint or "")
+    assert resolve_resumed(stored, {"executor": "ray://cluster:10001"}).execution.cluster == "cluster:10001"
+    assert resolve_resumed({**STORED, "executor": "ray"}, {}).execution.executor == "ray"
