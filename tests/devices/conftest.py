@@ -101,6 +101,17 @@ def ssh_server(starts_processes: None, tmp_path_factory: pytest.TempPathFactory)
             process.wait(10)
 
 
+@pytest.fixture
+def own_ssh(ssh_server: SshServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client's configuration becomes the user's own, as no profile names one; its host is ``device``."""
+    folder = tmp_path / "own-ssh"
+    folder.mkdir()
+    client = folder / "ssh"
+    client.write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} -F {ssh_server.config} "$@"\n')
+    client.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+
+
 def _privilege_folder() -> None:
     """As root the server wants its empty folder, which the boot would have made."""
     try:

@@ -166,12 +166,12 @@ def test_a_target_of_another_runtime_is_not_measured_as_if_it_were_this_one(
 
 
 def test_the_command_measures_over_the_connection_that_the_profile_names(
-    ssh_server: SshServer, model: Path, tmp_path: Path
+    own_ssh: None, model: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "board.yaml").write_text(
         "name: board\ntitle: Board\nkind: board\nsoc: Maker\ndefault_target: cpu\n"
         "targets: [{name: cpu, runtime: ai-edge-litert, accelerator: cpu, precisions: [float32]}]\n"
-        f"connection: {{ssh: device, config: {ssh_server.config}, python: {sys.executable}}}\n"
+        f"connection: {{ssh: device, python: {sys.executable}}}\n"
     )
     command = [sys.executable, "-m", "advisor", "benchmark", str(model), "--device", "board", "--effort", "search"]
     command += ["--profiles", str(tmp_path), "--threads", "1,2", "--json"]

@@ -22,6 +22,16 @@ _RUNS = {"load": 5, "search": 20, "quick": 30, "normal": 50, "full": 200}
 _GONE = ("device offline", "not found", "no devices", "device unauthorized", "closed", "protocol fault")
 
 
+def check_serial(serial: str) -> None:
+    """Refuse what is not the serial of a phone.
+
+    Raises:
+        UsageError: it contains a character that no serial has, or begins as an option does.
+    """
+    if not _SERIAL.fullmatch(serial) or serial.startswith("-"):
+        raise UsageError(f"{serial!r} is not a valid serial", "adb devices lists the serials")
+
+
 @dataclass(frozen=True)
 class AdbConnection:
     """Measures on one attached phone.
@@ -39,8 +49,7 @@ class AdbConnection:
     arguments: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if not _SERIAL.fullmatch(self.serial) or self.serial.startswith("-"):
-            raise UsageError(f"'{self.serial}' is not a valid serial", "adb devices lists the serials")
+        check_serial(self.serial)
         if self.cores and not re.fullmatch(r"[0-9a-fA-F]{1,8}", self.cores):
             raise UsageError(f"'{self.cores}' is not a mask of cores", "write a hexadecimal mask such as f0")
 

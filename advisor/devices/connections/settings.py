@@ -28,7 +28,7 @@ class ConnectionSettings:
         python: Python interpreter on the device, for ssh.
         benchmark_model: the binary for the phone, for adb.
         cores: hexadecimal mask of the cores to pin it to, for adb.
-        config: ssh configuration file, None for the user's.
+        config: ssh configuration file, None for the user's. No profile names one.
     """
 
     ssh: str = ""

@@ -27,9 +27,29 @@ _INSTALL = "install the OpenSSH client"
 KEYS_ONLY = "write user@host and set up a key: advisor neither asks for passwords nor stores them"
 
 
-def has_password(destination: str) -> bool:
-    """Return True if an ssh destination contains a password, as in ``user:password@host``."""
-    return ":" in destination.rpartition("@")[0]
+def check_destination(destination: str) -> None:
+    """Refuse what is no host, ``user@host`` or alias of the user's ssh configuration.
+
+    Raises:
+        UsageError: it contains a password, which the message does not repeat, or a character that no host has, or it
+            begins as an option does.
+    """
+    if ":" in destination.rpartition("@")[0]:
+        raise UsageError("the ssh address contains a password", KEYS_ONLY)
+    if not _DESTINATION.fullmatch(destination) or destination.startswith("-"):
+        raise UsageError(
+            f"{destination!r} is not a valid host", "write host, user@host or a name from your ssh configuration"
+        )
+
+
+def check_interpreter(python: str) -> None:
+    """Refuse what is not the path of an interpreter on the device.
+
+    Raises:
+        UsageError: it is empty, begins as an option does, or contains control characters.
+    """
+    if not python.strip() or python.startswith("-") or any(ord(letter) < 32 for letter in python):
+        raise UsageError(f"{python!r} is not the path of a Python interpreter", "give a path such as python3")
 
 
 @dataclass(frozen=True)
@@ -40,7 +60,7 @@ class SshConnection:
         destination: host, ``user@host`` or an alias of the user's ssh configuration.
         python: the device's Python interpreter.
         port: port, None for that of the ssh configuration.
-        config: ssh configuration file, None for the user's.
+        config: ssh configuration file, None for the user's. It can run commands, so no profile names one.
         retries: number of new attempts after a lost connection.
         program: the ssh client.
     """
@@ -53,15 +73,8 @@ class SshConnection:
     program: str = "ssh"
 
     def __post_init__(self) -> None:
-        if has_password(self.destination):
-            raise UsageError("the ssh address contains a password", KEYS_ONLY)
-        if not _DESTINATION.fullmatch(self.destination) or self.destination.startswith("-"):
-            raise UsageError(
-                f"'{self.destination}' is not a valid host",
-                "write host, user@host or a name from your ssh configuration",
-            )
-        if not self.python.strip() or any(ord(letter) < 32 for letter in self.python):
-            raise UsageError(f"{self.python!r} is not the path of a Python interpreter", "give a path such as python3")
+        check_destination(self.destination)
+        check_interpreter(self.python)
 
     @property
     def label(self) -> str:

@@ -10,8 +10,9 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from advisor.core.errors import Problems, UsageError, nearest
 from advisor.core.units import size_bytes
+from advisor.devices.connections.adb import check_serial
 from advisor.devices.connections.settings import ConnectionSettings
-from advisor.devices.connections.ssh import KEYS_ONLY, has_password
+from advisor.devices.connections.ssh import check_destination, check_interpreter
 from advisor.devices.profiles.cores import core_named
 from advisor.devices.profiles.measurements import PRECISIONS, check_version
 from advisor.devices.profiles.validation import FileKind
@@ -92,7 +93,11 @@ class TargetSchema(_Strict):
 
 
 class ConnectionSchema(_Strict):
-    """The connection to the device. There is no key for a password, because ssh uses its own keys."""
+    """The connection to the device; docs/security.md says what each key may contain.
+
+    There is no key for a password, because ssh uses its own keys. There is none for a configuration file, identity or
+    proxy of ssh either: profiles are shared, and such a file can run commands on the user's machine.
+    """
 
     ssh: Text = ""
     adb: Text = ""
@@ -100,7 +105,6 @@ class ConnectionSchema(_Strict):
     python: Text = "python3"
     benchmark_model: Text = ""
     cores: Annotated[str, Field(pattern=r"^[0-9a-fA-F]{0,8}$")] = ""
-    config: Text = ""
 
 
 class ProfileSchema(_Strict):
@@ -145,13 +149,27 @@ def profile_from(document: Document) -> DeviceProfile:
 
 
 def _connection_errors(data: ProfileSchema, document: Document) -> Iterator[UsageError]:
-    if data.connection and has_password(data.connection.ssh):
-        # The message shows no part of the password, because messages end up in logs.
-        yield UsageError(f"{document.at(('connection', 'ssh'))}: connection.ssh contains a password", KEYS_ONLY)
-    if data.connection and bool(data.connection.ssh) == bool(data.connection.adb):
+    connection = data.connection
+    if connection is None:
+        return
+    if bool(connection.ssh) == bool(connection.adb):
         yield UsageError(
             f"{document.at(('connection',))}: a connection needs either ssh or adb", "write one of the two"
         )
+    if connection.benchmark_model and not Path(connection.benchmark_model).expanduser().is_absolute():
+        yield UsageError(
+            f"{document.at(('connection', 'benchmark_model'))}: connection.benchmark_model: "
+            f"'{connection.benchmark_model}' lies beside the profile",
+            "the phone runs this program, so name a place of your own: ~/tools/benchmark_model",
+        )
+    checks = {"ssh": check_destination, "python": check_interpreter, "adb": check_serial}
+    for key, check in checks.items():
+        value = getattr(connection, key)
+        try:
+            if value:
+                check(value)
+        except UsageError as error:
+            yield UsageError(f"{document.at(('connection', key))}: connection.{key}: {error.message}", error.hint)
 
 
 def _target_errors(data: ProfileSchema, document: Document) -> Iterator[UsageError]:
@@ -183,14 +201,12 @@ def _profile(data: ProfileSchema, document: Document) -> DeviceProfile:
             )
             for t in data.targets
         ),
-        connection=_connection(data.connection, document.path.parent) if data.connection else None,
+        connection=_connection(data.connection) if data.connection else None,
         sources=tuple(data.sources),
         origin=document.path,
     )
 
 
-def _connection(data: ConnectionSchema, folder: Path) -> ConnectionSettings:
-    """Return the connection settings; a relative path of the binary starts at the profile's folder."""
-    binary = folder / Path(data.benchmark_model).expanduser() if data.benchmark_model else None
-    config = Path(data.config).expanduser() if data.config else None
-    return ConnectionSettings(**{**data.model_dump(), "benchmark_model": binary, "config": config})
+def _connection(data: ConnectionSchema) -> ConnectionSettings:
+    binary = Path(data.benchmark_model).expanduser() if data.benchmark_model else None
+    return ConnectionSettings(**{**data.model_dump(), "benchmark_model": binary})

@@ -159,11 +159,10 @@ def _document(profile: DeviceProfile) -> dict[str, object]:
 
 
 def _connection(settings: ConnectionSettings) -> dict[str, object]:
-    paths = {"benchmark_model": settings.benchmark_model, "config": settings.config}
     python = settings.python if settings.ssh else ""
-    absolute = {name: str(path.absolute()) for name, path in paths.items() if path}
+    binary = str(settings.benchmark_model.absolute()) if settings.benchmark_model else ""
     plain = {"ssh": settings.ssh, "adb": settings.adb, "port": settings.port, "python": python, "cores": settings.cores}
-    return _known({**plain, **absolute})
+    return _known({**plain, "benchmark_model": binary})
 
 
 def _in_bytes(sizes: Mapping[str, int | None]) -> dict[str, object]:

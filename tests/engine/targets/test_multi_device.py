@@ -13,11 +13,11 @@ from advisor.core.evaluation import Status
 from advisor.core.quantity import Provenance
 from advisor.devices.profiles import shipped_profiles
 from advisor.engine.history.loaded_run import LoadedRun, load_run
-from tests.devices.conftest import SshServer, ssh_server
+from tests.devices.conftest import own_ssh, ssh_server
 from tests.engine.conftest import SMALLEST, Searched, command, environment, heads_of, searched_once
 from tests.requirements import skip_or_fail
 
-__all__ = ["ssh_server"]
+__all__ = ["own_ssh", "ssh_server"]
 
 DEVICES = ("raspberry-pi-4", "galaxy-s24")
 SLOW = "mobilenet_v2_1.0_224"
@@ -122,10 +122,10 @@ def test_an_unknown_device_is_refused_with_the_nearest(tmp_path: Path, warm_cach
 
 
 def test_a_device_that_can_be_reached_is_measured_over_its_connection(
-    tmp_path: Path, warm_cache: Path, ssh_server: SshServer
+    tmp_path: Path, warm_cache: Path, own_ssh: None
 ) -> None:
     profile = yaml.safe_load((shipped_profiles() / "raspberry-pi-4.yaml").read_text(encoding="utf-8"))
-    reached = {"ssh": "device", "config": str(ssh_server.config), "python": sys.executable}
+    reached = {"ssh": "device", "python": sys.executable}
     (tmp_path / "devices").mkdir()
     place = tmp_path / "devices" / "our-board.yaml"
     place.write_text(yaml.safe_dump({**profile, "name": "our-board", "connection": reached}), encoding="utf-8")
