@@ -179,9 +179,16 @@ def search(
     from advisor.engine.progress import Progress
     from advisor.engine.run import run_search
     from advisor.reporting.files import write_all
+    from advisor.reporting.phrases import so_far
+    from advisor.reporting.view import load_view
+
+    def answer(run: RunFolder) -> str:
+        view = load_view(run, running=True)
+        write_all(view, run.path)
+        return so_far(view)
 
     folder = Path(resume) if resume is not None else None
-    with Progress(None if quiet else display()) as progress:
+    with Progress(None if quiet else display(), answer) as progress:
         outcome = run_search(_request(arguments), progress, folder, verbose)
     if outcome.stop.why != "interrupt":
         diagnose_run(outcome.run)

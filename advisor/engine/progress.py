@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from types import TracebackType
 
 from advisor.core.evaluation import Configuration, Evaluation, Status
@@ -12,6 +12,7 @@ from advisor.core.units import show_seconds
 from advisor.engine.display import Display
 from advisor.engine.pipeline.events import EventKind, StageEvent
 from advisor.engine.space.plan import Plan
+from advisor.store import RunFolder
 
 PLANNED_SPEED = 2.0
 """Seconds of work that a search is expected to do in one second, before its speed is known."""
@@ -30,10 +31,11 @@ class Progress:
 
     Args:
         display: where it is shown; None for nowhere.
+        answer: writes the answer so far of a run, and returns it in words.
     """
 
-    def __init__(self, display: Display | None = None) -> None:
-        self._display = display
+    def __init__(self, display: Display | None = None, answer: Callable[[RunFolder], str] = lambda _run: "") -> None:
+        self._display, self._answer_of = display, answer
         self._lock = threading.RLock()
         self._running: dict[str, str] = {}
         self._partly: dict[str, float] = {}
@@ -68,8 +70,9 @@ class Progress:
             self._plan, self._part = plan, 1 - done / plan.size
             self._reduce_total()
 
-    def answer(self, text: str) -> None:
-        """Show the answer so far if it has changed."""
+    def answer(self, run: RunFolder) -> None:
+        """Write the answer so far of a run, and show it if it has changed."""
+        text = self._answer_of(run)
         with self._lock:
             if text != self._answer:
                 self._tell(text)

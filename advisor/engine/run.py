@@ -15,6 +15,7 @@ from typing import Any
 from advisor.catalog.cards import Card
 from advisor.compression.recipes import Recipe
 from advisor.core.evaluation import Evaluation
+from advisor.engine.answering import answering
 from advisor.engine.execution import Executor, executor_for
 from advisor.engine.execution.machine import one_blas_thread
 from advisor.engine.history.manifest import describe_run, same_cards, same_weights, write_images, write_manifest
@@ -211,9 +212,10 @@ class _Search:
             with contextlib.closing(self._executor):
                 evaluator, scorer = self._evaluator(candidates, plan)
                 self._progress.start(plan, len(done))
-                evaluating_s = await self._evaluate(study, evaluator, plan, len(done))
-                await self._search_loop.time_again(evaluator)
-                await self._search_loop.judge(scorer)
+                async with answering(run, self._progress.answer, self._executor.machine):
+                    evaluating_s = await self._evaluate(study, evaluator, plan, len(done))
+                    await self._search_loop.time_again(evaluator)
+                    await self._search_loop.judge(scorer)
                 self._calibration.keep(disturbed=_disturbed(run.evaluations()))
                 if self._search_loop.stopping.is_set():
                     self._stop = INTERRUPTED
@@ -233,16 +235,15 @@ class _Search:
     def _evaluator(self, candidates: Candidates, plan: Plan) -> tuple[MultiDeviceEvaluator, Evaluator | None]:
         """Return what evaluates configurations, and what scores finalists on the hold-out; None without images."""
         executor, prepared, question = self._executor, self._prepared, self._prepared.request.question
+        cards, targets, on_device = plan.cards_by_name, prepared.targets, executor.on_device
         materials = materials_of(question, prepared.images, candidates.weights, plan.size, executor.host)
         materials = replace(materials, training_ends=self._training_ends)
-        workers = Workers(executor.machine, executor.pools, executor.on_device, _priorities(plan))
+        workers = Workers(executor.machine, executor.pools, on_device, _priorities(plan))
         walker = Walker(materials, workers, self._listener(plan), prepared.request.execution.remeasure)
-        cards = plan.cards_by_name
         evaluator = Evaluator(
             walker, plan.workload, cards, prepared.recipes, question.limits, frozenset(question.compressions),
-            self._run, prepared.targets.host,
+            self._run, targets.host,
         )  # fmt: skip
-        targets, on_device = prepared.targets, executor.on_device
         devices = MultiDeviceEvaluator(evaluator, targets, question, cards, self._run, on_device)
         return devices, evaluator if prepared.images else None
 

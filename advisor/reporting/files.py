@@ -109,6 +109,7 @@ def recommendation(view: RunView) -> dict[str, object]:
     return {
         "schema_version": SCHEMA_VERSION,
         "run": view.name,
+        "unfinished": asdict(view.unfinished) if view.unfinished else None,
         "task": view.request.get("task"),
         "budget": asdict(view.budget),
         "prefer": view.request.get("prefer") or "balanced",

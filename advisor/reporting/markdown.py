@@ -44,9 +44,13 @@ def _block(part: Callable[[RunView], Iterable[str]], view: RunView) -> str:
 
 def _headline(view: RunView) -> Iterable[str]:
     decision = view.decision
-    title = text.name(decision.pick) if decision.pick and decision.feasible else "nothing meets the budget"
+    nothing = "no result yet" if view.unfinished and decision.pick is None else "nothing meets the budget"
+    title = text.name(decision.pick) if decision.pick and decision.feasible else nothing
     yield f"## advisor: {escaped(title)}"
     yield ""
+    if view.unfinished:
+        yield f"> **{escaped(view.unfinished_sentence)}**"
+        yield ""
     yield escaped(" ".join(filter(None, (decision.reason, decision.why_not_faster))))
     yield ""
     if decision.rule:

@@ -20,7 +20,7 @@ WIDTH, HEIGHT, MARGIN = 560, 260, 44
 def summary_html(view: RunView) -> str:
     """Return a fragment of HTML without scripts; names are escaped, colours follow the notebook."""
     decision = view.decision
-    parts = [Markup("<div><p><b>{}</b></p>").format(decision.reason)]
+    parts = [Markup("<div><p>{}</p><p><b>{}</b></p>").format(view.unfinished_sentence, decision.reason)]
     if decision.pick is not None:
         found = warnings(risks(view, decision.pick))
         parts += [Markup("<p><b>Warning, {}:</b> {}</p>").format(risk.name.lower(), risk.text) for risk in found]

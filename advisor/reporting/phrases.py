@@ -10,7 +10,7 @@ from advisor.core.budget import ON
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.figures import show_figure
 from advisor.core.latency_distribution import CONFIDENCE, percent
-from advisor.core.units import plural, show_seconds
+from advisor.core.units import plural, show_ms, show_seconds
 from advisor.reporting import text
 from advisor.reporting.view import DatasetSummary, RunView
 
@@ -50,6 +50,18 @@ def verdict(view: RunView, evaluation: Evaluation) -> str:
         return "front"
     broken = [f"budget {name}" if name.startswith(ON) else name for name in view.budget.violations(evaluation)]
     return f"over {', '.join(broken)}" if broken else "dominated"
+
+
+def so_far(view: RunView) -> str:
+    """Return the answer so far on one line; empty where no candidate has a result."""
+    pick = view.decision.pick
+    if pick is None:
+        return ""
+    accuracy = f", {pick.accuracy.value:.1f} %" if pick.accuracy else ""
+    latency = f", {show_ms(pick.latency.value)}" if pick.latency else ""
+    nothing = "" if view.decision.feasible else " nothing meets the budget; closest is"
+    found = f"{pick.configuration.card} {pick.configuration.variant_name}{accuracy}{latency}"
+    return text.plain(f"so far{nothing or ':'} {found}")
 
 
 def counts(view: RunView) -> str:

@@ -74,8 +74,9 @@ _NAMES = ("", "model", "compression", "device")
 def print_answer(view: RunView, console: Console | None = None) -> None:
     """Write the answer to ``console``, or to standard output (plain if NO_COLOR is set or it is not a terminal)."""
     console = console or default_console()
+    state = [Text(text.plain(view.unfinished_sentence), style="yellow"), Text()] if view.unfinished else []
     table: list[RenderableType] = [] if view.decision.pick is None else [_table(view, console), Text()]
-    write([*table, *_sentences(view)], console)
+    write([*state, *table, *_sentences(view)], console)
 
 
 def _table(view: RunView, console: Console) -> Table:

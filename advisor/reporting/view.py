@@ -6,7 +6,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from advisor.core.evaluation import Evaluation, Status
 from advisor.datasets.split import PARTS, VALIDATION
 from advisor.engine.history.diagnoses import FILE as DIAGNOSES
 from advisor.engine.history.expected_tuning import ExpectedTuning, expected_tuning
-from advisor.engine.history.loaded_run import LoadedRun, load_run
+from advisor.engine.history.loaded_run import LoadedRun, Unfinished, load_run, unfinished_search
 from advisor.store import RunFolder
 
 
@@ -89,6 +89,7 @@ class RunView:
         next_command: the command to run next; empty for none.
         diagnoses: why a compressed file loses accuracy, by its configuration's key.
         tuning: what fine-tuning is expected to add to the pick; None if it was fine-tuned or cannot be.
+        unfinished: how far the search came; None if it has ended.
     """
 
     name: str
@@ -103,6 +104,12 @@ class RunView:
     next_command: str = ""
     diagnoses: Mapping[str, Diagnosis] = field(default_factory=dict)
     tuning: ExpectedTuning | None = None
+    unfinished: Unfinished | None = None
+
+    @property
+    def unfinished_sentence(self) -> str:
+        """How far the search came; empty if it has ended."""
+        return self.unfinished.sentence(self.folder) if self.unfinished else ""
 
     @property
     def tuning_sentence(self) -> str:
@@ -147,31 +154,39 @@ class RunView:
         return tuple((row, diagnosis) for row, diagnosis in found if diagnosis is not None)
 
 
-def load_view(run: RunFolder) -> RunView:
+def load_view(run: RunFolder, running: bool = False) -> RunView:
     """Read a run folder, however far it came, and decide; see :func:`advisor.engine.history.loaded_run.load_run`.
+
+    Args:
+        run: the folder.
+        running: the search that fills it calls this.
 
     Raises:
         UsageError: its request is damaged.
     """
-    return view_of(load_run(run.path))
+    return view_of(load_run(run.path), running)
 
 
-def view_of(run: LoadedRun) -> RunView:
-    """Return the content of the reports of a run."""
-    folder = typed_path(run.folder.path)
+def view_of(run: LoadedRun, running: bool = False) -> RunView:
+    """Return the content of the reports of a run, whose search is ``running`` or not."""
+    folder, unfinished = typed_path(run.folder.path), unfinished_search(run, running)
+    decision = run.decision
+    if unfinished and decision.pick is None:
+        decision = replace(decision, reason="No candidate has a result yet.")
     return RunView(
         name=run.name,
         request=run.request.written,
         manifest=run.manifest,
         budget=run.question.limits,
         evaluations=run.evaluations,
-        decision=run.decision,
+        decision=decision,
         by_device=run.by_device,
         dataset=_dataset(run.dataset, run.folder.read_json("split.json")),
         folder=folder,
-        next_command=_next_command(folder, run),
+        next_command="" if unfinished else _next_command(folder, run),
         diagnoses=_diagnoses(run.folder),
-        tuning=expected_tuning(run),
+        tuning=None if unfinished else expected_tuning(run),
+        unfinished=unfinished,
     )
 
 

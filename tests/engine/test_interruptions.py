@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -18,7 +19,9 @@ import pytest
 
 from advisor.compression.recipes import RECIPES
 from advisor.core.evaluation import Status
+from advisor.core.evaluation_json import evaluation_from_json
 from advisor.engine.pipeline.names import StageName
+from advisor.reporting.view import load_view
 from advisor.store import RunFolder
 from tests.engine.conftest import SMALLEST, command, environment
 from tests.processes import children_with
@@ -126,6 +129,32 @@ def test_a_killed_search_is_resumed_without_losing_or_repeating_an_evaluation(co
     run = RunFolder((out / "latest").resolve())
     assert before >= 1
     assert lines(out) == len(run.evaluations()) == 2
+
+
+def test_a_killed_search_leaves_a_report_that_is_true(converted: Path, tmp_path: Path) -> None:
+    out = tmp_path / "runs"
+    process = started(converted, out, "--candidates", SMALLEST, "--budget", "50ms", "--threads", "1,2")
+    until(process, lambda: told(out / "latest") >= 2)
+    process.kill()
+    process.wait()
+    run = (out / "latest").resolve()
+    recommendation = json.loads((run / "recommendation.json").read_text())
+    known = {e.configuration.key: e for e in RunFolder(run).evaluations()}
+    assert recommendation["unfinished"]["running"]
+    assert 2 <= told(run) <= recommendation["unfinished"]["evaluated"] <= len(known) < 10
+    pick = evaluation_from_json(recommendation["pick"])
+    assert known[pick.configuration.key].latency == pick.latency
+    assert (run / pick.artefact).is_file()
+    assert load_view(RunFolder(run)).unfinished_sentence.startswith("The search has not ended, ")
+
+
+def told(run: Path) -> int:
+    """Return how many configurations the page on the disk counts, 0 without a page. The page is written last."""
+    page = (run / "report.html").read_text() if (run / "report.html").is_file() else ""
+    found = re.search(r"Search is running, (\d+) of 10 configurations have results\.", page)
+    assert bool(found) == bool(page)
+    assert bool(page) == page.rstrip().endswith("</html>")
+    return int(found.group(1)) if found else 0
 
 
 @pytest.mark.slow

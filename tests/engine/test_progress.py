@@ -3,6 +3,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -14,6 +15,7 @@ from advisor.engine.pipeline.events import EventKind, StageEvent
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.progress import Progress
 from advisor.engine.space.plan import Plan
+from advisor.store import RunFolder
 from tests.builders import configuration
 
 CARD = "squeezenet_1.1_227"
@@ -78,12 +80,13 @@ def test_a_log_has_the_first_line_and_then_one_every_half_minute(
 
 @pytest.mark.parametrize("display", [Bar, Lines])
 def test_the_answer_so_far_is_told_when_it_changes(
-    display: Callable[[], Display], capsys: pytest.CaptureFixture[str]
+    display: Callable[[], Display], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    progress = Progress(display())
+    answers = iter(("", "so far: one", "so far: one", "so far: two"))
+    progress = Progress(display(), lambda _run: next(answers))
     progress.start(PLAN, done=0)
-    for answer in ("so far: one", "so far: one", "so far: two"):
-        progress.answer(answer)
+    for _ in range(4):
+        progress.answer(RunFolder(tmp_path))
     progress.close()
     said = capsys.readouterr().err
     assert said.count("so far: one") == said.count("so far: two") == 1
@@ -103,11 +106,11 @@ def test_time_passes_in_a_log_although_no_stage_starts_or_ends(
     assert said.count("fetching weights") >= 3
 
 
-def test_it_is_quiet_where_nobody_watches(capsys: pytest.CaptureFixture[str]) -> None:
-    with Progress() as progress:
+def test_it_is_quiet_where_nobody_watches(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    with Progress(answer=lambda _run: "so far: one") as progress:
         progress.start(PLAN, done=0)
         finished(progress)
-        progress.answer("so far: one")
+        progress.answer(RunFolder(tmp_path))
     said = capsys.readouterr()
     assert said.err + said.out == ""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -236,8 +237,10 @@ def test_a_budget_that_nothing_meets_gives_the_closest_and_its_price(without_ima
     assert recommendation["relaxations"][0]["limit"] == "latency"
 
 
-def test_nothing_but_the_answer_is_printed_where_nobody_watches(without_images: Searched) -> None:
-    assert without_images.err == ""
+def test_a_log_has_the_answer_so_far_and_nothing_but_lines_with_the_time(without_images: Searched) -> None:
+    said = without_images.err.splitlines()
+    assert all(re.match(r"\[[\d hmins]+\] ", line) for line in said)
+    assert any(f"so far nothing meets the budget; closest is {SMALLEST} " in line for line in said)
 
 
 def test_three_lines_of_python_do_the_same(warm_cache: Path, photos: Path, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from advisor.core.evaluation_facts import ImageAnswers, TimingFacts
 from advisor.core.relaxation import Relaxation
 from advisor.reporting.html import SECTIONS, Section, render_html
 from advisor.reporting.view import RunView
-from tests.reporting.views import HOSTILE, empty_view, few_view, infeasible_view, judged_view, run_view
+from tests.reporting.views import HOSTILE, empty_view, few_view, infeasible_view, judged_view, run_view, running_view
 
 
 def without_scripts(page: str) -> str:
@@ -43,6 +43,21 @@ def test_pick_reason_and_figures_lead_the_page() -> None:
     assert f"{pick.accuracy.value:.1f} %" in answer
     assert "measured on 451 images" in answer
     assert all(flip.condition in answer for flip in view.decision.flips)
+
+
+def test_a_search_that_has_not_ended_says_so_above_the_answer() -> None:
+    page = unescape(without_scripts(render_html(running_view())))
+    assert "<title>34 of 100: efficientnet_lite" in page
+    assert page.index("Search is running, 34 of 100 configurations have results.") < page.index('id="answer"')
+    assert "Search is running" not in render_html(run_view())
+
+
+def test_a_search_without_any_result_does_not_say_that_all_failed() -> None:
+    page = unescape(without_scripts(render_html(running_view(0))))
+    assert "No result yet" in page
+    assert "could not be made" not in page
+    assert "Nothing meets the budget" not in page
+    assert "No candidate could be evaluated" not in page.split('<p class="why">')[0]
 
 
 def test_the_rule_and_a_looser_limit_are_in_the_answer() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from advisor.core.escape import markdown
 from advisor.reporting.markdown import render_markdown
-from tests.reporting.views import HOSTILE, empty_view, few_view, infeasible_view, judged_view, run_view
+from tests.reporting.views import HOSTILE, empty_view, few_view, infeasible_view, judged_view, run_view, running_view
 
 
 def test_answer_runner_up_and_table_are_there() -> None:
@@ -22,6 +22,20 @@ def test_answer_runner_up_and_table_are_there() -> None:
     assert markdown(view.decision.reason) in text
     assert "**Runner-up**" in text
     assert "| pick |" in text
+
+
+def test_a_search_that_has_not_ended_says_so_below_the_title() -> None:
+    view = running_view()
+    title, _, state, *_ = render_markdown(view).splitlines()
+    assert title.startswith("## advisor: efficientnet")
+    assert state == f"> **{markdown(view.unfinished_sentence)}**"
+    assert "34 of 100" in state
+
+
+def test_a_search_without_any_result_does_not_say_that_nothing_meets_the_budget() -> None:
+    said = render_markdown(running_view(0))
+    assert said.startswith("## advisor: no result yet")
+    assert "nothing meets the budget" not in said
 
 
 def test_the_rule_of_the_pick_and_why_not_the_faster_tie_are_there() -> None:

@@ -13,7 +13,7 @@ import pytest
 from advisor.reporting.files import SCHEMA_VERSION, recommendation_json
 from advisor.reporting.view import RunView
 from tests.conftest import PROJECT
-from tests.reporting.views import empty_view, infeasible_view, judged_view, run_view
+from tests.reporting.views import empty_view, infeasible_view, judged_view, run_view, running_view
 
 PAGE = PROJECT / "docs" / "schemas" / "recommendation.schema.json"
 
@@ -25,11 +25,21 @@ def validator() -> Any:
     return jsonschema.Draft202012Validator(schema)
 
 
-@pytest.mark.parametrize("view", [run_view(), judged_view(), run_view(data=False), infeasible_view(), empty_view()])
+@pytest.mark.parametrize(
+    "view",
+    [run_view(), judged_view(), run_view(data=False), infeasible_view(), empty_view(), running_view(), running_view(0)],
+)
 def test_every_kind_of_answer_is_valid(validator: Any, view: RunView) -> None:
     document = json.loads(recommendation_json(view))
     assert [error.message for error in validator.iter_errors(document)] == []
     assert document["schema_version"] == SCHEMA_VERSION
+
+
+def test_an_answer_so_far_says_how_far_the_search_came() -> None:
+    assert json.loads(recommendation_json(running_view()))["unfinished"] == {
+        "evaluated": 34, "configurations": 100, "running": True, "at": "2026-01-31 12:00:00 UTC",
+    }  # fmt: skip
+    assert json.loads(recommendation_json(run_view()))["unfinished"] is None
 
 
 def test_every_key_that_is_written_is_described(validator: Any) -> None:

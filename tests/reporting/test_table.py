@@ -12,7 +12,7 @@ from advisor.core.evaluation import Evaluation
 from advisor.core.quantity import Provenance, Quantity
 from advisor.reporting.table import print_answer
 from advisor.reporting.view import RunView
-from tests.reporting.views import HOSTILE, empty_view, few_view, infeasible_view, judged_view, run_view
+from tests.reporting.views import HOSTILE, empty_view, few_view, infeasible_view, judged_view, run_view, running_view
 
 
 def said(view: RunView, width: int = 140, encoding: str = "utf-8") -> str:
@@ -110,6 +110,13 @@ def test_reason_runner_up_counts_and_next_command_follow() -> None:
     assert f"Runner-up: {view.decision.runner_up_reason}" in output
     assert "2 failed, 2 skipped" in output
     assert f"Next: {view.next_command}" in output
+
+
+def test_a_search_that_has_not_ended_says_so_first() -> None:
+    output = " ".join(said(running_view()).split())
+    assert output.startswith("Search is running, 34 of 100 configurations have results. This is the answer so far (")
+    assert "advisor search --resume runs/20260131-1200-image-classification" in output
+    assert "Next: " not in output
 
 
 def test_high_risks_are_warnings_below_the_reason() -> None:

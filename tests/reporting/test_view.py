@@ -6,6 +6,7 @@ from pathlib import Path
 
 from advisor.engine.question import resolve
 from advisor.reporting.files import write_all
+from advisor.reporting.phrases import so_far
 from advisor.reporting.view import load_view
 from advisor.store import RunFolder
 from tests.reporting.views import run_view
@@ -25,6 +26,20 @@ def test_stored_run_is_decided_and_reported_as_it_was(tmp_path: Path) -> None:
     assert view.front_keys == made.front_keys
     assert view.dataset is None
     assert {path.name for path in write_all(view, folder.path)} <= {path.name for path in folder.path.iterdir()}
+
+
+def test_before_the_first_result_nothing_has_failed_and_there_is_no_next_command(tmp_path: Path) -> None:
+    view = load_view(write_run(tmp_path, (), manifest={"configurations": 10}), running=True)
+    assert view.decision.reason == "No candidate has a result yet."
+    assert view.unfinished_sentence.startswith("Search is running, 0 of 10 ")
+    assert view.next_command == ""
+
+
+def test_the_answer_so_far_is_one_line_with_its_figures(tmp_path: Path) -> None:
+    assert so_far(load_view(write_run(tmp_path))) == "so far: best int8, 92.0 %, 20.0 ms"
+    nothing = write_run(tmp_path, request={"budget": "1ms"}, name="too-strict")
+    assert so_far(load_view(nothing)) == "so far nothing meets the budget; closest is fast int8, 84.0 %, 4.00 ms"
+    assert so_far(load_view(write_run(tmp_path, (), name="empty"))) == ""
 
 
 def test_validation_images_are_counted_by_class_from_the_split(tmp_path: Path) -> None:

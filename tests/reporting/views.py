@@ -19,6 +19,7 @@ from advisor.core.evaluation_facts import (
 )
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.statistics import wilson
+from advisor.engine.history.loaded_run import Unfinished
 from advisor.engine.pipeline.names import StageName
 from advisor.reporting.view import DatasetSummary, RunView
 
@@ -118,6 +119,15 @@ def _judged(evaluation: Evaluation) -> Evaluation:
         holdout_answers=ImageAnswers(file="answers/holdout-x.npy", confusion=confusion),
         capture=CaptureAccuracy(conditions, holdout=robust),
     )
+
+
+def running_view(evaluated: int = 34) -> RunView:
+    """Return the run while its search is running; 0 for one without any result."""
+    view = run_view()
+    state = Unfinished(evaluated, 100, running=True, at="2026-01-31 12:00:00 UTC")
+    if evaluated:
+        return replace(view, unfinished=state, next_command="")
+    return replace(view, unfinished=state, next_command="", evaluations=(), decision=decide((), view.budget))
 
 
 def infeasible_view() -> RunView:

@@ -49,6 +49,7 @@ class Machine:
         self._paused = False
         self._jobs: list[_Turn] = []
         self._measurements: list[_Turn] = []
+        self._helpers: list[asyncio.Future[None]] = []
 
     @asynccontextmanager
     async def core(
@@ -80,6 +81,19 @@ class Machine:
         """Hold one core for training, which starts after all other jobs; before them if ``first``."""
         async with self.core(priority - AFTER_JOBS if first else priority + AFTER_JOBS, memory_bytes, pause):
             yield
+
+    @asynccontextmanager
+    async def beside(self) -> AsyncIterator[None]:
+        """Do a short piece of work beside the jobs, without a core: no measurement runs meanwhile."""
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._helpers.append(turn)
+        self._grant()
+        try:
+            await turn
+            yield
+        finally:
+            self._helpers.remove(turn)
+            self._grant()
 
     @asynccontextmanager
     async def alone(self, priority: float = 0.0) -> AsyncIterator[None]:
@@ -114,13 +128,15 @@ class Machine:
         for queue in (self._jobs, self._measurements):
             queue[:] = [entry for entry in queue if not entry[2].done()]
             heapq.heapify(queue)
+        if self._separate or not self._alone:
+            self._start_helpers()
         if self._separate:
             if self._measurements and not self._alone:
                 self._start_measurement()
             self._start_jobs()
             return
         waiting = len(self._measurements)
-        busy = self._running - len(self._pausable)
+        busy = self._running - len(self._pausable) + len(self._helpers)
         idle = busy == 0 and not any(priority < AFTER_JOBS for priority, *_ in self._jobs)
         self._draining = waiting > 0 and (self._draining or idle or waiting >= self._batch)
         if self._alone:
@@ -132,6 +148,11 @@ class Machine:
             return
         self._pause(False)
         self._start_jobs()
+
+    def _start_helpers(self) -> None:
+        for turn in self._helpers:
+            if not turn.done():
+                turn.set_result(None)
 
     def _start_measurement(self) -> None:
         self._alone = True

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,35 @@ from advisor.datasets.images import InputSpec
 from advisor.engine.decide import decide_run
 from advisor.engine.question import Question, Request, resolve
 from advisor.store import RunFolder
+
+
+@dataclass(frozen=True)
+class Unfinished:
+    """A search that has not ended.
+
+    Attributes:
+        evaluated: configurations with a result, or with a reason why they have none.
+        configurations: all configurations of the search.
+        running: the search itself gives this answer; otherwise it may run or have been stopped.
+        at: date and time in UTC, to the second.
+    """
+
+    evaluated: int
+    configurations: int
+    running: bool
+    at: str
+
+    def sentence(self, folder: str) -> str:
+        """Return the state in words, with the command that continues a stopped search.
+
+        Args:
+            folder: the run folder as the user would type it.
+        """
+        state = "Search is running" if self.running else "The search has not ended"
+        return (
+            f"{state}, {self.evaluated} of {self.configurations} configurations have results. This is the answer so "
+            f"far ({self.at}). If the search was stopped, continue it: advisor search --resume {folder}"
+        )
 
 
 @dataclass(frozen=True)
@@ -78,6 +109,21 @@ def load_run(path: Path | str, changes: Mapping[str, object] | None = None) -> L
         by_device=answer.by_device,
         own_question=(question.limits, question.preference) == (own.question.limits, own.question.preference),
     )
+
+
+def unfinished_search(run: LoadedRun, running: bool) -> Unfinished | None:
+    """Return how far a search came; None if its manifest says why it ended, or is missing or damaged.
+
+    Args:
+        run: the run.
+        running: the search that fills it calls this.
+    """
+    configurations = run.manifest.get("configurations")
+    if not isinstance(configurations, int) or (run.manifest.get("stopped") and not running):
+        return None
+    devices = Counter(evaluation.configuration.target.device for evaluation in run.folder.evaluations())
+    evaluated = min(configurations, max(devices.values(), default=0))
+    return Unfinished(evaluated, configurations, running, f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC")
 
 
 def _with_required(evaluations: tuple[Evaluation, ...], question: Question) -> tuple[Evaluation, ...]:

@@ -29,6 +29,7 @@ class Watched:
 
     def __init__(self, machine: Machine) -> None:
         self.machine, self.jobs, self.alone, self.order = machine, 0, 0, list[str]()
+        self.helpers = 0
 
     async def job(self, name: str, priority: float = 0.0, turns: int = 2) -> None:
         async with self.machine.core(priority):
@@ -42,18 +43,31 @@ class Watched:
     async def measurement(self, name: str, priority: float = 0.0) -> None:
         async with self.machine.alone(priority):
             self.alone += 1
-            assert (self.jobs, self.alone) == (0, 1)
+            assert (self.jobs, self.alone, self.helpers) == (0, 1, 0)
             await asyncio.sleep(0)
             self.order.append(name)
             self.alone -= 1
 
+    async def helper(self, name: str, turns: int = 2) -> None:
+        async with self.machine.beside():
+            self.helpers += 1
+            assert self.alone == 0
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            self.order.append(name)
+            self.helpers -= 1
+
 
 @settings(max_examples=60, deadline=None)
-@given(st.integers(1, 3), st.lists(st.tuples(st.booleans(), st.integers(0, 3)), max_size=25))
-def test_a_measurement_is_always_alone_and_everything_ends(cores: int, wanted: list[tuple[bool, int]]) -> None:
+@given(st.integers(1, 3), st.lists(st.tuples(st.sampled_from("mjh"), st.integers(0, 3)), max_size=25))
+def test_a_measurement_is_always_alone_and_everything_ends(cores: int, wanted: list[tuple[str, int]]) -> None:
     watched = Watched(Machine(cores))
-    jobs = [watched.measurement("m", p) if alone else watched.job("j", p, turns=p) for alone, p in wanted]
-    run(together(*jobs))
+    kinds = {
+        "m": lambda p: watched.measurement("m", p),
+        "j": lambda p: watched.job("j", p, turns=p),
+        "h": lambda p: watched.helper("h", turns=p),
+    }
+    run(together(*(kinds[kind](p) for kind, p in wanted)))
     assert len(watched.order) == len(wanted)
 
 
@@ -69,6 +83,25 @@ def test_no_more_jobs_run_than_there_are_cores() -> None:
 
     run(together(*(watched.job(str(i)) for i in range(6)), watch()))
     assert most == 2
+
+
+def test_a_helper_needs_no_core() -> None:
+    watched = Watched(Machine(1))
+    run(together(watched.job("job", turns=9), watched.helper("helper")))
+    assert watched.order == ["helper", "job"]
+
+
+def test_a_cancelled_helper_does_not_stop_measurements() -> None:
+    async def scenario() -> None:
+        watched = Watched(Machine(1))
+        async with watched.machine.alone():
+            helper = asyncio.ensure_future(watched.helper("cancelled"))
+            await asyncio.sleep(0)
+            helper.cancel()
+        await together(watched.measurement("measured"))
+        assert watched.order == ["measured"]
+
+    run(scenario())
 
 
 def test_the_smallest_priority_goes_first() -> None:

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from advisor.core.errors import UsageError
+from advisor.core.evaluation import Configuration, Evaluation
 from advisor.core.evaluation_facts import ImageAnswers
-from advisor.engine.history.loaded_run import load_run
+from advisor.engine.history.loaded_run import load_run, unfinished_search
 from tests.builders import evaluation
-from tests.run_folders import lines, write_run
+from tests.run_folders import candidates, lines, write_run
 
 
 def test_its_own_question_gives_its_own_answer(tmp_path: Path) -> None:
@@ -87,3 +88,34 @@ def test_equal_answers_tie_whatever_the_intervals(tmp_path: Path) -> None:
     assert decision.pick is not None
     assert decision.pick.configuration.card == "two"
     assert [e.configuration.card for e in decision.ties] == ["one"]
+
+
+@pytest.mark.parametrize("running", [True, False])
+def test_a_search_without_an_end_says_how_far_it_came(tmp_path: Path, running: bool) -> None:
+    run = load_run(write_run(tmp_path, manifest={"configurations": 100}).path)
+    unfinished = unfinished_search(run, running)
+    assert unfinished is not None
+    assert (unfinished.evaluated, unfinished.configurations, unfinished.running) == (3, 100, running)
+    state = "Search is running" if running else "The search has not ended"
+    said = unfinished.sentence("runs/latest")
+    assert said.startswith(f"{state}, 3 of 100 configurations have results.")
+    assert said.endswith("continue it: advisor search --resume runs/latest")
+
+
+def test_of_several_devices_each_configuration_counts_once(tmp_path: Path) -> None:
+    rows = [replace(row, configuration=on(row, device)) for row in candidates() for device in ("host", "pixel-8")]
+    unfinished = unfinished_search(load_run(write_run(tmp_path, rows, manifest={"configurations": 4}).path), True)
+    assert unfinished is not None
+    assert unfinished.evaluated == 3
+
+
+@pytest.mark.parametrize("manifest", [{"configurations": 100, "stopped": {"why": "interrupt"}}, {}])
+def test_a_search_with_an_end_or_without_a_plan_is_not_called_unfinished(
+    tmp_path: Path, manifest: dict[str, object]
+) -> None:
+    assert unfinished_search(load_run(write_run(tmp_path, manifest=manifest).path), False) is None
+
+
+def on(row: Evaluation, device: str) -> Configuration:
+    """Return the configuration of an evaluation on another device."""
+    return replace(row.configuration, target=replace(row.configuration.target, device=device))
