@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import signal
 import sys
@@ -18,10 +20,25 @@ from advisor.cli.profile import profile
 from advisor.cli.search import plan, search
 from advisor.cli.search_options import GroupedCommand
 from advisor.core.errors import AdvisorError, ExitCode
+from advisor.core.escape import visible
 from advisor.version import __version__
 
 HELP_WIDTH = 120
 """Largest width of the help in columns: longer lines are hard to read."""
+
+LONGEST = 4000
+"""Characters of an error message: all errors of a profile fit, a path of as many characters does not."""
+
+_SYSTEM_HINTS = {
+    errno.ENAMETOOLONG: "give a shorter path",
+    errno.ENOSPC: "free some space, or write to another disk",
+    errno.EDQUOT: "free some space, or write to another disk",
+    errno.EROFS: "write to another folder",
+    errno.EACCES: "check the permissions, or write to another folder",
+    errno.EPERM: "check the permissions, or write to another folder",
+    errno.ENOTDIR: "a part of the path is a file: check it",
+    errno.ELOOP: "a link of the path leads to itself: check it",
+}
 
 app = typer.Typer(
     name="advisor",
@@ -64,6 +81,8 @@ def main() -> NoReturn:
     """Run the command line. An error of the user prints a message and a hint, never a traceback."""
     # SIGTERM must not be forwarded as SIGINT: a shell starts background jobs with SIGINT ignored.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if isinstance(sys.stdout, io.TextIOWrapper):  # names of files need not be in the terminal's encoding
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         app()
     except AdvisorError as error:
@@ -72,6 +91,12 @@ def main() -> NoReturn:
     except Exception as error:
         if os.environ.get("ADVISOR_DEBUG"):
             raise
+        if isinstance(error, OSError) and error.strerror:  # the system refuses: no bug of ours
+            _complain(f"{error.filename or 'a file'}: {error.strerror}", _SYSTEM_HINTS.get(error.errno or 0, ""))
+            sys.exit(ExitCode.USAGE)
+        if isinstance(error, ValueError) and "embedded null" in str(error):
+            _complain("a path contains a NUL character", "check the paths that you gave")
+            sys.exit(ExitCode.USAGE)
         _complain(
             f"internal error: {type(error).__name__}: {error}",
             "this is a bug in advisor; run again with ADVISOR_DEBUG=1 for the traceback, and please report it",
@@ -81,9 +106,15 @@ def main() -> NoReturn:
 
 
 def _complain(message: str, hint: str) -> None:
-    typer.secho(f"error: {message}", err=True, fg="red" if _coloured() else None)
+    typer.secho(f"error: {_readable(message)}", err=True, fg="red" if _coloured() else None)
     if hint:
-        typer.secho(f"hint:  {hint}", err=True)
+        typer.secho(f"hint:  {_readable(hint)}", err=True)
+
+
+def _readable(message: str) -> str:
+    """Return a message without characters that steer a terminal, and with very long values cut in the middle."""
+    text = visible(message)
+    return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]} ... {text[-LONGEST // 2 :]}"
 
 
 def _coloured() -> bool:

@@ -23,6 +23,13 @@ def plain(text: object) -> str:
     return "".join("\ufffd" if _hidden(char) else char for char in one_line)
 
 
+def visible(text: str) -> str:
+    """Return ``text`` with characters that steer a terminal or reorder a line written as escapes; lines stay lines."""
+    return "".join(
+        char.encode("unicode_escape").decode("ascii") if char != "\n" and _hidden(char) else char for char in text
+    )
+
+
 def _hidden(char: str) -> bool:
     return char not in _JOINERS and unicodedata.category(char) in _HIDDEN
 

@@ -16,6 +16,10 @@ POINTS: Mapping[str, float] = {"pt": 1.0, "pts": 1.0}
 SECONDS: Mapping[str, float] = {"s": 1.0, "min": 60.0, "h": 3600.0}
 PERCENT: Mapping[str, float] = {"%": 1.0}
 
+MOST = 1e15
+"""Largest quantity in base units: a petabyte, or 30,000 years in milliseconds. Larger ones are mistakes, and infinite
+or not in the calendar after a conversion."""
+
 _NUMBER = re.compile(r"^\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)\s*([^\s\d]*)\s*$", re.IGNORECASE)
 
 
@@ -29,7 +33,7 @@ def parse(text: str, units: Mapping[str, float], option: str, example: str) -> f
         example: a valid value, for the hint.
 
     Raises:
-        UsageError: no number, no unit, an unknown unit, or a value that is not above zero.
+        UsageError: no number, no unit, an unknown unit, or a value that is not above zero or above :data:`MOST`.
     """
     match, hint = _NUMBER.match(str(text)), f"write for example {option} {example}"
     if match is None:
@@ -41,8 +45,10 @@ def parse(text: str, units: Mapping[str, float], option: str, example: str) -> f
         raise UsageError(f"{option}: '{text}' has no unit", f"did you mean {option} {written}? {names}")
     if unit not in units:
         raise UsageError(f"{option}: '{text}' has the unknown unit '{unit}'{nearest(unit, units)}", names)
-    if not math.isfinite(number) or number <= 0:
+    if number <= 0:
         raise UsageError(f"{option}: '{text}' is not above zero", hint)
+    if number * units[unit] > MOST:
+        raise UsageError(f"{option}: '{text}' is too large", hint)
     return number * units[unit]
 
 

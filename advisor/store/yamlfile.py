@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,10 +16,14 @@ from advisor.core.units import show_bytes
 
 MAX_BYTES = 64 * 2**20
 MAX_DEPTH = 64
+MAX_NUMBER = 64
+"""Characters of a number; Python's own limit is 4,300 digits, and base 60 takes a minute for as many."""
 # Aliases repeat values; with all aliases expanded, a document must not have more values than this.
 MAX_VALUES = 5_000_000
 
 _STRING, _SEQUENCE, _MAPPING, _MERGE = (f"tag:yaml.org,2002:{kind}" for kind in ("str", "seq", "map", "merge"))
+
+_NUMBERS = tuple(f"tag:yaml.org,2002:{kind}" for kind in ("int", "float"))
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -73,13 +78,19 @@ def read_text(path: Path, max_bytes: int = MAX_BYTES) -> str:
     """Return the text of a file.
 
     Raises:
-        UsageError: the file is missing, not readable, or too large.
+        UsageError: the file is missing, not readable, too large, or no plain file: a pipe or a device has no end.
     """
     try:
-        if path.stat().st_size > max_bytes:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise UsageError(f"{path}: is not a plain file", "give the path of a text file")
+        with path.open("rb") as file:
+            data = file.read(max_bytes + 1)
+        if len(data) > max_bytes:
             raise UsageError(f"{path}: larger than {show_bytes(max_bytes)}", "check that this is the right file")
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        return data.decode("utf-8")
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read ({error.strerror})") from error
+    except ValueError as error:
         raise UsageError(f"{path}: cannot be read ({error})") from error
 
 
@@ -177,9 +188,19 @@ class _Reading:
         return self._plain[event.value]
 
     def _constructed(self, event: Any, tag: str) -> Any:
+        if "\0" in event.value:
+            raise self._refused(event, "a NUL character")
         if tag == _STRING:
             return event.value
-        return self._loader.construct_object(yaml.ScalarNode(tag, event.value, event.start_mark, event.end_mark))
+        kind = tag.rpartition(":")[2]
+        if tag in _NUMBERS and len(event.value) > MAX_NUMBER:
+            raise self._refused(event, f"a number of {len(event.value)} characters")
+        try:
+            return self._loader.construct_object(yaml.ScalarNode(tag, event.value, event.start_mark, event.end_mark))
+        except yaml.YAMLError:
+            raise
+        except Exception as error:  # PyYAML's constructors end in many ways on text that is not of the tag's kind
+            raise self._refused(event, f"'{event.value[:MAX_NUMBER]}' is not of the kind '{kind}'") from error
 
     def _refused(self, event: Any, what: str) -> UsageError:
         return UsageError(f"{self._path}:{event.start_mark.line + 1}: {what}", "use plain YAML data only")

@@ -75,3 +75,9 @@ def test_durations_read_as_people_say_them(seconds: float, text: str) -> None:
 def test_names_are_joined_and_many_are_counted() -> None:
     assert units.listed(["a", "b"], 2) == "a, b"
     assert units.listed(["a", "b", "c", "d"], 2) == "a, b and 2 more"
+
+
+@pytest.mark.parametrize("text", ["1e308GB", "1e400B", "1.1e15B"])
+def test_a_size_beyond_a_petabyte_is_too_large(text: str) -> None:
+    with pytest.raises(UsageError, match=f"--size-budget: '{text}' is too large"):
+        units.size_bytes(text, "--size-budget")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -66,3 +67,25 @@ def test_device_profiles_and_requests_are_read_the_same_way(tmp_path: Path, text
         read_profile(path)
     with pytest.raises(UsageError, match="--request: "):
         resolve({}, path)
+
+
+@pytest.mark.parametrize("text", ["a: !!timestamp foo", "a: !!bool foo", 'a: !!int ""', "a: !!float x"])
+def test_text_that_is_not_of_its_tags_kind_is_refused_with_its_line(tmp_path: Path, text: str) -> None:
+    with pytest.raises(UsageError, match=r"given\.yaml:1: .* is not of the kind"):
+        read_yaml(file(tmp_path, text))
+
+
+def test_a_number_of_many_sexagesimal_places_is_refused_at_once(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"given\.yaml:1: a number of 15001 characters"):
+        read_yaml(file(tmp_path, "a: 1" + ":20" * 5000))
+
+
+def test_a_nul_character_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"given\.yaml:2: a NUL character"):
+        read_yaml(file(tmp_path, 'a: 1\nb: "x\\0y"\n'))
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UsageError, match="pipe: is not a plain file"):
+        read_yaml(tmp_path / "pipe")

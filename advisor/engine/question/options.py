@@ -103,6 +103,8 @@ def read_file(file: Path) -> Mapping[str, object]:
 
 def _typed(key: str, value: Any, default: object) -> Any:
     """Return ``value`` with the type of the option's default."""
+    if value is None:
+        raise UsageError(f"{key}: no value", f"write for example {key}: {default or '...'}, or leave the line out")
     if isinstance(default, tuple):
         items = [value] if isinstance(value, str | int | Path) else list(value)
         return tuple(_thread_count(item) if key == "threads" else str(item) for item in items)

@@ -68,8 +68,12 @@ def select_targets(question: Question) -> TargetDevices:
     """Return the devices of a question.
 
     Raises:
-        UsageError: a device or target is unknown (the error names the nearest), or a profile is not valid.
+        UsageError: a device or target is unknown (the error names the nearest), a folder of profiles is missing, or a
+            profile is not valid.
     """
+    for folder in question.profiles:
+        if not folder.is_dir():
+            raise UsageError(f"--profiles: '{folder}' is not a folder", "give a folder that holds *.yaml files")
     names = [device for device in question.devices if device != HOST]
     required = [device for device in question.limits.must_run_on if device not in question.devices]
     devices = select_devices(names, question.profiles, "--device")

@@ -6,12 +6,14 @@ from dataclasses import replace
 
 import pytest
 
+from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import FileFeatures
 from advisor.core.quantity import Provenance
 from advisor.devices.latency.from_file import features_of
 from advisor.devices.profiles import DeviceProfile, DeviceTarget, Limits
-from advisor.engine.targets.target_devices import TargetDevice, memory_of, rejection
+from advisor.engine.question import resolve
+from advisor.engine.targets.target_devices import TargetDevice, memory_of, rejection, select_targets
 from advisor.tflite.model import read
 from tests.builders import evaluation
 from tests.measurement import small_models
@@ -66,3 +68,8 @@ def test_a_microcontroller_s_memory_is_the_arena(row: Evaluation, graph: FileFea
 
 def test_of_a_file_that_was_not_read_nothing_is_said() -> None:
     assert memory_of(evaluation(), place()) is None
+
+
+def test_a_folder_of_profiles_that_is_not_there_is_refused_for_this_machine_too() -> None:
+    with pytest.raises(UsageError, match="--profiles: 'no/such' is not a folder"):
+        select_targets(resolve({"profiles": ["no/such"]}).question)

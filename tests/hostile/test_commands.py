@@ -1,0 +1,101 @@
+"""A table of absurd options, files and names: no internal error, no traceback, no control character, no hang."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Advisor, advisor, fork_server
+
+pytestmark = pytest.mark.integration
+__all__ = ["advisor", "fork_server"]
+
+SOON_S = 30
+BOARD = (
+    "name: board\ntitle: Board\nkind: board\nsoc: Maker\ndefault_target: cpu\n"
+    "targets: [{name: cpu, runtime: ai-edge-litert, accelerator: cpu, precisions: [float32]}]\n"
+)
+DEEP = "a/" * 2500
+LONG = "a" * 5000
+STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A command and what it must say.
+
+    Attributes:
+        arguments: of the command; ``FIFO`` is a pipe that nobody writes to.
+        words: a part of the error.
+        files: text by name of files beside the command.
+        code: the exit code.
+    """
+
+    arguments: tuple[str, ...]
+    words: str
+    files: tuple[tuple[str, str], ...] = ()
+    code: int = 2
+
+
+def profile(line: str) -> tuple[tuple[str, str], ...]:
+    return (("p/board.yaml", f"{BOARD}{line}\n"),)
+
+
+def request(line: str) -> tuple[tuple[str, str], ...]:
+    return (("r.yaml", f"{line}\n"),)
+
+
+SHOW = ("devices", "show", "board", "--profiles", "p")
+PLAN = ("plan", "--request", "r.yaml")
+CASES = {
+    "size beyond a float": Case(("plan", "--size-budget", "1e308GB"), "--size-budget: '1e308GB' is too large"),
+    "size that is infinite": Case(("plan", "--size-budget", "1e400GB"), "is too large"),
+    "time beyond the calendar": Case(("benchmark", "x.tflite", "--sustained", "1e300h"), "is too large"),
+    "time limit beyond it": Case(("plan", "--time-limit", "1e300h"), "is too large"),
+    "threads of 5,000 digits": Case(("plan", "--threads", "9" * 5000), "is not a whole number"),
+    "data far down": Case(("plan", "--data", DEEP), "name too long"),
+    "data with a long name": Case(("data", "check", LONG), "name too long"),
+    "model with a long name": Case(("profile", LONG), "name too long"),
+    "run with a long name": Case(("report", LONG), "name too long"),
+    "profiles far down": Case(("plan", "--profiles", DEEP), "name too long"),
+    "catalogue far down": Case(("catalog", "list", "--catalog", DEEP), ""),
+    "request far down": Case(("plan", "--request", DEEP), "name too long"),
+    "a pipe as request": Case(("plan", "--request", "FIFO"), "is not a plain file"),
+    "a device as request": Case(("plan", "--request", "/dev/zero"), "is not a plain file"),
+    "a pipe as model": Case(("profile", "FIFO"), "no model file"),
+    "a device as model": Case(("profile", "/dev/zero"), "no model file"),
+    "a pipe as data": Case(("data", "check", "FIFO"), "neither a folder nor a manifest"),
+    "a pipe as catalogue": Case(("catalog", "list", "--catalog", "FIFO"), ""),
+    "memory beyond a float": Case(SHOW, "1e400GB' is too large", profile("memory: 1e400GB")),
+    "no timestamp": Case(SHOW, "'foo' is not of the kind 'timestamp'", profile("memory: !!timestamp foo")),
+    "no truth value": Case(SHOW, "'foo' is not of the kind 'bool'", profile("memory: !!bool foo")),
+    "no whole number": Case(SHOW, "'' is not of the kind 'int'", profile('memory: !!int ""')),
+    "6,000 hexadecimal digits": Case(SHOW, "a number of 6002 characters", profile(f"memory: 0x{'f' * 6000}")),
+    "thousands of sexagesimal places": Case(SHOW, "a number of", profile(f"memory: 1{':20' * 5000}")),
+    "NUL in a profile": Case(SHOW, "board.yaml:7: a NUL character", profile('isa: "a\\0b"')),
+    "NUL in a path": Case(PLAN, "r.yaml:1: a NUL character", request('profiles: ["a\\0b"]')),
+    "no value": Case(PLAN, "threads: no value", request("threads: null")),
+    "an escape sequence in a name": Case(("devices", "show", "\x1b[31mred\x07"), r"'\x1b[31mred\x07'"),
+    "an override in a name": Case(("devices", "show", "a\u202eb"), r"'a\u202eb'"),
+    "a control character in a card": Case(("plan", "--candidates", "\x1b]0;title\x07"), r"\x1b]0;title\x07"),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_absurd_input_ends_soon_in_words(advisor: Advisor, tmp_path: Path, case: Case) -> None:
+    for name, content in case.files:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(content, encoding="utf-8")
+    os.mkfifo(tmp_path / "FIFO")
+    said = advisor(*case.arguments, timeout=SOON_S)
+    assert said.code == case.code, said.err[-500:]
+    assert case.words in said.err
+    assert said.err.startswith(("error: ", "Usage: "))
+    assert "internal error" not in said.err
+    assert "Traceback" not in said.err
+    assert not STEERING.search(said.out + said.err)
+    assert len(said.err) < 6000
