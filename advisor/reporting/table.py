@@ -50,7 +50,6 @@ _LAYOUTS = (
     _Layout(roomy=True, origins=True, robust=True, intervals=True),
     _Layout(origins=True, robust=True, intervals=True),
     _Layout(robust=True, intervals=True),
-    _Layout(intervals=True),
     _Layout(robust=True),
     _Layout(),
     _Layout(folded=True),
