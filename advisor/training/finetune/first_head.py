@@ -14,7 +14,7 @@ from advisor.datasets.images import InputSpec
 from advisor.training.finetune import network
 from advisor.training.finetune.hyperparameters import Finetuning
 from advisor.training.head.folds import folds
-from advisor.training.head.train import fit_head, train_head
+from advisor.training.head.train import Head, fit_head, train_head
 from advisor.training.head.trials import ALL_LEVELS, GRID
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ class FinetuneData:
         spec: how an image becomes the backbone's input.
         validation: indices of the validation part in ``images``; empty to draw a stratified eighth.
         groups: a number for each image; images of one number belong together. Empty if each image is a group.
+        head: the head that was chosen for the images outside the validation part; None to choose one.
     """
 
     features: NDArray[np.float32]
@@ -51,6 +52,7 @@ class FinetuneData:
     spec: InputSpec
     validation: Sequence[int] = ()
     groups: Sequence[int] = ()
+    head: Head | None = None
 
     def unseen(self, seed: int) -> NDArray[np.bool_]:
         """Return a mask of the images for validation, (N,)."""
@@ -63,11 +65,11 @@ class FinetuneData:
 def first_head(
     backbone: keras.Model, data: FinetuneData, learnt: NDArray[np.bool_], hyperparameters: Finetuning
 ) -> tuple[network.Start, float]:
-    """Fit a head to the images of the mask ``learnt``; return it and its ``C``.
+    """Return the head to start from, fitted to the images of the mask ``learnt``, and its ``C``.
 
-    Its kind is chosen as that of a head without fine-tuning. It reads all levels only if they gain clearly and Keras
-    computes the same levels as the file. If the maps below are cached, its penalty is strong: a head without errors
-    would teach the layers below nothing.
+    Its kind is that of a head without fine-tuning. It reads all levels only if they gain clearly and Keras computes the
+    same levels as the file. If the maps below are cached, its penalty is strong: a head without errors would teach the
+    layers below nothing.
     """
     features, levels = data.features, network.level_layers(backbone)
     few = np.stack([data.spec.read(path) for path in data.images[:CHECKED]])
@@ -77,7 +79,9 @@ def first_head(
     own, labels = features[learnt], np.asarray(data.labels, dtype=np.int64)
     targets, classes = labels[learnt].tolist(), int(labels.max()) + 1
     groups = np.asarray(data.groups)[learnt].tolist() if len(data.groups) else ()
-    head = train_head(own, targets, classes, hyperparameters.seed, groups=groups, last=last)
+    head = data.head
+    if head is None or (head.facts.kind == ALL_LEVELS and not levels):
+        head = train_head(own, targets, classes, hyperparameters.seed, groups=groups, last=last)
     if head.facts.kind != ALL_LEVELS:
         levels, own = [], own[:, :last]
     if hyperparameters.cached:

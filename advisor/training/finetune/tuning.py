@@ -8,7 +8,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from advisor.core import training
+from advisor.core.evaluation_facts import HeadFacts
 from advisor.datasets.images import InputSpec
 from advisor.tflite.levels import with_levels
 from advisor.tflite.surgery import attach_head
@@ -17,6 +20,7 @@ from advisor.training.finetune.finetune import VERSION, WEIGHTS, Finetuned, fine
 from advisor.training.finetune.first_head import FinetuneData
 from advisor.training.finetune.hyperparameters import FINETUNE_ALL, FINETUNE_CACHED, FINETUNE_TOP, Finetuning
 from advisor.training.finetune.network import flatbuffer
+from advisor.training.head.train import Head
 
 if TYPE_CHECKING:
     import keras
@@ -49,6 +53,7 @@ def tune(
     after: Path | None = None,
     groups: Sequence[int] = (),
     maps: Path | None = None,
+    head: tuple[Path, HeadFacts] | None = None,
 ) -> dict[str, Any]:
     """Fine-tune a card and write its float classifier.
 
@@ -67,6 +72,8 @@ def tune(
         maps: folder for the maps of frozen layers, from the compared model to the one that ships. The latter's complete
             training removes it, and the checkpoints of trainings that continued what a time limit had ended. None keeps
             maps in ``checkpoints``.
+        head: the head that was chosen for the images outside the validation part, ``.npz`` with weights and bias; None
+            to choose one.
 
     Returns:
         ``validation_accuracy`` and ``start_accuracy`` (shares), ``best_epoch``, ``history``, ``levels``: whether
@@ -80,7 +87,7 @@ def tune(
         model = build_model(card, weights)
         backbone = keras.Model(model.inputs[0], model.output["features"])
         view = InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)
-        data = FinetuneData(joined(features), images, labels, view, validation, groups)
+        data = FinetuneData(joined(features), images, labels, view, validation, groups, head and _read_head(*head))
         begun = None if after is None else after.with_name(WEIGHTS)
         if maps is not None and after is not None:
             _note(maps, checkpoints)
@@ -99,6 +106,11 @@ def tune(
         "levels": tuned.levels,
         "out_of_time": tuned.out_of_time,
     }
+
+
+def _read_head(file: Path, facts: HeadFacts) -> Head:
+    with np.load(file, allow_pickle=False) as arrays:
+        return Head(arrays["weights"], arrays["bias"], facts)
 
 
 def _note(maps: Path, checkpoints: Path) -> None:

@@ -318,3 +318,17 @@ def test_it_starts_from_all_levels_only_where_the_chosen_head_reads_them(
     result = finetune(backbone, FinetuneData(features, paths, labels, spec), one, tmp_path / "run")
     assert result.levels == levels_tell
     assert len(result.weights) == (read.shape[1] if levels_tell else last)
+
+
+@pytest.mark.parametrize("cached", [False, True])
+def test_a_head_that_is_known_is_not_chosen_again(
+    cached: bool, data: tuple[list[Path], list[int]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = replace(KNOBS, cached=cached, trained=0.5, epochs=1)
+    images = _data(nets.features(nets.backbone(), data[0]), data)
+    chosen = finetune(nets.backbone(), images, one, tmp_path / "chosen")
+    learnt = ~images.unseen(one.seed)
+    head = train_head(images.features[learnt], np.array(data[1])[learnt].tolist(), 2, one.seed, last=8)
+    monkeypatch.setattr("advisor.training.finetune.first_head.train_head", None)
+    known = finetune(nets.backbone(), replace(images, head=head), one, tmp_path / "known")
+    np.testing.assert_array_equal(known.weights, chosen.weights)

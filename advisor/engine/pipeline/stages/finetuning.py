@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from advisor.catalog.cards import Card
+from advisor.core.training import HEAD
 from advisor.engine.pipeline import cost
 from advisor.engine.pipeline.images import Role
 from advisor.engine.pipeline.materials import (
@@ -22,6 +23,7 @@ from advisor.engine.pipeline.materials import (
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import Epochs, Folders, Inputs, Job, Pool, Resources, Results, Scope, Stage
 from advisor.engine.pipeline.stages.backbone import features, identity
+from advisor.engine.pipeline.stages.head import fitted
 from advisor.isolation import Limits
 from advisor.isolation.pool import EXPECTED_BYTES, TRAINERS
 from advisor.store.files import sha256_file, sha256_json
@@ -90,7 +92,7 @@ def _finetuned(
     workload: Workload,
 ) -> Stage[FloatModel]:
     """Return one fine-tuning: a trial, the compared model, or the model that ships, which follows the compared one."""
-    read = features(card, Role.LEARNT, workload.images[Role.LEARNT])
+    read, head = features(card, Role.LEARNT, workload.images[Role.LEARNT]), fitted(card, HEAD, workload)
     best = not scope.detail
     to_come = 0.0 if compared else SHIPPING_SHARE if best else workload.trials - len(trials) - 1 + SHIPPING_SHARE
     unsupported = f"{training} needs a Keras graph, and {card.name} is a file" if card.own_file else ""
@@ -104,6 +106,7 @@ def _finetuned(
         return {
             **identity(materials, card),
             "features": read.key(materials, results),
+            "head": [results[head].sha256, results[head].chosen.kind],
             "train": materials.part(Role.TRAIN).fingerprint,
             "validation": materials.part(Role.VALIDATION).fingerprint,
             "groups": list(materials.part(Role.LEARNT).groups),
@@ -123,6 +126,7 @@ def _finetuned(
             tune, card, materials.weights[card.name], read.files(results), learnt.paths, learnt.labels,
             validation, planned, folders.checkpoints, folders.model, results[compared].path if compared else None,
             learnt.groups, maps(materials, results, folders) if best else None,
+            (results[head].file, results[head].chosen),
         )  # fmt: skip
 
     def maps(materials: Materials, results: Results, folders: Folders) -> Path:
@@ -136,7 +140,7 @@ def _finetuned(
 
     return Stage(
         StageName(training), scope, "2", "final fine-tuning of" if compared else "fine-tuning",
-        (*read.stages, *trials, *((compared,) if compared else ())), inputs, job, FloatModel.within, cost_s, LONG,
+        (*read.stages, head, *trials, *((compared,) if compared else ())), inputs, job, FloatModel.within, cost_s, LONG,
         reads=lambda materials: materials.part(Role.LEARNT), unsupported=unsupported, epochs=epochs,
         keep_if=lambda result: not result["out_of_time"],
     )  # fmt: skip
