@@ -46,6 +46,7 @@ class Scheduler:
     ) -> None:
         self._study, self._bound, self._trials_left, self._cores = study, bound, trials_left, cores
         self._halving, self._allowance = study.halving, allowance
+        self._waiting = frozenset(bound.dear.cards if bound.dear else ())
         self._most_running = max(CARDS_IN_FLIGHT, cores + 1) * len(plan.recipes) * len(plan.threads)
 
     @property
@@ -82,28 +83,41 @@ class Scheduler:
         return refused
 
     def _suggested(self, running: Collection[Configuration]) -> Configuration | None:
-        """Ask the study. Fine-tuning leaves one core free, as long as configurations that take seconds are left."""
+        """Ask the study; for a dear card only when nothing else may start or runs."""
         if not self._trials_left:
             return None
-        if self._allowance is not None:
-            suggested = self._allowed(self._allowance, running)
-        else:
-            suggested = self._study.ask(_capacity(running, self._cores - 1))
-            if suggested is None and all(each.training in FINETUNED for each in running):
-                suggested = self._study.ask(_capacity(running, self._cores))
+        suggested = self._asked(running)
+        if suggested is None and not running and (waiting := self._waiting):
+            self._waiting = frozenset()
+            suggested = self._asked(running)
+            self._waiting = waiting - {suggested.card} if suggested else waiting
         self._trials_left -= suggested is not None
         return suggested
 
+    def _asked(self, running: Collection[Configuration]) -> Configuration | None:
+        """Ask the study. Fine-tuning leaves one core free, as long as configurations that take seconds are left."""
+        if self._allowance is not None:
+            return self._allowed(self._allowance, running)
+        suggested = self._study.ask(self._in_turn(_capacity(running, self._cores - 1)))
+        if suggested is None and all(each.training in FINETUNED for each in running):
+            suggested = self._study.ask(self._in_turn(_capacity(running, self._cores)))
+        return suggested
+
+    def _in_turn(self, has_capacity: HasCapacity) -> HasCapacity:
+        """Return the capacity without the dear cards that have to wait."""
+        return lambda unit: unit.card not in self._waiting and has_capacity(unit)
+
     def _allowed(self, allowance: Allowance, running: Collection[Configuration]) -> Configuration | None:
         """Ask the study for fine-tuning if it may begin, else for heads."""
-        heads_left = any(each.training not in FINETUNED for each in (*self._halving.not_started, *running))
+        is_head = self._in_turn(_is_light)
+        heads_left = any(is_head(CardTraining.of(each)) for each in (*self._halving.not_started, *running))
         if allowance.begun(heads_left):
             most = max(1, self._cores - 1) if heads_left else self._cores
             admitted = allowance.admitted(self._open(), running, most)
             suggested = self._study.ask(admitted.__contains__) if admitted else None
             if suggested is not None:
                 return suggested
-        return self._study.ask(_is_light)
+        return self._study.ask(is_head)
 
     def _open(self) -> list[CardTraining]:
         """Return the heavier trainings of cards that may start and can still reach the front."""

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from advisor.core.decision import Decision
 from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import Configuration, Evaluation, Status
+from advisor.core.figures import HOST
 from advisor.core.training import FINETUNED, HEAD
 from advisor.engine.decide import decide_run
 from advisor.engine.pipeline.evaluation.evaluator import Evaluator
@@ -19,6 +20,7 @@ from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stages.figures import SURVEY
 from advisor.engine.question import Request
 from advisor.engine.scheduling.allowance import Allowance, TimeLimit
+from advisor.engine.scheduling.dear import DearCards
 from advisor.engine.scheduling.finalists import finalists, named_files, score
 from advisor.engine.scheduling.promotion import FrontBound
 from advisor.engine.scheduling.scheduler import Scheduler
@@ -79,10 +81,11 @@ class SearchLoop:
         ``done`` configurations have a result already.
         """
         self._bound.add(self._run.evaluations())
+        self._bound.dear = self._dear(plan)
         allowance = self._allowance(plan) if self._question.tuning_limited else None
         scheduler = Scheduler(study, self._bound, plan, self._trials_left(plan, done), self._cores, allowance)
         counted = [each for each in plan.configurations() if allowance is None or each.training not in FINETUNED]
-        if self._question.data and (self._question.tuning_limited or self._question.trainings == (HEAD,)):
+        if self._leaves_out:
             evaluator.leave_out(self._bound.outclassed)
         rule = ExpectedGainRule(study, self._execution.least_gain(len(counted)))
 
@@ -203,6 +206,19 @@ class SearchLoop:
         seconds = self._execution.time_limit_s
         limit = None if seconds is None else TimeLimit(seconds, lambda: (self._time_left() or 0.0) - plan.finishing_s)
         return Allowance(plan, self._bound, favourite, limit)
+
+    @property
+    def _leaves_out(self) -> bool:
+        """Whether what cannot reach the front is left out, because the user named no recipe of fine-tuning."""
+        question = self._question
+        return question.data is not None and (question.tuning_limited or question.trainings == (HEAD,))
+
+    def _dear(self, plan: Plan) -> DearCards | None:
+        """Return the cards that have to pay; None if the user chose the cards, or wants another figure or device."""
+        question = self._question
+        if not self._leaves_out or question.candidates or question.robust or question.devices != (HOST,):
+            return None
+        return DearCards.of(plan, question.limits)
 
     def _trials_left(self, plan: Plan, done: int) -> int:
         return max(0, self._execution.max_trials - done) if self._execution.max_trials else plan.size
