@@ -15,7 +15,7 @@ from advisor.core.errors import StageError, UsageError
 from advisor.devices.connections.host import HostConnection, timings_of_agent
 from advisor.devices.connections.program import run_program
 from advisor.devices.connections.protocol import Job
-from advisor.devices.connections.ssh import SshConnection
+from advisor.devices.connections.ssh import SshConnection, _key, _named
 from tests.devices.conftest import SshServer
 
 BRIEF = "load"
@@ -27,8 +27,15 @@ def ssh(server: SshServer, **changes: object) -> SshConnection:
     return replace(connection, **changes)  # type: ignore[arg-type]
 
 
-def folders() -> set[str]:
-    return {path.name for path in CACHE.iterdir()} if CACHE.is_dir() else set()
+def own_job(model: Path, folder: Path) -> Job:
+    """Return a job whose folder on the device is no other test's, as tests run side by side."""
+    own = folder / "own.tflite"
+    own.write_bytes(model.read_bytes() + bytes(folder))
+    return Job((own,), (1,), BRIEF)
+
+
+def folder_of(job: Job) -> Path:
+    return CACHE / _key(_named(job.models), job)
 
 
 @pytest.mark.integration
@@ -95,12 +102,13 @@ def test_a_program_that_is_not_installed_is_named() -> None:
     assert caught.value.hint == "install it"
 
 
-def test_ssh_measures_and_leaves_nothing_behind(ssh_server: SshServer, model: Path) -> None:
-    before = folders()
-    (timing,) = ssh(ssh_server).measure(Job((model,), (1,), BRIEF))
-    assert timing.model == model
+def test_ssh_measures_and_leaves_nothing_behind(ssh_server: SshServer, model: Path, tmp_path: Path) -> None:
+    job = own_job(model, tmp_path)
+    (timing,) = ssh(ssh_server).measure(job)
+    assert timing.model == job.models[0]
     assert timing.median_ms > 0
-    assert folders() == before
+    assert CACHE.is_dir()
+    assert not folder_of(job).exists()
 
 
 def test_ssh_shares_one_connection(ssh_server: SshServer, model: Path) -> None:
@@ -193,10 +201,10 @@ def test_a_device_that_is_full_is_a_failed_measurement(ssh_server: SshServer, mo
         'case "$last" in "cat > "*) set -- "${@:1:$#-1}" "ulimit -f 4; $last";; esac\nexec ssh "$@"\n'
     )
     client.chmod(0o700)
-    before = folders()
+    job = own_job(model, tmp_path)
     with pytest.raises(StageError, match=r"device: cannot store agent\.py"):
-        ssh(ssh_server, program=str(client)).measure(Job((model,), effort=BRIEF))
-    assert folders() == before
+        ssh(ssh_server, program=str(client)).measure(job)
+    assert not folder_of(job).exists()
 
 
 def test_a_device_without_the_runtime_says_so(ssh_server: SshServer, model: Path, tmp_path: Path) -> None:
