@@ -57,7 +57,7 @@ def correct(
 
     model, tables = read(data), unpack(data)
     for layer in layers(model):
-        grid = grids.depthwise if layer.depthwise else grids.dense
+        grid = grids.of(layer.depthwise)
         if grid is None:
             continue
         corrected = (known or {}).get(layer.kernel) or _put_on(grid, model, layer, observation, shifted)

@@ -99,6 +99,10 @@ class Grids:
     dense: Grid
     depthwise: Grid | None
 
+    def of(self, depthwise: bool) -> Grid | None:
+        """Return the grid of a kind of kernel."""
+        return self.depthwise if depthwise else self.dense
+
 
 BYTES = Grids(Grid(8), Grid(8))
 """8 bits for all kernels."""

