@@ -211,7 +211,7 @@ class _Search:
             self._write_manifest(candidates, plan)
             with contextlib.closing(self._executor):
                 evaluator, scorer = self._evaluator(candidates, plan)
-                self._progress.start(plan, len(done))
+                self._progress.start(plan, [each.configuration for each in done])
                 async with answering(run, self._progress.answer, self._executor.machine):
                     evaluating_s = await self._evaluate(study, evaluator, plan, len(done))
                     await self._search_loop.time_again(evaluator)

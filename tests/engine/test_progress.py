@@ -33,7 +33,7 @@ def finished(progress: Progress) -> None:
 
 def test_it_says_what_is_done_what_is_left_and_how_long(capsys: pytest.CaptureFixture[str]) -> None:
     progress = Progress(Bar())
-    progress.start(PLAN, done=0)
+    progress.start(PLAN, done=())
     progress.stage(StageEvent(STAGES[0], EventKind.STARTED))
     progress.close()
     shown = capsys.readouterr().err
@@ -43,7 +43,7 @@ def test_it_says_what_is_done_what_is_left_and_how_long(capsys: pytest.CaptureFi
 
 def test_the_bar_is_full_when_every_stage_is_done(capsys: pytest.CaptureFixture[str]) -> None:
     progress = Progress(Bar())
-    progress.start(PLAN, done=0)
+    progress.start(PLAN, done=())
     finished(progress)
     progress.say("deciding")
     progress.close()
@@ -52,7 +52,7 @@ def test_the_bar_is_full_when_every_stage_is_done(capsys: pytest.CaptureFixture[
 
 def test_a_failure_is_told_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     progress = Progress(Bar())
-    progress.start(PLAN, done=0)
+    progress.start(PLAN, done=())
     progress.evaluated(replace(Evaluation(configuration(), Status.FAILED), reason="crashed with SIGSEGV"))
     progress.close()
     assert "crashed with SIGSEGV" in capsys.readouterr().err
@@ -67,7 +67,7 @@ def test_a_log_has_the_first_line_and_then_one_every_half_minute(
         monkeypatch.setattr(f"advisor.engine.{module}.time", clock)
     progress = Progress(Lines())
     progress.say("reading images of photos")
-    progress.start(PLAN, done=0)
+    progress.start(PLAN, done=())
     for clock.now in (10.0, 31.0, 50.0, 62.0):
         progress.stage(StageEvent(STAGES[0], EventKind.STARTED))
     progress.close()
@@ -84,7 +84,7 @@ def test_the_answer_so_far_is_told_when_it_changes(
 ) -> None:
     answers = iter(("", "so far: one", "so far: one", "so far: two"))
     progress = Progress(display(), lambda _run: next(answers))
-    progress.start(PLAN, done=0)
+    progress.start(PLAN, done=())
     for _ in range(4):
         progress.answer(RunFolder(tmp_path))
     progress.close()
@@ -108,14 +108,17 @@ def test_time_passes_in_a_log_although_no_stage_starts_or_ends(
 
 def test_it_is_quiet_where_nobody_watches(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     with Progress(answer=lambda _run: "so far: one") as progress:
-        progress.start(PLAN, done=0)
+        progress.start(PLAN, done=())
         finished(progress)
         progress.answer(RunFolder(tmp_path))
     said = capsys.readouterr()
     assert said.err + said.out == ""
 
 
-def test_a_stage_that_another_search_is_at_says_for_whom_it_waits(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_stage_that_another_search_is_at_says_for_whom_it_waits(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("advisor.engine.progress.REST", 0.0)
     progress = Progress(Bar())
     stage = next(each for each in CLIMB.costs.stages(TUNED_CARD) if each.name is StageName.FINETUNE_TOP)
     progress.stage(StageEvent(stage, EventKind.STARTED))
@@ -125,9 +128,12 @@ def test_a_stage_that_another_search_is_at_says_for_whom_it_waits(capsys: pytest
     assert f"fine-tuning {CARD} (waits for the same work in another search, process 4711)" in said
 
 
-def test_epochs_count_as_a_share_of_a_long_stage(capsys: pytest.CaptureFixture[str]) -> None:
+def test_epochs_count_as_a_share_of_a_long_stage(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("advisor.engine.progress.REST", 0.0)
     progress = Progress(Bar())
-    progress.start(CLIMB, done=0)
+    progress.start(CLIMB, done=())
     stage = next(each for each in CLIMB.costs.stages(TUNED_CARD) if each.name is StageName.FINETUNE_TOP)
     progress.stage(StageEvent(stage, EventKind.STARTED))
     progress.stage(StageEvent(stage, EventKind.EPOCH, epochs=(9, 18)))
@@ -157,7 +163,7 @@ def test_what_is_deferred_is_not_waited_for_and_counts_again_when_it_comes_back(
 ) -> None:
     monkeypatch.setattr("advisor.engine.progress.time", SimpleNamespace(monotonic=lambda: 0.0))
     progress, seen = Progress(Bar()), []
-    progress.start(CLIMB, done=0)
+    progress.start(CLIMB, done=())
     for away in ((), TUNED, ()):
         progress.deferred(away)
         progress.say("")
@@ -166,23 +172,15 @@ def test_what_is_deferred_is_not_waited_for_and_counts_again_when_it_comes_back(
     assert seen[0] == seen[2] != seen[1]
 
 
-def test_what_was_skipped_is_not_waited_for(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_was_skipped_is_not_waited_for(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("advisor.engine.progress.REST", 0.0)
     progress = Progress(Bar())
-    progress.start(CLIMB, done=0)
+    progress.start(CLIMB, done=())
     progress.say("")
     before = left(capsys.readouterr().err)
     for each in TUNED:
         progress.evaluated(Evaluation(each, Status.SKIPPED))
     assert left(capsys.readouterr().err) != before
     progress.close()
-
-
-def test_stages_that_others_need_too_stay() -> None:
-    whole = CLIMB.only_for(TUNED)
-    one = CLIMB.only_for([each for each in TUNED if each.target.threads == 1])
-    form = CLIMB.only_for([each for each in TUNED if each.compression == "int8"])
-    assert one == 0
-    assert 0 < form < CLIMB.costs.of_card(TUNED_CARD).trained_s["finetune_top"] < whole
-    assert CLIMB.only_for(CLIMB.configurations()) == pytest.approx(
-        sum(CLIMB.costs.total_s(CLIMB.costs.stages(card)) for card in CLIMB.cards)
-    )

@@ -139,41 +139,11 @@ class Plan:
         most = max((sum(own[variant] for variant in self._of(heavy[:1])) for own in costs), default=0.0)
         return FINISHING_MARGIN * most / self.cores
 
-    def expected_s(self, without: Collection[Configuration] = ()) -> float:
-        """Return the seconds of all stages, without those of some configurations and of refused fine-tuning."""
-        seconds = sum(self.costs.total_s(self.costs.stages(card)) for card in self.cards) - self.only_for(without)
-        heavy = [each for each in self.configurations() if each.training in FINETUNED and each not in without]
-        tuned = {
-            (each.card, each.training, each.compression): self.costs.of_card(self.cards_by_name[each.card])
-            for each in heavy
-        }
-        forms_s = sum(costs.own_s[training, recipe] for (_, training, recipe), costs in tuned.items())
-        trained = {(card, training): costs.trained_s[training] for (card, training, _), costs in tuned.items()}
-        tuning_s = sum(trained.values())
-        return seconds - self.refused_share(tuning_s) * (tuning_s + forms_s)
-
-    def refused_share(self, tuning_s: float) -> float:
-        """Return the share of fine-tuning of ``tuning_s`` seconds of one core for which there is no time."""
-        return max(0.0, 1 - self.tuning_s / tuning_s) if tuning_s > 0 else 0.0
-
     def _trainings(self, heavy: bool) -> tuple[str, ...]:
         return tuple(training for training in self.trainings if (training in FINETUNED) == heavy)
 
     def _of(self, trainings: Collection[str]) -> list[Variant]:
         return [variant for variant in self.workload.variants if variant[0] in trainings]
-
-    def only_for(self, configurations: Collection[Configuration]) -> float:
-        """Return the seconds of the stages that nothing but these configurations needs."""
-        names, seconds = {each.card for each in configurations}, 0.0
-        for card in (card for card in self.cards if card.name in names):
-            others = [
-                (training, recipe)
-                for training, recipe in self.workload.variants
-                if any(self.configuration(card.name, recipe, n, training) not in configurations for n in self.threads)
-            ]
-            needed = set(self.costs.stages(card, others))
-            seconds += self.costs.total_s(stage for stage in self.costs.stages(card) if stage not in needed)
-        return seconds
 
     def least_size(self, card: Card, recipe: str) -> float:
         """Return the least possible bytes of the file: parameters x bytes, less what is folded or replaced."""

@@ -102,11 +102,3 @@ def test_a_slow_machine_fine_tunes_as_many_cards_as_the_reference_machine() -> N
     assert slow.tuning_s == pytest.approx(3 * plan.tuning_s)
     assert plan.tuning_s == TUNING_S
     assert replace(plan, tuning_limited=False).tuning_s == math.inf
-
-
-def test_fine_tuning_that_has_no_time_is_not_expected() -> None:
-    cards = load_catalogue().select(["mobilenet_v2_1.0_224", "efficientnet_lite0_224", "inception_v3_299"])
-    free = Plan(cards, ("int8",), (1,), DEFAULT, "", images=4000, validation=800)
-    limited = replace(free, tuning_limited=True)
-    heads = replace(free, trainings=("head",))
-    assert heads.expected_s() < limited.expected_s() < free.expected_s()

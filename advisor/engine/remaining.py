@@ -1,0 +1,198 @@
+"""The work that a search has left, and how long it will take by what its stages took so far."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from advisor.core.evaluation import Configuration
+from advisor.core.training import FINETUNED
+from advisor.engine.pipeline.cost import judging_s
+from advisor.engine.pipeline.events import EventKind, StageEvent
+from advisor.engine.pipeline.graph import VariantStages, with_all_before
+from advisor.engine.pipeline.images import Role
+from advisor.engine.pipeline.materials import Variant
+from advisor.engine.pipeline.names import StageName
+from advisor.engine.pipeline.stage import Stage
+from advisor.engine.space.plan import Plan
+
+PACE_S, STAGE_S = 20.0, 3.0
+"""Planned seconds of work that weigh as much as the plan in the pace of the search, and as much as the pace of the
+search in the pace of one stage."""
+
+MOST_DONE = 0.9
+"""Largest share of a running stage that counts as done."""
+
+CAPTURED_FILES = 2
+"""Files that run under capture conditions: the pick and the runner-up."""
+
+Network = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class _Running:
+    """A running stage: when it started, how long measurements had taken by then, and the share of its epochs."""
+
+    since: float
+    alone_s: float
+    reached: float = 0.0
+
+
+class Remaining:
+    """The stages of a plan that are left.
+
+    Args:
+        plan: the search space.
+        done: configurations that need no work.
+        started: seconds of the monotonic clock at the begin.
+    """
+
+    def __init__(self, plan: Plan, done: Collection[Configuration], started: float) -> None:
+        self._plan, self._started = plan, started
+        self._left, self._deferred = set(plan.configurations()) - set(done), frozenset[Configuration]()
+        self._finished: set[Stage[Any]] = set()
+        self._running: dict[Stage[Any], _Running] = {}
+        self._judged: dict[Network, int] = defaultdict(int)
+        self._captured = 0
+        self._took: dict[StageName, tuple[float, float]] = defaultdict(lambda: (0.0, 0.0))
+        self._jobs_s = self._alone_s = self._tuned_s = 0.0
+
+    def note(self, event: StageEvent, now: float) -> None:
+        """Record an event of a stage at ``now`` seconds of the monotonic clock."""
+        stage, planned = event.stage, self._plan.costs.seconds(event.stage)
+        if event.kind is EventKind.STARTED:
+            self._running[stage] = _Running(now, self._alone_s)
+        elif event.kind is EventKind.EPOCH and stage in self._running:
+            done, epochs = event.epochs
+            self._running[stage] = replace(self._running[stage], reached=done / epochs)
+        elif event.kind in (EventKind.DONE, EventKind.CACHED):
+            self._running.pop(stage, None)
+            self._finish(stage)
+            if event.kind is EventKind.DONE:
+                self._add(stage, planned, event.seconds)
+
+    def _finish(self, stage: Stage[Any]) -> None:
+        self._finished.add(stage)
+        if stage in self._planned:
+            return
+        if stage.name is StageName.CAPTURE:
+            self._captured += 1
+        elif stage.name is StageName.SCORE:
+            self._judged[stage.scope.card, stage.scope.training] += 1
+
+    def _add(self, stage: Stage[Any], planned: float, seconds: float) -> None:
+        priced, took = self._took[stage.name]
+        self._took[stage.name] = priced + planned, took + seconds
+        if stage.resources.alone:
+            self._alone_s += seconds
+        else:
+            self._jobs_s += seconds
+        if stage.name in FINETUNED:
+            self._tuned_s += planned
+
+    def evaluated(self, configuration: Configuration) -> None:
+        """Record that a configuration needs no more work."""
+        self._left.discard(configuration)
+
+    def defer(self, configurations: Collection[Configuration]) -> None:
+        """Exclude the deferred configurations; one that is not among them any more counts again."""
+        self._deferred = frozenset(configurations)
+
+    def seconds(self, now: float) -> float:
+        """Return the expected seconds to the end."""
+        alone_s = jobs_s = 0.0
+        for stage, share in self._stages():
+            expected = share * self._plan.costs.seconds(stage) * self._pace(stage.name)
+            if stage in self._running:
+                running = self._running[stage]
+                expected -= max(running.reached * expected, min(self._worked_s(running, now), MOST_DONE * expected))
+            if stage.resources.alone:
+                alone_s += expected
+            else:
+                jobs_s += expected
+        return alone_s + (jobs_s + self._capturing_s()) / self._side_by_side(now)
+
+    def share(self) -> float:
+        """Return the share (0-1) of the planned work that is done."""
+        price = self._plan.costs.seconds
+        reached = sum(price(stage) * running.reached for stage, running in self._running.items())
+        left = sum(share * price(stage) for stage, share in self._stages())
+        done = sum(map(price, self._finished))
+        return min(1.0, (done + reached) / (done + left)) if done + left else 1.0
+
+    def _stages(self) -> Iterable[tuple[Stage[Any], float]]:
+        """Return the stages that are left, each with the share of it that is expected to run."""
+        open_variants = {_variant(each) for each in self._left - self._deferred}
+        needed = {stage for variant in open_variants for stage in self._by_variant[variant]} - self._finished
+        heavy = [stage for stage in needed if stage.name in FINETUNED]
+        price = self._plan.costs.total_s(heavy)
+        tuned = min(1.0, max(0.0, self._plan.tuning_s - self._tuned_s) / price) if price else 1.0
+        for stage in needed:
+            yield stage, tuned if stage.scope.training in FINETUNED else 1.0
+        for network, stage in self._judging.items():
+            if not self._judged[network]:
+                yield stage, tuned if network[1] in FINETUNED else 1.0
+
+    def _pace(self, name: StageName) -> float:
+        """Return the seconds that a stage takes for each planned second."""
+        priced = sum(price for price, _ in self._took.values())
+        took = sum(seconds for _, seconds in self._took.values())
+        usual = (took + PACE_S) / (priced + PACE_S)
+        own_priced, own_took = self._took[name]
+        return (own_took + STAGE_S * usual) / (own_priced + STAGE_S)
+
+    def _side_by_side(self, now: float) -> float:
+        """Return how many jobs run at a time: as many as there are cores, corrected by what was seen."""
+        cores, measuring_s = self._plan.cores, self._measuring_s(now)
+        jobs = [running for stage, running in self._running.items() if not stage.resources.alone]
+        worked_s = self._jobs_s + sum(self._worked_s(running, now) - measuring_s for running in jobs)
+        elapsed = now - self._started - self._alone_s - measuring_s
+        return min(cores, (worked_s + cores * PACE_S) / (elapsed + PACE_S))
+
+    def _worked_s(self, running: _Running, now: float) -> float:
+        """Return the seconds that a stage has worked: measurements that ended meanwhile had paused it."""
+        return now - running.since - (self._alone_s - running.alone_s)
+
+    def _measuring_s(self, now: float) -> float:
+        """Return the seconds of the measurement that is running; 0 if there is none."""
+        return sum(now - running.since for stage, running in self._running.items() if stage.resources.alone)
+
+    def _capturing_s(self) -> float:
+        images = self._plan.workload.images[Role.CAPTURED] if self._plan.workload.images else 0
+        files = max(0, CAPTURED_FILES - self._captured)
+        if not images or not files or self._plan.robust:
+            return 0.0
+        prices = [judging_s(card, images) for card in self._plan.cards]
+        return files * self._pace(StageName.CAPTURE) * sum(prices) / len(prices)
+
+    @cached_property
+    def _by_variant(self) -> Mapping[tuple[str, Variant], tuple[Stage[Any], ...]]:
+        """The stages of each variant until it is evaluated."""
+        workload = self._plan.workload
+        return {
+            (card.name, variant): with_all_before(VariantStages(card, *variant, workload).evaluation)
+            for card in self._plan.cards
+            for variant in workload.variants
+        }
+
+    @cached_property
+    def _planned(self) -> frozenset[Stage[Any]]:
+        return frozenset(stage for stages in self._by_variant.values() for stage in stages)
+
+    @cached_property
+    def _judging(self) -> Mapping[Network, Stage[Any]]:
+        """The stage that judges each network, once."""
+        workload = self._plan.workload
+        stages = {
+            (card.name, training): VariantStages(card, training, compression, workload).judging
+            for card in self._plan.cards
+            for training, compression in workload.variants
+        }
+        return {network: judging[0] for network, judging in stages.items() if judging}
+
+
+def _variant(configuration: Configuration) -> tuple[str, Variant]:
+    return configuration.card, (configuration.training, configuration.compression)

@@ -1,0 +1,140 @@
+"""What a search has left, and how long it will take."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from advisor.catalog.catalogue import load_catalogue
+from advisor.core.training import DEFAULT
+from advisor.engine.pipeline.cost import judging_s
+from advisor.engine.pipeline.events import EventKind, StageEvent
+from advisor.engine.pipeline.graph import VariantStages
+from advisor.engine.pipeline.names import StageName
+from advisor.engine.pipeline.stage import Stage
+from advisor.engine.remaining import Remaining
+from advisor.engine.space.plan import Plan
+from tests.builders import RUNTIME
+
+CARDS = ("squeezenet_1.1_227", "mobilenet_v1_0.25_224", "mobilenet_v2_1.0_224", "efficientnet_lite0_224")
+HEADS = Plan(
+    load_catalogue().select(list(CARDS)), ("float32", "float16", "int8"), (1, 2), ("head",), RUNTIME,
+    images=400, validation=80, holdout=100, cores=2,
+)  # fmt: skip
+TUNED = replace(HEADS, trainings=("head", "finetune_top"))
+PACES = {StageName.CONVERT: 2.5, StageName.FEATURES: 1.5, StageName.HEAD: 0.2, StageName.TIMING: 4.0}
+"""Seconds that the stages of a made-up machine take for each planned second; others take one."""
+
+
+def searched(plan: Plan, paces: dict[StageName, float]) -> Iterator[tuple[float, StageEvent]]:
+    """Yield the events of a search on two cores, with their times: jobs side by side, measurements first and alone."""
+    todo = [*(stage for card in plan.cards for stage in plan.costs.stages(card)), *captured(plan)]
+    done, now, order = set[Stage[Any]](), 0.0, 0
+    running: list[tuple[float, int, Stage[Any], float]] = []
+    while todo or running:
+        ready = [stage for stage in todo if done.issuperset(stage.after)]
+        measurements = [stage for stage in ready if stage.resources.alone]
+        measuring = bool(running) and running[0][2].resources.alone
+        free = 0 if measuring else plan.cores - len(running)
+        start = (measurements[:1] if not running else []) if measurements else ready[:free]
+        for stage in start:
+            seconds = plan.costs.seconds(stage) * paces.get(stage.name, 1.0)
+            heapq.heappush(running, (now + seconds, order := order + 1, stage, seconds))
+            todo.remove(stage)
+            yield now, StageEvent(stage, EventKind.STARTED)
+        now, _, stage, seconds = heapq.heappop(running)
+        done.add(stage)
+        yield now, StageEvent(stage, EventKind.DONE, seconds)
+
+
+def captured(plan: Plan) -> list[Stage[Any]]:
+    """Return what pick and runner-up need at the end: made from the stages that judge two networks."""
+    if not plan.images:
+        return []
+    judging = [VariantStages(card, "head", "int8", plan.workload).judging for card in plan.cards[:2]]
+    return [
+        replace(stage, name=StageName.CAPTURE, after=(stage,), cost_s=judging_s(card, plan.holdout))
+        for card, (stage, *_) in zip(plan.cards, judging, strict=False)
+    ]
+
+
+def noted(remaining: Remaining, events: Iterable[tuple[float, StageEvent]]) -> None:
+    for now, event in events:
+        remaining.note(event, now)
+
+
+def test_from_a_quarter_on_the_end_is_known_within_thirty_percent_of_what_is_left() -> None:
+    events = list(searched(HEADS, PACES))
+    end, remaining, checked = events[-1][0], Remaining(HEADS, (), 0.0), 0
+    for now, event in events:
+        remaining.note(event, now)
+        if 0.25 * end <= now <= 0.9 * end:
+            assert remaining.seconds(now) == pytest.approx(end - now, rel=0.3, abs=3.0)
+            checked += 1
+    assert checked > 20
+
+
+def test_a_stage_that_takes_longer_is_expected_to_take_longer_on_the_other_cards_too() -> None:
+    first, *_ = (each for each in HEADS.costs.stages(HEADS.cards[0]) if each.name is StageName.CONVERT)
+    expected = []
+    for factor in (1.0, 5.0):
+        remaining, price = Remaining(HEADS, (), 0.0), HEADS.costs.seconds(first)
+        remaining.note(StageEvent(first, EventKind.DONE, factor * price), price)
+        expected.append(remaining.seconds(price))
+    assert expected[1] > 1.3 * expected[0]
+
+
+def test_a_cached_stage_is_done_and_says_nothing_of_the_pace() -> None:
+    (features, *_) = (each for each in HEADS.costs.stages(HEADS.cards[0]) if each.name is StageName.FEATURES)
+    remaining = Remaining(HEADS, (), 0.0)
+    before = remaining.seconds(0.0)
+    remaining.note(StageEvent(features, EventKind.CACHED), 0.0)
+    assert before - remaining.seconds(0.0) == pytest.approx(HEADS.costs.seconds(features) / HEADS.cores)
+
+
+def test_stages_that_another_configuration_needs_stay() -> None:
+    mine = [each for each in TUNED.configurations() if each.training == "finetune_top" and each.card == CARDS[0]]
+
+    def without(drop: Callable[[Remaining], None]) -> float:
+        remaining = Remaining(TUNED, (), 0.0)
+        drop(remaining)
+        return remaining.seconds(0.0)
+
+    def evaluate(remaining: Remaining, threads: int) -> None:
+        for each in mine:
+            if each.target.threads >= threads:
+                remaining.evaluated(each)
+
+    everything = without(lambda _: None)
+    assert without(lambda remaining: evaluate(remaining, threads=2)) == everything
+    tuned_s = TUNED.costs.of_card(TUNED.cards_by_name[CARDS[0]]).trained_s["finetune_top"]
+    assert without(lambda remaining: evaluate(remaining, threads=1)) < everything - tuned_s / TUNED.cores
+    assert without(lambda remaining: remaining.defer(mine)) == without(lambda remaining: evaluate(remaining, threads=1))
+
+
+def test_what_was_done_before_a_resumed_search_is_not_waited_for() -> None:
+    done = [each for each in HEADS.configurations() if each.card != CARDS[0]]
+    alone = replace(HEADS, cards=HEADS.cards[:1])
+    assert Remaining(HEADS, done, 0.0).seconds(0.0) < 1.5 * Remaining(alone, (), 0.0).seconds(0.0)
+    assert Remaining(HEADS, done, 0.0).seconds(0.0) < 0.6 * Remaining(HEADS, (), 0.0).seconds(0.0)
+
+
+def test_at_the_end_nothing_is_left_and_all_is_done() -> None:
+    plan = replace(HEADS, images=0, validation=0, holdout=0, trainings=("none",))
+    remaining = Remaining(plan, (), 0.0)
+    assert remaining.share() == 0.0
+    noted(remaining, searched(plan, {}))
+    assert remaining.seconds(1e3) == 0.0
+    assert remaining.share() == 1.0
+
+
+def test_fine_tuning_that_has_no_time_is_not_expected() -> None:
+    cards = load_catalogue().select(["mobilenet_v2_1.0_224", "efficientnet_lite0_224", "inception_v3_299"])
+    free = Plan(cards, ("int8",), (1,), DEFAULT, "", images=4000, validation=800)
+    limited, heads = replace(free, tuning_limited=True), replace(free, trainings=("head",))
+    seconds = [Remaining(plan, (), 0.0).seconds(0.0) for plan in (heads, limited, free)]
+    assert seconds == sorted(set(seconds))
