@@ -92,7 +92,7 @@ class Progress:
         with self._lock:
             self._evaluated += 1
             if self._remaining is not None:
-                self._remaining.evaluated(evaluation.configuration)
+                self._remaining.evaluated(evaluation.configuration, evaluation.status is not Status.SKIPPED)
             if evaluation.status is Status.FAILED:
                 self._tell(f"failed  {evaluation.configuration.key}: {evaluation.reason}")
             self._show_event()

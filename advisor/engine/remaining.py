@@ -23,6 +23,9 @@ PACE_S, STAGE_S = 20.0, 3.0
 """Planned seconds of work that weigh as much as the plan in the pace of the search, and as much as the pace of the
 search in the pace of one stage."""
 
+FORMS = 10
+"""Configurations that weigh as much as the plan in the share of forms that are made."""
+
 MOST_DONE = 0.9
 """Largest share of a running stage that counts as done."""
 
@@ -56,7 +59,7 @@ class Remaining:
         self._finished: set[Stage[Any]] = set()
         self._running: dict[Stage[Any], _Running] = {}
         self._judged: dict[Network, int] = defaultdict(int)
-        self._captured = 0
+        self._captured = self._evaluated = self._made = 0
         self._took: dict[StageName, tuple[float, float]] = defaultdict(lambda: (0.0, 0.0))
         self._jobs_s = self._alone_s = self._tuned_s = 0.0
 
@@ -93,9 +96,10 @@ class Remaining:
         if stage.name in FINETUNED:
             self._tuned_s += planned
 
-    def evaluated(self, configuration: Configuration) -> None:
-        """Record that a configuration needs no more work."""
+    def evaluated(self, configuration: Configuration, made: bool) -> None:
+        """Record that a configuration needs no more work; it was ``made``, or skipped."""
         self._left.discard(configuration)
+        self._evaluated, self._made = self._evaluated + 1, self._made + made
 
     def defer(self, configurations: Collection[Configuration]) -> None:
         """Exclude the deferred configurations; one that is not among them any more counts again."""
@@ -130,8 +134,10 @@ class Remaining:
         heavy = [stage for stage in needed if stage.name in FINETUNED]
         price = self._plan.costs.total_s(heavy)
         tuned = min(1.0, max(0.0, self._plan.tuning_s - self._tuned_s) / price) if price else 1.0
+        made = (self._made + FORMS) / (self._evaluated + FORMS)
         for stage in needed:
-            yield stage, tuned if stage.scope.training in FINETUNED else 1.0
+            form = made if stage.scope.compression else 1.0
+            yield stage, form * (tuned if stage.scope.training in FINETUNED else 1.0)
         for network, stage in self._judging.items():
             if not self._judged[network]:
                 yield stage, tuned if network[1] in FINETUNED else 1.0

@@ -107,13 +107,23 @@ def test_stages_that_another_configuration_needs_stay() -> None:
     def evaluate(remaining: Remaining, threads: int) -> None:
         for each in mine:
             if each.target.threads >= threads:
-                remaining.evaluated(each)
+                remaining.evaluated(each, made=True)
 
     everything = without(lambda _: None)
     assert without(lambda remaining: evaluate(remaining, threads=2)) == everything
     tuned_s = TUNED.costs.of_card(TUNED.cards_by_name[CARDS[0]]).trained_s["finetune_top"]
     assert without(lambda remaining: evaluate(remaining, threads=1)) < everything - tuned_s / TUNED.cores
     assert without(lambda remaining: remaining.defer(mine)) == without(lambda remaining: evaluate(remaining, threads=1))
+
+
+def test_if_many_forms_are_skipped_fewer_are_expected_to_be_made() -> None:
+    expected = []
+    for made in (True, False):
+        remaining = Remaining(HEADS, (), 0.0)
+        for each in HEADS.configurations()[:9]:
+            remaining.evaluated(each, made)
+        expected.append(remaining.seconds(0.0))
+    assert expected[1] < 0.95 * expected[0]
 
 
 def test_what_was_done_before_a_resumed_search_is_not_waited_for() -> None:
