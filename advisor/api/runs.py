@@ -190,8 +190,9 @@ def search(
     folder = Path(resume) if resume is not None else None
     with Progress(None if quiet else display(), answer) as progress:
         outcome = run_search(_request(arguments), progress, folder, verbose)
-    if outcome.stop.why != "interrupt":
-        diagnose_run(outcome.run)
+        if outcome.stop.why != "interrupt":
+            progress.say("finding where compressed forms lose accuracy")
+            diagnose_run(outcome.run)
     run = Run(outcome.run.path, outcome.stop.why == "interrupt", outcome.stop.text if outcome.stop.early else "")
     write_all(run.view, run.path)
     return run

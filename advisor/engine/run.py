@@ -188,8 +188,6 @@ class _Search:
                 asyncio.run(self._search(candidates))
         except BaseException as error:  # the caller's thread raises it again
             self._error = error
-        finally:
-            self._progress.close()
 
     async def _search(self, candidates: Candidates) -> None:
         """Plan, evaluate, score the finalists on the hold-out, and write the durations."""
