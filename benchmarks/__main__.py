@@ -23,6 +23,7 @@ NAMES = (
     "trashnet_table",
     "trashnet_climb",
     "outclassed",
+    "first_answer",
     "search_cost",
     "tuning_promotion",
     "plan_cost",
