@@ -17,6 +17,7 @@ from advisor.core.evaluation_json import facts_from_json
 from advisor.core.expectation import with_new_conditions
 from advisor.core.forms import most_speedup
 from advisor.core.quantity import Provenance, Quantity
+from advisor.core.relaxation import LOOSER
 from advisor.core.training import FINETUNED
 from advisor.core.units import show_ms
 from advisor.datasets.split import HOLDOUT
@@ -149,6 +150,7 @@ class Evaluator:
         await self._require_chance(configuration)
         await self._escalate(stages)
         artefact = await self._walker.run(stages.ships)
+        await self._require_in_time(stages)
         verdict = await self._verdict(stages)
         head = (await self._walker.run(stages.head)).facts if stages.head else None
         expectation = None
@@ -190,7 +192,7 @@ class Evaluator:
     async def _require_chance(self, configuration: Configuration) -> None:
         """End the evaluation of a form that cannot meet the latency budget or reach the front, by its float32 file."""
         form = configuration.compression
-        if self.outclassed is None or not self.screening or form in {FLOAT, *self._named}:
+        if self.outclassed is None or self._is_always_made(form):
             return
         reference = replace(configuration, compression=FLOAT)
         if reference not in self._floats:
@@ -204,6 +206,24 @@ class Evaluator:
             raise StageAborted(Status.SKIPPED, StageName.SCREEN, reason)
         if reason := self.outclassed(floats, configuration):
             raise StageAborted(Status.SKIPPED, StageName.PROMOTION, reason)
+
+    async def _require_in_time(self, stages: VariantStages) -> None:
+        """End the evaluation of a form that is far over the latency budget, before it is scored."""
+        limit = self._limits.latency_ms
+        if limit is None or self.outclassed is None or not self._timed or self._is_always_made(stages.compression):
+            return
+        timings = (await self._walker.run(stages.timed)).values()
+        latencies = [each.latency.value for each in timings if each.latency is not None and not each.contended]
+        if len(latencies) == len(timings) and min(latencies) > (1 + LOOSER) * limit:
+            reason = (
+                f"its median is {show_ms(min(latencies))} at best, over {1 + LOOSER:g} times the budget "
+                f"{show_ms(limit)}: not scored"
+            )
+            raise StageAborted(Status.SKIPPED, StageName.TIMING, reason)
+
+    def _is_always_made(self, form: str) -> bool:
+        """Return whether a form is made and scored whatever its figures may be."""
+        return not self.screening or form in {FLOAT, *self._named}
 
     async def _escalate(self, stages: VariantStages) -> None:
         """End the evaluation if lighter recipes leave nothing to gain on the card."""

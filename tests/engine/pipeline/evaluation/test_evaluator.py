@@ -55,6 +55,7 @@ class Prepared(Walker):
         self.asked: list[str] = []
         self.failing: dict[str, Exception] = {}
         self._folder, self._right, self._screen_ms = folder, right, screen_ms
+        self.timings: dict[str, ThreadTiming] = {}
 
     async def run(self, stage: Stage[Any]) -> Any:
         recipe = stage.scope.compression
@@ -70,7 +71,7 @@ class Prepared(Walker):
         if stage.name is StageName.EXPECTATION:
             return EXPECTED
         if stage.name is StageName.TIMING:
-            return {1: ThreadTiming(MS, MS)}
+            return {1: self.timings.get(recipe, ThreadTiming(MS, MS))}
         return self._artefact(recipe)
 
     def _probabilities(self, recipe: str) -> Path:
@@ -157,11 +158,26 @@ def test_a_form_that_cannot_reach_the_front_is_not_made_unless_the_user_named_it
 def test_a_form_whose_float_file_is_far_above_the_latency_budget_is_not_made(tmp_path: Path) -> None:
     def found(limit_ms: float) -> Evaluation:
         walker = Prepared(tmp_path, {"float32": 4, "int8": 3}, screen_ms=1.0)
+        walker.timings["int8"] = ThreadTiming(Quantity(4.0, "ms", Provenance.MEASURED))
         folder = tmp_path / f"{limit_ms}"
         return evaluated(walker, "int8", folder, Budget(latency_ms=limit_ms), outclassed=lambda *_: "")
 
     assert (found(3.9).status, found(3.9).stage) == (Status.SKIPPED, "screen")
     assert found(4.1).status is Status.OK
+
+
+def test_a_form_that_is_timed_far_above_the_latency_budget_is_not_scored(tmp_path: Path) -> None:
+    def stages_of(latency_ms: float, contended: bool = False) -> list[str]:
+        walker = Prepared(tmp_path, {"float32": 4, "int8": 3})
+        walker.timings["int8"] = ThreadTiming(Quantity(latency_ms, "ms", Provenance.MEASURED), contended=contended)
+        folder = tmp_path / f"{latency_ms} {contended}"
+        found = evaluated(walker, "int8", folder, Budget(latency_ms=8.0), outclassed=lambda *_: "")
+        assert (found.status is Status.OK) == ("score int8" in walker.asked)
+        return walker.asked
+
+    assert "score int8" not in stages_of(10.1)
+    assert "score int8" in stages_of(9.9)
+    assert "score int8" in stages_of(10.1, contended=True)
 
 
 @pytest.mark.parametrize(("screening", "timed"), [(False, True), (True, False)])
