@@ -54,6 +54,11 @@ class Scheduler:
         """The deferred configurations, which may still start."""
         return self._halving.deferred.keys()
 
+    @property
+    def waiting(self) -> Collection[Configuration]:
+        """The configurations of dear cards, which start only if they can still be picked."""
+        return [each for each in self._halving.not_started if each.card in self._waiting]
+
     def next(self, running: Collection[Configuration]) -> Configuration | None:
         """Return what to evaluate next; None if nothing may start before a running evaluation ends."""
         if len(running) >= self._most_running:

@@ -107,7 +107,7 @@ class SearchLoop:
         while not ended:
             while not rule.met and (configuration := scheduler.next(running.values())) is not None:
                 running[asyncio.ensure_future(evaluator.evaluate(configuration))] = configuration
-            self._progress.deferred(scheduler.deferred)
+            self._progress.deferred([*scheduler.deferred, *scheduler.waiting])
             if running:
                 finished = await self._first_finished({*running, stopped})
                 tasks = [task for task in running if task in finished]

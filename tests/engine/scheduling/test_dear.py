@@ -75,6 +75,16 @@ def test_a_dear_card_starts_when_nothing_else_is_left() -> None:
     assert started.index(DEAR) == len(started) - len(PLAN.recipes)
 
 
+def test_a_dear_card_is_not_counted_as_work_before_it_starts() -> None:
+    search = Search(plan=PLAN)
+    search.bound.dear = DearCards.of(PLAN, NO_LIMITS)
+    search.scheduler = Scheduler(search.study, search.bound, PLAN, 100, 2)
+    search.start()
+    assert [each.card for each in search.scheduler.waiting] == [DEAR] * len(PLAN.recipes)
+    search.end_heads(lambda _card: (50.0, 1.0))
+    assert not search.scheduler.waiting
+
+
 def test_a_dear_card_that_cannot_be_picked_is_rejected_at_the_end() -> None:
     search = _searched(97.0)
     assert DEAR not in {each.card for each in search.started}
