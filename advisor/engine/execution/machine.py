@@ -24,7 +24,8 @@ class Machine:
     """Gives cores to jobs, the smallest ``priority`` first, and the whole machine to one measurement at a time.
 
     A measurement pauses the jobs that can be paused and waits for the others. Measurements run in batches: a batch
-    starts when ``batch`` of them wait or when no job wants a core, and it ends when no measurement waits.
+    starts when ``batch`` of them wait or when no job wants a core, and it ends when no measurement waits. The first
+    measurement waits for no other one, the second for one, and so on: a search has its first answer soon.
 
     Args:
         cores: how many jobs may run at the same time; also an attribute.
@@ -40,6 +41,7 @@ class Machine:
         self._batch = batch
         self._memory_gate = memory_gate
         self._separate = separate_measurements
+        self._measured = 0
         self._looking = False
         self._running = 0
         self._alone = False
@@ -138,7 +140,8 @@ class Machine:
         waiting = len(self._measurements)
         busy = self._running - len(self._pausable) + len(self._helpers)
         idle = busy == 0 and not any(priority < AFTER_JOBS for priority, *_ in self._jobs)
-        self._draining = waiting > 0 and (self._draining or idle or waiting >= self._batch)
+        enough = min(self._batch, 1 + self._measured)
+        self._draining = waiting > 0 and (self._draining or idle or waiting >= enough)
         if self._alone:
             return
         if self._draining:
@@ -156,6 +159,7 @@ class Machine:
 
     def _start_measurement(self) -> None:
         self._alone = True
+        self._measured += 1
         heapq.heappop(self._measurements)[2].set_result(None)
 
     def _start_jobs(self) -> None:

@@ -112,10 +112,17 @@ def test_the_smallest_priority_goes_first() -> None:
 
 def test_a_few_measurements_wait_for_the_jobs_and_many_go_before_them() -> None:
     few, many = Watched(Machine(1, batch=3)), Watched(Machine(1, batch=3))
+    run(together(*(each.measurement("m") for each in (few, many) for _ in range(2))))
     run(together(*(few.job(f"j{i}") for i in range(4)), *(few.measurement("m") for _ in range(2))))
     assert few.order[-2:] == ["m", "m"]
     run(together(*(many.job(f"j{i}") for i in range(4)), *(many.measurement("m") for _ in range(3))))
     assert many.order[-1].startswith("j")
+
+
+def test_the_first_measurement_goes_before_jobs() -> None:
+    watched = Watched(Machine(1, batch=3))
+    run(together(*(watched.job(f"j{i}") for i in range(4)), watched.measurement("m")))
+    assert watched.order[-1].startswith("j")
 
 
 def test_a_cancelled_wait_gives_its_turn_to_the_next() -> None:
