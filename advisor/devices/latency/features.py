@@ -7,10 +7,14 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from advisor.core.errors import UsageError
 from advisor.core.evaluation_facts import Traits
 from advisor.devices.profiles import shipped_profiles
+
+if TYPE_CHECKING:
+    from advisor.tflite.work import Work
 
 FEATURES_FILE = "model_features.csv"
 TRAITS_FILE = "model_traits.csv"
@@ -36,6 +40,7 @@ class ModelFeatures:
         input_size: side of the square input in pixels.
         layers: operators of its float ``.tflite``; each has a small fixed cost.
         traits: shape of the architecture.
+        operators: different operators of its file, each with its number; empty if they are not known.
     """
 
     name: str
@@ -45,6 +50,7 @@ class ModelFeatures:
     input_size: int
     layers: float
     traits: Traits = field(default_factory=Traits)
+    operators: tuple[tuple[Work, int], ...] = field(default=(), repr=False)
 
     @property
     def vector(self) -> tuple[float, ...]:

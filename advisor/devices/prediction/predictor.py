@@ -16,8 +16,10 @@ from advisor.devices.latency.base import Base, fit_base
 from advisor.devices.latency.conformal import SUPPORT, WIDE, Calibration, read_calibration, regime_of
 from advisor.devices.latency.features import ModelFeatures, load_features
 from advisor.devices.latency.model import Estimate, choose, estimate, queries_of
+from advisor.devices.latency.network_times import NetworkTimes
 from advisor.devices.latency.posterior import NOISE, Posterior, posterior_of
 from advisor.devices.latency.table import build_table, column_of
+from advisor.devices.prediction.by_kernels import SOURCE, network_times, operators_of
 from advisor.devices.profiles import DeviceProfile, DeviceTarget, Profiles, shipped_profiles
 from advisor.devices.profiles.team import known_devices
 
@@ -60,7 +62,7 @@ class Prediction:
         deviation: standard deviation of the logarithm before calibration, towards shorter latencies.
         above: the same towards longer latencies.
         regime: the knowledge of the target and the model (:func:`advisor.devices.latency.conformal.regime_of`); empty
-            for a measured latency, whose error is normally distributed.
+            for a measured latency or one from kernels, whose errors are normally distributed.
         outside: distance (log) of the model's size from the measured sizes; 0 if it is within.
         calibration: the known errors of predictions.
     """
@@ -92,11 +94,13 @@ class _Known(NamedTuple):
         posterior: its measured models, and the targets that it resembles.
         log_sd: deviation (log) that using the latencies of a similar form adds.
         measured: latency (ms) and its source by index of the model; empty for another form.
+        networks: predictions from the target's kernels; None if none were timed.
     """
 
     posterior: Posterior
     log_sd: float
     measured: Mapping[int, tuple[float, str]]
+    networks: NetworkTimes | None
 
 
 class Predictor:
@@ -144,7 +148,7 @@ class Predictor:
         return tuple(
             self._measured(profile, *known.measured[model], level)
             if model in known.measured
-            else self._predicted(known.posterior, found, i, level)
+            else self._by_kernels(known, models[i], level) or self._predicted(known.posterior, found, i, level)
             for i, model in enumerate(queries.known)
         )
 
@@ -203,7 +207,29 @@ class Predictor:
         column = column_of(profile, target, precision)
         posterior = posterior_of(self._base, column, np.array(seen, dtype=np.intp), values, excluded=excluded)
         measured = {i: (float(np.exp(value)), sources[i]) for i, value in zip(seen, values, strict=True)}
-        return _Known(posterior, log_sd, {} if log_sd else measured)
+        names = {table.models[i]: milliseconds for i, (milliseconds, _source) in measured.items()}
+        networks = network_times(profile, target, precision, names)
+        return _Known(posterior, log_sd, {} if log_sd else measured, networks)
+
+    def _by_kernels(self, known: _Known, model: ModelFeatures, level: float) -> Prediction | None:
+        """Return the prediction from the target's kernels; None if there are none, or if operators are not known."""
+        works = operators_of(model, known.networks) if known.networks else ()
+        if known.networks is None or not works:
+            return None
+        mean, log_sd = known.networks.predict(works)
+        deviation = float(np.hypot(log_sd, known.log_sd))
+        half_width, count = deviation * NormalDist().inv_cdf((1 + level) / 2), known.networks.measured
+        quantity = Quantity(
+            float(np.exp(mean)),
+            "ms",
+            Provenance.PREDICTED,
+            float(np.exp(mean - half_width)),
+            float(np.exp(mean + half_width)),
+            level,
+            count,
+            f"{SOURCE}, and {count or 'no'} models",
+        )
+        return Prediction(quantity, mean, deviation, deviation, "", 0.0, self._calibration)
 
     def _measured(self, profile: DeviceProfile, milliseconds: float, source: str, level: float) -> Prediction:
         half_width = NOISE * NormalDist().inv_cdf((1 + level) / 2)

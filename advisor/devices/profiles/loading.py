@@ -9,6 +9,7 @@ from pathlib import Path
 
 from advisor.core.errors import Problems, UsageError, nearest
 from advisor.devices.profiles.cores import CORES_FILE
+from advisor.devices.profiles.kernels import SUFFIX, Kernel, read_kernels
 from advisor.devices.profiles.measurements import Measurement, read_measurements
 from advisor.devices.profiles.values import HOST, DeviceProfile, DeviceTarget
 from advisor.store.files import shipped_folder
@@ -107,7 +108,7 @@ def checked_profile(path: Path, shipped: Sequence[DeviceProfile]) -> DeviceProfi
 
 
 def read_profile(path: Path, models: Collection[str] | None = None) -> DeviceProfile:
-    """Read one profile and the measurements in the CSV file of the same name.
+    """Read one profile, the measurements in the CSV file of the same name, and its kernels.
 
     Args:
         path: the YAML file.
@@ -115,8 +116,8 @@ def read_profile(path: Path, models: Collection[str] | None = None) -> DevicePro
 
     Raises:
         UsageError: the profile has an unknown key, an impossible figure, another name than its file, or a target twice,
-            or its measurements are refused (:func:`advisor.devices.profiles.measurements.read_measurements`). The error
-            has one line for each, with file and line.
+            or its measurements or kernels are refused (:mod:`advisor.devices.profiles.measurements`,
+            :mod:`advisor.devices.profiles.kernels`). The error has one line for each, with file and line.
     """
     from advisor.devices.profiles.schema import profile_from
     from advisor.devices.profiles.validation import MAX_YAML_BYTES
@@ -131,6 +132,11 @@ def read_profile(path: Path, models: Collection[str] | None = None) -> DevicePro
         names = [target.name for target in profile.targets] if profile else None
         with problems.collected():
             measurements = read_measurements(rows, names, models)
+    kernels: tuple[Kernel, ...] = ()
+    timed = path.with_suffix(SUFFIX)
+    if timed.is_file() and profile:
+        with problems.collected():
+            kernels = read_kernels(timed, [target.name for target in profile.targets])
     problems.raise_any()
     assert profile is not None
-    return replace(profile, measurements=measurements)
+    return replace(profile, measurements=measurements, kernels=kernels)

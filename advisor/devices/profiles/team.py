@@ -11,6 +11,7 @@ from pathlib import Path
 from advisor.catalog.catalogue_files import config_root
 from advisor.core.errors import UsageError, nearest
 from advisor.devices.connections.settings import ConnectionSettings
+from advisor.devices.profiles.kernels import SUFFIX, write_kernels
 from advisor.devices.profiles.listing import OWN, provenance
 from advisor.devices.profiles.loading import (
     Profiles,
@@ -88,7 +89,7 @@ def remove_profile(name: str, from_: str | Path | None = None) -> tuple[Path, ..
     names = _names(folder)
     if name not in names or not re.fullmatch(NAME_PATTERN, name):
         raise _not_there(name, folder, names)
-    files = [path for path in (folder / f"{name}.yaml", folder / f"{name}.csv") if path.is_file()]
+    files = [path for ending in (".yaml", ".csv", SUFFIX) if (path := folder / f"{name}{ending}").is_file()]
     try:
         for path in files:
             path.unlink()
@@ -98,7 +99,7 @@ def remove_profile(name: str, from_: str | Path | None = None) -> tuple[Path, ..
 
 
 def write_profile(profile: DeviceProfile, folder: Path) -> Path:
-    """Write ``profile`` as ``<name>.yaml`` and its measurements as ``<name>.csv``, and return the YAML file's path.
+    """Write ``profile`` as ``<name>.yaml`` with its measurements and kernels, and return the YAML file's path.
 
     Each file is replaced as a whole, so a profile is never half written.
 
@@ -116,15 +117,21 @@ def write_profile(profile: DeviceProfile, folder: Path) -> Path:
             f"'{profile.name}' is not a valid device name", "use lower-case letters, digits, '.', '-' and '_'"
         )
     text = yaml.safe_dump(_document(profile), sort_keys=False, allow_unicode=True, width=120)
-    path, rows = folder / f"{profile.name}.yaml", folder / f"{profile.name}.csv"
+    path, rows, timed = (folder / f"{profile.name}{ending}" for ending in (".yaml", ".csv", SUFFIX))
     staging = folder / f".{profile.name}.new"
     try:
         staging.mkdir(parents=True, exist_ok=True)
-        drafts = staging / path.name, staging / rows.name
+        drafts = staging / path.name, staging / rows.name, staging / timed.name
         drafts[0].write_text(text, encoding="utf-8")
         write_measurements(drafts[1], profile.measurements)
+        if profile.kernels:
+            write_kernels(drafts[2], profile.kernels)
         read_profile(drafts[0])
         drafts[1].replace(rows)
+        if profile.kernels:
+            drafts[2].replace(timed)
+        else:
+            timed.unlink(missing_ok=True)
         drafts[0].replace(path)
     except OSError as error:
         raise UsageError(

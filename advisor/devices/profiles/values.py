@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from advisor.core.errors import UsageError, nearest
 from advisor.core.evaluation import Target
+from advisor.devices.profiles.kernels import Kernel
 from advisor.devices.profiles.measurements import Measurement
 
 if TYPE_CHECKING:
@@ -137,6 +138,7 @@ class DeviceProfile:
         limits: hard limits.
         sources: origin of the facts.
         measurements: known latencies.
+        kernels: operators that were timed alone on it.
         connection: the connection to it, None if the profile names none. Predictions do not depend on it.
         origin: the file that it was read from, None for this machine.
     """
@@ -155,6 +157,7 @@ class DeviceProfile:
     limits: Limits = field(default_factory=Limits)
     sources: tuple[str, ...] = ()
     measurements: tuple[Measurement, ...] = field(default=(), repr=False)
+    kernels: tuple[Kernel, ...] = field(default=(), repr=False)
     connection: ConnectionSettings | None = field(default=None, repr=False, compare=False)
     origin: Path | None = field(default=None, compare=False)
 
@@ -174,5 +177,6 @@ class DeviceProfile:
         )
 
     def fingerprint(self) -> str:
-        """Return the SHA-256 of everything in the profile, including its measurements."""
-        return hashlib.sha256(repr((self, self.measurements)).encode()).hexdigest()
+        """Return the SHA-256 of everything in the profile, including its measurements and kernels."""
+        parts = (self, self.measurements, self.kernels) if self.kernels else (self, self.measurements)
+        return hashlib.sha256(repr(parts).encode()).hexdigest()

@@ -127,6 +127,7 @@ def _prediction(file: ModelFile, profile: DeviceProfile, target: DeviceTarget, p
     """Return a row with the predicted latency, if the target runs the file's form and it can be predicted."""
     from advisor.devices.latency.features import load_features
     from advisor.devices.latency.from_file import features_of, model_features
+    from advisor.tflite.work import counted, works_of
 
     seen, table = features_of(file.graph), load_features()
     reason = target.incompatibility(seen.form)
@@ -136,6 +137,7 @@ def _prediction(file: ModelFile, profile: DeviceProfile, target: DeviceTarget, p
     features = model_features(seen, name, "", table)
     if features is None:
         raise UsageError("it has no image input or no known arithmetic, so its latency cannot be predicted")
+    features = replace(features, operators=counted(works_of(file.graph)))
     (found,) = predictor.predict(profile, target, seen.form, [features], PREDICTION_LEVEL)
     outside = "larger or smaller than the measured models: the interval is wider" if found.outside else ""
     return replace(_row(file, target.threads), latency=found.latency, form=seen.form, reason=outside)

@@ -1,0 +1,246 @@
+"""Predict the time of an operator, and of a network as the sum of its operators, from kernels timed on the device.
+
+A kernel of each kind (convolution, depthwise convolution, ...) takes the sum of a few parts: arithmetic, values written
+and read, weights, a launch. The coefficients are not negative and fit the relative errors (non-negative least
+squares). Arithmetic is padded to the tiles in which the runtime computes; of a few usual tiles, those that fit best are
+taken. A Gaussian process over the sizes corrects what is left, so a kernel near a timed one takes about as long.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import product
+from types import MappingProxyType
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.tflite.work import CLAMPS, CONVOLUTION, DENSE, DEPTHWISE, Work
+
+Floats = NDArray[np.float64]
+Setting = tuple[float, ...]
+
+_SCALES = np.array([1.2, 0.8, 0.8, 0.5, 0.5])
+"""Distances (log) of pixels, channels, depth, taps and stride over which corrections are alike."""
+
+_CORRECTION, _NOISE = 0.05, 0.02
+"""Standard deviations (log) of the correction of a kind's formula, and of a timed kernel."""
+
+_ENOUGH = 5
+"""With fewer kernels of a kind, its error is not known, and :data:`_FEW_SD` stands for it."""
+
+_FEW_SD = 0.25
+_OTHER_SD = 0.7
+"""Deviation (log) of a kind that was not timed: it is taken for an addition of as many values."""
+
+_COPIES = frozenset({"SPLIT", "SPLIT_V", "STRIDED_SLICE", "SLICE", "PACK", "UNPACK"})
+"""Kinds that copy values, as a concatenation does."""
+
+_SUMS = frozenset({"ADD", "MUL", "SUB"})
+"""Kinds of two inputs. One input may be a vector, which is added at every position: that takes other kernels."""
+
+_SHARED = 0.2
+"""Share of the variance of a kind's error that its operators in one network have in common, because they are alike."""
+
+_RAMP = 0.15
+"""Half the width (log) in which a kernel's working set leaves the fastest cache."""
+
+
+class _Kind(NamedTuple):
+    """The formula of one kind of operator.
+
+    Attributes:
+        parts: returns the parts (n, parts) of operators under a setting.
+        settings: the settings to choose from.
+    """
+
+    parts: Callable[[Sequence[Work], Setting], Floats]
+    settings: tuple[Setting, ...]
+
+
+def _up(count: int, tile: float) -> float:
+    return math.ceil(count / tile) * tile
+
+
+def _convolution(works: Sequence[Work], setting: Setting) -> Floats:
+    """Return the parts of convolutions, which are products of matrices in tiles of rows, columns and depth."""
+    rows, columns, depth = setting
+    table = []
+    for work in works:
+        macs = _up(work.pixels, rows) * _up(work.channels, columns) * work.taps * _up(work.depth, depth)
+        window, gathered = work.taps > 1, work.pixels * work.taps
+        parts = (1, macs * (not window), macs * window, work.written, gathered * window)
+        table.append((*parts, work.weights, gathered * work.depth))
+    return np.array(table, dtype=np.float64)
+
+
+def _depthwise(works: Sequence[Work], setting: Setting) -> Floats:
+    """Return the parts of depthwise convolutions; rows and weights beyond the fastest cache make them slower."""
+    columns, knee = setting
+    table = []
+    for work in works:
+        channels = _up(work.channels, columns)
+        macs = work.pixels * channels * work.taps
+        beyond = min(1.0, max(0.0, (math.log(work.channels * work.taps / knee) / _RAMP + 1) / 2))
+        table.append((1, macs, work.pixels * channels, work.pixels, macs * beyond, macs * (work.stride > 1)))
+    return np.array(table, dtype=np.float64)
+
+
+def _dense(works: Sequence[Work], _setting: Setting) -> Floats:
+    return np.array([(1, work.weights, work.channels) for work in works], dtype=np.float64)
+
+
+def _values(works: Sequence[Work], _setting: Setting) -> Floats:
+    """Return the parts of operators on values: a launch, and the values; each position of a pool's window counts."""
+    table = [(1, work.written * work.taps if work.taps > 1 else work.written + work.read) for work in works]
+    return np.array(table, dtype=np.float64)
+
+
+_KINDS: Mapping[str, _Kind] = MappingProxyType(
+    {
+        # Rows and columns of the tiles of XNNPACK's matrix products (src/configs/gemm-config.c): 1-8 x 4-32.
+        CONVOLUTION: _Kind(_convolution, tuple(product((1, 2, 4, 5, 6, 7, 8), (1, 4, 8, 16, 32), (1, 4, 8)))),
+        # Working sets of 8 to 120 kB in float32: caches of the first level have 16 to 64 kB.
+        DEPTHWISE: _Kind(_depthwise, tuple(product((1, 8, 16, 32), (*(1000 * 1.2**step for step in range(14)), 1e12)))),
+        DENSE: _Kind(_dense, ((),)),
+    }
+)
+_PLAIN = _Kind(_values, ((),))
+
+
+@dataclass(frozen=True, eq=False)
+class _Fitted:
+    """The fitted formula of one kind.
+
+    Attributes:
+        kind: its parts.
+        setting: the chosen setting.
+        coefficients: (parts,) microseconds for each unit of a part.
+        points: (n, 5) sizes of the timed kernels.
+        corrections: (n,) weights of the correction's covariances.
+        log_sd: standard deviation (log) of the error of a kernel that was not timed.
+    """
+
+    kind: _Kind
+    setting: Setting
+    coefficients: Floats
+    points: Floats
+    corrections: Floats
+    log_sd: float
+
+    def microseconds(self, works: Sequence[Work]) -> Floats:
+        """Return the time of each operator (n,)."""
+        formula = np.maximum(self.kind.parts(works, self.setting) @ self.coefficients, 1e-3)
+        out: Floats = formula * np.exp(_covariance(_points(works), self.points) @ self.corrections)
+        return out
+
+
+class OperatorTimes:
+    """The times of operators on one target in one form, fitted to kernels that were timed there.
+
+    Args:
+        timed: each timed operator with its microseconds.
+    """
+
+    def __init__(self, timed: Iterable[tuple[Work, float]]) -> None:
+        by_kind: dict[str, list[tuple[Work, float]]] = {}
+        for work, microseconds in timed:
+            by_kind.setdefault(_kind_of(work), []).append((work, microseconds))
+        self._fitted = {kind: _fit(_KINDS.get(kind, _PLAIN), rows) for kind, rows in by_kind.items()}
+
+    def covers(self, works: Iterable[tuple[Work, int]]) -> bool:
+        """Return whether every operator with weights is of a kind that was timed, and additions were timed."""
+        kinds = {_kind_of(work) for work, _ in works if work.macs > work.written}
+        return "ADD" in self._fitted and kinds <= set(self._fitted)
+
+    def network(self, works: Sequence[tuple[Work, int]]) -> tuple[float, float]:
+        """Return the milliseconds of a network, and the standard deviation (log) that comes from its operators.
+
+        Args:
+            works: each operator of the network with its number (:func:`advisor.tflite.work.counted`).
+        """
+        total, variance = 0.0, 0.0
+        by_kind: dict[str, list[tuple[Work, int]]] = {}
+        for work, number in works:
+            by_kind.setdefault(_kind_of(work), []).append((work, number))
+        for kind, rows in by_kind.items():
+            fitted = self._fitted.get(kind) or self._fitted["ADD"]
+            log_sd = fitted.log_sd if kind in self._fitted else _OTHER_SD
+            times = fitted.microseconds([work for work, _ in rows]) * [number for _, number in rows]
+            total += float(times.sum())
+            shared = _SHARED * times.sum() ** 2 + (1 - _SHARED) * np.square(times).sum()
+            variance += log_sd**2 * float(shared)
+        return total / 1e3, math.sqrt(variance) / total
+
+
+@lru_cache(maxsize=16)
+def operator_times(timed: tuple[tuple[Work, float], ...]) -> OperatorTimes:
+    """Return the fitted times; a process that predicts again uses its last fits."""
+    return OperatorTimes(timed)
+
+
+def _kind_of(work: Work) -> str:
+    if work.kind == CONVOLUTION and work.pixels == 1:
+        return DENSE  # a convolution of a single position, as in squeeze-and-excite
+    if work.kind in _SUMS and work.read < 2 * work.written:
+        return f"{work.kind} of a vector"
+    if work.kind in CLAMPS:
+        return "RELU"
+    return "CONCATENATION" if work.kind in _COPIES else work.kind
+
+
+def _fit(kind: _Kind, rows: Sequence[tuple[Work, float]]) -> _Fitted:
+    works, times = [work for work, _ in rows], np.array([microseconds for _, microseconds in rows])
+    setting = min(kind.settings, key=lambda each: _error(kind.parts(works, each), times))
+    fitted = _with(kind, setting, works, times, _FEW_SD)
+    if len(works) < _ENOUGH:
+        return fitted
+    errors = []
+    for place in range(len(works)):
+        others = [i for i in range(len(works)) if i != place]
+        without = _with(kind, setting, [works[i] for i in others], times[others], 0.0)
+        errors.append(math.log(float(without.microseconds([works[place]])[0]) / times[place]))
+    return _with(kind, setting, works, times, max(_NOISE, float(np.sqrt(np.mean(np.square(errors))))))
+
+
+def _with(kind: _Kind, setting: Setting, works: Sequence[Work], times: Floats, log_sd: float) -> _Fitted:
+    parts, points = kind.parts(works, setting), _points(works)
+    coefficients = _coefficients(parts, times)
+    left = np.log(times / np.maximum(parts @ coefficients, 1e-3))
+    cover = _covariance(points, points) + _NOISE**2 * np.eye(len(points))
+    corrections = np.asarray(np.linalg.solve(cover, left), dtype=np.float64)
+    return _Fitted(kind, setting, coefficients, points, corrections, log_sd)
+
+
+def _error(parts: Floats, times: Floats) -> float:
+    """Return the mean squared error (log) of the best coefficients."""
+    found = np.maximum(parts @ _coefficients(parts, times), 1e-3)
+    return round(float(np.square(np.log(found / times)).mean()), 9)
+
+
+def _coefficients(parts: Floats, times: Floats) -> Floats:
+    """Return the non-negative coefficients with the least squared relative error."""
+    from scipy.optimize import nnls
+
+    relative = parts / times[:, None]
+    scale = np.linalg.norm(relative, axis=0)
+    scale[scale == 0] = 1.0
+    found, _residual = nnls(relative / scale, np.ones(len(times)))
+    out: Floats = found / scale
+    return out
+
+
+def _points(works: Sequence[Work]) -> Floats:
+    sizes = [(work.pixels, work.channels, work.depth, work.taps, work.stride) for work in works]
+    out: Floats = np.log(np.maximum(np.array(sizes, dtype=np.float64), 1.0))
+    return out
+
+
+def _covariance(left: Floats, right: Floats) -> Floats:
+    apart = np.square((left[:, None] - right[None]) / _SCALES).sum(axis=-1)
+    out: Floats = _CORRECTION**2 * np.exp(-apart / 2)
+    return out

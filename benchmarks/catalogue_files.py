@@ -1,0 +1,56 @@
+"""Make the catalogue's networks with random weights, once, and write what the predictor knows of their operators.
+
+python -m benchmarks.catalogue_files        # writes device_profiles/model_operators.csv; about 15 minutes
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from advisor.catalog.catalogue import load_catalogue
+from advisor.devices.kernels.files import as_int8
+from advisor.devices.latency.model_operators import OPERATORS_FILE, write_operators
+from advisor.devices.profiles import shipped_profiles
+from advisor.store import ArtifactCache
+from advisor.tflite.model import read
+from advisor.tflite.work import counted, works_of
+
+FORMS = ("float32", "int8")
+STAGE = "catalogue-files-1"
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of the catalogue's networks."""
+    return tuple(name for name, card in load_catalogue().items() if not card.own_file)
+
+
+def files_of(chosen: Sequence[str]) -> dict[tuple[str, str], Path]:
+    """Return the file of each network in each form; a network that is missing is converted."""
+    cache = ArtifactCache()
+    folders = {name: cache.get(STAGE, {"card": name}, partial(_make, name)) for name in chosen}
+    return {(name, form): folder / f"{form}.tflite" for name, folder in folders.items() for form in FORMS}
+
+
+def _make(name: str, folder: Path) -> None:
+    from advisor.catalog.convert import convert
+    from advisor.tflite.surgery import select_output
+
+    path = folder / "float32.tflite"
+    convert(load_catalogue()[name], None, path)
+    data = select_output(path.read_bytes(), "probabilities")
+    path.write_bytes(data)
+    (folder / "int8.tflite").write_bytes(as_int8(data))
+
+
+def main() -> None:
+    """Write the table of operators."""
+    files = files_of(names())
+    works = {name: counted(works_of(read(files[name, "float32"]))) for name in names()}
+    write_operators(shipped_profiles() / OPERATORS_FILE, works)
+    print(f"{len(works)} networks, {sum(map(len, works.values()))} different operators")
+
+
+if __name__ == "__main__":
+    main()
