@@ -118,6 +118,13 @@ def calibrate(
     adb: options.Adb = "",
     here: Annotated[bool, typer.Option("--here", help="Measure on this machine: it is the device.")] = False,
     models: Annotated[int, typer.Option(min=1, max=50, metavar="N", help="Number of models to measure.")] = 5,
+    kernels: Annotated[
+        bool,
+        typer.Option(
+            "--kernels",
+            help="Also time single operators, in under 5 minutes; networks are then predicted as the sum of theirs.",
+        ),
+    ] = False,
     python: options.Python = "python3",
     benchmark_model: options.BenchmarkModel = "",
     cores: options.Cores = "",
@@ -125,7 +132,8 @@ def calibrate(
 ) -> None:
     """Measure the most informative models on a device and add the measurements to its profile.
 
-    A shipped profile is first copied to your own profiles. Exit code 3: the device could not be measured; nothing is
+    Every model is measured in float32 and int8, if the target runs both. A shipped profile is first copied to your own
+    profiles. Exit code 3: the device could not be measured; nothing is
     kept.
 
     Example: advisor devices calibrate our-board --ssh pi@board.local
@@ -138,7 +146,7 @@ def calibrate(
         with progress() as tell:
             found = devices.calibrate(
                 name, ssh=ssh, adb=adb, here=here, python=python, benchmark_model=benchmark_model, cores=cores,
-                models=models, profiles=profiles or (), tell=tell,
+                models=models, kernels=kernels, profiles=profiles or (), tell=tell,
             )  # fmt: skip
     except StageError as error:
         typer.secho(f"error: {error.message}", err=True)

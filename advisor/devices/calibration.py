@@ -1,55 +1,33 @@
-"""Calibrate an available device: choose a few models, measure them, keep the figures in its profile and judge them."""
+"""Calibrate an available device: measure a few models and kernels, keep the figures in its profile, and judge them."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import numpy as np
-
 from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import load_catalogue
 from advisor.core.errors import StageError, UsageError
+from advisor.devices.calibration_report import CalibrationReport, calibration_report, expected_error
 from advisor.devices.connections.protocol import Connection, Job
+from advisor.devices.kernels.files import as_int8
+from advisor.devices.kernels.timing import TimedKernels, time_kernels
 from advisor.devices.latency.features import ModelFeatures, load_features
 from advisor.devices.prediction.predictor import CALIBRATED, Predictor
 from advisor.devices.profiles import HOST, MEASURABLE_RUNTIMES, DeviceProfile, DeviceTarget
+from advisor.devices.profiles.kernels import FORMS
 from advisor.devices.profiles.measurements import Measurement
 from advisor.devices.profiles.team import folder_of, write_profile
 from advisor.isolation import ChildPool, Limits
 from advisor.tflite.surgery import select_output
 
-FORM = "float32"
-"""Form of the measured models: the files as converted."""
-
 Tell = Callable[[str], None]
 
-
-@dataclass(frozen=True)
-class CalibrationReport:
-    """The errors of predictions of the measured models.
-
-    Attributes:
-        models: names of the models measured on the target.
-        before: relative error of each, predicted without the new measurements.
-        after: relative error of each, predicted from all other models (leave-one-out); empty for a single model.
-    """
-
-    models: tuple[str, ...]
-    before: tuple[float, ...]
-    after: tuple[float, ...]
-
-    @property
-    def median_before(self) -> float:
-        """Median of the absolute relative errors."""
-        return float(np.median(np.abs(self.before)))
-
-    @property
-    def median_after(self) -> float:
-        """Median of the absolute relative errors, NaN for a single model."""
-        return float(np.median(np.abs(self.after))) if self.after else float("nan")
+Latencies = Mapping[tuple[str, str], float]
+"""Milliseconds by name of the model and form."""
 
 
 @dataclass(frozen=True)
@@ -59,37 +37,42 @@ class Calibrated:
     Attributes:
         profile: the profile with the new measurements.
         target: the measured target.
-        latency_ms: median of each model, ms.
+        latency_ms: median of each model by name and form, ms.
         runtime: runtime and version that the device reports.
-        report: errors of the predictions before and after.
+        reports: errors of the predictions before and after, one for each form.
         path: the file that contains the profile.
+        left_out: why kernels were left out, one line for each.
     """
 
     profile: DeviceProfile
     target: DeviceTarget
-    latency_ms: Mapping[str, float]
+    latency_ms: Latencies
     runtime: str
-    report: CalibrationReport
+    reports: tuple[CalibrationReport, ...]
     path: Path
+    left_out: tuple[str, ...] = ()
+
+
+def forms_of(target: DeviceTarget) -> tuple[str, ...]:
+    """Return the forms that a calibration measures on a target."""
+    return tuple(form for form in FORMS if form in target.precisions)
 
 
 def check_target(profile: DeviceProfile, target: DeviceTarget) -> None:
     """Refuse a target that cannot be calibrated.
 
     Raises:
-        UsageError: it is this machine, its runtime is not TensorFlow Lite, its processor is not the CPU, or it does not
-            run float32 files.
+        UsageError: it is this machine, its runtime is not TensorFlow Lite, its processor is not the CPU, or it runs
+            neither float32 nor int8 files.
     """
     if profile.name == HOST:
         raise UsageError("'host' needs no calibration, because every search measures it", "name another device")
     calibratable = [
-        t.name
-        for t in profile.targets
-        if t.runtime in MEASURABLE_RUNTIMES and t.accelerator == "cpu" and FORM in t.precisions
+        t.name for t in profile.targets if t.runtime in MEASURABLE_RUNTIMES and t.accelerator == "cpu" and forms_of(t)
     ]
     if target.name not in calibratable:
         raise UsageError(
-            f"{profile.name}:{target.name} cannot be calibrated: no CPU target that runs float32 .tflite files",
+            f"{profile.name}:{target.name} cannot be calibrated: no CPU target that runs float32 or int8 .tflite files",
             f"targets that can be calibrated: {', '.join(calibratable)}"
             if calibratable
             else "add your own profile with a CPU target of the runtime tflite or ai-edge-litert",
@@ -103,11 +86,13 @@ def calibrate(
     predictor: Predictor,
     wanted: int,
     tell: Tell,
+    kernels: bool = False,
 ) -> Calibrated:
     """Measure the most informative models of the catalogue on the device, and write its profile.
 
     Latency does not depend on the weights, so the models are made here with random weights and nothing is downloaded.
-    Small files are preferred, because they are sent to the device.
+    Small files are preferred, because they are sent to the device. Every model is measured in each form that the target
+    runs.
 
     Args:
         profile: the device.
@@ -116,25 +101,59 @@ def calibrate(
         predictor: fitted to all known measurements.
         wanted: number of models to measure.
         tell: called with a line for each step.
+        kernels: also time single operators, from which all networks are then predicted.
 
     Raises:
         UsageError: the connection cannot be made.
         StageError: a model cannot be made, or the device failed.
     """
-    known = load_features().models
+    known, forms = load_features().models, forms_of(target)
     cards = [card for card in load_catalogue().values() if card.name in known and not card.own_file]
     models = [known[card.name] for card in cards]
-    costs = {model.name: 4 * model.params / 1e6 / 100 for model in models}  # a file of 100 MB halves a model's value
-    names = predictor.most_informative(profile, target, FORM, costs, wanted)
     with TemporaryDirectory(prefix="advisor-calibrate-") as work:
-        files = _made([card for card in cards if card.name in names], Path(work), tell)
-        tell(f"measuring {len(files)} models on {connection.label}")
+        timed = TimedKernels((), "", ())
+        if kernels:
+            timed = time_kernels(connection, target.name, target.threads, forms, Path(work), tell)
+        costs = {model.name: 4 * model.params / 1e6 / 100 for model in models}  # 100 MB halve a model's value
+        names = predictor.most_informative(profile, target, forms[0], costs, wanted)
+        with_kernels = replace_kernels(profile, target, timed)
+        _tell_gain(predictor, profile, with_kernels, target, models, names, tell)
+        files = _made([card for card in cards if card.name in names], forms, Path(work), tell)
+        tell(f"measuring {len(files)} files on {connection.label}")
         latency_ms, runtime = measured(connection, files, target.threads)
-    return keep(profile, target, latency_ms, runtime, predictor, models, folder_of(profile))
+    after = with_measurements(with_kernels, target, latency_ms)
+    reports = tuple(calibration_report(predictor, profile, after, target, models, form) for form in forms)
+    path = write_profile(after, folder_of(profile))
+    return Calibrated(after, target, latency_ms, runtime, reports, path, timed.left_out)
 
 
-def _made(cards: Sequence[Card], folder: Path, tell: Tell) -> dict[str, Path]:
-    """Convert cards to float files, one after the other in a child process."""
+def _tell_gain(
+    predictor: Predictor,
+    before: DeviceProfile,
+    with_kernels: DeviceProfile,
+    target: DeviceTarget,
+    models: Sequence[ModelFeatures],
+    names: Collection[str],
+    tell: Tell,
+) -> None:
+    """Tell the expected median error now, and as it will be if the models turn out as they are predicted."""
+    chosen = [model for model in models if model.name in names]
+    forms = forms_of(target)
+    predicted = {
+        (model.name, form): found.latency.value
+        for form in forms
+        for model, found in zip(chosen, predictor.predict(with_kernels, target, form, chosen), strict=True)
+    }
+    after = with_measurements(with_kernels, target, predicted)
+    for form in forms:
+        now = expected_error(predictor, before, target, form, models)
+        later = expected_error(predictor, after, target, form, models)
+        if not math.isnan(now) and not math.isnan(later):
+            tell(f"{form}: expected median error {now:.0%} now, {later:.0%} with {len(chosen)} models measured")
+
+
+def _made(cards: Sequence[Card], forms: Sequence[str], folder: Path, tell: Tell) -> dict[tuple[str, str], Path]:
+    """Convert cards to files in every form, one card after the other in a child process."""
     files = {}
     with ChildPool(folder / "log") as pool:
         for card in cards:
@@ -142,89 +161,51 @@ def _made(cards: Sequence[Card], folder: Path, tell: Tell) -> dict[str, Path]:
             path = folder / f"{card.name}.tflite"
             limits = Limits(seconds=600, memory_bytes=3_000_000_000)
             pool.call("advisor.catalog.convert:convert", card, None, path, limits=limits)
-            path.write_bytes(select_output(path.read_bytes(), "probabilities"))
-            files[card.name] = path
+            data = select_output(path.read_bytes(), "probabilities")
+            for form in forms:
+                made = folder / f"{card.name}-{form}.tflite"
+                made.write_bytes(as_int8(data) if form == "int8" else data)
+                files[card.name, form] = made
     return files
 
 
-def measured(connection: Connection, files: Mapping[str, Path], threads: int) -> tuple[dict[str, float], str]:
-    """Return the median latency (ms) of each model by name, and the runtime that ran them.
+def measured(
+    connection: Connection, files: Mapping[tuple[str, str], Path], threads: int
+) -> tuple[dict[tuple[str, str], float], str]:
+    """Return the median latency (ms) of each model by name and form, and the runtime that ran them.
 
     Raises:
         UsageError: see :class:`advisor.devices.connections.protocol.Connection`.
         StageError: the same, or the device slowed down during the measurement.
     """
-    names = {path: name for name, path in files.items()}
-    timings = connection.measure(Job(tuple(names), (threads,), timeout_s=120.0 * len(files) + 120))
+    keys = {path: key for key, path in files.items()}
+    timings = connection.measure(Job(tuple(keys), (threads,), timeout_s=120.0 * len(files) + 120))
     hot = next((timing for timing in timings if timing.throttled), None)
     if hot is not None:
         raise StageError(
-            f"{connection.label}: {hot.throttled} ({names[hot.model]})", "let the device cool down, then try again"
+            f"{connection.label}: {hot.throttled} ({' '.join(keys[hot.model])})",
+            "let the device cool down, then try again",
         )
-    return {names[timing.model]: timing.median_ms for timing in timings}, timings[0].runtime
+    return {keys[timing.model]: timing.median_ms for timing in timings}, timings[0].runtime
 
 
-def keep(
-    profile: DeviceProfile,
-    target: DeviceTarget,
-    latency_ms: Mapping[str, float],
-    runtime: str,
-    predictor: Predictor,
-    models: Sequence[ModelFeatures],
-    folder: Path,
-) -> Calibrated:
-    """Write the profile with the new measurements into ``folder``, and evaluate the predictions before and after."""
-    after = with_measurements(profile, target, latency_ms)
-    report = calibration_report(predictor, profile, after, target, models)
-    return Calibrated(after, target, latency_ms, runtime, report, write_profile(after, folder))
-
-
-def with_measurements(profile: DeviceProfile, target: DeviceTarget, latency_ms: Mapping[str, float]) -> DeviceProfile:
+def with_measurements(profile: DeviceProfile, target: DeviceTarget, latency_ms: Latencies) -> DeviceProfile:
     """Return the profile with the user's measurements, which replace earlier ones of the same models on the target."""
     others = [
         row
         for row in profile.measurements
-        if not (row.target == target.name and row.precision == FORM and row.model in latency_ms)
+        if not (row.target == target.name and (row.model, row.precision) in latency_ms)
     ]
     new = [
-        Measurement(target.name, model, FORM, milliseconds, "median", source_repo=CALIBRATED, source_path=profile.name)
-        for model, milliseconds in sorted(latency_ms.items())
+        Measurement(target.name, model, form, milliseconds, "median", source_repo=CALIBRATED, source_path=profile.name)
+        for (model, form), milliseconds in sorted(latency_ms.items())
     ]
     return replace(profile, measurements=(*others, *new))
 
 
-def calibration_report(
-    predictor: Predictor,
-    before: DeviceProfile,
-    after: DeviceProfile,
-    target: DeviceTarget,
-    models: Sequence[ModelFeatures],
-) -> CalibrationReport:
-    """Compare predictions of the measured models without the new measurements, and from each other.
-
-    Args:
-        predictor: fitted without the new measurements.
-        before: the profile without them.
-        after: the profile with the new measurements.
-        target: the target.
-        models: features of the models that can be measured.
-    """
-    truth = {
-        row.model: row.latency_ms
-        for row in after.measurements
-        if row.target == target.name and row.precision == FORM and row.source_repo == CALIBRATED
-    }
-    measured_models = [model for model in models if model.name in truth]
-    names = tuple(model.name for model in measured_models)
-    predictions = predictor.predict(_without(before, truth), target, FORM, measured_models)
-    errors = [p.latency.value / truth[name] - 1 for p, name in zip(predictions, names, strict=True)]
-    left_out = []
-    for model in measured_models if len(names) > 1 else []:
-        (found,) = predictor.predict(_without(after, [model.name]), target, FORM, [model])
-        left_out.append(found.latency.value / truth[model.name] - 1)
-    return CalibrationReport(names, tuple(errors), tuple(left_out))
-
-
-def _without(profile: DeviceProfile, models: Collection[str]) -> DeviceProfile:
-    """Return the profile without the measurements of some models."""
-    return replace(profile, measurements=tuple(row for row in profile.measurements if row.model not in models))
+def replace_kernels(profile: DeviceProfile, target: DeviceTarget, timed: TimedKernels) -> DeviceProfile:
+    """Return the profile with newly timed kernels, which replace all earlier ones of the target."""
+    if not timed.kernels:
+        return profile
+    others = tuple(kernel for kernel in profile.kernels if kernel.target != target.name)
+    return replace(profile, kernels=(*others, *timed.kernels))

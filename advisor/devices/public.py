@@ -95,18 +95,21 @@ def calibrate(
     benchmark_model: str | Path | None = None,
     cores: str = "",
     models: int = 5,
+    kernels: bool = False,
     profiles: Folders = (),
     tell: Callable[[str], None] | None = None,
 ) -> Calibrated:
     """Measure the most informative models on a device and add the measurements to its profile.
 
-    A shipped profile is first copied to your own profiles.
+    Every model is measured in float32 and in int8, if the target runs both. A shipped profile is first copied to your
+    own profiles.
 
     ::
 
         import advisor
-        found = advisor.devices.calibrate("our-board", ssh="pi@board.local")
-        print(found.report.median_before, found.report.median_after)
+        found = advisor.devices.calibrate("our-board", ssh="pi@board.local", kernels=True)
+        for report in found.reports:
+            print(report.form, report.median_before, report.median_after)
 
     Args:
         device: name of a device, or ``name:target``.
@@ -117,6 +120,7 @@ def calibrate(
         benchmark_model: TensorFlow Lite's ``benchmark_model`` for the phone's processor (adb).
         cores: hexadecimal mask of the cores that run the models (adb).
         models: number of models to measure.
+        kernels: also time single operators; all networks are then predicted as the sum of their operators.
         profiles: further folders of your own device profiles.
         tell: called with a line about each step.
 
@@ -134,4 +138,4 @@ def calibrate(
     stated = ConnectionSettings.from_options(ssh, adb, here, python, benchmark_model, cores)
     connection = (stated or profile.connection or ConnectionSettings()).connect()
     say = tell or (lambda _text: None)
-    return calibration.calibrate(profile, target, connection, device_predictor(), models, say)
+    return calibration.calibrate(profile, target, connection, device_predictor(), models, say, kernels)

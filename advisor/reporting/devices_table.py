@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from advisor.reporting.text import plain
 
 if TYPE_CHECKING:
     from advisor.devices.calibration import Calibrated
+    from advisor.devices.calibration_report import CalibrationReport
     from advisor.devices.profiles import Cluster, DeviceProfile, DeviceTarget
     from advisor.devices.profiles.team import Added
 
@@ -73,15 +75,30 @@ def print_added(added: Added) -> None:
 
 def print_calibrated(found: Calibrated) -> None:
     """Print each model's latency with the prediction error before and after, and the path of the profile."""
-    report = found.report
     typer.echo(f"{found.profile.name}:{found.target.name}, measured with {plain(found.runtime)}")
+    for report in found.reports:
+        _print_report(report, found)
+    kernels = sum(kernel.target == found.target.name for kernel in found.profile.kernels)
+    if kernels:
+        typer.echo(f"{plural(kernels, 'kernel')} timed" + (f", {len(found.left_out)} left out" * bool(found.left_out)))
+    for line in found.left_out:
+        typer.echo(f"  left out: {plain(line)}")
+    typer.echo(f"kept in {found.path}")
+
+
+def _print_report(report: CalibrationReport, found: Calibrated) -> None:
+    """Print the models of one form, and the errors of their predictions and of those of other models."""
+    typer.secho(report.form, bold=True)
     after = report.after or (None,) * len(report.models)
     for model, before, later in zip(report.models, report.before, after, strict=True):
         left_out = "" if later is None else f", {later:+.0%} from the others"
-        typer.echo(f"  {model:<28} {show_ms(found.latency_ms[model]):>9}  predicted {before:+.0%} before{left_out}")
-    line = f"median error {report.median_before:.0%} before"
+        latency = show_ms(found.latency_ms[model, report.form])
+        typer.echo(f"  {model:<28} {latency:>9}  predicted {before:+.0%} before{left_out}")
+    line = f"  median error {report.median_before:.0%} before"
     typer.echo(line + (f", {report.median_after:.0%} after (leave one out)" if report.after else ""))
-    typer.echo(f"kept in {found.path}")
+    if not math.isnan(report.expected_after):
+        expected = f"{report.expected_before:.0%} before, {report.expected_after:.0%} after"
+        typer.echo(f"  expected median error of models that were not measured: {expected}")
 
 
 def _cells(profile: DeviceProfile) -> tuple[str, ...]:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from advisor.core.errors import UsageError
-from advisor.devices.calibration import calibration_report, with_measurements
+from advisor.devices.calibration import with_measurements
+from advisor.devices.calibration_report import calibration_report
 from advisor.devices.latency.features import FeatureTable
 from advisor.devices.prediction.predictor import CALIBRATED, Predictor
 from advisor.devices.profiles import Cluster, DeviceProfile, DeviceTarget, Limits, Profiles, load_profiles, read_profile
@@ -61,8 +62,8 @@ def test_measurements_of_a_like_board_lower_the_error(
     }
     available = [features.models[name] for name in truth]
     chosen = predictor.most_informative(BOARD, TARGET, "float32", dict.fromkeys(truth, 0.0), 6)
-    after = with_measurements(BOARD, TARGET, {name: truth[name] for name in chosen})
-    report = calibration_report(predictor, BOARD, after, TARGET, available)
+    after = with_measurements(BOARD, TARGET, {(name, "float32"): truth[name] for name in chosen})
+    report = calibration_report(predictor, BOARD, after, TARGET, available, "float32")
     assert set(report.models) == set(chosen)
     assert len(report.before) == len(report.after) == 6
     assert report.median_after < report.median_before
@@ -71,14 +72,14 @@ def test_measurements_of_a_like_board_lower_the_error(
 def test_new_measurements_replace_old_ones_of_the_same_models(features: FeatureTable) -> None:
     old = Measurement("cpu-x4", "vgg16_224", "float32", 900.0, source_repo="elsewhere")
     kept = Measurement("cpu-x4", "alexnet_227", "float32", 90.0, source_repo="elsewhere")
-    after = with_measurements(replace(BOARD, measurements=(old, kept)), TARGET, {"vgg16_224": 700.0})
+    after = with_measurements(replace(BOARD, measurements=(old, kept)), TARGET, {("vgg16_224", "float32"): 700.0})
     assert {(row.model, row.latency_ms, row.source_repo) for row in after.measurements} == {
         ("alexnet_227", 90.0, "elsewhere"), ("vgg16_224", 700.0, CALIBRATED)
     }  # fmt: skip
 
 
 def test_a_written_profile_reads_back(tmp_path: Path) -> None:
-    calibrated = with_measurements(BOARD, TARGET, {"vgg16_224": 300.0, "resnet_18_224": 31.25})
+    calibrated = with_measurements(BOARD, TARGET, {("vgg16_224", "float32"): 300.0, ("resnet_18_224", "int8"): 31.25})
     path = write_profile(calibrated, tmp_path)
     assert read_profile(path) == calibrated
     assert sorted(p.name for p in tmp_path.iterdir()) == ["our-board.csv", "our-board.yaml"]

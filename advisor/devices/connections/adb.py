@@ -18,7 +18,8 @@ _SERIAL = re.compile(r"[A-Za-z0-9_.:%\[\]-]{1,128}")
 _FOLDER = "/data/local/tmp"
 _QUICK_S = 60.0
 _INSTALL = "install the Android platform tools"
-_RUNS = {"load": 5, "search": 20, "quick": 30, "normal": 50, "full": 200}
+_RUNS = {"load": 5, "survey": 20, "search": 20, "quick": 30, "normal": 50, "full": 200}
+_SHORT = {"survey": ("--min_secs=0.2", "--warmup_min_secs=0.1")}
 _GONE = ("device offline", "not found", "no devices", "device unauthorized", "closed", "protocol fault")
 
 
@@ -95,6 +96,7 @@ class AdbConnection:
             f"--graph={remote}",
             f"--num_threads={threads}",
             f"--num_runs={_RUNS.get(job.effort, _RUNS['quick'])}",
+            *_SHORT.get(job.effort, ()),
             "--report_peak_memory_footprint=true",
             "--enable_op_profiling=true",
             *self.arguments,
