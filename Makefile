@@ -9,10 +9,17 @@ BIN := $(VENV)/bin
 PYTHON ?= $(shell for p in python3.12 python3.11 python3.13 python3; do \
 	$$p -c 'import sys, venv; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null && { echo $$p; break; }; done)
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
+UV := $(shell command -v uv 2>/dev/null)
 ARGS ?=
 # One more than processors: tests wait for child processes a fifth of their time.
 WORKERS ?= $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
 PYTEST = $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
+
+# $(call install,FILE): the pinned hashes, by uv if it is installed and finds all files, else by pip. uv runs in /, because
+# it would refuse the constraint in pyproject.toml, which is for making the locks. The hashes say what may come from where.
+install = $(if $(UV),( cd / && $(UV) pip install -q --index-strategy unsafe-best-match --python "$(CURDIR)/$(BIN)/python" \
+	--no-deps --require-hashes -r "$(CURDIR)/$(1)" ) || { echo "uv could not install $(1); trying pip" >&2; false; } ||) \
+	$(PIP) install -qq --no-deps --require-hashes -r $(1)
 
 .PHONY: help search test-fast test test-slow lint format bench clean
 
@@ -51,15 +58,15 @@ clean: ## Remove the virtual environment and the tools' caches
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "error: Python 3.11, 3.12 or 3.13 with the venv module is needed and was not found" >&2; \
 		echo "hint:  install it, or name it: make PYTHON=/path/to/python3.12 ..." >&2; exit 2; }
-	@echo "setting up $(VENV) with $(PYTHON) (about a minute)"
+	@echo "setting up $(VENV) with $(PYTHON)$(if $(UV), and uv) (about a minute)"
 	@$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.runtime: locks/runtime.txt pyproject.toml | $(BIN)/python
-	@test -f $(VENV)/.dev || $(PIP) install -qq --no-deps --require-hashes -r locks/runtime.txt
+	@test -f $(VENV)/.dev || $(call install,locks/runtime.txt)
 	@$(PIP) install -qq --no-deps --no-build-isolation -e .
 	@touch $@
 
 $(VENV)/.dev: locks/dev.txt pyproject.toml | $(BIN)/python
-	@$(PIP) install -qq --no-deps --require-hashes -r locks/dev.txt
+	@$(call install,locks/dev.txt)
 	@$(PIP) install -qq --no-deps --no-build-isolation -e .
 	@touch $@ $(VENV)/.runtime
