@@ -25,9 +25,10 @@ def print_json(document: Mapping[str, object]) -> None:
 def warn_of_problems(run: str, artefacts: bool = False) -> None:
     """Write on standard error which files of a run folder are damaged; the command continues with the others."""
     from advisor import api
+    from advisor.core.escape import visible
 
     for problem in api.check_run(run, artefacts=artefacts):
-        typer.echo(f"warning: {run}: {problem}", err=True)
+        typer.echo(visible(f"warning: {run}: {problem}"), err=True)
 
 
 @contextmanager

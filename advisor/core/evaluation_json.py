@@ -102,9 +102,22 @@ def evaluation_from_json(data: Mapping[str, Any]) -> Evaluation:
     details = entries.pop("details", {})
     entries.pop("key", None)
     evaluation: Evaluation = parse(Evaluation, entries)
-    if any(quantity.value <= 0 for name in _ABOVE_ZERO if (quantity := getattr(evaluation, name))):
-        raise ValueError("a latency or size is not above zero")
+    for name in _QUANTITIES:
+        _check(name, getattr(evaluation, name))
     return _with_details(evaluation, parse(Mapping[str, object], details))
+
+
+def _check(name: str, quantity: Quantity | None) -> None:
+    """Raise ValueError for a figure that must be above zero, with its interval, or for an interval that is none."""
+    if quantity is None:
+        return
+    low = quantity.value if quantity.low is None else quantity.low
+    if name in _ABOVE_ZERO and min(quantity.value, low) <= 0:
+        raise ValueError(f"{name} is not above zero")
+    if quantity.high is not None and low > quantity.high:
+        raise ValueError(f"the interval of {name} ends below its beginning")
+    if quantity.level is not None and not 0 < quantity.level < 1:
+        raise ValueError(f"the confidence of {name} is not between 0 and 1")
 
 
 def _with_details(evaluation: Evaluation, details: Details) -> Evaluation:

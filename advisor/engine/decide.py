@@ -182,9 +182,16 @@ def _labels(run: RunFolder, part: str = VALIDATION) -> tuple[int, ...]:
 def _correct(file: Path, labels: Sequence[int]) -> tuple[float, ...] | None:
     """Return the share of correct answers on each image, None if the file is missing, damaged or of other images."""
     try:
-        answers = np.load(file, allow_pickle=False)
-    except (OSError, ValueError, EOFError):
+        if not file.is_file():  # a pipe would never end
+            return None
+        answers = np.lib.format.open_memmap(file, mode="r")  # refuses a shape that is larger than the file
+    except (OSError, ValueError, OverflowError):
         return None
-    if answers.ndim not in (1, 2) or answers.shape[-1] != len(labels) or not answers.size:
+    if (
+        answers.dtype.kind not in "iu"
+        or answers.ndim not in (1, 2)
+        or answers.shape[-1] != len(labels)
+        or not answers.size
+    ):
         return None
     return tuple((answers.reshape(-1, len(labels)) == np.asarray(labels)).mean(axis=0).tolist())

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.units import plural
+from advisor.store.documents import KINDS, read_document
 from advisor.store.files import sha256_file
-from advisor.store.run_folder import SCHEMA_VERSION, RunFolder
+from advisor.store.run_folder import RunFolder
 
-DOCUMENTS = ("manifest.json", "dataset.json", "split.json")
+SHOWN = 5
+"""Most line numbers in a message."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def integrity_problems(run: RunFolder, artefacts: bool = True) -> tuple[Problem,
         run: the run.
         artefacts: also hash every artefact (a second a gigabyte).
     """
-    found = [problem for name in DOCUMENTS for problem in _document(run, name)]
+    found = [problem for name in KINDS for problem in _document(run, name)]
     found += _lines(run)
     evaluations = [evaluation for evaluation in run.evaluations() if evaluation.status is Status.OK]
     for name in sorted({evaluation.answers.file for evaluation in evaluations} - {""}):
@@ -66,18 +66,11 @@ def artefact_problem(run: RunFolder, evaluation: Evaluation) -> Problem | None:
 
 def _document(run: RunFolder, name: str) -> Iterator[Problem]:
     path = run.path / name
-    if not path.is_file():
+    if not path.exists():
         if name == "manifest.json":
             yield Problem(name, "is missing: versions, host and weights are not known")
         return
-    try:
-        document: Any = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, OSError):
-        yield Problem(name, "is damaged: its content is ignored")
-        return
-    version = document.get("schema_version") if isinstance(document, dict) else None
-    if version != SCHEMA_VERSION:
-        yield Problem(name, f"is of schema {version}, not {SCHEMA_VERSION}: its content may be misread")
+    yield from (Problem(name, what) for what in read_document(path).problems)
 
 
 def _lines(run: RunFolder) -> Iterator[Problem]:
@@ -87,4 +80,5 @@ def _lines(run: RunFolder) -> Iterator[Problem]:
         return
     unread = run.unread_lines()
     if unread:
-        yield Problem(name, f"has {plural(unread, 'unreadable line')}: ignored")
+        shown = ", ".join(map(str, unread[:SHOWN])) + (", ..." if len(unread) > SHOWN else "")
+        yield Problem(name, f"has {plural(len(unread), 'unreadable line')} ({shown}): ignored")

@@ -7,7 +7,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -15,12 +15,16 @@ from typing import Any, BinaryIO
 import yaml
 from filelock import FileLock, Timeout
 
-from advisor.core.errors import UsageError, message_of
+from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_json import evaluation_from_json, evaluation_to_json
+from advisor.store.documents import SCHEMA_VERSION, read_document
 from advisor.store.files import full_disk, is_full_disk, write_atomically
+from advisor.store.jsonfile import MAX_BYTES, parse_json
+from advisor.store.yamlfile import read_text, read_yaml
 
-SCHEMA_VERSION = 1
+REQUEST_BYTES = 4 * 2**20
+"""Largest request in bytes: a command line is at most half as long."""
 
 
 class RunFolder:
@@ -62,13 +66,20 @@ class RunFolder:
         """Open an existing run.
 
         Raises:
-            UsageError: it is not a run folder, its request is damaged, or its schema is newer.
+            UsageError: it is not a run folder, its request is damaged, or its schema is newer; or an entry of the
+                folder is a pipe or a device, or leads out of the folder: nothing may be written through such an entry.
         """
         request = path / "request.yaml"
         if not request.is_file():
             raise UsageError(
                 f"'{path}' is not a run folder (no request.yaml)", "runs are under runs/, the newest at runs/latest"
             )
+        for entry in path.iterdir():
+            if not (entry.is_file() or entry.is_dir()) or not entry.resolve().is_relative_to(path.resolve()):
+                raise UsageError(
+                    f"the run folder '{path}' is damaged: {entry.name} is neither a file nor a folder in it",
+                    f"remove {entry.name}, or restore it",
+                )
         version = _mapping(request).get("schema_version", 0)
         if not isinstance(version, int):
             raise _damaged(request, f"its schema_version is '{version}'")
@@ -113,12 +124,8 @@ class RunFolder:
         write_atomically(self.path / name, json.dumps(document, indent=2, ensure_ascii=False) + "\n")
 
     def read_json(self, name: str) -> dict[str, Any]:
-        """Return a JSON document of the run, empty if it is missing or damaged (see :mod:`advisor.store.integrity`)."""
-        with contextlib.suppress(OSError, ValueError):
-            data = json.loads((self.path / name).read_text(encoding="utf-8"))
-            if isinstance(data, dict):
-                return data
-        return {}
+        """Return a JSON document of the run; see :func:`advisor.store.documents.read_document`."""
+        return dict(read_document(self.path / name).entries)
 
     def append(self, evaluation: Evaluation) -> None:
         """Add one evaluation; it is on the disk when the call returns.
@@ -141,16 +148,21 @@ class RunFolder:
 
     def evaluations(self) -> tuple[Evaluation, ...]:
         """Return the last evaluation of each configuration; a line that a killed process left incomplete is ignored."""
-        if not self.evaluations_file.is_file():
-            return ()
-        lines = self.evaluations_file.read_text(encoding="utf-8", errors="replace").splitlines()
-        latest = {evaluation.configuration: evaluation for evaluation in _parsed(lines)}
+        latest = {evaluation.configuration: evaluation for _, evaluation in self._lines() if evaluation is not None}
         return tuple(latest.values())
 
-    def unread_lines(self) -> int:
-        """Return how many lines of the evaluations are incomplete or damaged."""
-        lines = self.evaluations_file.read_text(encoding="utf-8", errors="replace").splitlines()
-        return len([line for line in lines if line.strip()]) - len(list(_parsed(lines)))
+    def unread_lines(self) -> tuple[int, ...]:
+        """Return the numbers (from 1) of the lines of the evaluations that are incomplete or damaged."""
+        return tuple(number for number, evaluation in self._lines() if evaluation is None)
+
+    def _lines(self) -> Iterator[tuple[int, Evaluation | None]]:
+        """Return the number of each line of the evaluations that is not empty, and its evaluation if it has one."""
+        if not self.evaluations_file.is_file():
+            return
+        text = read_text(self.evaluations_file, MAX_BYTES, errors="replace")
+        for number, line in enumerate(text.split("\n"), start=1):
+            if line.strip():
+                yield number, _evaluation(line)
 
     def keep_answers(self, name: str, answers: Sequence[int]) -> str:
         """Write the predicted label of each hold-out image, and return the file's path in the run."""
@@ -188,9 +200,9 @@ def _new_folder(out: Path, name: str) -> Path:
 
 def _mapping(file: Path) -> dict[str, Any]:
     try:
-        data = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, yaml.YAMLError) as error:
-        raise _damaged(file, message_of(error)) from None
+        data = read_yaml(file, REQUEST_BYTES).values
+    except UsageError as error:
+        raise _damaged(file, error.message.removeprefix(str(file)).lstrip(": ")) from None
     if not isinstance(data, dict):
         raise _damaged(file, "it is not a mapping")
     return data
@@ -211,7 +223,9 @@ def _incomplete(file: BinaryIO) -> bool:
     return bool(file.read(1) != b"\n")
 
 
-def _parsed(lines: Iterable[str]) -> Iterable[Evaluation]:
-    for line in lines:
-        with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
-            yield evaluation_from_json(json.loads(line))
+def _evaluation(line: str) -> Evaluation | None:
+    """Return the evaluation of a line, None if the line is incomplete or damaged."""
+    with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
+        found = parse_json(line)
+        return evaluation_from_json(found) if isinstance(found, dict) else None
+    return None

@@ -74,8 +74,13 @@ def read_yaml(path: Path, max_bytes: int = MAX_BYTES) -> Document:
         raise UsageError(f"{where}: {problem}", "use plain YAML data only") from error
 
 
-def read_text(path: Path, max_bytes: int = MAX_BYTES) -> str:
+def read_text(path: Path, max_bytes: int = MAX_BYTES, errors: str = "strict") -> str:
     """Return the text of a file.
+
+    Args:
+        path: the file.
+        max_bytes: its largest size.
+        errors: what :meth:`bytes.decode` does where the file is not UTF-8.
 
     Raises:
         UsageError: the file is missing, not readable, too large, or no plain file: a pipe or a device has no end.
@@ -87,7 +92,7 @@ def read_text(path: Path, max_bytes: int = MAX_BYTES) -> str:
             data = file.read(max_bytes + 1)
         if len(data) > max_bytes:
             raise UsageError(f"{path}: larger than {show_bytes(max_bytes)}", "check that this is the right file")
-        return data.decode("utf-8")
+        return data.decode("utf-8", errors)
     except OSError as error:
         raise UsageError(f"{path}: cannot be read ({error.strerror})") from error
     except ValueError as error:

@@ -49,7 +49,7 @@ def test_a_torn_line_costs_itself_alone(run: RunFolder) -> None:
     run.evaluations_file.write_text(
         "\n".join([kept[0], '{"configuration": {"card"', "[]", *kept[1:]]), encoding="utf-8"
     )
-    assert texts(run) == ["evaluations.jsonl has 2 unreadable lines: ignored"]
+    assert texts(run) == ["evaluations.jsonl has 2 unreadable lines (2, 3): ignored"]
     assert len(run.evaluations()) == 3
 
 

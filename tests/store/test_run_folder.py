@@ -94,3 +94,10 @@ def test_a_kept_artefact_has_the_bytes_of_its_source(run: RunFolder, tmp_path: P
 def test_a_reason_with_a_line_break_stays_one_line(run: RunFolder) -> None:
     run.append(replace(evaluation(), reason="two\nlines"))
     assert len(run.evaluations_file.read_text().splitlines()) == 1
+
+
+def test_a_run_folder_that_leads_elsewhere_is_not_opened(run: RunFolder, tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("keep")
+    (run.path / "log.txt").symlink_to(tmp_path / "precious")
+    with pytest.raises(UsageError, match=r"log\.txt is neither a file nor a folder in it"):
+        RunFolder.open(run.path)

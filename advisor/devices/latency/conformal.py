@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from advisor.core.codec import parse
 from advisor.core.errors import UsageError
+from advisor.store.jsonfile import read_json
 
 CALIBRATION_FILE = "prediction_calibration.json"
 
@@ -57,7 +58,7 @@ class Calibration:
     """
 
     data_hash: str
-    quantiles: Mapping[str, list[float]]
+    quantiles: Mapping[str, tuple[float, ...]]
     counts: Mapping[str, int]
     units: Mapping[str, int]
 
@@ -101,6 +102,7 @@ def read_calibration(folder: Path) -> Calibration:
     """
     path = folder / CALIBRATION_FILE
     try:
-        return Calibration(**json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError) as error:
+        found: Calibration = parse(Calibration, read_json(path))
+    except (UsageError, ValueError, TypeError) as error:
         raise UsageError(f"{path} cannot be read: {error}", "install the package again") from error
+    return found

@@ -90,7 +90,7 @@ def _images(run: LoadedRun) -> tuple[Path, ...]:
         return ()
     root = run.question.data
     chosen = rows[:: max(1, len(rows) // IMAGES)][:IMAGES]
-    paths = tuple((root if root.is_dir() else root.parent) / row["path"] for row in chosen)
+    paths = tuple((root if root.is_dir() else root.parent) / str(row.get("path")) for row in chosen)
     return paths if all(path.is_file() for path in paths) else ()
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import statistics
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from advisor.core.codec import parse
+from advisor.core.errors import UsageError
 from advisor.core.training import FINETUNED
 from advisor.engine.pipeline.events import EventKind, StageEvent
 from advisor.engine.pipeline.names import StageName
@@ -16,6 +17,7 @@ from advisor.engine.pipeline.stage import Stage
 from advisor.measurement import host
 from advisor.store import cache_root
 from advisor.store.files import write_atomically
+from advisor.store.jsonfile import read_json
 
 MOST = 30.0
 """A ratio beyond this says more about a disturbance than about the machine."""
@@ -24,8 +26,7 @@ SEARCHES = 7
 """Number of searches whose median counts: one disturbed search, or an unusual card, decides nothing."""
 
 
-@dataclass(frozen=True)
-class Ratio:
+class Ratio(NamedTuple):
     """Seconds of a stage in one search over its rough price, with a mark if other work disturbed the search."""
 
     value: float
@@ -78,7 +79,7 @@ class CostCalibration:
                 new[stage] = _latest((*new.get(stage, ()), bounded))
         if new != self._ratios:
             self._file.parent.mkdir(parents=True, exist_ok=True)
-            rows = {stage: [[each.value, each.disturbed] for each in ratios] for stage, ratios in new.items()}
+            rows = {stage: [list(each) for each in ratios] for stage, ratios in new.items()}
             write_atomically(self._file, json.dumps(rows, indent=1, sort_keys=True) + "\n")
 
 
@@ -109,11 +110,7 @@ def _typical(ratios: tuple[Ratio, ...]) -> float:
 def _read(file: Path) -> dict[StageName, tuple[Ratio, ...]]:
     """Return the ratios by stage; none if the file is missing or damaged."""
     try:
-        rows = json.loads(file.read_text(encoding="utf-8"))
-        known = {StageName(stage): pairs for stage, pairs in rows.items() if pairs and stage in set(StageName)}
-        return {
-            stage: tuple(Ratio(float(value), bool(disturbed)) for value, disturbed in pairs)
-            for stage, pairs in known.items()
-        }
-    except (OSError, ValueError, TypeError, AttributeError):
+        rows: Mapping[str, tuple[Ratio, ...]] = parse(Mapping[str, tuple[Ratio, ...]], read_json(file))
+    except (UsageError, ValueError, TypeError):
         return {}
+    return {StageName(stage): ratios for stage, ratios in rows.items() if ratios and stage in set(StageName)}

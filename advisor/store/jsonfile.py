@@ -1,0 +1,86 @@
+"""Read untrusted JSON with limits; an error says what is beyond them, and where."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable
+from pathlib import Path
+
+from advisor.core.errors import UsageError
+from advisor.core.escape import visible
+from advisor.store.yamlfile import MAX_DEPTH, read_text
+
+MAX_BYTES = 2**28
+"""Bytes of a file: the split of a million images fits."""
+
+MAX_STRING = 2**16
+"""Characters of a string; the longest path has 4,096."""
+
+MAX_INTEGER = 2**63
+
+_SHOWN = 40
+"""Characters of a key in an error."""
+
+
+def read_json(path: Path, max_bytes: int = MAX_BYTES) -> object:
+    """Return the value in a JSON file.
+
+    Raises:
+        UsageError: the file is missing, no plain file or too large, or :func:`parse_json` refuses its text.
+    """
+    text = read_text(path, max_bytes)
+    try:
+        return parse_json(text)
+    except ValueError as error:
+        raise UsageError(f"{path}: {error}", "restore this file, or remove it") from None
+
+
+def parse_json(text: str) -> object:
+    """Return the value in a JSON text.
+
+    Raises:
+        ValueError: the text is not JSON, or a value is beyond the limits. The message names the line or the keys.
+    """
+    try:
+        value: object = json.loads(text)
+    except RecursionError:
+        raise ValueError(f"values nested more than {MAX_DEPTH} deep") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"line {error.lineno}: {error.msg}") from None
+    except ValueError:  # Python converts at most 4,300 digits
+        raise ValueError("a number of more than 4,300 digits") from None
+    if fault := _fault(value, 0):
+        raise ValueError(fault.lstrip(".: "))
+    return value
+
+
+def _fault(value: object, depth: int) -> str:
+    """Return the keys to the first value that is beyond the limits and what it is; empty if there is none."""
+    if isinstance(value, str):
+        return _text_fault(value)
+    if isinstance(value, float):
+        return "" if math.isfinite(value) else ": a number that is not finite"
+    if isinstance(value, int):
+        return "" if -MAX_INTEGER <= value < MAX_INTEGER else ": a whole number of more than 64 bits"
+    if value is None:
+        return ""
+    if depth == MAX_DEPTH:
+        return f": values nested more than {MAX_DEPTH} deep"
+    entries: Iterable[tuple[object, object]] = value.items() if isinstance(value, dict) else enumerate(value)  # type: ignore[arg-type]
+    for key, each in entries:
+        if isinstance(key, str) and (fault := _text_fault(key)):
+            return f": a key with {fault.removeprefix(': ')}"
+        if fault := _fault(each, depth + 1):
+            return f".{visible(str(key)[:_SHOWN])}{fault}"
+    return ""
+
+
+def _text_fault(value: str) -> str:
+    if len(value) > MAX_STRING:
+        return f": a text of {len(value)} characters"
+    if "\0" in value:
+        return ": a NUL character"
+    if not value.isascii() and any("\ud800" <= char <= "\udfff" for char in value):
+        return ": half a character (a lone surrogate)"
+    return ""

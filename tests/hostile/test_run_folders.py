@@ -1,0 +1,127 @@
+"""A table of damaged run folders: each command answers from what is whole, or ends with one line and exit code 2."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from advisor.store import RunFolder
+from tests.cli.conftest import Advisor, Said, advisor, fork_server
+from tests.hostile.damages import DEEP, WHOLE, Damage, instead, replaced, text, wrong_types
+from tests.run_folders import images, write_run
+
+pytestmark = pytest.mark.integration
+__all__ = ["advisor", "fork_server"]
+
+SOON_S = 30
+STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+MANIFEST, EVALUATIONS, REQUEST = "manifest.json", "evaluations.jsonl", "request.yaml"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A damaged file of a run folder.
+
+    Attributes:
+        file: name of the file.
+        damage: what happens to it.
+        words: a part of what ``advisor report`` says of it.
+        code: its exit code.
+    """
+
+    file: str
+    damage: Damage
+    words: str
+    code: int = 0
+
+
+CASES = {
+    "manifest nested deep": Case(MANIFEST, text(DEEP), "manifest.json is damaged (values nested more than 64 deep)"),
+    "manifest of 10^400": Case(MANIFEST, replaced('"cores": 2', f'"cores": {10**400}'), "host.cores: a whole number"),
+    "manifest with NUL": Case(MANIFEST, replaced("3.11.7", "\\u0000"), "versions.python: a NUL character"),
+    "manifest with a long name": Case(MANIFEST, replaced("0.1.0", "m" * 10**7), "advisor: a text of 10000000"),
+    "manifest with wrong types": Case(
+        MANIFEST, replaced('"advisor": "0.1.0"', '"advisor": 1, "durations": "x"'), "(durations is of a wrong type)"
+    ),
+    "a folder as manifest": Case(MANIFEST, instead(lambda file: file.mkdir()), "(is not a plain file)"),
+    "a pipe as manifest": Case(MANIFEST, instead(os.mkfifo), "manifest.json is neither a file nor a folder", 2),
+    "a link out of the run": Case(
+        MANIFEST, instead(lambda file: file.symlink_to("/etc/hostname")), "manifest.json is neither a file", 2
+    ),
+    "data set of wrong types": Case("dataset.json", replaced('"train": 12', '"train": [1]'), "(train is of a wrong"),
+    "request nested deep": Case(REQUEST, text(DEEP), "request.yaml cannot be read (1: values nested more than", 2),
+    "request with NUL": Case(REQUEST, replaced("budget: 50ms", 'budget: "\\0"'), "a NUL character", 2),
+    "request with a tag": Case(REQUEST, replaced("budget: 50ms", "budget: !!python/name:os.system"), "the tag", 2),
+    "evaluation nested deep": Case(EVALUATIONS, replaced('"best"', DEEP), "1 unreadable line (1)"),
+    "accuracy of 10^400": Case(EVALUATIONS, replaced("92", str(10**400)), "1 unreadable line (1)"),
+    "a card with a long name": Case(EVALUATIONS, replaced('"best"', f'"{"m" * 10**7}"'), "1 unreadable line (1)"),
+    "confidence of an interval": Case(
+        EVALUATIONS, replaced('"low": 91', '"level": -1, "low": 91'), "unreadable line (1)"
+    ),
+    "swapped ends": Case(EVALUATIONS, replaced('"low": 91', '"low": 99'), "1 unreadable line (1)"),
+}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunFolder:
+    return write_run(tmp_path / "runs", dataset=images({"cat": 10, "dog": 10}))
+
+
+def assert_in_words(said: Said) -> None:
+    assert said.code in (0, 2, 3, 4), said.err[-800:]
+    assert "internal error" not in said.err
+    assert "Traceback" not in said.err
+    assert not STEERING.search(said.out + said.err)
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_damage_is_one_line_with_its_place(advisor: Advisor, run: RunFolder, case: Case) -> None:
+    case.damage(run.path / case.file)
+    said = advisor("report", str(run.path), timeout=SOON_S)
+    assert_in_words(said)
+    assert said.code == case.code, said.err[-800:]
+    assert [line for line in said.err.splitlines() if case.words in line], said.err[-800:]
+
+
+COMMANDS = {
+    "report": ("report", "RUN", "--prefer", "size", "--to", "report"),
+    "compare": ("compare", "RUN", "OTHER"),
+    "export": ("export", "RUN", "--list"),
+    "reevaluate": ("reevaluate", "RUN", "--device", "raspberry-pi-4"),
+    "resume": ("search", "--resume", "RUN", "--time-limit", "1s"),
+}
+
+
+def damaged(run: RunFolder) -> Iterator[tuple[str, str, Damage]]:
+    for file in sorted(path for path in run.path.iterdir() if path.suffix in (".json", ".jsonl", ".yaml")):
+        for label, damage in WHOLE.items():
+            yield file.name, label, damage
+        keyed = list(wrong_types(file))
+        for label, content in random.Random(file.name).sample(keyed, min(150, len(keyed))):
+            yield file.name, label, text(content)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
+def test_no_damage_of_a_document_is_an_internal_error(
+    advisor: Advisor, run: RunFolder, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    other = shutil.copytree(run.path, tmp_path / "other")
+    for file, label, damage in damaged(run):
+        folder = shutil.copytree(run.path, tmp_path / "damaged", symlinks=True)
+        damage(folder / file)
+        places = {"RUN": str(folder), "OTHER": str(other)}
+        said = advisor(*(places.get(word, word) for word in command), timeout=SOON_S)
+        try:
+            assert_in_words(said)
+        except AssertionError as error:
+            raise AssertionError(f"{file}, {label}: {error}") from None
+        shutil.rmtree(folder)
+        shutil.rmtree(tmp_path / "report", ignore_errors=True)
