@@ -134,11 +134,13 @@ def _facts(profile: DeviceProfile) -> list[tuple[str, str]]:
 
 
 def _print_target(profile: DeviceProfile, target: DeviceTarget) -> None:
+    kernels = sum(kernel.target == target.name for kernel in profile.kernels)
     parts = (
         " ".join(part for part in (target.runtime, target.version) if part),
         f"cpu, {plural(target.threads, 'thread')}" if target.accelerator == "cpu" else target.accelerator,
         "/".join(target.precisions),
         f"{listing.measured(profile, target):,} measured",
+        f"{plural(kernels, 'kernel')} timed" if kernels else "",
         "default" if target.name == profile.default_target else "",
     )
     typer.echo(f"  {plain(target.name)}: {plain('; '.join(part for part in parts if part))}")

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from advisor.core.errors import UsageError
 from advisor.core.quantity import Provenance
 from advisor.devices.kernels.design import design
 from advisor.devices.latency.features import FeatureTable, ModelFeatures
-from advisor.devices.prediction.by_kernels import SOURCE
 from advisor.devices.prediction.predictor import CALIBRATED, Predictor
 from advisor.devices.profiles import DeviceProfile, read_profile
 from advisor.devices.profiles.host import host_profile
-from advisor.devices.profiles.kernels import COLUMNS, Kernel
+from advisor.devices.profiles.kernels import COLUMNS, SOURCE, Kernel
 from advisor.devices.profiles.measurements import Measurement
 from advisor.devices.profiles.team import remove_profile, write_profile
+from advisor.measurement.on_device.benchmark import benchmark_on_device
+from advisor.reporting.profile.benchmark_table import print_device_benchmark
 from tests.devices.test_network_times import microseconds
+from tests.measurement import small_models
 
 NAME = "mobilenet_v2_1.0_224"
 
@@ -130,3 +134,18 @@ def test_measured_networks_correct_the_kernels(
     assert after.latency.value == pytest.approx(1.1 * before.latency.value, rel=0.03)
     assert after.latency.source == f"{SOURCE}, and 3 models"
     assert after.deviation < before.deviation
+
+
+@pytest.mark.integration
+def test_a_file_of_ones_own_is_predicted_from_kernels_and_the_terminal_says_so(
+    board: DeviceProfile, predictor: Predictor, tmp_path: Path
+) -> None:
+    path = tmp_path / "ours.tflite"
+    path.write_bytes(small_models.classifier())
+    found = benchmark_on_device([path], board, board.target("cpu-x1"), None, lambda: predictor)
+    (row,) = found.rows
+    assert row.latency is not None
+    assert row.latency.source.startswith(SOURCE)
+    shown = io.StringIO()
+    print_device_benchmark(found, Console(file=shown, width=120))
+    assert f"our-board:cpu-x1  predicted from {SOURCE}, not measured" in shown.getvalue()

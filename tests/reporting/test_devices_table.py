@@ -12,23 +12,29 @@ from advisor.devices.calibration import Calibrated
 from advisor.devices.calibration_report import CalibrationReport
 from advisor.devices.profiles.host import host_profile
 from advisor.devices.profiles.kernels import Kernel
-from advisor.reporting.devices_table import print_calibrated
+from advisor.reporting.devices_table import print_calibrated, print_device
 from advisor.tflite.work import Work
+
+BOARD = replace(host_profile(), name="our-board", kernels=(Kernel("cpu-x1", "int8", Work("ADD", 4, 4, read=32), 1.5),))
+
+
+def test_a_target_says_how_many_kernels_were_timed_on_it(capsys: pytest.CaptureFixture[str]) -> None:
+    print_device(BOARD)
+    lines = [line for line in capsys.readouterr().out.splitlines() if "0 measured" in line]
+    assert ["1 kernel timed" in line for line in lines] == ["cpu-x1:" in line for line in lines]
+    assert any("cpu-x1:" in line for line in lines)
 
 
 def test_a_calibration_shows_each_form_the_expected_errors_and_what_was_left_out(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    profile = replace(
-        host_profile(), name="our-board", kernels=(Kernel("cpu-x1", "float32", Work("ADD", 4, 4, read=32), 1.5),)
-    )
     latency = {("small", "float32"): 6.5, ("small", "int8"): 2.5}
     reports = (
         CalibrationReport("float32", ("small",), (0.5,), (), 0.3, 0.1),
         CalibrationReport("int8", ("small",), (-0.25,), (), 0.4, math.nan),
     )
-    target = profile.target("cpu-x1")
-    found = Calibrated(profile, target, latency, "tflite", reports, Path("a.yaml"), ("ADD 4 x 4, int8: too long",))
+    target = BOARD.target("cpu-x1")
+    found = Calibrated(BOARD, target, latency, "tflite", reports, Path("a.yaml"), ("ADD 4 x 4, int8: too long",))
     print_calibrated(found)
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "our-board:cpu-x1, measured with tflite"

@@ -10,8 +10,6 @@ from advisor.devices.latency.network_times import NetworkTimes
 from advisor.devices.latency.operator_times import operator_times
 from advisor.devices.profiles import DeviceProfile, DeviceTarget
 
-SOURCE = "kernels measured on the device"
-
 
 def network_times(
     profile: DeviceProfile, target: DeviceTarget, precision: str, measured: Mapping[str, float]

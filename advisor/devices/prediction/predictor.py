@@ -19,8 +19,9 @@ from advisor.devices.latency.model import Estimate, choose, estimate, queries_of
 from advisor.devices.latency.network_times import NetworkTimes
 from advisor.devices.latency.posterior import NOISE, Posterior, posterior_of
 from advisor.devices.latency.table import build_table, column_of
-from advisor.devices.prediction.by_kernels import SOURCE, network_times, operators_of
+from advisor.devices.prediction.by_kernels import network_times, operators_of
 from advisor.devices.profiles import DeviceProfile, DeviceTarget, Profiles, shipped_profiles
+from advisor.devices.profiles.kernels import SOURCE
 from advisor.devices.profiles.team import known_devices
 
 CALIBRATED = "calibrated"

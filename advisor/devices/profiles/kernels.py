@@ -16,6 +16,9 @@ FORMS = ("float32", "int8")
 
 SUFFIX = ".kernels.csv"
 
+SOURCE = "kernels measured on the device"
+"""Beginning of the source of a latency that was predicted from kernels."""
+
 _SIZES = tuple(field.name for field in fields(Work) if field.name != "kind")
 COLUMNS = ("target", "form", "kind", *_SIZES, "microseconds")
 _LONGEST_US = 1e9

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from advisor.core.quantity import Provenance
+from advisor.core.quantity import Provenance, Quantity
 from advisor.core.units import plural
+from advisor.devices.profiles.kernels import SOURCE
 from advisor.measurement.latency.findings import Benchmark, FileBenchmark
 from advisor.measurement.latency.results import LatencyResult, ModelTiming, Ratio
 from advisor.measurement.latency.summary import Verdict
@@ -178,14 +179,17 @@ def print_device_benchmark(found: DeviceBenchmark, console: Console | None = Non
 def _how(found: DeviceBenchmark) -> str:
     """Return how the figures were obtained."""
     if not found.connection:
-        return _not_measured({row.latency.provenance for row in found.rows if row.latency})
+        return _not_measured([row.latency for row in found.rows if row.latency])
     return text.plain(f"measured over {found.connection}, effort {found.effort}")
 
 
-def _not_measured(provenances: set[Provenance]) -> str:
+def _not_measured(latencies: Sequence[Quantity]) -> str:
     """Return how figures without a connection were obtained: published by others, predicted, or both."""
+    provenances = {latency.provenance for latency in latencies}
     published = "published by others" if Provenance.PUBLISHED in provenances else ""
     predicted = "predicted from measurements of other models on this and similar devices"
+    if any(latency.source.startswith(SOURCE) for latency in latencies):
+        predicted = f"predicted from {SOURCE}"
     known = " or ".join(filter(None, (published, predicted if provenances != {Provenance.PUBLISHED} else "")))
     return f"{known}, not measured: 80 % intervals"
 
