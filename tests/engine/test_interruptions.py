@@ -134,14 +134,14 @@ def test_a_killed_search_is_resumed_without_losing_or_repeating_an_evaluation(co
 def test_a_killed_search_leaves_a_report_that_is_true(converted: Path, tmp_path: Path) -> None:
     out = tmp_path / "runs"
     process = started(converted, out, "--candidates", SMALLEST, "--budget", "50ms", "--threads", "1,2")
-    until(process, lambda: told(out / "latest") >= 2)
+    until(process, lambda: told(out / "latest") >= 1)
     process.kill()
     process.wait()
     run = (out / "latest").resolve()
     recommendation = json.loads((run / "recommendation.json").read_text())
     known = {e.configuration.key: e for e in RunFolder(run).evaluations()}
     assert recommendation["unfinished"]["running"]
-    assert 2 <= told(run) <= recommendation["unfinished"]["evaluated"] <= len(known) < 10
+    assert 1 <= told(run) <= recommendation["unfinished"]["evaluated"] <= len(known) < 10
     pick = evaluation_from_json(recommendation["pick"])
     assert known[pick.configuration.key].latency == pick.latency
     assert (run / pick.artefact).is_file()
