@@ -121,7 +121,7 @@ def unfinished_search(run: LoadedRun, running: bool) -> Unfinished | None:
     configurations = run.manifest.get("configurations")
     if not isinstance(configurations, int) or (run.manifest.get("stopped") and not running):
         return None
-    devices = Counter(evaluation.configuration.target.device for evaluation in run.folder.evaluations())
+    devices = Counter(evaluation.configuration.target.device for evaluation in run.evaluations)
     evaluated = min(configurations, max(devices.values(), default=0))
     return Unfinished(evaluated, configurations, running, f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC")
 
