@@ -26,8 +26,9 @@ search in the pace of one stage."""
 FORMS = 10
 """Configurations that weigh as much as the plan in the share of forms that are made."""
 
-MOST_DONE = 0.9
-"""Largest share of a running stage that counts as done."""
+MOST_DONE, KNOWN_AHEAD = 0.9, 0.2
+"""Largest share of a running stage without epochs that counts as done, and share of one with epochs after which its own
+pace weighs as much as the expected seconds."""
 
 CAPTURED_FILES = 2
 """Files that run under capture conditions: the pick and the runner-up."""
@@ -111,8 +112,7 @@ class Remaining:
         for stage, share in self._stages():
             expected = share * self._plan.costs.seconds(stage) * self._pace(stage.name)
             if stage in self._running:
-                running = self._running[stage]
-                expected -= max(running.reached * expected, min(self._worked_s(running, now), MOST_DONE * expected))
+                expected = self._left_of(self._running[stage], expected, now)
             if stage.resources.alone:
                 alone_s += expected
             else:
@@ -157,6 +157,14 @@ class Remaining:
         worked_s = self._jobs_s + sum(self._worked_s(running, now) - measuring_s for running in jobs)
         elapsed = now - self._started - self._alone_s - measuring_s
         return min(cores, (worked_s + cores * PACE_S) / (elapsed + PACE_S))
+
+    def _left_of(self, running: _Running, expected: float, now: float) -> float:
+        """Return the seconds that are left of a stage of ``expected`` seconds, by its epochs if it has any."""
+        worked_s = self._worked_s(running, now)
+        if not running.reached:
+            return expected - min(worked_s, MOST_DONE * expected)
+        whole_s = (worked_s + KNOWN_AHEAD * expected) / (running.reached + KNOWN_AHEAD)
+        return (1 - running.reached) * whole_s
 
     def _worked_s(self, running: _Running, now: float) -> float:
         """Return the seconds that a stage has worked: measurements that ended meanwhile had paused it."""

@@ -88,6 +88,18 @@ def test_a_stage_that_takes_longer_is_expected_to_take_longer_on_the_other_cards
     assert expected[1] > 1.3 * expected[0]
 
 
+def test_the_epochs_of_a_training_say_how_long_it_still_takes() -> None:
+    plan = replace(TUNED, cards=TUNED.cards[:1])
+    training = next(each for each in plan.costs.stages(plan.cards[0]) if each.name is StageName.FINETUNE_TOP)
+    price, left = plan.costs.seconds(training), []
+    for share in (0.5, 2.0):
+        remaining = Remaining(plan, (), 0.0)
+        remaining.note(StageEvent(training, EventKind.STARTED), 0.0)
+        remaining.note(StageEvent(training, EventKind.EPOCH, epochs=(9, 18)), share * price)
+        left.append(remaining.seconds(share * price))
+    assert left[1] - left[0] > 0.3 * price / plan.cores
+
+
 def test_a_cached_stage_is_done_and_says_nothing_of_the_pace() -> None:
     (features, *_) = (each for each in HEADS.costs.stages(HEADS.cards[0]) if each.name is StageName.FEATURES)
     remaining = Remaining(HEADS, (), 0.0)
