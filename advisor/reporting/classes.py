@@ -48,18 +48,10 @@ class Heatmap:
 
 
 def confusion_of(answers: ImageAnswers, labels: Sequence[str]) -> tuple[tuple[int, ...], ...] | None:
-    """Return the confusion matrix as counts, or None where it is missing.
-
-    Raises:
-        ValueError: it is not a square table with one row for each label.
-    """
-    table = answers.confusion
-    if not table:
-        return None
-    size = len(labels)
-    if len(table) != size or any(len(row) != size for row in table):
-        raise ValueError(f"the confusion matrix is not {size} x {size}, one row for every class")
-    return table
+    """Return the confusion matrix as counts; None where it is missing, damaged, or of other classes than the labels."""
+    table, size = answers.confusion, len(labels)
+    square = len(table or ()) == size and all(len(row) == size for row in table or ())
+    return table if table and square and all(count >= 0 for row in table for count in row) else None
 
 
 def recalls(answers: ImageAnswers, labels: Sequence[str]) -> tuple[ClassRecall, ...]:

@@ -87,6 +87,8 @@ def _classes(view: RunView) -> Variables | None:
     labels = view.dataset.classes if view.dataset else ()
     answers = pick.holdout_answers or pick.answers
     found = recalls(answers, labels)
+    if not found:
+        return None
     return {
         "pick": pick,
         "judged_on": "images held out from training" if pick.holdout_answers else "validation images",

@@ -65,6 +65,9 @@ def test_too_many_classes_have_no_heat_map_but_still_their_mistakes() -> None:
     assert [(pair.true, pair.answer) for pair in confused_pairs(answers, labels)] == [("3", "4")]
 
 
-def test_matrix_of_another_size_is_refused() -> None:
-    with pytest.raises(ValueError, match="not 3 x 3"):
-        recalls(ImageAnswers(confusion=((1, 0), (0, 1))), LABELS)
+@pytest.mark.parametrize("table", [((1, 0), (0, 1)), ((1, 0, 0), (0, 1, 0), (0, 0, -1)), ((1,), (0, 1), (1,))])
+def test_a_matrix_that_is_not_one_of_these_classes_counts_as_missing(table: tuple[tuple[int, ...], ...]) -> None:
+    answers = ImageAnswers(confusion=table, per_class_recall={"a": 0.5})
+    assert [(each.label, each.recall) for each in recalls(answers, LABELS)] == [("a", 50.0)]
+    assert confused_pairs(answers, LABELS) == ()
+    assert heatmap(answers, LABELS) is None

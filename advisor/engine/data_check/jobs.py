@@ -8,6 +8,7 @@ from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
 
+from advisor.core.codec import parse
 from advisor.datasets.duplicates import Pair
 from advisor.training.labels import Suspect
 
@@ -51,9 +52,13 @@ def find_faults(
 
 
 def read_faults(path: Path) -> tuple[tuple[Suspect, ...], tuple[Pair, ...]]:
-    """Return what :func:`find_faults` wrote."""
+    """Return what :func:`find_faults` wrote.
+
+    Raises:
+        KeyError, OSError, TypeError, ValueError: the file is missing or damaged.
+    """
     content = json.loads(path.read_text(encoding="utf-8"))
-    return tuple(Suspect(**row) for row in content["suspects"]), tuple(Pair(**row) for row in content["copies"])
+    return parse(tuple[Suspect, ...], content["suspects"]), parse(tuple[Pair, ...], content["copies"])
 
 
 def _suspects(

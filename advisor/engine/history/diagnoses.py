@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from advisor.compression.diagnosis.diagnose import run_in_child
 from advisor.core.errors import AdvisorError
@@ -14,6 +13,7 @@ from advisor.core.figures import artefact_of
 from advisor.engine.history.loaded_run import LoadedRun, input_spec, load_run
 from advisor.store import ArtifactCache, RunFolder
 from advisor.store.files import sha256_file
+from advisor.store.jsonfile import read_json
 
 FILE = "diagnosis.json"
 MOST = 2
@@ -61,7 +61,7 @@ def _lost(row: Evaluation, limit: float | None) -> bool:
     return row.drop.low > 0 if row.drop.low is not None else row.drop.value >= CLEAR_POINTS
 
 
-def _diagnoses(run: LoadedRun) -> Iterator[tuple[Evaluation, dict[str, Any]]]:
+def _diagnoses(run: LoadedRun) -> Iterator[tuple[Evaluation, object]]:
     images = _images(run)
     for row in losing(run):
         origin = _origin(run, row)
@@ -94,7 +94,7 @@ def _images(run: LoadedRun) -> tuple[Path, ...]:
     return paths if all(path.is_file() for path in paths) else ()
 
 
-def _diagnosis(model: Path, origin: Path, images: Sequence[Path], row: Evaluation) -> dict[str, Any]:
+def _diagnosis(model: Path, origin: Path, images: Sequence[Path], row: Evaluation) -> object:
     spec = input_spec(row)
     source = f"{len(images)} training images" if images else "bundled photographs"
     inputs = {
@@ -109,5 +109,4 @@ def _diagnosis(model: Path, origin: Path, images: Sequence[Path], row: Evaluatio
         (folder / FILE).write_text(json.dumps(document, allow_nan=False), encoding="utf-8")
 
     cached = ArtifactCache().get("diagnosis-2", inputs, make)
-    diagnosis: dict[str, Any] = json.loads((cached / FILE).read_text(encoding="utf-8"))
-    return diagnosis
+    return read_json(cached / FILE)

@@ -24,6 +24,9 @@ Variant = tuple[str, str]
 
 MODEL, RESULT = "model.tflite", "result.json"
 
+DAMAGED = (OSError, ValueError, KeyError, TypeError, EOFError, RecursionError)
+"""Errors of a stage that reads a result whose files are missing or damaged."""
+
 
 class Purpose(StrEnum):
     """The purpose of a trained model.

@@ -23,7 +23,7 @@ from advisor.engine.execution import OnDevice, call_locally
 from advisor.engine.execution.machine import Machine
 from advisor.engine.pipeline.events import EventKind, Listener, StageAborted, StageEvent, aborted
 from advisor.engine.pipeline.graph import with_all_before
-from advisor.engine.pipeline.materials import RESULT, Materials, read_result
+from advisor.engine.pipeline.materials import DAMAGED, RESULT, Materials, read_result
 from advisor.engine.pipeline.stage import Folders, Results, Stage
 from advisor.isolation import Children, Pause
 
@@ -107,11 +107,13 @@ class _StageRun:
     listener: Listener
 
     async def result(self, again: bool) -> Any:
-        """Return the stage's result from the cache, or compute it."""
-        cached = self._cached(again)
-        if cached is not None:
-            self._tell(EventKind.CACHED)
-            return await self._read(cached)
+        """Return the stage's result from the cache, or compute it; a damaged one is computed again."""
+        for cached in self._cached(again):
+            with contextlib.suppress(*DAMAGED):
+                made = await self._read(cached)
+                self._tell(EventKind.CACHED)
+                return made
+            shutil.rmtree(cached, ignore_errors=True)
         holders: list[str] = []
 
         def waits(holder: str) -> None:
@@ -129,14 +131,12 @@ class _StageRun:
         self._tell(EventKind.CACHED if holders else EventKind.DONE, seconds=worked_s(), epochs=epochs)
         return made
 
-    def _cached(self, again: bool) -> Path | None:
-        """Return the folder of an earlier result; ``again`` removes it."""
-        for folder in cached_folders(self.stage, self.materials, self.results):
-            if again:
-                shutil.rmtree(folder, ignore_errors=True)
-            if folder.is_dir():
-                return folder
-        return None
+    def _cached(self, again: bool) -> list[Path]:
+        """Return the folders of earlier results, the best first; ``again`` removes them."""
+        folders = cached_folders(self.stage, self.materials, self.results)
+        for folder in folders if again else ():
+            shutil.rmtree(folder, ignore_errors=True)
+        return [folder for folder in folders if folder.is_dir()]
 
     async def _made(
         self, pause: Pause, waits: Callable[[str], None], worked_s: Callable[[], float]
@@ -265,7 +265,7 @@ class Lookup:
         before = {each: self.find(each) for each in stage.after}
         if any(value is None for value in before.values()):
             return None
-        with contextlib.suppress(AdvisorError):
+        with contextlib.suppress(AdvisorError, *DAMAGED):
             folders = cached_folders(stage, self._materials, Results(before))
             folder = next((folder for folder in folders if folder.is_dir()), None)
             return None if folder is None else cast("object", stage.read(folder))

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ from advisor.training.finetune import network
 from advisor.training.finetune.first_head import FinetuneData, first_head
 from advisor.training.finetune.hyperparameters import Finetuning
 from advisor.training.finetune.maps import MapBatches, Maps, halve
+from advisor.training.finetune.progress import STATE, Progress, read_progress
 
 if TYPE_CHECKING:
     import keras
@@ -59,7 +61,7 @@ class Finetuned:
     levels: bool
     validation_accuracy: float
     start_accuracy: float
-    history: tuple[dict[str, float], ...]
+    history: tuple[Mapping[str, float], ...]
     best_epoch: int
     out_of_time: bool = False
 
@@ -87,7 +89,7 @@ def finetune(
         maps: folder for the maps of the frozen layers, which the call with ``after`` reads again; None for ``folder``.
 
     Raises:
-        StageError: the loss is not finite, or an image cannot be read.
+        StageError: the loss is not finite, an image cannot be read, or the checkpoint is damaged.
     """
     session = _Session(backbone, data, hyperparameters, folder, after, maps or folder)
     session.resume()
@@ -134,25 +136,33 @@ class _Session:
             taught, self._changed = halves.upper, hyperparameters.copies / (1 + hyperparameters.copies)
             self._batches = MapBatches(halves.lower, images, hyperparameters, maps)
         self._optimizer = Optimizer(taught, self._hyperparameters, len(self._train), penalty)
-        self.history: list[dict[str, float]] = []
+        self.history: list[Mapping[str, float]] = []
         self._best_epoch, self._best = -1, 0.0
         self._start_accuracy, self._validation_s = 0.0, 0.0
 
     def resume(self) -> None:
         """Restore the last checkpoint, or record the accuracy at the start."""
-        state = self._folder / "state.json"
-        if state.exists():
-            kept = json.loads(state.read_text())
-            if kept["hyperparameters"] == self._hyperparameters.plain():
-                self.history, self._best_epoch = kept["history"], kept["best_epoch"]
-                self._best, self._start_accuracy = kept["best"], kept["start"]
-                self._optimizer.restore(self._folder / f"epoch-{len(self.history)}")
-                return
+        kept = read_progress(self._folder)
+        if kept is not None and kept.hyperparameters == self._hyperparameters.plain():
+            self.history, self._best_epoch = list(kept.history), kept.best_epoch
+            self._best, self._start_accuracy = kept.best, kept.start
+            self._restore(self._folder / f"epoch-{len(self.history)}")
+            return
         began = time.monotonic()
         self._start_accuracy = self._best = self._validate()
         self._validation_s = time.monotonic() - began
         self._keep_best()
         self._save()
+
+    def _restore(self, place: Path) -> None:
+        """Restore the model and the optimizer; remove a damaged checkpoint, so that the next call starts anew."""
+        try:
+            self._optimizer.restore(place)
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+            (self._folder / STATE).unlink()
+            raise StageError(
+                f"the checkpoint of fine-tuning is damaged: {place.name} cannot be read", "run the same command again"
+            ) from error
 
     def goes_on(self) -> bool:
         """Return whether to run another epoch: it may still improve, and there is time."""
@@ -241,14 +251,11 @@ class _Session:
                 old.unlink()
 
     def _write_state(self) -> None:
-        state = {
-            "hyperparameters": self._hyperparameters.plain(),
-            "history": self.history,
-            "best_epoch": self._best_epoch,
-        }
+        plain, history = self._hyperparameters.plain(), tuple(self.history)
+        state = Progress(plain, history, self._best_epoch, self._best, self._start_accuracy)
         partial = self._folder / "state.partial"
-        partial.write_text(json.dumps({**state, "best": self._best, "start": self._start_accuracy}))
-        partial.replace(self._folder / "state.json")
+        partial.write_text(json.dumps(asdict(state)))
+        partial.replace(self._folder / STATE)
 
 
 def _class_weights(labels: NDArray[np.int64], classes: int, balance: float) -> NDArray[np.float32]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,6 +19,7 @@ from advisor.training.finetune.finetune import VERSION, WEIGHTS, Finetuned, fine
 from advisor.training.finetune.first_head import FinetuneData
 from advisor.training.finetune.hyperparameters import FINETUNE_ALL, FINETUNE_CACHED, FINETUNE_TOP, Finetuning
 from advisor.training.finetune.network import flatbuffer
+from advisor.training.finetune.progress import read_progress
 from advisor.training.head.train import Head
 
 if TYPE_CHECKING:
@@ -151,8 +151,5 @@ def convert(backbone: keras.Model) -> bytes:
 
 def epochs_done(checkpoints: Path, hyperparameters: Finetuning) -> tuple[int, int] | None:
     """Return (epochs done, largest number of epochs); None before the first is done."""
-    try:
-        history = json.loads((checkpoints / "state.json").read_text(encoding="utf-8"))["history"]
-    except (OSError, ValueError, KeyError):
-        return None
-    return (len(history), hyperparameters.epochs) if history else None
+    progress = read_progress(checkpoints)
+    return (len(progress.history), hyperparameters.epochs) if progress and progress.history else None

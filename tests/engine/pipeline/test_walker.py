@@ -95,6 +95,19 @@ def test_what_an_earlier_search_kept_is_not_made_again(tmp_path: Path) -> None:
     assert kinds(events) == [("convert", "cached"), ("cut", "cached"), ("join", "started"), ("join", "done")]
 
 
+@pytest.mark.parametrize("content", [None, b"\xff"])
+def test_a_damaged_result_counts_as_missing_and_is_made_again(tmp_path: Path, content: bytes | None) -> None:
+    walk(CUT, materials(tmp_path))
+    for file in tmp_path.rglob("cut-1/*/text"):
+        file.unlink()
+        if content is not None:
+            file.write_bytes(content)
+    assert Lookup(materials(tmp_path)).find(CUT) is None
+    events: list[StageEvent] = []
+    assert walk(CUT, materials(tmp_path), listen=events.append) == "converted cut"
+    assert kinds(events) == [("convert", "cached"), ("cut", "started"), ("cut", "done")]
+
+
 def test_other_inputs_make_another_result(tmp_path: Path) -> None:
     walk(CONVERT, materials(tmp_path))
     assert walk(text_stage(StageName.CONVERT, "otherwise"), materials(tmp_path)) == "otherwise"

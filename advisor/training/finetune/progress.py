@@ -1,0 +1,41 @@
+"""How far a fine-tuning came, in the file that points to its last checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from advisor.core.codec import parse
+from advisor.core.errors import UsageError
+from advisor.store.jsonfile import read_json
+
+STATE = "state.json"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a fine-tuning came.
+
+    Attributes:
+        hyperparameters: of the training, without the time limit.
+        history: loss, validation accuracy and seconds of each epoch.
+        best_epoch: index of the best epoch, -1 for the start.
+        best: its validation accuracy (0-1).
+        start: validation accuracy before the first epoch (0-1).
+    """
+
+    hyperparameters: Mapping[str, object]
+    history: tuple[Mapping[str, float], ...]
+    best_epoch: int
+    best: float
+    start: float
+
+
+def read_progress(folder: Path) -> Progress | None:
+    """Return how far the training with checkpoints in ``folder`` came; None if its state is missing or damaged."""
+    try:
+        found: Progress = parse(Progress, read_json(folder / STATE))
+    except (UsageError, TypeError, ValueError):
+        return None
+    return found
