@@ -85,13 +85,24 @@ class SearchLoop:
         allowance = self._allowance(plan) if self._question.tuning_limited else None
         scheduler = Scheduler(study, self._bound, plan, self._trials_left(plan, done), self._cores, allowance)
         counted = [each for each in plan.configurations() if allowance is None or each.training not in FINETUNED]
+        early = dict[Configuration, Evaluation]()
+
+        def outclassed(floats: Evaluation, configuration: Configuration) -> str:
+            """Ask the bound; the result of the float32 file is kept, though the study may ask for it later."""
+            if floats.configuration not in self._bound.results:
+                self._run.append(floats)
+                self._bound.add([floats])
+                early[floats.configuration] = floats
+            return self._bound.outclassed(floats, configuration)
+
         if self._leaves_out:
-            evaluator.leave_out(self._bound.outclassed)
+            evaluator.leave_out(outclassed)
         rule = ExpectedGainRule(study, self._execution.least_gain(len(counted)))
 
         def record(evaluations: Iterable[Evaluation]) -> None:
             for evaluation in evaluations:
-                self._run.append(evaluation)
+                if early.pop(evaluation.configuration, None) != evaluation:
+                    self._run.append(evaluation)
                 study.tell(evaluator.on_worst_device(evaluation))
                 self._bound.add([evaluation])
                 self._progress.evaluated(evaluation)

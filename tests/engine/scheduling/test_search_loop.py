@@ -127,6 +127,31 @@ def test_everything_is_evaluated_once_kept_and_told(tmp_path: Path) -> None:
     assert search.progress.count == search.plan.size
 
 
+class FloatFirst(MadeUp):
+    """Knows the float32 result of a card before it evaluates another form."""
+
+    async def evaluate(self, configuration: Configuration) -> Evaluation:
+        if configuration.compression != "float32":
+            self.outclassed(ok(replace(configuration, compression="float32")), configuration)
+        return await super().evaluate(configuration)
+
+
+def test_a_float_result_that_a_form_needs_is_kept_at_once_and_written_once(tmp_path: Path) -> None:
+    (tmp_path / "images").mkdir()
+    search = Search(tmp_path, plan(), data=str(tmp_path / "images"), training=("head",))
+    loop, evaluator = search.loop(), FloatFirst(pause_s=0.2)
+
+    async def searched() -> int:
+        running = asyncio.ensure_future(loop.evaluate_all(search.study, evaluator, search.plan, done=0))
+        await asyncio.sleep(0.1)
+        early = len(search.run.evaluations())
+        await running
+        return early
+
+    assert asyncio.run(searched()) > 0
+    assert len(search.run.evaluations_file.read_text().splitlines()) == search.plan.size
+
+
 def test_a_number_of_trials_ends_the_search(tmp_path: Path) -> None:
     search, evaluator = Search(tmp_path, plan(), max_trials=2), MadeUp()
     stop = asyncio.run(search.evaluate_all(evaluator))
