@@ -15,7 +15,7 @@ from advisor.core.forms import FORM_GAIN, most_shrinkage, most_speedup
 from advisor.core.quantity import Quantity
 from advisor.core.training import FINETUNE_ALL, FINETUNE_CACHED, FINETUNE_TOP, FINETUNED, HEAD, HEAD_SUBSET, TRAININGS
 from advisor.engine.pipeline.names import StageName
-from advisor.engine.scheduling.dear import DearCards
+from advisor.engine.scheduling.expensive import ExpensiveCards
 
 GAINS: Mapping[str, tuple[float, float]] = {
     HEAD: (0.13, 0.10),
@@ -53,12 +53,12 @@ class FrontBound:
     Attributes:
         budget: the limits.
         results: the results so far.
-        dear: cards that are evaluated only if they can still be picked; None for none.
+        expensive: cards that are evaluated only if they can still be picked; None for none.
     """
 
     budget: Budget
     results: dict[Configuration, Evaluation] = field(default_factory=dict)
-    dear: DearCards | None = None
+    expensive: ExpensiveCards | None = None
 
     def add(self, evaluations: Iterable[Evaluation]) -> None:
         """Add results, without the hold-out: it decides nothing in a search that goes on."""
@@ -70,8 +70,8 @@ class FrontBound:
         A heavier training changes neither latency nor size of a network. So the bound has the latency and the size of
         the lighter result. Its accuracy is the upper end of that result's interval plus the largest gain.
         """
-        if self.dear and configuration.card in self.dear.cards and configuration.training not in FINETUNED:
-            reason = self.dear.rejection_reason(configuration.card, self.results)
+        if self.expensive and configuration.card in self.expensive.cards and configuration.training not in FINETUNED:
+            reason = self.expensive.rejection_reason(configuration.card, self.results)
             if reason:
                 return reason
         if configuration.training == HEAD:

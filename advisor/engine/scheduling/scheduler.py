@@ -46,7 +46,7 @@ class Scheduler:
     ) -> None:
         self._study, self._bound, self._trials_left, self._cores = study, bound, trials_left, cores
         self._halving, self._allowance = study.halving, allowance
-        self._waiting = frozenset(bound.dear.cards if bound.dear else ())
+        self._waiting = frozenset(bound.expensive.cards if bound.expensive else ())
         self._most_running = max(CARDS_IN_FLIGHT, cores + 1) * len(plan.recipes) * len(plan.threads)
 
     @property
@@ -56,7 +56,7 @@ class Scheduler:
 
     @property
     def waiting(self) -> Collection[Configuration]:
-        """The configurations of dear cards, which start only if they can still be picked."""
+        """The configurations of expensive cards, which start only if they can still be picked."""
         return [each for each in self._halving.not_started if each.card in self._waiting]
 
     def next(self, running: Collection[Configuration]) -> Configuration | None:
@@ -88,7 +88,7 @@ class Scheduler:
         return refused
 
     def _suggested(self, running: Collection[Configuration]) -> Configuration | None:
-        """Ask the study; for a dear card only when nothing else may start or runs."""
+        """Ask the study; for an expensive card only when nothing else may start or runs."""
         if not self._trials_left:
             return None
         suggested = self._asked(running)
@@ -109,7 +109,7 @@ class Scheduler:
         return suggested
 
     def _in_turn(self, has_capacity: HasCapacity) -> HasCapacity:
-        """Return the capacity without the dear cards that have to wait."""
+        """Return the capacity without the expensive cards that have to wait."""
         return lambda unit: unit.card not in self._waiting and has_capacity(unit)
 
     def _allowed(self, allowance: Allowance, running: Collection[Configuration]) -> Configuration | None:

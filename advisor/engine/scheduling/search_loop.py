@@ -20,7 +20,7 @@ from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stages.figures import SURVEY
 from advisor.engine.question import Request
 from advisor.engine.scheduling.allowance import Allowance, TimeLimit
-from advisor.engine.scheduling.dear import DearCards
+from advisor.engine.scheduling.expensive import ExpensiveCards
 from advisor.engine.scheduling.finalists import finalists, named_files, score
 from advisor.engine.scheduling.promotion import FrontBound
 from advisor.engine.scheduling.scheduler import Scheduler
@@ -81,7 +81,7 @@ class SearchLoop:
         ``done`` configurations have a result already.
         """
         self._bound.add(self._run.evaluations())
-        self._bound.dear = self._dear(plan)
+        self._bound.expensive = self._expensive(plan)
         allowance = self._allowance(plan) if self._question.tuning_limited else None
         scheduler = Scheduler(study, self._bound, plan, self._trials_left(plan, done), self._cores, allowance)
         counted = [each for each in plan.configurations() if allowance is None or each.training not in FINETUNED]
@@ -224,12 +224,12 @@ class SearchLoop:
         question = self._question
         return question.data is not None and (question.tuning_limited or question.trainings == (HEAD,))
 
-    def _dear(self, plan: Plan) -> DearCards | None:
+    def _expensive(self, plan: Plan) -> ExpensiveCards | None:
         """Return the cards that have to pay; None if the user chose the cards, or wants another figure or device."""
         question = self._question
         if not self._leaves_out or question.candidates or question.robust or question.devices != (HOST,):
             return None
-        return DearCards.of(plan, question.limits)
+        return ExpensiveCards.of(plan, question.limits)
 
     def _trials_left(self, plan: Plan, done: int) -> int:
         return max(0, self._execution.max_trials - done) if self._execution.max_trials else plan.size

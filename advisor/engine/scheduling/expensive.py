@@ -18,8 +18,8 @@ from advisor.core.training import HEAD
 from advisor.engine.pipeline import cost
 from advisor.engine.space.plan import Plan, prior_accuracy
 
-DEAR = 10.0
-"""Multiply-accumulates over those of the median card, from which on a card is dear."""
+EXPENSIVE = 10.0
+"""Multiply-accumulates over those of the median card, from which on a card is expensive."""
 
 HEAD_GAIN = 0.25
 """Share of the errors of the best head so far that the head of one more card removes at most. Of six networks on five
@@ -32,17 +32,17 @@ FLOAT = "float32"
 
 
 @dataclass(frozen=True)
-class DearCards:
-    """The dear cards of a search, and the bound that decides whether one is evaluated.
+class ExpensiveCards:
+    """The expensive cards of a search, and the bound that decides whether one is evaluated.
 
-    The best that a dear card may reach is taken: :data:`HEAD_GAIN` fewer errors than the best head, the speed of the
-    card that is fastest for its MACs, the fastest form and the smallest file. If a result would be picked before it
+    The best that an expensive card may reach is taken: :data:`HEAD_GAIN` fewer errors than the best head, the speed of
+    the card that is fastest for its MACs, the fastest form and the smallest file. If a result would be picked before it
     even so, the card is left out.
 
     Args:
         plan: the search space.
         budget: its limits.
-        cards: names of the dear cards, and their multiply-accumulates over those of the median card.
+        cards: names of the expensive cards, and their multiply-accumulates over those of the median card.
     """
 
     plan: Plan
@@ -50,13 +50,15 @@ class DearCards:
     cards: Mapping[str, float]
 
     @classmethod
-    def of(cls, plan: Plan, budget: Budget) -> DearCards:
-        """Return the dear cards of a plan."""
+    def of(cls, plan: Plan, budget: Budget) -> ExpensiveCards:
+        """Return the expensive cards of a plan."""
         usual = median(max(1, card.macs) for card in plan.cards)
-        return cls(plan, budget, {card.name: card.macs / usual for card in plan.cards if card.macs >= DEAR * usual})
+        return cls(
+            plan, budget, {card.name: card.macs / usual for card in plan.cards if card.macs >= EXPENSIVE * usual}
+        )
 
     def rejection_reason(self, name: str, results: Mapping[Configuration, Evaluation]) -> str:
-        """Return why a dear card cannot be picked any more, by the results so far; empty if it can."""
+        """Return why an expensive card cannot be picked any more, by the results so far; empty if it can."""
         card = self.plan.cards_by_name[name]
         good = [each for each in results.values() if each.status is Status.OK and self.budget.met_by(each)]
         heads = [each for each in good if _is_head(each.configuration)]

@@ -10,15 +10,15 @@ from advisor.catalog.catalogue import load_catalogue
 from advisor.core.budget import Budget
 from advisor.core.evaluation import Evaluation
 from advisor.engine.scheduling.allowance import Allowance
-from advisor.engine.scheduling.dear import HEAD_GAIN, LEAST_RESULTS, DearCards
+from advisor.engine.scheduling.expensive import HEAD_GAIN, LEAST_RESULTS, ExpensiveCards
 from advisor.engine.scheduling.scheduler import Scheduler
 from tests.builders import evaluation
 from tests.engine.scheduling.test_allowance import DEFAULT, Allowed
 from tests.engine.scheduling.test_scheduler import CARDS, Search
 from tests.engine.scheduling.test_scheduler import PLAN as HEADS
 
-DEAR, NO_LIMITS = "inception_v3_299", Budget()
-NAMES = [*CARDS, DEAR]
+EXPENSIVE, NO_LIMITS = "inception_v3_299", Budget()
+NAMES = [*CARDS, EXPENSIVE]
 PLAN = replace(HEADS, cards=load_catalogue().select(NAMES), trainings=("head",), images=2000, validation=400)
 
 
@@ -28,20 +28,20 @@ def _head(card: str, accuracy: float, latency: float = 5.0, size: float = 1e7, r
 
 
 def _reason(*results: Evaluation, budget: Budget = NO_LIMITS) -> str:
-    return DearCards.of(PLAN, budget).rejection_reason(DEAR, {each.configuration: each for each in results})
+    return ExpensiveCards.of(PLAN, budget).rejection_reason(EXPENSIVE, {each.configuration: each for each in results})
 
 
-def test_only_a_card_of_many_times_the_usual_work_is_dear() -> None:
-    assert list(DearCards.of(PLAN, NO_LIMITS).cards) == [DEAR]
-    cheap = replace(PLAN, cards=tuple(card for card in PLAN.cards if card.name != DEAR))
-    assert not DearCards.of(cheap, NO_LIMITS).cards
+def test_only_a_card_of_many_times_the_usual_work_is_expensive() -> None:
+    assert list(ExpensiveCards.of(PLAN, NO_LIMITS).cards) == [EXPENSIVE]
+    cheap = replace(PLAN, cards=tuple(card for card in PLAN.cards if card.name != EXPENSIVE))
+    assert not ExpensiveCards.of(cheap, NO_LIMITS).cards
 
 
-def test_a_dear_card_is_left_out_where_another_is_picked_though_its_head_were_the_best() -> None:
+def test_an_expensive_card_is_left_out_where_another_is_picked_though_its_head_were_the_best() -> None:
     reason = _reason(*(_head(card, 90.0) for card in CARDS), _head(CARDS[0], 92.5, 1.0, 1e6, "int8"))
     assert CARDS[0] in reason
     assert f"{90 + 10 * HEAD_GAIN:.1f} %" in reason
-    assert f"--candidates {DEAR}" in reason
+    assert f"--candidates {EXPENSIVE}" in reason
 
 
 @pytest.mark.parametrize(
@@ -51,52 +51,52 @@ def test_a_dear_card_is_left_out_where_another_is_picked_though_its_head_were_th
         ((50.0,) * LEAST_RESULTS, "it may be far more accurate"),
     ],
 )
-def test_a_dear_card_is_evaluated_where_it_may_be_picked(accuracies: tuple[float, ...], why: str) -> None:
+def test_an_expensive_card_is_evaluated_where_it_may_be_picked(accuracies: tuple[float, ...], why: str) -> None:
     heads = [_head(card, accuracy) for card, accuracy in zip(CARDS, accuracies, strict=False)]
     assert not _reason(*heads), why
 
 
-def test_results_over_the_budget_leave_no_dear_card_out() -> None:
+def test_results_over_the_budget_leave_no_expensive_card_out() -> None:
     results = [*(_head(card, 90.0) for card in CARDS), _head(CARDS[0], 92.5, 1.0, 1e6, "int8")]
     assert not _reason(*results, budget=Budget(size_bytes=1e3))
 
 
 def _searched(accuracy: float) -> Search:
-    """Return a search with a dear card after the heads of all others had this accuracy."""
+    """Return a search with an expensive card after the heads of all others had this accuracy."""
     search = Search(plan=PLAN)
-    search.bound.dear = DearCards.of(PLAN, NO_LIMITS)
+    search.bound.expensive = ExpensiveCards.of(PLAN, NO_LIMITS)
     search.scheduler = Scheduler(search.study, search.bound, PLAN, 100, 2)
     search.end_heads(lambda _card: (accuracy, 1.0))
     return search
 
 
-def test_a_dear_card_starts_when_nothing_else_is_left() -> None:
+def test_an_expensive_card_starts_when_nothing_else_is_left() -> None:
     started = [each.card for each in _searched(50.0).started]
-    assert started.index(DEAR) == len(started) - len(PLAN.recipes)
+    assert started.index(EXPENSIVE) == len(started) - len(PLAN.recipes)
 
 
-def test_a_dear_card_is_not_counted_as_work_before_it_starts() -> None:
+def test_an_expensive_card_is_not_counted_as_work_before_it_starts() -> None:
     search = Search(plan=PLAN)
-    search.bound.dear = DearCards.of(PLAN, NO_LIMITS)
+    search.bound.expensive = ExpensiveCards.of(PLAN, NO_LIMITS)
     search.scheduler = Scheduler(search.study, search.bound, PLAN, 100, 2)
     search.start()
-    assert [each.card for each in search.scheduler.waiting] == [DEAR] * len(PLAN.recipes)
+    assert [each.card for each in search.scheduler.waiting] == [EXPENSIVE] * len(PLAN.recipes)
     search.end_heads(lambda _card: (50.0, 1.0))
     assert not search.scheduler.waiting
 
 
-def test_a_dear_card_that_cannot_be_picked_is_rejected_at_the_end() -> None:
+def test_an_expensive_card_that_cannot_be_picked_is_rejected_at_the_end() -> None:
     search = _searched(97.0)
-    assert DEAR not in {each.card for each in search.started}
-    assert [each.card for each, _ in search.scheduler.reject_deferred()] == [DEAR] * len(PLAN.recipes)
+    assert EXPENSIVE not in {each.card for each in search.started}
+    assert [each.card for each, _ in search.scheduler.reject_deferred()] == [EXPENSIVE] * len(PLAN.recipes)
 
 
-def test_fine_tuning_does_not_wait_for_a_dear_card() -> None:
+def test_fine_tuning_does_not_wait_for_an_expensive_card() -> None:
     plan = replace(DEFAULT, cards=PLAN.cards)
     search = Allowed(plan)
-    search.bound.dear = DearCards.of(plan, NO_LIMITS)
+    search.bound.expensive = ExpensiveCards.of(plan, NO_LIMITS)
     allowance = Allowance(plan, search.bound, search.favourite)
     search.scheduler = Scheduler(search.study, search.bound, plan, 100, 2, allowance)
     search.end_heads(lambda card: (80.0 + CARDS.index(card), 10.0 + CARDS.index(card)))
     assert search.tuned
-    assert DEAR not in {each.card for each in search.started}
+    assert EXPENSIVE not in {each.card for each in search.started}
