@@ -20,6 +20,8 @@ settings.load_profile("advisor")
 os.environ["ADVISOR_CONFIG_DIR"] = tempfile.mkdtemp(prefix="advisor-tests-")
 
 PROJECT = Path(__file__).resolve().parents[1]
+# Children do not import from the current folder; some run functions of the tests.
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(PROJECT), os.environ.get("PYTHONPATH"))))
 SHARED = PROJECT.parent / "shared"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import io
 import os
@@ -79,6 +80,7 @@ app.command(short_help="Check whether this machine is ready.")(doctor)
 
 def main() -> NoReturn:
     """Run the command line. An error of the user prints a message and a hint, never a traceback."""
+    _open_standard_streams()
     # SIGTERM must not be forwarded as SIGINT: a shell starts background jobs with SIGINT ignored.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     if isinstance(sys.stdout, io.TextIOWrapper):  # names of files need not be in the terminal's encoding
@@ -92,7 +94,7 @@ def main() -> NoReturn:
         if os.environ.get("ADVISOR_DEBUG"):
             raise
         if isinstance(error, OSError) and error.strerror:  # the system refuses: no bug of ours
-            _complain(f"{error.filename or 'a file'}: {error.strerror}", _SYSTEM_HINTS.get(error.errno or 0, ""))
+            _complain(f"{error.filename or 'the output'}: {error.strerror}", _SYSTEM_HINTS.get(error.errno or 0, ""))
             sys.exit(ExitCode.USAGE)
         if isinstance(error, ValueError) and "embedded null" in str(error):
             _complain("a path contains a NUL character", "check the paths that you gave")
@@ -105,10 +107,22 @@ def main() -> NoReturn:
     sys.exit(ExitCode.OK)
 
 
+def _open_standard_streams() -> None:
+    """Lead closed standard streams to nowhere; otherwise the next file that is opened gets what is written to them."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the system gives the lowest free number
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(number, "w" if number else "r", closefd=False))
+
+
 def _complain(message: str, hint: str) -> None:
-    typer.secho(f"error: {_readable(message)}", err=True, fg="red" if _coloured() else None)
-    if hint:
-        typer.secho(f"hint:  {_readable(hint)}", err=True)
+    with contextlib.suppress(OSError):  # the exit code says it where nothing can be written
+        typer.secho(f"error: {_readable(message)}", err=True, fg="red" if _coloured() else None)
+        if hint:
+            typer.secho(f"hint:  {_readable(hint)}", err=True)
 
 
 def _readable(message: str) -> str:

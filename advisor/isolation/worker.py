@@ -145,7 +145,7 @@ def _start(log: Path | None, environment: dict[str, str]) -> tuple[subprocess.Po
     output = log.open("ab") if log else None
     try:
         process = subprocess.Popen(
-            [sys.executable, "-m", "advisor.isolation.child", str(theirs.fileno())],
+            [sys.executable, "-P", "-m", "advisor.isolation.child", str(theirs.fileno())],
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=output or sys.stderr.fileno(),

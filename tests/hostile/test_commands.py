@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,6 +51,11 @@ def request(line: str) -> tuple[tuple[str, str], ...]:
     return (("r.yaml", f"{line}\n"),)
 
 
+def table(text: str) -> tuple[tuple[str, str], ...]:
+    return (("t.csv", text),)
+
+
+CHECK = ("data", "check", "t.csv")
 SHOW = ("devices", "show", "board", "--profiles", "p")
 PLAN = ("plan", "--request", "r.yaml")
 CASES = {
@@ -79,6 +86,15 @@ CASES = {
     "NUL in a profile": Case(SHOW, "board.yaml:7: a NUL character", profile('isa: "a\\0b"')),
     "NUL in a path": Case(PLAN, "r.yaml:1: a NUL character", request('profiles: ["a\\0b"]')),
     "no value": Case(PLAN, "threads: no value", request("threads: null")),
+    "a wrong type in a list": Case(PLAN, "threads: '{'a': 1}' is not one value", request("threads: {a: 1}")),
+    "a header of 131 kB": Case(CHECK, "field larger than field limit", table(f"path,label,{'x' * 131_100}\na.jpg,b\n")),
+    "a header over two lines": Case(
+        CHECK, "has no column 'path' (did you mean 'pa th'?)", table('"pa\nth",label\na,b\n')
+    ),
+    "NUL in a label": Case(CHECK, "row 2 of 't.csv' has a label with NUL", table("path,label\na.jpg,b\0c\n")),
+    "a label of 2,000 characters": Case(
+        CHECK, "of more than 1000 characters", table(f"path,label\na.jpg,{'b' * 2000}\n")
+    ),
     "an escape sequence in a name": Case(("devices", "show", "\x1b[31mred\x07"), r"'\x1b[31mred\x07'"),
     "an override in a name": Case(("devices", "show", "a\u202eb"), r"'a\u202eb'"),
     "a control character in a card": Case(("plan", "--candidates", "\x1b]0;title\x07"), r"\x1b]0;title\x07"),
@@ -99,3 +115,21 @@ def test_absurd_input_ends_soon_in_words(advisor: Advisor, tmp_path: Path, case:
     assert "Traceback" not in said.err
     assert not STEERING.search(said.out + said.err)
     assert len(said.err) < 6000
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        ("report nowhere 2>&-", 2),
+        ("report nowhere <&- >&- 2>&-", 2),
+        ("report nowhere 2>/dev/full", 2),
+        ("--version >&-", 0),
+        ("--version >/dev/full", 2),
+        ("--version >/dev/full 2>/dev/full", 2),
+    ],
+)
+def test_closed_and_full_streams_do_not_change_the_exit_code(command: str, code: int, tmp_path: Path) -> None:
+    run = ["/bin/sh", "-c", f'"{sys.executable}" -P -m advisor {command}']
+    said = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, timeout=SOON_S)
+    assert said.returncode == code
+    assert "Traceback" not in said.stderr

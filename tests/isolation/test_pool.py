@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import psutil
@@ -28,6 +29,17 @@ def pool(tmp_path: Path) -> Iterator[ChildPool]:
 
 def test_a_child_returns_the_value(pool: ChildPool) -> None:
     assert pool.call(f"{HERE}:add", 2, 3) == 5
+
+
+def test_modules_in_the_current_folder_are_not_imported(
+    pool: ChildPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in filter(str.isidentifier, {*sys.stdlib_module_names, *packages_distributions()}):
+        (tmp_path / f"{name}.py").write_text("raise ImportError('planted')")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONSAFEPATH", "")
+    assert pool.call("json:loads", "[1]") == [1]
+    assert pool.call("numpy:prod", [2, 3]) == 6
 
 
 def test_a_child_is_another_process_and_is_used_again(pool: ChildPool) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from advisor.core.errors import UsageError, nearest
+from advisor.core.escape import plain as plain_text
 from advisor.datasets.dataset import PARTS, Entry, Listing, Rejected
 
 if TYPE_CHECKING:
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
 PARQUET = frozenset({".parquet", ".pq"})
 CSV = frozenset({".csv", ".tsv"})
 SUFFIXES = CSV | PARQUET
+LONGEST_LABEL = 1000
+SHOWN = 80
+"""Characters of a column's name in an error."""
+
 _DELIMITERS = ",;\t"
 NAMES = {
     "path": ("path", "file", "filename", "image"),
@@ -58,8 +63,10 @@ def _columns(path: Path) -> dict[str, str]:
     columns = {name: plain[alias] for name, aliases in NAMES.items() for alias in reversed(aliases) if alias in plain}
     for name in ("path", "label"):
         if name not in columns:
-            names = ", ".join(f"'{column}'" for column in found[:12]) or "nothing"
-            raise UsageError(f"--data: '{path}' has no column '{name}'{nearest(name, plain)}, but {names}", _HINT)
+            names = ", ".join(f"'{plain_text(column)[:SHOWN]}'" for column in found[:12]) or "nothing"
+            raise UsageError(
+                f"--data: '{path}' has no column '{name}'{nearest(name, map(plain_text, plain))}, but {names}", _HINT
+            )
     return columns
 
 
@@ -67,6 +74,11 @@ def _entry(manifest: Path, number: int, row: Row) -> Entry:
     name, written = row["path"].strip(), row.get("split", "").strip()
     if not name or "\0" in name:
         raise UsageError(f"--data: row {number} of '{manifest}' names no image", _HINT)
+    if "\0" in row["label"] or len(row["label"]) > LONGEST_LABEL:
+        raise UsageError(
+            f"--data: row {number} of '{manifest}' has a label with NUL or of more than {LONGEST_LABEL} characters",
+            "write another name of the class",
+        )
     if written and written.casefold() not in PARTS:
         raise UsageError(
             f"--data: row {number} of '{manifest}' has the split '{written}'{nearest(written.casefold(), PARTS)}",
@@ -110,9 +122,10 @@ def _csv_header(path: Path) -> list[str]:
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             line = file.readline()
-    except (OSError, UnicodeDecodeError) as error:
+            file.seek(0)
+            return next(csv.reader(file, delimiter=_delimiter(line)), [])
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise _unreadable(path, error) from None
-    return next(csv.reader([line], delimiter=_delimiter(line)), [])
 
 
 def _csv_rows(path: Path) -> Iterator[tuple[int, Row]]:

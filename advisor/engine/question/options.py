@@ -106,7 +106,10 @@ def _typed(key: str, value: Any, default: object) -> Any:
     if value is None:
         raise UsageError(f"{key}: no value", f"write for example {key}: {default or '...'}, or leave the line out")
     if isinstance(default, tuple):
-        items = [value] if isinstance(value, str | int | Path) else list(value)
+        items = list(value) if isinstance(value, list | tuple) else [value]
+        wrong = [item for item in items if isinstance(item, bool) or not isinstance(item, str | int | float | Path)]
+        if wrong:
+            raise UsageError(f"{key}: '{wrong[0]}' is not one value", f"write for example {key}: [first, second]")
         return tuple(_thread_count(item) if key == "threads" else str(item) for item in items)
     if isinstance(default, bool):
         if not isinstance(value, bool):

@@ -97,7 +97,7 @@ def _make(runtime: Runtime, folder: Path) -> None:
 
 def _install(runtime: Runtime, python: Path) -> None:
     """Install the runtime's wheels with this environment's pip and the user's pip settings."""
-    pip = [sys.executable, "-m", "pip", "--python", str(python), "--disable-pip-version-check", "--no-input"]
+    pip = [sys.executable, "-P", "-m", "pip", "--python", str(python), "--disable-pip-version-check", "--no-input"]
     command = [*pip, "install", "--quiet", "--only-binary", ":all:", str(runtime), *COMPANIONS[runtime.package]]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)

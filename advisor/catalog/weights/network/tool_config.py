@@ -47,7 +47,8 @@ class Registry:
 
 def package_index() -> PackageIndex:
     """Return what ``pip install`` would use now, read from ``pip config list`` and the environment."""
-    listing = _printed([sys.executable, "-m", "pip", "config", "list", "--no-color", "--disable-pip-version-check"])
+    pip = [sys.executable, "-P", "-m", "pip"]
+    listing = _printed([*pip, "config", "list", "--no-color", "--disable-pip-version-check"])
     return interpret(listing, os.environ)
 
 
