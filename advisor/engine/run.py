@@ -45,7 +45,7 @@ from advisor.engine.space.preview import refuse_too_short
 from advisor.engine.space.skipped import record_unevaluated, skip_ruled_out
 from advisor.engine.targets.multi_device import MultiDeviceEvaluator
 from advisor.engine.targets.target_devices import TargetDevices, select_targets
-from advisor.store import RunFolder
+from advisor.store import RunFolder, require_cache
 
 THREADS = 32
 """Threads that wait for child processes; more jobs than cores never run."""
@@ -90,12 +90,13 @@ def run_search(request: Request, progress: Progress, resume: Path | None = None,
     An interrupt reaches the caller's thread, which stops the search in order.
 
     Raises:
-        UsageError: the question, the images, the catalogue or the output folder is invalid; no work was started.
+        UsageError: the question, images, catalogue, cache or output folder is invalid; no work was started.
         WeightsError: no candidate's weights can be fetched.
         AdvisorError: the study's database is no longer reachable; finished evaluations are kept.
     """
     started = time.monotonic()
     prepared = prepare(request, progress.say)
+    require_cache()
     if resume:
         run = RunFolder.open(resume)
         cards = same_cards(run, request.question, prepared.cards, prepared.recipes, prepared.images)

@@ -12,7 +12,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 from platformdirs import user_cache_path
 
-from advisor.core.errors import StageError
+from advisor.core.errors import StageError, UsageError
 from advisor.store.files import full_disk, is_full_disk, sha256_json
 
 
@@ -20,6 +20,22 @@ def cache_root() -> Path:
     """Return the folder of all caches: ``$ADVISOR_CACHE_DIR``, or the user's cache folder."""
     chosen = os.environ.get("ADVISOR_CACHE_DIR")
     return Path(chosen).expanduser() if chosen else user_cache_path("advisor")
+
+
+def require_cache() -> None:
+    """Make the folder of all caches.
+
+    Raises:
+        UsageError: it cannot be made, or files cannot be written to it.
+    """
+    root = cache_root()
+    hint = "set ADVISOR_CACHE_DIR to a folder that you can write to"
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"the cache '{root}' cannot be made ({error.strerror or error})", hint) from None
+    if not os.access(root, os.W_OK | os.X_OK):
+        raise UsageError(f"the cache '{root}' cannot be written to", hint)
 
 
 class ArtifactCache:

@@ -133,3 +133,25 @@ def test_closed_and_full_streams_do_not_change_the_exit_code(command: str, code:
     said = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, timeout=SOON_S)
     assert said.returncode == code
     assert "Traceback" not in said.stderr
+
+
+SEARCH = ("search", "--candidates", "mobilenet_v1_0.25_224", "--offline")
+
+
+@pytest.mark.parametrize("place", ["file", "file/below", "/dev/null/below", "/proc/none"])
+def test_a_search_needs_a_cache_that_can_be_made(advisor: Advisor, tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").touch()
+    said = advisor(*SEARCH, timeout=SOON_S, ADVISOR_CACHE_DIR=str(tmp_path / place))
+    assert said.code == 2
+    assert said.err.splitlines()[-2].startswith(f"error: the cache '{tmp_path / place}' cannot be made (")
+    assert said.err.splitlines()[-1] == "hint:  set ADVISOR_CACHE_DIR to a folder that you can write to"
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize("command", [("catalog", "list"), ("devices", "list"), ("plan", "--candidates", "squeezenet*")])
+def test_what_only_reads_needs_no_cache_and_no_configuration(
+    advisor: Advisor, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    (tmp_path / "file").touch()
+    settings = dict.fromkeys(("ADVISOR_CACHE_DIR", "ADVISOR_CONFIG_DIR"), str(tmp_path / "file"))
+    assert advisor(*command, timeout=SOON_S, **settings).code == 0
