@@ -117,7 +117,7 @@ def test_the_operators_of_a_file_count_before_those_of_its_name(
     works = tuple((kernel.work, 1) for kernel in board.kernels)
     own = replace(model, name="ours", operators=works)
     (found,) = predictor.predict(board, target, "float32", [own])
-    assert found.latency.value == pytest.approx(sum(k.microseconds for k in board.kernels) / 1e3, rel=0.1)
+    assert found.latency.value == pytest.approx(sum(k.microseconds for k in board.kernels) / 1e3, rel=0.15)
 
 
 def test_measured_networks_correct_the_kernels(

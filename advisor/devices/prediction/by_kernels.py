@@ -9,6 +9,7 @@ from advisor.devices.latency.model_operators import Works, model_operators
 from advisor.devices.latency.network_times import NetworkTimes
 from advisor.devices.latency.operator_times import operator_times
 from advisor.devices.profiles import DeviceProfile, DeviceTarget
+from advisor.devices.profiles.kernels import BYTES
 
 
 def network_times(
@@ -35,7 +36,7 @@ def network_times(
         for name, milliseconds in measured.items()
         if name in known and operators.covers(known[name])
     ]
-    return NetworkTimes.of(operators, anchors)
+    return NetworkTimes.of(operators, anchors, bytes_each=BYTES[precision])
 
 
 def operators_of(model: ModelFeatures, times: NetworkTimes) -> Works:

@@ -7,12 +7,15 @@ import math
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, fields
 from pathlib import Path
+from types import MappingProxyType
 
 from advisor.core.errors import Problems, UsageError, nearest
 from advisor.tflite.work import Work
 
-FORMS = ("float32", "int8")
-"""Forms in which kernels are timed."""
+BYTES = MappingProxyType({"float32": 4, "int8": 1})
+"""Forms in which kernels are timed, with the bytes of a value."""
+
+FORMS = tuple(BYTES)
 
 SUFFIX = ".kernels.csv"
 
