@@ -10,6 +10,7 @@ NAMES = (
     "search_overhead",
     "sampler_timm_pool",
     "latency_prediction",
+    "latency_kernels",
     "measurement",
     "catalogue",
     "whole_catalogue",
