@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -27,6 +27,7 @@ class CalibrationReport:
         expected_before: expected median error of the models of the catalogue that were not measured, as the predictor
             itself knew before; NaN if there are none.
         expected_after: the same with the new measurements.
+        contradicting: measured models whose latencies contradict the others, each with what these expect (ms).
     """
 
     form: str
@@ -35,6 +36,7 @@ class CalibrationReport:
     after: tuple[float, ...]
     expected_before: float
     expected_after: float
+    contradicting: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def median_before(self) -> float:
@@ -78,8 +80,9 @@ def calibration_report(
     for model in measured_models if len(names) > 1 else []:
         (found,) = predictor.predict(_without(after, [model.name]), target, form, [model])
         left_out.append(found.latency.value / truth[model.name] - 1)
-    expected = (expected_error(predictor, profile, target, form, models) for profile in (before, after))
-    return CalibrationReport(form, names, tuple(errors), tuple(left_out), *expected)
+    now, later = (expected_error(predictor, profile, target, form, models) for profile in (before, after))
+    contradicting = predictor.contradicting(after, target, form)
+    return CalibrationReport(form, names, tuple(errors), tuple(left_out), now, later, contradicting)
 
 
 def _without(profile: DeviceProfile, models: Collection[str]) -> DeviceProfile:

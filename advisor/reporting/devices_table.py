@@ -94,6 +94,8 @@ def _print_report(report: CalibrationReport, found: Calibrated) -> None:
         left_out = "" if later is None else f", {later:+.0%} from the others"
         latency = show_ms(found.latency_ms[model, report.form])
         typer.echo(f"  {model:<28} {latency:>9}  predicted {before:+.0%} before{left_out}")
+    for model, expected_ms in report.contradicting.items():
+        typer.echo(f"  {plain(model)} contradicts the others, which expect {show_ms(expected_ms)}: measure it again")
     line = f"  median error {report.median_before:.0%} before"
     typer.echo(line + (f", {report.median_after:.0%} after (leave one out)" if report.after else ""))
     if not math.isnan(report.expected_after):

@@ -67,6 +67,10 @@ def test_measurements_of_a_like_board_lower_the_error(
     assert set(report.models) == set(chosen)
     assert len(report.before) == len(report.after) == 6
     assert report.median_after < report.median_before
+    assert report.contradicting == {}
+    wrong = with_measurements(after, TARGET, {(chosen[0], "float32"): 5 * truth[chosen[0]]})
+    named = calibration_report(predictor, BOARD, wrong, TARGET, available, "float32").contradicting
+    assert named == {chosen[0]: pytest.approx(truth[chosen[0]], rel=0.5)}
 
 
 def test_new_measurements_replace_old_ones_of_the_same_models(features: FeatureTable) -> None:

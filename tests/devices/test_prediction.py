@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -152,6 +153,37 @@ def test_a_users_own_measurement_is_given_as_measured(predictor: Predictor, nets
     device = team_device(Measurement("cpu-x4", nets[0].name, "float32", 12.0, source_repo=CALIBRATED))
     latency = predictor.predict(device, device.target(), "float32", nets[:1])[0].latency
     assert (latency.value, latency.provenance) == (pytest.approx(12.0), Provenance.MEASURED)
+
+
+@pytest.mark.parametrize(("version", "other"), [("2.3.1", False), ("2.4.0", True), ("2.9.0", True)])
+def test_a_figure_of_another_release_has_a_wider_interval(
+    predictor: Predictor, nets: Sequence[ModelFeatures], version: str, other: bool
+) -> None:
+    row = Measurement("cpu-x4", nets[0].name, "float32", 12.0, source_repo="someone/else", runtime_version="2.3.0")
+    same, changed = team_device(row), team_device(replace(row, runtime_version=version))
+    own, found = (predictor.predict(d, d.target(), "float32", nets[:1])[0] for d in (same, changed))
+    assert found.latency.provenance is Provenance.PUBLISHED
+    assert (found.deviation > own.deviation) == other
+    assert ("another release" in found.latency.source) == other
+
+
+def test_a_measurement_that_contradicts_the_others_is_named(
+    predictor: Predictor, profiles: Profiles, nets: Sequence[ModelFeatures]
+) -> None:
+    rows = [
+        Measurement("cpu-x4", row.model, row.precision, row.latency_ms, source_repo=CALIBRATED)
+        for row in profiles["raspberry-pi-5"].measurements
+        if row.usable and row.target == "ncnn-cpu-x4" and row.precision == "float32"
+    ][:8]
+    device = team_device(replace(rows[0], latency_ms=4 * rows[0].latency_ms), *rows[1:])
+    found = predictor.contradicting(device, device.target(), "float32")
+    assert found == {rows[0].model: pytest.approx(rows[0].latency_ms, rel=0.3)}
+    other = predictor.predict(device, device.target(), "float32", [STRANGER])[0].latency
+    assert f"contradicting the others, so hardly used: {rows[0].model}" in other.source
+    right = team_device(*rows)
+    assert predictor.contradicting(right, right.target(), "float32") == {}
+    undisturbed = predictor.predict(right, right.target(), "float32", [STRANGER])[0].latency
+    assert other.value == pytest.approx(undisturbed.value, rel=0.1)
 
 
 def test_changed_measurements_of_a_device_change_its_predictions(

@@ -43,3 +43,12 @@ def test_a_calibration_shows_each_form_the_expected_errors_and_what_was_left_out
     assert lines[4] == "  expected median error of models that were not measured: 30% before, 10% after"
     assert "predicted -25% before" in lines[6]
     assert lines[8:] == ["1 kernel timed, 1 left out", "  left out: ADD 4 x 4, int8: too long", "kept in a.yaml"]
+
+
+def test_a_measurement_that_contradicts_the_others_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    profile = replace(host_profile(), name="our-board")
+    report = CalibrationReport("float32", ("small",), (3.0,), (), math.nan, math.nan, {"small": 2.0})
+    latency = {("small", "float32"): 8.0}
+    print_calibrated(Calibrated(profile, profile.target("cpu-x1"), latency, "tflite", (report,), Path("a.yaml")))
+    lines = capsys.readouterr().out.splitlines()
+    assert "  small contradicts the others, which expect 2.00 ms: measure it again" in lines

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from advisor.devices.latency.base import Base
 from advisor.devices.latency.kernels import Floats
+from advisor.devices.latency.references import other_release
 from advisor.devices.latency.table import Column
 
 Indices = NDArray[np.intp]
@@ -108,5 +109,6 @@ def peers_of(base: Base, column: Column, candidates: Indices) -> Indices:
         and counts[i] >= _MEASURED_ENOUGH
     ]
     same = [i for i in alike if table.columns[i].runtime == column.runtime]
-    chosen = same if len(same) >= _PEERS else alike if len(alike) >= _PEERS else []
+    release = [i for i in same if not other_release(table.columns[i], column)]
+    chosen = next((found for found in (release, same, alike) if len(found) >= _PEERS), [])
     return np.array(chosen, dtype=np.intp)

@@ -12,12 +12,17 @@ from numpy.typing import NDArray
 from advisor.devices.latency.base import CONSENSUS_SCALE, IDENTITY_SCALE, LEVEL_VARIANCE, Base
 from advisor.devices.latency.contrasts import COUNTS, PECULIARITY, Contrasts, Indices
 from advisor.devices.latency.features import ModelFeatures
-from advisor.devices.latency.kernels import Floats, inverse, self_covariance
+from advisor.devices.latency.kernels import Floats, ModelSpace, inverse, self_covariance
+from advisor.devices.latency.outliers import DOUBTED
 from advisor.devices.latency.posterior import NOISE, SCALES, Posterior
 from advisor.devices.latency.table import Column
 
 SUPPORTED = 0.5
 """A model or family counts as known if at least this share of the resembled targets has measured it."""
+
+NAMED = 1.5
+"""A measurement is named if it contradicts the others by more than this factor: networks such as vision transformers
+differ by less without any error."""
 
 _FEATURE_NOISE = 0.15
 _MARGIN = 0.25
@@ -89,21 +94,37 @@ def queries_of(base: Base, models: Sequence[ModelFeatures]) -> Queries:
     return Queries(known, points.families, estimates, towards, alone, variance, vectors[:, :COUNTS])
 
 
+def queries_of_known(base: Base, models: Indices) -> Queries:
+    """Return queries for models of the table."""
+    towards, alone = base.gram[models], np.diag(base.gram)[models]
+    return Queries(
+        known=models,
+        families=base.space.points.families[models],
+        estimates=base.filled.T[models],
+        towards=towards,
+        itself=alone,
+        variance=feature_variance(base, towards, alone),
+        counts=base.table.features[models, :COUNTS],
+    )
+
+
 def feature_variance(base: Base, towards: Floats, alone: Floats) -> Floats:
     """Return the variance of a model's consensus given all other models with known features."""
-    explained = ((towards @ _precision(base)) * towards).sum(axis=1)
+    explained = ((towards @ _precision(base.space)) * towards).sum(axis=1)
     out: Floats = CONSENSUS_SCALE**2 * np.maximum(alone - explained, 0) * 0.5 + 2 * IDENTITY_SCALE**2
     return out
 
 
 @lru_cache(maxsize=4)
-def _precision(base: Base) -> Floats:
+def _precision(space: ModelSpace) -> Floats:
     """Return the inverse covariance of the known models by their features, computed once for each fit."""
-    return inverse(base.gram + _FEATURE_NOISE**2 * np.eye(len(base.gram)))
+    gram = space.within()
+    return inverse(gram + _FEATURE_NOISE**2 * np.eye(len(gram)))
 
 
-def estimate(base: Base, posterior: Posterior, queries: Queries) -> Estimate:
-    """Predict ``queries`` on one target."""
+def estimate(posterior: Posterior, queries: Queries) -> Estimate:
+    """Predict ``queries`` on one target. They are described relative to the posterior's base."""
+    base = posterior.base
     of_model, of_family = _shares(base, posterior, queries)
     mean, variance = posterior.predict(queries.estimates, queries.counts, queries.towards, queries.itself)
     variance = variance + (1 - of_model) * queries.variance
@@ -113,6 +134,18 @@ def estimate(base: Base, posterior: Posterior, queries: Queries) -> Estimate:
     # A network below the measured range takes no longer than one at its edge: only a launch is left.
     wider = deviation * (1 + np.maximum(below, beyond))
     return Estimate(mean, wider, deviation * (1 + beyond), support, np.maximum(below, beyond))
+
+
+def contradicting(posterior: Posterior, values: Floats) -> dict[str, float]:
+    """Return the measured models whose latencies (log ms, in the order of ``seen``) contradict the others.
+
+    Each is more likely wrong than right, and differs by a factor over :data:`NAMED` from what the others expect (ms).
+    """
+    doubted = posterior.seen[posterior.doubts > DOUBTED]
+    expected = estimate(posterior, queries_of_known(posterior.base, doubted)).mean
+    found = zip(doubted, expected, values[posterior.doubts > DOUBTED], strict=True)
+    names = posterior.base.table.models
+    return {names[i]: float(np.exp(mean)) for i, mean, value in found if abs(value - mean) > np.log(NAMED)}
 
 
 def _shares(base: Base, posterior: Posterior, queries: Queries) -> tuple[Floats, Floats]:

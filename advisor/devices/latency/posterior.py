@@ -10,20 +10,27 @@ import numpy as np
 from advisor.devices.latency.base import LEVEL_VARIANCE, Base
 from advisor.devices.latency.contrasts import COUNTS, Contrasts, Indices
 from advisor.devices.latency.kernels import Floats, inverse
+from advisor.devices.latency.outliers import agreeing, student
 from advisor.devices.latency.placement import place
-from advisor.devices.latency.references import reference_of
+from advisor.devices.latency.references import other_release, reference_of
+from advisor.devices.latency.releases import with_releases
 from advisor.devices.latency.table import Column
 
 SCALES = (0.02, 0.05, 0.1, 0.2, 0.4)
 """Standard deviations (log) by which a target may deviate from the one that it resembles."""
 
 NOISE = 0.05
-DEGREES_OF_FREEDOM = 4
+LEAST_SPREAD = 0.05
+DOUBTED_VARIANCE = 4.0
+"""Variance (log) of a measurement that is wrong."""
+
 _KEPT = 1e-4
 _SAME_KIND = 6.0
 _SAME_RUNTIME = 5.0
 _SAME_PRECISION = 5.0
 _SAME_DEVICE = 4.0
+_OTHER_RELEASE = 5.0
+"""Log weights of references before any measurement."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +38,7 @@ class Posterior:
     """A column's latencies as a combination of other columns and of its measured models.
 
     Attributes:
+        base: the additive model, with the target's other releases as they would be at its release.
         column: the target.
         seen: (n,) indices of the models measured on it.
         shares: (base columns,) how much it resembles each column.
@@ -43,8 +51,10 @@ class Posterior:
         inverse: (n, n) inverse covariance of the measured values at that scale.
         spread: standard deviation (log) between the predictions of the resembled columns.
         reference: how comparable the known columns are (:func:`advisor.devices.latency.references.reference_of`).
+        doubts: (n,) probability that each measurement is wrong (:func:`advisor.devices.latency.outliers.agreeing`).
     """
 
+    base: Base
     column: Column
     seen: Indices
     shares: Floats
@@ -57,6 +67,7 @@ class Posterior:
     inverse: Floats
     spread: float
     reference: str
+    doubts: Floats
 
     def predict(self, estimates: Floats, counts: Floats, towards: Floats, itself: Floats) -> tuple[Floats, Floats]:
         """Return means and variances (queries,) of the log latency.
@@ -91,39 +102,54 @@ def posterior_of(
         excluded: columns of the base that cannot be references (the target itself).
     """
     candidates = np.setdiff1d(np.arange(len(base.table.columns)), np.asarray(excluded, dtype=np.intp))
+    wider, spreads = with_releases(base, column, candidates)
     if not len(seen):
-        return _unmeasured(base, column, candidates)
-    return _condition(base, column, seen, values, candidates)
+        return _unmeasured(wider, column, candidates, spreads)
+    return _condition(wider, column, seen, values, candidates, len(spreads))
 
 
-def _condition(base: Base, column: Column, seen: Indices, values: Floats, candidates: Indices) -> Posterior:
+def _condition(
+    base: Base, column: Column, seen: Indices, values: Floats, candidates: Indices, releases: int
+) -> Posterior:
     """Return a target's posterior: every reference and deviation is weighted by how well it explains the measurements.
 
-    ``candidates`` are the indices of the base's columns that can be references.
+    ``candidates`` are the indices of the measured columns that can be references; ``releases`` columns follow.
     """
-    contrasts = Contrasts.of(base, column, candidates)
+    contrasts, reference = Contrasts.of(base, column, candidates), _reference(base, column, candidates, releases)
+    candidates = np.append(candidates, np.arange(len(base.table.columns) - releases, len(base.table.columns)))
     seen_contrasts = contrasts.coordinates(base.filled.T[seen], base.table.features[seen, :COUNTS])
     gram = base.gram[np.ix_(seen, seen)] + seen_contrasts @ seen_contrasts.T
     residuals = values[None] - base.filled[np.ix_(candidates, seen)]
     prior = np.array([_prior(base.table.columns[i], column) for i in candidates])
-    inverses = [inverse(_cover(gram, scale)) for scale in SCALES]
-    logs = np.stack([prior + _evidence(residuals, precision) for precision in inverses], axis=1)
-    shares = np.exp(logs - logs.max())
-    shares[shares < _KEPT] = 0
-    shares /= shares.sum()
     coefficients, level = np.zeros(len(seen)), 0.0
-    for position, (scale, precision) in enumerate(zip(SCALES, inverses, strict=True)):
-        weights = shares[:, position] @ residuals @ precision
-        coefficients += scale**2 * weights
-        level += LEVEL_VARIANCE * float(weights.sum())
+    shares, doubts = np.zeros((len(candidates), len(SCALES))), np.ones(len(seen))
+    for weight, kept in agreeing(prior, residuals, [_cover(gram, scale) for scale in SCALES]):
+        inverses = [inverse(_cover(gram[np.ix_(kept, kept)], scale)) for scale in SCALES]
+        found = _shares(prior, residuals[:, kept], inverses)
+        shares += weight * found
+        doubts[kept] -= weight
+        for position, (scale, precision) in enumerate(zip(SCALES, inverses, strict=True)):
+            weights = weight * found[:, position] @ residuals[:, kept] @ precision
+            coefficients[kept] += scale**2 * weights
+            level += LEVEL_VARIANCE * float(weights.sum())
     resemblance = np.zeros(len(base.table.columns))
     resemblance[candidates] = shares.sum(axis=1)
     scale = float(np.sqrt(shares.sum(axis=0) @ np.square(SCALES)))
-    final = inverse(_cover(gram, scale))
+    doubted = np.diag(DOUBTED_VARIANCE * np.maximum(doubts, 0.0))
+    final = inverse(_cover(gram, scale) + doubted)
     return Posterior(
-        column, seen, resemblance, resemblance, coefficients, level, scale, contrasts, seen_contrasts, final,
-        _spread(base, resemblance), _reference(base, column, candidates),
+        base, column, seen, resemblance, resemblance, coefficients, level, scale, contrasts, seen_contrasts, final,
+        _spread(base, resemblance), reference, np.maximum(doubts, 0.0),
     )  # fmt: skip
+
+
+def _shares(prior: Floats, residuals: Floats, inverses: Sequence[Floats]) -> Floats:
+    """Return the posterior probability (candidates, scales) of each reference and deviation."""
+    logs = np.stack([prior + _evidence(residuals, precision) for precision in inverses], axis=1)
+    shares: Floats = np.exp(logs - logs.max())
+    shares[shares < _KEPT] = 0
+    shares /= shares.sum()
+    return shares
 
 
 def _cover(gram: Floats, scale: float) -> Floats:
@@ -138,20 +164,14 @@ def _prior(reference: Column, column: Column) -> float:
         + _SAME_PRECISION * (reference.precision == column.precision)
         + _SAME_RUNTIME * (reference.runtime == column.runtime)
         + _SAME_DEVICE * (reference.device == column.device and reference.kind == column.kind)
+        - _OTHER_RELEASE * (reference.runtime == column.runtime and other_release(reference, column))
     )
 
 
 def _evidence(residuals: Floats, precision: Floats) -> Floats:
-    """Return the log evidence (candidates,) of residuals (candidates, n) under a Student t distribution.
-
-    Its tails are heavier than those of a normal distribution, so that one outlier does not decide the resemblance.
-    """
+    """Return the log evidence (candidates,) of residuals (candidates, n), see :func:`student`."""
     squares = ((residuals @ precision) * residuals).sum(axis=1)
-    n = residuals.shape[1]
-    _, log_determinant = np.linalg.slogdet(precision)
-    tail = np.log1p(squares / DEGREES_OF_FREEDOM)
-    out: Floats = 0.5 * log_determinant - 0.5 * (DEGREES_OF_FREEDOM + n) * tail
-    return out
+    return student(squares, float(np.linalg.slogdet(precision)[1]), residuals.shape[1])
 
 
 def _spread(base: Base, shares: Floats) -> float:
@@ -162,17 +182,25 @@ def _spread(base: Base, shares: Floats) -> float:
     return float(np.sqrt((shares[used] @ np.square(departure)).mean()))
 
 
-def _unmeasured(base: Base, column: Column, candidates: Indices) -> Posterior:
-    """Return the posterior of a target without measurements: its place among the measured ones."""
-    combination, spread = place(base, column, candidates)
+def _unmeasured(base: Base, column: Column, candidates: Indices, releases: Sequence[float]) -> Posterior:
+    """Return the posterior of a target without measurements: another release on it, or its place among the others.
+
+    ``releases`` are the deviations of the other releases' levels, the last columns of the base.
+    """
+    if releases:
+        combination, spread = np.zeros(len(base.table.columns)), min(releases)
+        combination[len(base.table.columns) - len(releases) + releases.index(spread)] = 1.0
+    else:
+        combination, spread = place(base, column, candidates)
     none = np.array([], dtype=np.intp)
     empty = np.zeros((0, 0))
     return Posterior(
-        column, none, np.abs(combination) / max(np.abs(combination).sum(), 1e-9), combination, np.zeros(0), 0.0, 0.0,
-        Contrasts(none, np.zeros(0), np.zeros(0), np.ones(0)), empty, empty, max(spread, 0.1),
-        _reference(base, column, candidates),
+        base, column, none, np.abs(combination) / max(np.abs(combination).sum(), 1e-9), combination, np.zeros(0), 0.0,
+        0.0, Contrasts(none, np.zeros(0), np.zeros(0), np.ones(0)), empty, empty, max(spread, LEAST_SPREAD),
+        _reference(base, column, candidates, len(releases)), np.zeros(0),
     )  # fmt: skip
 
 
-def _reference(base: Base, column: Column, candidates: Indices) -> str:
-    return reference_of(column, (base.table.columns[i] for i in candidates))
+def _reference(base: Base, column: Column, candidates: Indices, releases: int) -> str:
+    found = reference_of(column, (base.table.columns[i] for i in candidates))
+    return "release" if releases and found == "same" else found

@@ -15,13 +15,15 @@ from advisor.core.quantity import Provenance, Quantity
 from advisor.devices.latency.base import Base, fit_base
 from advisor.devices.latency.conformal import SUPPORT, WIDE, Calibration, read_calibration, regime_of
 from advisor.devices.latency.features import ModelFeatures, load_features
-from advisor.devices.latency.model import Estimate, choose, estimate, queries_of
+from advisor.devices.latency.model import Estimate, choose, contradicting, estimate, queries_of
 from advisor.devices.latency.network_times import NetworkTimes
-from advisor.devices.latency.posterior import NOISE, Posterior, posterior_of
+from advisor.devices.latency.posterior import Posterior, posterior_of
 from advisor.devices.latency.table import build_table, column_of
 from advisor.devices.prediction.by_kernels import network_times, operators_of
+from advisor.devices.prediction.measured import MeasuredLatency, measured_latency, measured_quantity
 from advisor.devices.profiles import DeviceProfile, DeviceTarget, Profiles, shipped_profiles
 from advisor.devices.profiles.kernels import SOURCE
+from advisor.devices.profiles.measurements import Measurement
 from advisor.devices.profiles.team import known_devices
 
 CALIBRATED = "calibrated"
@@ -94,13 +96,15 @@ class _Known(NamedTuple):
     Attributes:
         posterior: its measured models, and the targets that it resembles.
         log_sd: deviation (log) that using the latencies of a similar form adds.
-        measured: latency (ms) and its source by index of the model; empty for another form.
+        measured: measurements on the target by index of the model; empty for another form.
+        contradicting: names of measured models whose latencies contradict the others, each with what these expect (ms).
         networks: predictions from the target's kernels; None if none were timed.
     """
 
     posterior: Posterior
     log_sd: float
-    measured: Mapping[int, tuple[float, str]]
+    measured: Mapping[int, MeasuredLatency]
+    contradicting: Mapping[str, float]
     networks: NetworkTimes | None
 
 
@@ -141,21 +145,28 @@ class Predictor:
         if not models:
             return ()
         known = self._known_of(profile, target, form)
-        queries = queries_of(self._base, models)
-        found = estimate(self._base, known.posterior, queries)
+        queries = queries_of(known.posterior.base, models)
+        found = estimate(known.posterior, queries)
         found = replace(
             found, deviation=np.hypot(found.deviation, known.log_sd), above=np.hypot(found.above, known.log_sd)
         )
         return tuple(
-            self._measured(profile, *known.measured[model], level)
+            self._measured(profile, known.measured[model], known.contradicting.get(models[i].name), level)
             if model in known.measured
-            else self._by_kernels(known, models[i], level) or self._predicted(known.posterior, found, i, level)
+            else self._by_kernels(known, models[i], level) or self._predicted(known, found, i, level)
             for i, model in enumerate(queries.known)
         )
 
     def posterior(self, profile: DeviceProfile, target: DeviceTarget, form: str) -> Posterior:
         """Return the posterior of a target: its measured models, and the targets that it resembles."""
         return self._known_of(profile, target, form).posterior
+
+    def contradicting(self, profile: DeviceProfile, target: DeviceTarget, form: str) -> Mapping[str, float]:
+        """Return the measured models whose latencies contradict the others, each with what these expect (ms).
+
+        They hardly influence predictions.
+        """
+        return self._known_of(profile, target, form).contradicting
 
     def most_informative(
         self, profile: DeviceProfile, target: DeviceTarget, form: str, costs: Mapping[str, float], wanted: int
@@ -195,22 +206,20 @@ class Predictor:
             form, {row.precision for row in rows}, {column.precision for column in table.columns}
         )
         position = {name: i for i, name in enumerate(table.models)}
-        logs: dict[int, list[float]] = {}
-        sources: dict[int, str] = {}
+        of_model: dict[int, list[Measurement]] = {}
         for row in rows:
             if row.precision == precision and row.model in position:
-                logs.setdefault(position[row.model], []).append(float(np.log(row.latency_ms)))
-                sources.setdefault(position[row.model], row.source_repo)
-        seen = sorted(logs)
-        values = np.array([np.mean(logs[i]) for i in seen], dtype=np.float64)
+                of_model.setdefault(position[row.model], []).append(row)
+        measured = {i: measured_latency(table, target, of_model[i]) for i in sorted(of_model)}
+        seen = list(measured)
+        values = np.log(np.array([each.milliseconds for each in measured.values()], dtype=np.float64))
         identity = (profile.name, target.name, precision)
         excluded = [i for i, c in enumerate(table.columns) if (c.device, c.target, c.precision) == identity]
         column = column_of(profile, target, precision)
         posterior = posterior_of(self._base, column, np.array(seen, dtype=np.intp), values, excluded=excluded)
-        measured = {i: (float(np.exp(value)), sources[i]) for i, value in zip(seen, values, strict=True)}
-        names = {table.models[i]: milliseconds for i, (milliseconds, _source) in measured.items()}
+        names = {table.models[i]: each.milliseconds for i, each in measured.items()}
         networks = network_times(profile, target, precision, names)
-        return _Known(posterior, log_sd, {} if log_sd else measured, networks)
+        return _Known(posterior, log_sd, {} if log_sd else measured, contradicting(posterior, values), networks)
 
     def _by_kernels(self, known: _Known, model: ModelFeatures, level: float) -> Prediction | None:
         """Return the prediction from the target's kernels; None if there are none, or if operators are not known."""
@@ -232,26 +241,26 @@ class Predictor:
         )
         return Prediction(quantity, mean, deviation, deviation, "", 0.0, self._calibration)
 
-    def _measured(self, profile: DeviceProfile, milliseconds: float, source: str, level: float) -> Prediction:
-        half_width = NOISE * NormalDist().inv_cdf((1 + level) / 2)
-        quantity = Quantity(
-            milliseconds,
-            "ms",
-            Provenance.MEASURED if source == CALIBRATED else Provenance.PUBLISHED,
-            milliseconds * float(np.exp(-half_width)),
-            milliseconds * float(np.exp(half_width)),
-            level,
-            source=f"{source} on {profile.name}",
+    def _measured(
+        self, profile: DeviceProfile, measured: MeasuredLatency, expected: float | None, level: float
+    ) -> Prediction:
+        """Return a measurement; ``expected`` is what the others expect (ms) if they contradict it."""
+        provenance = Provenance.MEASURED if measured.source == CALIBRATED else Provenance.PUBLISHED
+        quantity = measured_quantity(measured, provenance, profile.name, expected, level)
+        return Prediction(
+            quantity, float(np.log(quantity.value)), measured.deviation, measured.deviation, "", 0.0, self._calibration
         )
-        return Prediction(quantity, float(np.log(milliseconds)), NOISE, NOISE, "", 0.0, self._calibration)
 
-    def _predicted(self, posterior: Posterior, found: Estimate, index: int, level: float) -> Prediction:
+    def _predicted(self, known: _Known, found: Estimate, index: int, level: float) -> Prediction:
+        posterior = known.posterior
         count = len(posterior.seen)
         regime = regime_of(posterior.column.kind, posterior.reference, count, SUPPORT[found.support[index]])
         low, high = self._calibration.bounds(regime, level)
         mean, below, above = (float(side[index]) for side in (found.mean, found.deviation, found.above))
         wide = f"; {WIDE}" if self._calibration.is_wide(regime) else ""
-        like = self._base.table.columns[int(np.argmax(posterior.shares))]
+        names = ", ".join(known.contradicting)
+        doubted = f"; contradicting the others, so hardly used: {names}" if names else ""
+        like = posterior.base.table.columns[int(np.argmax(posterior.shares))]
         quantity = Quantity(
             float(np.exp(mean)),
             "ms",
@@ -260,7 +269,7 @@ class Predictor:
             float(np.exp(mean + high * (above if high > 0 else below))),
             level,
             count,
-            f"{count or 'no'} models measured on it, most like {like.device}:{like.target}{wide}",
+            f"{count or 'no'} models measured on it, most like {like.device}:{like.target}{doubted}{wide}",
         )
         return Prediction(quantity, mean, below, above, regime, float(found.outside[index]), self._calibration)
 
