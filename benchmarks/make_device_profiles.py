@@ -17,7 +17,7 @@ from advisor.devices.latency.table import build_table
 from advisor.devices.profiles import DeviceProfile, read_profile
 from benchmarks.device_sources.assemble import write_profiles
 from benchmarks.latency_protocols.judging import shown_table
-from benchmarks.latency_protocols.validation import calibrate
+from benchmarks.latency_protocols.regimes import calibrate
 
 ROOT = Path(__file__).resolve().parents[1]
 

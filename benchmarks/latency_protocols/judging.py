@@ -17,12 +17,12 @@ import numpy as np
 from advisor.devices.latency.base import Base, fit_base
 from advisor.devices.latency.conformal import SUPPORT, Calibration, regime_of
 from advisor.devices.latency.features import FeatureTable
-from advisor.devices.latency.model import estimate
+from advisor.devices.latency.model import estimate, queries_of_known
 from advisor.devices.latency.posterior import posterior_of
 from advisor.devices.latency.table import Column, LatencyTable, build_table, column_of
 from advisor.devices.profiles import Cluster, DeviceProfile, DeviceTarget
 from benchmarks.latency_protocols.baselines import Floats, Indices, spearman
-from benchmarks.latency_protocols.validation import hide, queries_of_known
+from benchmarks.latency_protocols.validation import hide
 
 TABLES = ("xnnpack_readme", "tflite_performance_measurement")
 HIDDEN = ("google/XNNPACK", "tensorflow/docs-l10n")
@@ -164,7 +164,7 @@ def judge(
 def _verdicts(base: Base, row: Judged, calibration: Calibration, level: float) -> list[Verdict]:
     none = np.array([], dtype=np.intp)
     posterior = posterior_of(base, row.column, none, np.zeros(0))
-    found = estimate(base, posterior, queries_of_known(base, row.models))
+    found = estimate(posterior, queries_of_known(posterior.base, row.models))
     verdicts = []
     for i, model in enumerate(row.models):
         column = row.column

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from advisor.devices.latency.base import Base, fit_base
-from advisor.devices.latency.conformal import LEAST
 from advisor.devices.latency.model import choose
 from advisor.devices.latency.table import Column, LatencyTable
 from benchmarks.latency_protocols import baselines
@@ -17,9 +16,6 @@ from benchmarks.latency_protocols.baselines import Floats, Indices
 from benchmarks.latency_protocols.validation import (
     FOLDS,
     Errors,
-    all_errors,
-    by_regime,
-    calibration_of,
     fold_of,
     hide,
     known_targets,
@@ -236,43 +232,6 @@ def _add(scores: Scores, key: tuple[str, Method], column: Column, predicted: Flo
 
 
 @dataclass(frozen=True)
-class Coverage:
-    """How often intervals held the truth, and how wide they were."""
-
-    regime: str
-    covered: float
-    width: float
-    predictions: int
-
-
-def intervals(table: LatencyTable, level: float = 0.8) -> list[Coverage]:
-    """Coverage and median relative width by regime, each half of the silicon judged by the other."""
-    results = all_errors(table)
-    halves = [[r for r in results if fold_of("half " + r.column.silicon, 2) == half] for half in (0, 1)]
-    inside: dict[str, list[bool]] = defaultdict(list)
-    widths: dict[str, list[float]] = defaultdict(list)
-    for learnt, judged in (halves, halves[::-1]):
-        calibration = calibration_of("", by_regime(learnt))
-        for regime, errors in by_regime(judged).items():
-            low, high = calibration.bounds(regime, level)
-            inside[regime] += [low <= each.value <= high for each in errors]
-            widths[regime] += [float(np.exp(high * e.deviation) - np.exp(low * e.deviation)) for e in errors]
-    keys = [key for key in sorted(inside) if len(inside[key]) >= LEAST]
-    groups = {key: [key] for key in keys}
-    groups["all/4 models or more measured, the model known"] = [k for k in keys if k[-7] in "234" and k[-5:] == "model"]
-    groups["all/everything"] = sorted(inside)
-    return [
-        Coverage(
-            name,
-            float(np.mean([each for key in members for each in inside[key]])),
-            float(np.median([each for key in members for each in widths[key]])),
-            sum(len(inside[key]) for key in members),
-        )
-        for name, members in groups.items()
-    ]
-
-
-@dataclass(frozen=True)
 class Noise:
     """How far two jobs of one network on one unit differ, through two of the vendor's runtimes.
 
@@ -293,7 +252,10 @@ class Noise:
 
 def noise(table: LatencyTable, precision: str) -> list[Noise]:
     """Bound what any method can reach: no network was measured twice on one target, but through several runtimes."""
-    columns = {(c.device, c.runtime): i for i, c in enumerate(table.columns) if _on_npu(c, precision)}
+    columns: dict[tuple[str, str], int] = {}
+    for i, column in enumerate(table.columns):
+        if _on_npu(column, precision):
+            columns.setdefault((column.device, column.runtime), i)  # the newest release has the first name
     found = []
     for one, other in (("tflite", "qnn"), ("qnn", "onnxruntime")):
         devices = sorted({d for d, _ in columns if (d, one) in columns and (d, other) in columns})

@@ -7,21 +7,20 @@ hardly known and unknown targets, each for models that are known on other target
 from __future__ import annotations
 
 import hashlib
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
 
 from advisor.devices.latency.base import Base, fit_base
-from advisor.devices.latency.conformal import EVERYTHING, LEAST, LEVELS, SUPPORT, Calibration, regime_of
-from advisor.devices.latency.contrasts import COUNTS, Indices
+from advisor.devices.latency.contrasts import Indices
 from advisor.devices.latency.kernels import Floats
-from advisor.devices.latency.model import Estimate, Queries, estimate, feature_variance
+from advisor.devices.latency.model import Estimate, estimate, queries_of_known
 from advisor.devices.latency.posterior import posterior_of
 from advisor.devices.latency.processor import runtime_family
-from advisor.devices.latency.references import reference_of
+from advisor.devices.latency.references import reference_of, related_releases
 from advisor.devices.latency.table import Column, LatencyTable
 
 FOLDS = 12
@@ -70,89 +69,10 @@ def subset(table: LatencyTable, columns: Indices) -> LatencyTable:
     return replace(table, columns=tuple(table.columns[i] for i in columns), values=table.values[columns])
 
 
-def calibrate(table: LatencyTable, folds: int = FOLDS) -> Calibration:
-    """Return the calibration for ``table``: the standardised errors of every regime from cross-validation."""
-    return calibration_of(table.fingerprint(), by_regime(all_errors(table, folds)))
-
-
 @lru_cache(maxsize=1)
 def all_errors(table: LatencyTable, folds: int = FOLDS) -> tuple[Errors, ...]:
     """Return the errors of :func:`cross_validate`; a process computes them once for a table."""
     return tuple(cross_validate(table, folds))
-
-
-@dataclass(frozen=True)
-class Scored:
-    """One standardised error.
-
-    Attributes:
-        value: (true - predicted) / deviation, in logarithms.
-        target: device and target.
-        source: runtime that measured it, without its version.
-        unit: what was hidden as one: silicon, or the design of the core.
-        deviation: the deviation.
-    """
-
-    value: float
-    target: str
-    source: str
-    unit: str = ""
-    deviation: float = 1.0
-
-
-def by_regime(results: Iterable[Errors]) -> dict[str, list[Scored]]:
-    """Return the standardised errors by regime."""
-    found: dict[str, list[Scored]] = defaultdict(list)
-    for result in results:
-        column, estimated = result.column, result.estimate
-        unit = column.core if result.reference == "core" else column.silicon
-        errors = result.truth - estimated.mean
-        deviations = np.where(errors > 0, estimated.above, estimated.deviation)
-        for error, deviation, support in zip(errors, deviations, estimated.support, strict=True):
-            regime = regime_of(column.kind, result.reference, result.anchors, SUPPORT[support])
-            name = f"{column.device}:{column.target}:{column.precision}"
-            source = runtime_family(column.runtime)
-            found[regime].append(Scored(float(error / deviation), name, source, unit, float(deviation)))
-    return found
-
-
-def calibration_of(data_hash: str, errors: Mapping[str, Sequence[Scored]]) -> Calibration:
-    """Return the calibration for some errors.
-
-    A regime with fewer than :data:`advisor.devices.latency.conformal.LEAST` errors gets no quantiles. Each kind of
-    targets, and all together, get those of their targets without measurements.
-
-    Raises:
-        ValueError: there is no error of a target without measurements.
-    """
-    pools: dict[str, list[Scored]] = defaultdict(list)
-    for regime, found in errors.items():
-        kind, _, rest = regime.split("/")
-        if rest.startswith("0-"):
-            pools[kind].extend(found)
-            pools[EVERYTHING].extend(found)
-    if not pools:
-        raise ValueError("there are no measurements to estimate the errors of predictions")
-    enough = {key: found for key, found in {**errors, **pools}.items() if len(found) >= LEAST or key == EVERYTHING}
-    return Calibration(
-        data_hash,
-        {key: [round(q, 4) for q in _quantiles(enough[key], "/same/" in key)] for key in sorted(enough)},
-        {key: len(enough[key]) for key in sorted(enough)},
-        {key: len({each.unit for each in enough[key]}) for key in sorted(enough)},
-    )
-
-
-def _quantiles(found: Sequence[Scored], alike: bool) -> list[float]:
-    """Return the quantiles of errors; unless the source is known, each source counts once, and in it each target."""
-    values = np.array([each.value for each in found])
-    if alike:
-        return [float(q) for q in np.quantile(values, LEVELS)]
-    per_target = Counter((each.source, each.target) for each in found)
-    per_source = Counter(source for source, _ in per_target)
-    weights = np.array([1 / per_target[each.source, each.target] / per_source[each.source] for each in found])
-    order = np.argsort(values)
-    middles = np.cumsum(weights[order]) - weights[order] / 2
-    return [float(q) for q in np.interp(LEVELS, middles / weights.sum(), values[order])]
 
 
 def cross_validate(table: LatencyTable, folds: int = FOLDS, anchors: Sequence[int] = ANCHORS) -> Iterator[Errors]:
@@ -168,6 +88,7 @@ def cross_validate(table: LatencyTable, folds: int = FOLDS, anchors: Sequence[in
         yield from _hidden_models(table, fold, folds)
     for fold in range(_FEW_FOLDS):
         yield from _hidden_sources(table, fold, anchors)
+        yield from _hidden_releases(table, fold, anchors)
         yield from _hidden_cores(table, fold, anchors)
     yield from _hidden_versions(table, anchors)
 
@@ -204,6 +125,19 @@ def _hidden_versions(table: LatencyTable, anchors: Sequence[int]) -> Iterator[Er
         of_version = [i for i in members if reference_of(table.columns[i], others) == "version"]
         if of_version:
             yield from _hidden_targets(table, fit_base(hide(table, members)[0]), of_version, (), anchors)
+
+
+def _hidden_releases(table: LatencyTable, fold: int, anchors: Sequence[int]) -> Iterator[Errors]:
+    """Yield errors of releases on hidden silicon that was measured with another release; others ran both."""
+    of_release: dict[tuple[str, str, str], list[int]] = defaultdict(list)
+    for i, column in enumerate(table.columns):
+        if column.version:
+            of_release[column.kind, runtime_family(column.runtime), column.version].append(i)
+    for members in of_release.values():
+        of_fold = [i for i in members if fold_of(table.columns[i].silicon, _FEW_FOLDS) == fold]
+        related = [i for i in of_fold if any(related_releases(table.columns[i], c) for c in table.columns)]
+        if related:
+            yield from _hidden_targets(table, fit_base(hide(table, of_fold)[0]), related, (), anchors)
 
 
 def _hidden_targets(
@@ -258,21 +192,7 @@ def predict_hidden(
     """Predict the ``hidden`` models of column ``index`` from the ``seen`` ones, with a fit without the hidden ones."""
     column = table.columns[index]
     posterior = posterior_of(base, column, seen, table.values[index, seen], excluded=excluded)
-    queries = queries_of_known(base, hidden)
+    queries = queries_of_known(posterior.base, hidden)
     # A model that no column of the base has measured is described by its features alone.
     truth = table.values[index, hidden]
-    return Errors(column, len(seen), hidden, estimate(base, posterior, queries), truth, posterior.reference)
-
-
-def queries_of_known(base: Base, models: Indices) -> Queries:
-    """Return queries for models of the table."""
-    towards, alone = base.gram[models], np.diag(base.gram)[models]
-    return Queries(
-        known=models,
-        families=base.space.points.families[models],
-        estimates=base.filled.T[models],
-        towards=towards,
-        itself=alone,
-        variance=feature_variance(base, towards, alone),
-        counts=base.table.features[models, :COUNTS],
-    )
+    return Errors(column, len(seen), hidden, estimate(posterior, queries), truth, posterior.reference)

@@ -27,23 +27,14 @@ from advisor.devices.latency.conformal import (
 from advisor.devices.latency.contrasts import COUNTS, Contrasts
 from advisor.devices.latency.features import ModelFeatures, load_features, traits_of_operators
 from advisor.devices.latency.kernels import ModelSpace
-from advisor.devices.latency.model import choose, estimate, queries_of
+from advisor.devices.latency.model import choose, estimate, queries_of, queries_of_known
 from advisor.devices.latency.posterior import posterior_of
 from advisor.devices.latency.processor import target_vector
 from advisor.devices.latency.references import reference_of
 from advisor.devices.latency.table import Column, LatencyTable, silicon
 from advisor.devices.profiles import Profiles
-from benchmarks.latency_protocols.validation import (
-    Scored,
-    by_regime,
-    calibrate,
-    calibration_of,
-    cross_validate,
-    fold_of,
-    hide,
-    queries_of_known,
-    subset,
-)
+from benchmarks.latency_protocols.regimes import Scored, by_regime, calibrate, calibration_of
+from benchmarks.latency_protocols.validation import cross_validate, fold_of, hide, subset
 
 
 def made_table(targets: int = 12, models: int = 24, seed: int = 0, *, noise: float = 0.01) -> LatencyTable:
@@ -108,7 +99,7 @@ def test_a_hidden_target_is_predicted_from_five_models(made: LatencyTable) -> No
         measured = np.flatnonzero(~np.isnan(made.values[index]))
         seen, hidden = measured[:5], measured[5:]
         posterior = posterior_of(fitted, made.columns[index], seen, made.values[index, seen])
-        errors.extend(estimate(fitted, posterior, queries_of_known(fitted, hidden)).mean - made.values[index, hidden])
+        errors.extend(estimate(posterior, queries_of_known(fitted, hidden)).mean - made.values[index, hidden])
     assert np.median(np.abs(errors)) < 0.05
 
 
@@ -119,7 +110,7 @@ def test_more_anchors_narrow_the_deviation(made: LatencyTable, base: Base) -> No
         seen = np.arange(count)
         values = base.filled[0, seen]
         posterior = posterior_of(base, made.columns[0], seen, values, excluded=[0])
-        deviations.append(estimate(base, posterior, queries_of_known(base, hidden)).deviation.mean())
+        deviations.append(estimate(posterior, queries_of_known(base, hidden)).deviation.mean())
     assert deviations[0] > deviations[1] > deviations[2]
 
 
@@ -132,16 +123,14 @@ def test_shares_of_resemblance_sum_to_one_and_leave_the_target_out(made: Latency
 def test_a_copy_of_a_target_resembles_it(made: LatencyTable, base: Base) -> None:
     posterior = posterior_of(base, made.columns[4], np.arange(8), base.filled[4, :8] + 1.5)
     assert int(np.argmax(posterior.shares)) == 4
-    predicted = estimate(base, posterior, queries_of_known(base, np.arange(8, 24))).mean
+    predicted = estimate(posterior, queries_of_known(base, np.arange(8, 24))).mean
     assert np.abs(predicted - base.filled[4, 8:] - 1.5).max() < 0.1
 
 
 def test_a_level_shift_of_the_measurements_shifts_the_prediction(made: LatencyTable, base: Base) -> None:
     queries = queries_of_known(base, np.arange(10, 24))
     first, second = (
-        estimate(
-            base, posterior_of(base, made.columns[2], np.arange(6), base.filled[2, :6] + shift, excluded=[2]), queries
-        )
+        estimate(posterior_of(base, made.columns[2], np.arange(6), base.filled[2, :6] + shift, excluded=[2]), queries)
         for shift in (0.0, 0.7)
     )
     assert np.allclose(second.mean - first.mean, 0.7, atol=0.05)
@@ -151,7 +140,7 @@ def test_a_model_far_outside_says_so_and_widens(made: LatencyTable, base: Base) 
     posterior = posterior_of(base, made.columns[0], np.arange(10), base.filled[0, :10], excluded=[0])
     traits = Traits()
     near, far = (ModelFeatures("new", "other", macs, 3e6, 224, 80, traits) for macs in (np.exp(20), np.exp(30)))
-    found = estimate(base, posterior, queries_of(base, [near, far]))
+    found = estimate(posterior, queries_of(base, [near, far]))
     assert found.outside[0] == 0
     assert found.outside[1] > 1
     assert found.deviation[1] > 2 * found.deviation[0]
@@ -161,7 +150,7 @@ def test_a_model_far_outside_says_so_and_widens(made: LatencyTable, base: Base) 
 def test_a_model_far_below_the_measured_ones_may_be_faster_but_not_slower(made: LatencyTable, base: Base) -> None:
     posterior = posterior_of(base, made.columns[0], np.arange(10), base.filled[0, :10], excluded=[0])
     near, tiny = (ModelFeatures("new", "other", macs, 3e6, 224, 80, Traits()) for macs in (np.exp(18), np.exp(9)))
-    found = estimate(base, posterior, queries_of(base, [near, tiny]))
+    found = estimate(posterior, queries_of(base, [near, tiny]))
     assert found.outside[1] > 1
     assert found.deviation[1] > 1.5 * found.above[1]
 
@@ -170,7 +159,7 @@ def test_support_tells_known_models_from_their_family_and_from_strangers(made: L
     posterior = posterior_of(base, made.columns[0], np.arange(10), base.filled[0, :10], excluded=[0])
     vector = {"macs": 5e8, "params": 3e6, "input_size": 224, "layers": 80.0}
     models = [ModelFeatures(n, f, **vector) for n, f in (("m3", "f1"), ("m3b", "f1"), ("new", "other"))]
-    found = estimate(base, posterior, queries_of(base, models))
+    found = estimate(posterior, queries_of(base, models))
     assert [SUPPORT[code] for code in found.support] == ["model", "family", "none"]
 
 
@@ -239,6 +228,17 @@ def test_a_regime_with_few_errors_is_wide() -> None:
     assert not calibration.is_wide(enough)
     assert calibration.bounds(few, 0.8) == pytest.approx(calibration.bounds(none, 0.8), abs=0.1)
     assert calibration.bounds(few, 0.8)[1] > calibration.bounds(enough, 0.8)[1]
+
+
+def test_a_budget_far_beyond_all_known_errors_is_met_more_surely() -> None:
+    key = regime_of("cpu", "same", 0, "model")
+    calibration = calibration_of("hash", {key: [*scored(np.linspace(-2, 2, 60)), *scored(np.linspace(-2, 2, 60))]})
+    at_end, far, further = (calibration.below(key, error) for error in (2.0, 6.0, 40.0))
+    assert at_end < 0.8 < far < further < 1
+    assert further > 0.999
+    assert calibration.below(key, -40.0) < 0.001
+    assert calibration.quantile(key, far) == pytest.approx(6.0)
+    assert calibration.quantile(key, 1 - far) == pytest.approx(-6.0)
 
 
 def test_an_unknown_source_is_judged_by_sources_not_by_their_rows() -> None:
@@ -319,7 +319,7 @@ def test_an_npu_that_nobody_measured_is_placed_by_its_generation(table: LatencyT
 
     def error(of: Column) -> float:
         posterior = posterior_of(base, of, np.array([], dtype=np.intp), np.zeros(0))
-        found = estimate(base, posterior, queries_of_known(base, measured))
+        found = estimate(posterior, queries_of_known(base, measured))
         return float(np.median(np.abs(np.expm1(found.mean - table.values[index, measured]))))
 
     assert error(column) < error(replace(column, speed=()))
@@ -344,7 +344,7 @@ def test_what_a_launch_takes_is_learnt_from_five_models() -> None:
     seen = np.sort(choose(base, made.columns[slowest], range(24), 5))
     rest = np.setdiff1d(np.arange(24), seen)
     posterior = posterior_of(base, made.columns[slowest], seen, made.values[slowest, seen])
-    errors = np.abs(np.expm1(estimate(base, posterior, queries_of_known(base, rest)).mean - made.values[slowest, rest]))
+    errors = np.abs(np.expm1(estimate(posterior, queries_of_known(base, rest)).mean - made.values[slowest, rest]))
     assert np.median(errors) < 0.05
 
 

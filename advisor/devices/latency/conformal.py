@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +27,13 @@ WIDE = "wide: no comparable device"
 
 LEVELS = tuple(np.round([0.005, *np.linspace(0.02, 0.98, 49), 0.995], 4))
 """Levels of the stored quantiles."""
+
+TAIL = 4
+"""Power with which the probability of an error beyond all known ones falls: that of Student's t with 4 degrees of
+freedom, as of the measurements (:data:`advisor.devices.latency.outliers.DEGREES_OF_FREEDOM`)."""
+
+_LEAST_END = 1.0
+"""The scale of a tail is at least one standard deviation, also where all known errors have one sign."""
 
 EVERYTHING = "all"
 """Key of the errors of all targets without measurements, for kinds of targets with few errors."""
@@ -53,14 +60,14 @@ class Calibration:
         quantiles: by :func:`regime_of`, the quantiles at :data:`LEVELS` of (true - predicted) / deviation (log).
             Further keys are each kind and :data:`EVERYTHING`: all its targets without measurements.
         counts: by regime, the number of errors.
-        units: by regime, the number of silicons (or designs of cores) that the errors are from. The errors of one are
-            alike, so it counts once.
+        units: by regime, the number of independent errors that these are worth: those on one silicon (or design of
+            cores) are alike.
     """
 
     data_hash: str
     quantiles: Mapping[str, tuple[float, ...]]
     counts: Mapping[str, int]
-    units: Mapping[str, int]
+    units: Mapping[str, float]
 
     def is_wide(self, regime: str) -> bool:
         """Return whether no device is comparable: the regime has fewer than :data:`LEAST` errors."""
@@ -72,17 +79,30 @@ class Calibration:
 
     def below(self, regime: str, standardised: float) -> float:
         """Return the probability that an error is at most a value: the inverse of :meth:`quantile`."""
-        share = float(np.interp(standardised, self.quantiles[self._key(regime)], LEVELS, left=0.0, right=1.0))
-        return 0.5 + (share - 0.5) / self._widening(regime)
+        known = self.quantiles[self._key(regime)]
+        share = float(np.interp(standardised, known, LEVELS))
+        corrected = 0.5 + (share - 0.5) / self._widening(regime)
+        if known[0] <= standardised <= known[-1]:
+            return corrected
+        left = min(corrected, 1 - corrected) * _beyond(known, standardised) ** -TAIL
+        return left if standardised < known[0] else 1 - left
 
     def quantile(self, regime: str, share: float) -> float:
         """Return the standardised error that a ``share`` of future errors does not exceed.
 
         Few units tell little about the next one: its error lies between the same bounds less often than theirs. So
-        a share is that of (n + 1) / n times its distance from the median.
+        a share is that of (n + 1) / n times its distance from the median. Beyond the largest known error, the
+        probability falls with the power :data:`TAIL` of the error.
         """
+        known = self.quantiles[self._key(regime)]
         widened = 0.5 + (share - 0.5) * self._widening(regime)
-        return float(np.interp(widened, LEVELS, self.quantiles[self._key(regime)]))
+        if LEVELS[0] <= widened <= LEVELS[-1]:
+            return float(np.interp(widened, LEVELS, known))
+        end: float = known[0] if widened < LEVELS[0] else known[-1]
+        at_end = float(0.5 - (0.5 - LEVELS[0]) / self._widening(regime))
+        further = float(at_end / min(share, 1 - share)) ** (1 / TAIL)
+        reach: float = max(abs(end), _LEAST_END) * (further - 1)
+        return end - reach if share < 0.5 else end + reach
 
     def _widening(self, regime: str) -> float:
         """Return the correction of conformal prediction for finite samples."""
@@ -92,6 +112,12 @@ class Calibration:
     def _key(self, regime: str) -> str:
         """Return the regime, or its kind, or everything: the first that has enough errors."""
         return next((key for key in (regime, regime.partition("/")[0]) if key in self.quantiles), EVERYTHING)
+
+
+def _beyond(known: Sequence[float], standardised: float) -> float:
+    """Return how far an error is beyond the known ones, relative to the scale of their end; 1 at the end."""
+    end = known[0] if standardised < known[0] else known[-1]
+    return 1 + abs(standardised - end) / max(abs(end), _LEAST_END)
 
 
 def read_calibration(folder: Path) -> Calibration:

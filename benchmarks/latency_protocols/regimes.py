@@ -1,0 +1,237 @@
+"""Errors by regime: their quantiles, how many independent ones they are worth, and what intervals cover."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.devices.latency.conformal import EVERYTHING, LEAST, LEVELS, SUPPORT, Calibration, regime_of
+from advisor.devices.latency.processor import runtime_family
+from advisor.devices.latency.table import LatencyTable
+from benchmarks.latency_protocols.baselines import Floats
+from benchmarks.latency_protocols.validation import FOLDS, Errors, all_errors, fold_of
+
+LEVEL = 0.8
+"""Of the intervals that are judged."""
+
+
+def calibrate(table: LatencyTable, folds: int = FOLDS) -> Calibration:
+    """Return the calibration for ``table``: the standardised errors of every regime from cross-validation."""
+    return calibration_of(table.fingerprint(), by_regime(all_errors(table, folds)))
+
+
+@dataclass(frozen=True)
+class Scored:
+    """One standardised error.
+
+    Attributes:
+        value: (true - predicted) / deviation, in logarithms.
+        target: device and target.
+        source: runtime that measured it, without its version.
+        unit: what was hidden as one: silicon, or the design of the core.
+        deviation: the deviation.
+    """
+
+    value: float
+    target: str
+    source: str
+    unit: str = ""
+    deviation: float = 1.0
+
+
+def by_regime(results: Iterable[Errors]) -> dict[str, list[Scored]]:
+    """Return the standardised errors by regime."""
+    found: dict[str, list[Scored]] = defaultdict(list)
+    for result in results:
+        column, estimated = result.column, result.estimate
+        unit = column.core if result.reference == "core" else column.silicon
+        errors = result.truth - estimated.mean
+        deviations = np.where(errors > 0, estimated.above, estimated.deviation)
+        for error, deviation, support in zip(errors, deviations, estimated.support, strict=True):
+            regime = regime_of(column.kind, result.reference, result.anchors, SUPPORT[support])
+            name = f"{column.device}:{column.target}:{column.precision}"
+            source = runtime_family(column.runtime)
+            found[regime].append(Scored(float(error / deviation), name, source, unit, float(deviation)))
+    return found
+
+
+def calibration_of(data_hash: str, errors: Mapping[str, Sequence[Scored]]) -> Calibration:
+    """Return the calibration for some errors.
+
+    A regime with fewer than :data:`advisor.devices.latency.conformal.LEAST` errors gets no quantiles. Each kind of
+    targets, and all together, get those of their targets without measurements.
+
+    Raises:
+        ValueError: there is no error of a target without measurements.
+    """
+    pools: dict[str, list[Scored]] = defaultdict(list)
+    for regime, found in errors.items():
+        kind, _, rest = regime.split("/")
+        if rest.startswith("0-"):
+            pools[kind].extend(found)
+            pools[EVERYTHING].extend(found)
+    if not pools:
+        raise ValueError("there are no measurements to estimate the errors of predictions")
+    enough = {key: found for key, found in {**errors, **pools}.items() if len(found) >= LEAST or key == EVERYTHING}
+    return Calibration(
+        data_hash,
+        {key: tuple(round(q, 4) for q in _quantiles(enough[key], _of_any_source(key))) for key in sorted(enough)},
+        {key: len(enough[key]) for key in sorted(enough)},
+        {key: round(float(_independent(key, enough[key])), 1) for key in sorted(enough)},
+    )
+
+
+def _of_any_source(key: str) -> bool:
+    """Return whether a regime's predictions are for sources that took no part: another runtime, or a whole kind."""
+    return "/runtime/" in key or "/" not in key
+
+
+def _independent(key: str, found: Sequence[Scored]) -> float:
+    """Return the number of independent errors of a regime.
+
+    Errors on one silicon (or design of cores) are alike, and those of one source if another one is predicted. Without
+    any measurement on the silicon, they share its level: then it counts once.
+    """
+    values = [each.value for each in found]
+    numbers = [effective_number(values, [each.unit for each in found])]
+    if _of_any_source(key):
+        numbers.append(effective_number(values, [each.source for each in found]))
+    level_unknown = "/" not in key or (
+        "/0-" in key and not any(f"/{known}/" in key for known in ("release", "version"))
+    )
+    return min([*numbers, len({each.unit for each in found})] if level_unknown else numbers)
+
+
+def _quantiles(found: Sequence[Scored], of_any_source: bool) -> list[float]:
+    """Return the quantiles of errors; for any source, each source counts once, and in it each target."""
+    values = np.array([each.value for each in found])
+    if not of_any_source:
+        return [float(q) for q in np.quantile(values, LEVELS)]
+    per_target = Counter((each.source, each.target) for each in found)
+    per_source = Counter(source for source, _ in per_target)
+    weights = np.array([1 / per_target[each.source, each.target] / per_source[each.source] for each in found])
+    order = np.argsort(values)
+    middles = np.cumsum(weights[order]) - weights[order] / 2
+    return [float(q) for q in np.interp(LEVELS, middles / weights.sum(), values[order])]
+
+
+def effective_number(values: Sequence[float], groups: Sequence[str]) -> float:
+    """Return how many independent values tell as much about a new group as these (Kish's design effect).
+
+    It is n / (1 + (m - 1) r) for groups of m values with the intraclass correlation r: the number of groups if the
+    values of one are equal, n if they are no more alike than others. The correlation is that of the ranks of the values
+    or of their distance from the median, whichever is larger.
+
+    Args:
+        values: (n,) the errors.
+        groups: (n,) the group of each, such as its silicon.
+    """
+    found, (_, of) = np.array(values), np.unique(np.array(groups), return_inverse=True)
+    sizes = np.bincount(of).astype(np.float64)
+    size = float((sizes**2).sum() / len(found))
+    correlation = max(_intraclass(_ranks(each), of, sizes) for each in (found, np.abs(found - np.median(found))))
+    return float(max(1.0, len(found) / (1 + (size - 1) * correlation)))
+
+
+def _ranks(values: Floats) -> Floats:
+    ranks: Floats = np.argsort(np.argsort(values)) / len(values)
+    return ranks
+
+
+def _intraclass(values: Floats, of: NDArray[np.intp], sizes: Floats) -> float:
+    """Return the intraclass correlation, from one-way analysis of variance; 1 for a single group."""
+    n, groups = len(values), len(sizes)
+    if groups < 2:
+        return 1.0
+    means = np.bincount(of, values) / sizes
+    between = float((sizes * (means - values.mean()) ** 2).sum()) / (groups - 1)
+    within = float(((values - means[of]) ** 2).sum()) / max(n - groups, 1)
+    size = (n - float((sizes**2).sum()) / n) / (groups - 1)
+    total = between + (size - 1) * within
+    return float(np.clip((between - within) / total, 0, 1)) if total > 0 else 1.0
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """How often intervals held the truth, and how wide they were."""
+
+    regime: str
+    covered: float
+    width: float
+    predictions: int
+
+
+def intervals(table: LatencyTable) -> list[Coverage]:
+    """Coverage and median relative width by regime, each half of the silicon judged by the other."""
+    inside: dict[str, list[bool]] = defaultdict(list)
+    widths: dict[str, list[float]] = defaultdict(list)
+    for learnt, judged in _halves(table):
+        _judge(learnt, judged, inside, widths)
+    keys = [key for key in sorted(inside) if len(inside[key]) >= LEAST]
+    groups = {key: [key] for key in keys}
+    groups["all/4 models or more measured, the model known"] = [k for k in keys if k[-7] in "234" and k[-5:] == "model"]
+    groups["all/everything"] = sorted(inside)
+    return _coverages(groups, inside, widths)
+
+
+def unseen_sources(table: LatencyTable) -> list[Coverage]:
+    """Coverage by kind, source and whether models were measured, on devices and sources that took no part.
+
+    A prediction without the target's runtime or core is judged by errors of other runtimes on the other half of the
+    silicon.
+    """
+    inside: dict[str, list[bool]] = defaultdict(list)
+    widths: dict[str, list[float]] = defaultdict(list)
+    for learnt, judged in _halves(table):
+        for source in sorted({_source(each) for each in judged}):
+            others = [each for each in learnt if _source(each) != source]
+            own = [each for each in judged if _source(each) == source and each.reference in ("runtime", "core")]
+            here: tuple[dict[str, list[bool]], dict[str, list[float]]] = (defaultdict(list), defaultdict(list))
+            if others and own and any(each.anchors == 0 for each in others):
+                _judge(others, own, *here)
+            for regime in here[0]:
+                kind, missing, rest = regime.split("/")
+                name = f"{kind}/{missing}/{source}/{'none' if rest.startswith('0-') else 'some'}"
+                inside[name] += here[0][regime]
+                widths[name] += here[1][regime]
+    return _coverages({key: [key] for key in sorted(inside) if len(inside[key]) >= LEAST}, inside, widths)
+
+
+def _source(result: Errors) -> str:
+    return runtime_family(result.column.runtime)
+
+
+def _halves(table: LatencyTable) -> tuple[tuple[list[Errors], list[Errors]], ...]:
+    """Return both ways to learn from one half of the silicon and judge the other."""
+    results = all_errors(table, FOLDS)  # as calibrate does, so that both use one result
+    one, other = ([r for r in results if fold_of("half " + r.column.silicon, 2) == half] for half in (0, 1))
+    return (one, other), (other, one)
+
+
+def _judge(
+    learnt: Sequence[Errors], judged: Sequence[Errors], inside: dict[str, list[bool]], widths: dict[str, list[float]]
+) -> None:
+    """Add by regime whether the intervals learnt from some errors held others, and how wide they were."""
+    calibration = calibration_of("", by_regime(learnt))
+    for regime, errors in by_regime(judged).items():
+        low, high = calibration.bounds(regime, LEVEL)
+        inside[regime] += [low <= each.value <= high for each in errors]
+        widths[regime] += [float(np.exp(high * e.deviation) - np.exp(low * e.deviation)) for e in errors]
+
+
+def _coverages(
+    groups: Mapping[str, Sequence[str]], inside: Mapping[str, list[bool]], widths: Mapping[str, list[float]]
+) -> list[Coverage]:
+    return [
+        Coverage(
+            name,
+            float(np.mean([each for key in members for each in inside[key]])),
+            float(np.median([each for key in members for each in widths[key]])),
+            sum(len(inside[key]) for key in members),
+        )
+        for name, members in groups.items()
+    ]
