@@ -12,7 +12,7 @@ import argparse
 import csv
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -21,10 +21,11 @@ import numpy as np
 
 from advisor.core.evaluation_facts import Traits
 from advisor.devices.latency.features import ModelFeatures, load_features
+from advisor.devices.latency.processor import runtime_family
 from advisor.devices.latency.table import Column, LatencyTable, build_table
 from advisor.devices.prediction.predictor import fit_predictor
 from advisor.devices.profiles import HOST, load_profiles, shipped_profiles
-from benchmarks.latency_protocols import judging, protocols
+from benchmarks.latency_protocols import further, judging, protocols, regimes
 from benchmarks.latency_protocols.page import SILICON, SOURCE, markdown
 from benchmarks.latency_protocols.protocols import OURS, Score, Scores, Selector
 from benchmarks.make_device_profiles import write_calibration
@@ -46,6 +47,16 @@ def npu(precision: str) -> Selector:
     return chosen
 
 
+def on_npu(runtime: str, precision: str) -> Selector:
+    """NPUs through one runtime."""
+    return lambda column: (column.kind, column.runtime, column.precision) == ("npu", runtime, precision)
+
+
+def litert(precision: str) -> Selector:
+    """LiteRT and TensorFlow Lite on CPUs."""
+    return lambda c: (c.kind, runtime_family(c.runtime), c.precision) == ("cpu", "litert", precision)
+
+
 def cpu(column: Column) -> bool:
     """ncnn on CPUs, float32: boards and phones of many vendors."""
     return (column.kind, column.runtime, column.precision) == ("cpu", "ncnn", "float32")
@@ -56,7 +67,12 @@ def any_target(column: Column) -> bool:
     return bool(column.device)
 
 
-PARTS = ("npu", "slow", "cpu", "runtime", "none", "family", "intervals", "judging")
+RELEASED = ("onnxruntime", "tflite", "qnn")
+WRONG = (1.0, 4.0, 0.25, 1000.0)
+"""Factors of a wrong row; 1 is a right one."""
+
+Part = dict[str, object]
+
 TABLES = Path(__file__).resolve().parents[2] / "shared" / "data" / "measurements"
 """The published tables; the part "judging" needs them."""
 
@@ -72,7 +88,7 @@ def main() -> None:
         parser.error(f"unknown part {', '.join(unknown)}; there are: {', '.join(PARTS)}")
     kept = _read()
     for part in wanted:
-        kept[part] = _part(part, arguments.draws)
+        kept[part] = PARTS[part](arguments.draws)
         kept["made_on"][part] = kept["data"]
         (OUT / STORED).write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
     if all(part in kept for part in PARTS):
@@ -91,42 +107,84 @@ def _table(flags: Sequence[str] = ("",)) -> LatencyTable:
     return build_table(load_profiles().values(), load_features(), flags=flags)
 
 
-def _part(name: str, draws: int) -> object:
-    """Run one part: rows of the table, or what stands below it."""
-    table = _table(("", "slow_state")) if name == "slow" else _table()
-    if name == "npu":
-        found = [row for form in FORMS for row in _new_silicon(f"new silicon, NPU {form}", FORMS[form], table, draws)]
-        return {
-            "rows": found,
-            "noise": {form: [asdict(n) for n in protocols.noise(table, FORMS[form])] for form in FORMS},
-        }
-    if name == "slow":
-        named = {form: f"new silicon, NPU {form}, slow runs kept" for form in FORMS}
-        return {"rows": [row for form in FORMS for row in _new_silicon(named[form], FORMS[form], table, draws)]}
-    if name == "cpu":
-        scores = protocols.new_target(table, cpu, ANCHORS, max(1, draws // 4))
-        return {"rows": _rows("new silicon, CPU (ncnn float32)", scores)}
-    if name == "runtime":
-        each = {form: protocols.new_runtime(table, npu(FORMS[form]), (5, 10), max(1, draws // 2)) for form in FORMS}
-        return {
-            "rows": [row for form in FORMS for row in _rows(f"new target of a known device, NPU {form}", each[form])]
-        }
-    if name == "none":
-        pools = {"CPUs (ncnn float32)": cpu, **{f"NPUs ({form})": npu(FORMS[form]) for form in FORMS}}
-        of_all = [(pool, protocols.no_anchors(table, pools[pool])) for pool in pools]
-        return {"rows": [row for pool, scores in of_all for row in _rows(f"no anchors, {pool}", scores)]}
-    if name == "family":
-        pools = {"all targets": any_target, "CPUs (ncnn float32)": cpu}
-        of_all = [(pool, protocols.unseen_family(table, pools[pool])) for pool in pools]
-        return {"rows": [row for pool, scores in of_all for row in _rows(f"family, {pool}", scores)]}
-    if name == "judging":
-        return _judging()
-    shown = judging.shown_table(load_profiles().values(), load_features())
-    return {"coverage": [asdict(each) for each in protocols.intervals(shown)], "speed": _speed()}
+def _npu(draws: int) -> Part:
+    table = _table()
+    found = [row for form in FORMS for row in _new_silicon(f"new silicon, NPU {form}", FORMS[form], table, draws)]
+    return {"rows": found, "noise": {form: [asdict(n) for n in protocols.noise(table, FORMS[form])] for form in FORMS}}
 
 
-def _judging() -> dict[str, object]:
+def _slow(draws: int) -> Part:
+    table = _table(("", "slow_state"))
+    named = {form: f"new silicon, NPU {form}, slow runs kept" for form in FORMS}
+    return {"rows": [row for form in FORMS for row in _new_silicon(named[form], FORMS[form], table, draws)]}
+
+
+def _cpu(draws: int) -> Part:
+    scores = protocols.new_target(_table(), cpu, ANCHORS, max(1, draws // 4))
+    return {"rows": _rows("new silicon, CPU (ncnn float32)", scores)}
+
+
+def _litert(draws: int) -> Part:
+    table = _shown()
+    each = {form: further.few_alike(table, litert(FORMS[form]), (5, 10), 2 * draws) for form in FORMS}
+    return {"rows": [row for form in FORMS for row in _rows(f"new silicon, CPU (LiteRT {form})", each[form])]}
+
+
+def _onnx(draws: int) -> Part:
+    pools = {form: on_npu("onnxruntime", FORMS[form]) for form in FORMS}
+    each = {form: protocols.new_target(_table(), pools[form], (5, 10), max(1, draws // 2)) for form in FORMS}
+    return {"rows": [row for form in FORMS for row in _rows(f"new silicon, ONNX Runtime {form}", each[form])]}
+
+
+def _runtime(draws: int) -> Part:
+    table = _table()
+    each = {form: protocols.new_runtime(table, npu(FORMS[form]), (5, 10), max(1, draws // 2)) for form in FORMS}
+    return {"rows": [row for form in FORMS for row in _rows(f"new target of a known device, NPU {form}", each[form])]}
+
+
+def _release(draws: int) -> Part:
+    del draws  # nothing is drawn
+    pools = {f"{runtime} {form}": on_npu(runtime, FORMS[form]) for runtime in RELEASED for form in FORMS}
+    each = {pool: further.next_release(_table(), pools[pool]) for pool in pools}
+    return {"rows": [row for pool in pools for row in _rows(f"next release, {pool}", each[pool])]}
+
+
+def _wrong(draws: int) -> Part:
+    pools = [(form, count) for form in FORMS for count in (5, 10)]
+    each = [
+        (form, further.wrong_anchor(_table(), npu(FORMS[form]), count, WRONG, max(1, draws // 6)))
+        for form, count in pools
+    ]
+    return {"rows": [row for form, scores in each for row in _rows(f"a wrong row, NPU {form}", scores)]}
+
+
+def _none(draws: int) -> Part:
+    del draws
+    pools = {"CPUs (ncnn float32)": cpu, **{f"NPUs ({form})": npu(FORMS[form]) for form in FORMS}}
+    of_all = [(pool, protocols.no_anchors(_table(), pools[pool])) for pool in pools]
+    return {"rows": [row for pool, scores in of_all for row in _rows(f"no anchors, {pool}", scores)]}
+
+
+def _family(draws: int) -> Part:
+    del draws
+    pools = {"all targets": any_target, "CPUs (ncnn float32)": cpu}
+    of_all = [(pool, protocols.unseen_family(_table(), pools[pool])) for pool in pools]
+    return {"rows": [row for pool, scores in of_all for row in _rows(f"family, {pool}", scores)]}
+
+
+def _intervals(draws: int) -> Part:
+    del draws
+    shown = _shown()
+    return {
+        "coverage": [asdict(each) for each in regimes.intervals(shown)],
+        "unseen": [asdict(each) for each in regimes.unseen_sources(shown)],
+        "speed": _speed(),
+    }
+
+
+def _judging(draws: int) -> Part:
     """Return what the judging sources say, and renew the shipped calibration, which they take no part in."""
+    del draws
     profiles, features = load_profiles(), load_features()
     calibration = write_calibration([p for p in profiles.values() if p.name != HOST], shipped_profiles())
     table = judging.shown_table(profiles.values(), features)
@@ -135,6 +193,11 @@ def _judging() -> dict[str, object]:
         name: judging.summaries(judging.judge(table, rows, calibration, silicon=name == SILICON))
         for name in (SOURCE, SILICON)
     }
+
+
+def _shown() -> LatencyTable:
+    """Return the table without the sources that judge."""
+    return judging.shown_table(load_profiles().values(), load_features())
 
 
 def _new_silicon(name: str, precision: str, table: LatencyTable, draws: int) -> list[dict[str, object]]:
@@ -177,6 +240,23 @@ def _speed() -> dict[str, float]:
     for target in targets:
         predictor.predict(*target, models)
     return {"fit_s": fit_s, "one_ms": one_ms, "many_s": time.perf_counter() - started}
+
+
+PARTS: Mapping[str, Callable[[int], Part]] = {
+    "npu": _npu,
+    "slow": _slow,
+    "cpu": _cpu,
+    "litert": _litert,
+    "onnx": _onnx,
+    "runtime": _runtime,
+    "release": _release,
+    "wrong": _wrong,
+    "none": _none,
+    "family": _family,
+    "intervals": _intervals,
+    "judging": _judging,
+}
+"""The parts by name, each from the number of anchor sets to draw."""
 
 
 def _write(kept: dict[str, Any]) -> None:
