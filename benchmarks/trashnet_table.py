@@ -75,7 +75,7 @@ class Stopwatch(Progress):
     """Adds up what each stage of each card takes, without the time that it stood still for a timing."""
 
     def __init__(self) -> None:
-        super().__init__(shown=False)
+        super().__init__()
         self.durations = Durations()
 
     def stage(self, event: StageEvent) -> None:

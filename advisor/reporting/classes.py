@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from advisor.core.errors import UsageError
 from advisor.core.evaluation_facts import ImageAnswers
 from advisor.core.statistics import wilson
 
@@ -48,10 +49,18 @@ class Heatmap:
 
 
 def confusion_of(answers: ImageAnswers, labels: Sequence[str]) -> tuple[tuple[int, ...], ...] | None:
-    """Return the confusion matrix as counts; None where it is missing, damaged, or of other classes than the labels."""
+    """Return the confusion matrix as counts, or None where it is missing.
+
+    Raises:
+        UsageError: it is damaged: no square table of counts with one row for each label.
+    """
     table, size = answers.confusion, len(labels)
-    square = len(table or ()) == size and all(len(row) == size for row in table or ())
-    return table if table and square and all(count >= 0 for row in table for count in row) else None
+    if not table:
+        return None
+    square = len(table) == size and all(len(row) == size for row in table)
+    if not square or any(count < 0 for row in table for count in row):
+        raise UsageError(f"the confusion matrix is not {size} x {size} counts, one row for every class")
+    return table
 
 
 def recalls(answers: ImageAnswers, labels: Sequence[str]) -> tuple[ClassRecall, ...]:

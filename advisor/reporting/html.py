@@ -11,6 +11,7 @@ from functools import cache
 
 from markupsafe import Markup
 
+from advisor.core.errors import UsageError
 from advisor.core.evaluation import Status
 from advisor.core.figures import latency_of
 from advisor.reporting.classes import confused_pairs, heatmap, recalls, weakest
@@ -200,7 +201,8 @@ def _section(section: Section, view: RunView) -> Markup | None:
         variables = section.variables(view)
         return None if variables is None else render(section.id, view=view, **variables)
     except Exception as error:
-        _log.exception("report: the section '%s' could not be made", section.id)
+        damaged = isinstance(error, UsageError)  # the run folder is at fault, so the code's place tells nothing
+        _log.error("report: the section '%s' could not be made: %s", section.id, error, exc_info=not damaged)
         return render("error", section=section, error=error, kind=type(error).__name__)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from advisor.core.errors import UsageError
 from advisor.core.evaluation_facts import ImageAnswers
 from advisor.reporting.classes import HEATMAP_CLASSES, confused_pairs, heatmap, recalls, weakest
 
@@ -66,8 +67,6 @@ def test_too_many_classes_have_no_heat_map_but_still_their_mistakes() -> None:
 
 
 @pytest.mark.parametrize("table", [((1, 0), (0, 1)), ((1, 0, 0), (0, 1, 0), (0, 0, -1)), ((1,), (0, 1), (1,))])
-def test_a_matrix_that_is_not_one_of_these_classes_counts_as_missing(table: tuple[tuple[int, ...], ...]) -> None:
-    answers = ImageAnswers(confusion=table, per_class_recall={"a": 0.5})
-    assert [(each.label, each.recall) for each in recalls(answers, LABELS)] == [("a", 50.0)]
-    assert confused_pairs(answers, LABELS) == ()
-    assert heatmap(answers, LABELS) is None
+def test_a_matrix_that_is_not_one_of_these_classes_is_refused(table: tuple[tuple[int, ...], ...]) -> None:
+    with pytest.raises(UsageError, match="not 3 x 3"):
+        recalls(ImageAnswers(confusion=table), LABELS)

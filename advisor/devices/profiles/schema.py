@@ -42,7 +42,7 @@ def _listed(valid: tuple[str, ...]) -> BeforeValidator:
     return BeforeValidator(check)
 
 
-Size = Annotated[int, BeforeValidator(_size), Field(gt=0, le=10**15)]
+Size = Annotated[int, BeforeValidator(_size), Field(gt=0)]
 Name = Annotated[str, Field(pattern=NAME_PATTERN)]
 Text = Annotated[str, Field(max_length=300, pattern=_LINE)]
 

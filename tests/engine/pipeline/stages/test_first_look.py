@@ -67,7 +67,7 @@ def test_a_card_that_passes_the_first_look_is_answered_by_all_images(
     rows = {(e.configuration.training, e.configuration.compression): e for e in run.evaluations()}
     assert set(rows) == {("head_subset", "float32"), ("head", "float32"), ("head", "int8")}
     first = rows["head_subset", "float32"]
-    assert first.status is Status.OK
+    assert first.status is Status.OK, first.reason
     assert first.holdout_accuracy is None
     assert first.accuracy is not None
     assert first.accuracy.n == len(run.read_json("split.json")["validation"])
