@@ -92,7 +92,7 @@ def _nearest_mean(standard: Floats, targets: NDArray[np.int64], classes: int) ->
     present = np.unique(targets)
     means = np.stack([standard[targets == label].mean(axis=0) for label in present])
     spread = float(np.square(standard - means[np.searchsorted(present, targets)]).sum(axis=1).mean())
-    temperature = max(spread, 1e-6) / standard.shape[1] ** 0.5
+    temperature = max(spread, 1e-6) / max(standard.shape[1], 1) ** 0.5  # there is no direction if no feature varies
     return _all_classes((means / temperature).T, -np.square(means).sum(axis=1) / (2 * temperature), present, classes)
 
 

@@ -222,3 +222,11 @@ def test_a_known_kind_and_penalty_give_the_same_head_again(kind: str) -> None:
     weights, bias = fit_head(features, labels, 3, head.facts.regularization, (), head.facts.kind, 24)
     np.testing.assert_array_equal(weights, head.weights)
     np.testing.assert_array_equal(bias, head.bias)
+
+
+def test_features_that_do_not_vary_give_a_head_that_knows_nothing() -> None:
+    features, labels = np.ones((12, 40), np.float32), [0, 1, 2] * 4
+    head = train_head(features, labels, 3, 0, last=16)
+    assert np.isfinite(head.weights).all()
+    assert np.isfinite(head.bias).all()
+    assert head.facts.cv_accuracy < 0.5
