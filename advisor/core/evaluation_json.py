@@ -30,6 +30,7 @@ Details = Mapping[str, Any]
 
 _QUANTITIES = ("accuracy", "holdout_accuracy", "new_conditions", "latency", "latency_p90", "size", "memory", "drop")
 _ABOVE_ZERO = ("latency", "latency_p90", "size")
+_PERCENT = ("accuracy", "holdout_accuracy", "new_conditions")
 
 _NAMES = {
     "file": "answers", "share": "agreement", "images": "agreement_pictures", "kept": "answers_kept",
@@ -108,12 +109,14 @@ def evaluation_from_json(data: Mapping[str, Any]) -> Evaluation:
 
 
 def _check(name: str, quantity: Quantity | None) -> None:
-    """Raise ValueError for a figure that must be above zero, with its interval, or for an interval that is none."""
+    """Raise ValueError for a figure that its quantity cannot have, or for an interval that is none."""
     if quantity is None:
         return
     low = quantity.value if quantity.low is None else quantity.low
     if name in _ABOVE_ZERO and min(quantity.value, low) <= 0:
         raise ValueError(f"{name} is not above zero")
+    if name in _PERCENT and not 0 <= quantity.value <= 100:
+        raise ValueError(f"{name} is not between 0 and 100 %")
     if quantity.high is not None and low > quantity.high:
         raise ValueError(f"the interval of {name} ends below its beginning")
     if quantity.level is not None and not 0 < quantity.level < 1:

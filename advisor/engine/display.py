@@ -1,4 +1,4 @@
-"""Where a search shows its progress: a bar on a terminal, or lines in a log."""
+"""Show the progress of a search: a bar on a terminal, or lines in a log."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from advisor.reporting.view import RunView
 
 @dataclass(frozen=True)
 class _Layout:
-    """What the table shows.
+    """Columns and spacing of the table.
 
     Attributes:
         roomy: two spaces between columns; otherwise one.

@@ -108,7 +108,7 @@ class RunView:
 
     @property
     def unfinished_sentence(self) -> str:
-        """How far the search came; empty if it has ended."""
+        """The share of the search that is done, in words; empty if it has ended."""
         return self.unfinished.sentence(self.folder) if self.unfinished else ""
 
     @property

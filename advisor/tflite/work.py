@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from advisor.tflite.values import Model, Operator, Tensor
 
@@ -54,6 +54,13 @@ class Work:
         return self.channels * self.depth * self.taps if self.kind in (CONVOLUTION, DEPTHWISE, DENSE) else 0
 
 
+SIZES = tuple(field.name for field in fields(Work) if field.name != "kind")
+"""The numbers that describe an operator, in the order of its fields."""
+
+Works = tuple[tuple[Work, int], ...]
+"""Different operators of a network, each with its number."""
+
+
 def works_of(model: Model) -> tuple[Work, ...]:
     """Return the operators of the main graph that take time.
 
@@ -75,7 +82,7 @@ def works_of(model: Model) -> tuple[Work, ...]:
     return tuple(_work(operator, tensors) for operator in running if takes_time(operator))
 
 
-def counted(works: Iterable[Work]) -> tuple[tuple[Work, int], ...]:
+def counted(works: Iterable[Work]) -> Works:
     """Return each different operator with its number, sorted."""
     return tuple(sorted(Counter(works).items()))
 

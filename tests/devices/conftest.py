@@ -74,6 +74,26 @@ class SshServer:
     folder: Path
     port: int
 
+    @property
+    def client(self) -> str:
+        """The real client with that configuration."""
+        return client_of(self.config)
+
+
+def client_of(config: Path) -> str:
+    """Return a client that reads ``config`` as if it were the user's own file."""
+    client = config.with_name(f"{config.name}-bin") / "ssh"
+    if not client.exists():
+        client.parent.mkdir()
+        client.write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} -F {config} "$@"\n')
+        client.chmod(0o755)
+    return str(client)
+
+
+def put_first(client: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make ``client`` the ``ssh`` that programs find."""
+    monkeypatch.setenv("PATH", f"{Path(client).parent}{os.pathsep}{os.environ['PATH']}")
+
 
 @pytest.fixture(scope="session")
 def ssh_server(starts_processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshServer]:
@@ -102,14 +122,9 @@ def ssh_server(starts_processes: None, tmp_path_factory: pytest.TempPathFactory)
 
 
 @pytest.fixture
-def own_ssh(ssh_server: SshServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def own_ssh(ssh_server: SshServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """The client's configuration becomes the user's own, as no profile names one; its host is ``device``."""
-    folder = tmp_path / "own-ssh"
-    folder.mkdir()
-    client = folder / "ssh"
-    client.write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} -F {ssh_server.config} "$@"\n')
-    client.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    put_first(ssh_server.client, monkeypatch)
 
 
 def _privilege_folder() -> None:

@@ -82,7 +82,7 @@ def test_a_shipped_profile_is_copied_and_the_team_s_own_changed_in_place(profile
 def test_a_board_is_calibrated_over_ssh(
     board: DeviceProfile, predictor: Predictor, ssh_server: SshServer, tmp_path: Path
 ) -> None:
-    connection = SshConnection("device", sys.executable, config=ssh_server.config)
+    connection = SshConnection("device", sys.executable, program=ssh_server.client)
     own = replace(board, origin=tmp_path / "our-board.yaml")
     told: list[str] = []
     found = calibrate(own, own.target("cpu-x1"), connection, predictor, 1, told.append, kernels=True)

@@ -16,14 +16,14 @@ from advisor.devices.connections.host import HostConnection, timings_of_agent
 from advisor.devices.connections.program import run_program
 from advisor.devices.connections.protocol import Job
 from advisor.devices.connections.ssh import SshConnection, _key, _named
-from tests.devices.conftest import SshServer
+from tests.devices.conftest import SshServer, client_of
 
 BRIEF = "load"
 CACHE = Path.home() / ".cache" / "advisor-agent"
 
 
 def ssh(server: SshServer, **changes: object) -> SshConnection:
-    connection = SshConnection("device", python=sys.executable, config=server.config)
+    connection = SshConnection("device", python=sys.executable, program=server.client)
     return replace(connection, **changes)  # type: ignore[arg-type]
 
 
@@ -147,7 +147,7 @@ def test_a_changed_host_key_stops(ssh_server: SshServer, model: Path, tmp_path: 
     config = tmp_path / "config"
     config.write_text(ssh_server.config.read_text().replace(str(known), str(wrong)))
     with pytest.raises(UsageError, match="the host key has changed"):
-        ssh(ssh_server, config=config).measure(Job((model,), effort=BRIEF))
+        ssh(ssh_server, program=client_of(config)).measure(Job((model,), effort=BRIEF))
 
 
 def test_an_unknown_host_is_not_trusted(ssh_server: SshServer, model: Path, tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ def test_an_unknown_host_is_not_trusted(ssh_server: SshServer, model: Path, tmp_
     known = str(ssh_server.folder / "known_hosts")
     config.write_text(ssh_server.config.read_text().replace(known, str(tmp_path / "empty")))
     with pytest.raises(UsageError, match="the host key is not known") as caught:
-        ssh(ssh_server, config=config).measure(Job((model,), effort=BRIEF))
+        ssh(ssh_server, program=client_of(config)).measure(Job((model,), effort=BRIEF))
     assert "by hand" in caught.value.hint
 
 
@@ -164,7 +164,7 @@ def test_without_a_key_nothing_is_asked_for(ssh_server: SshServer, model: Path, 
     text = ssh_server.config.read_text().replace(str(ssh_server.folder / "user"), str(ssh_server.folder / "host"))
     config.write_text(text)
     with pytest.raises(UsageError, match="permission denied"):
-        ssh(ssh_server, config=config).measure(Job((model,), effort=BRIEF))
+        ssh(ssh_server, program=client_of(config)).measure(Job((model,), effort=BRIEF))
 
 
 def test_a_device_that_cannot_be_reached_is_a_failed_measurement(
@@ -173,7 +173,7 @@ def test_a_device_that_cannot_be_reached_is_a_failed_measurement(
     config = tmp_path / "config"
     config.write_text(ssh_server.config.read_text().replace(f"Port {ssh_server.port}", "Port 1"))
     with pytest.raises(StageError, match="lost the connection to"):
-        ssh(ssh_server, config=config, retries=0).measure(Job((model,), effort=BRIEF))
+        ssh(ssh_server, program=client_of(config), retries=0).measure(Job((model,), effort=BRIEF))
 
 
 def test_a_lost_connection_is_taken_up_again(ssh_server: SshServer, model: Path, tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ def test_a_lost_connection_is_taken_up_again(ssh_server: SshServer, model: Path,
     client.write_text(
         f'#!/bin/sh\necho "$*" >> {calls}\n'
         f'case "$*" in *model0.tflite.part*) if [ $(grep -c model0.tflite.part {calls}) -eq 1 ]; then\n'
-        'echo "Connection reset by peer" >&2; exit 255; fi;; esac\nexec ssh "$@"\n'
+        f'echo "Connection reset by peer" >&2; exit 255; fi;; esac\nexec {ssh_server.client} "$@"\n'
     )
     client.chmod(client.stat().st_mode | stat.S_IXUSR)
     (timing,) = ssh(ssh_server, program=str(client)).measure(Job((model,), effort=BRIEF))
@@ -198,7 +198,8 @@ def test_a_device_that_is_full_is_a_failed_measurement(ssh_server: SshServer, mo
     client = tmp_path / "ssh"
     client.write_text(
         "#!/bin/bash\nlast=${!#}\n"
-        'case "$last" in "cat > "*) set -- "${@:1:$#-1}" "ulimit -f 4; $last";; esac\nexec ssh "$@"\n'
+        'case "$last" in "cat > "*) set -- "${@:1:$#-1}" "ulimit -f 4; $last";; esac\n'
+        f'exec {ssh_server.client} "$@"\n'
     )
     client.chmod(0o700)
     job = own_job(model, tmp_path)

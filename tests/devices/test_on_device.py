@@ -43,7 +43,7 @@ def other(tmp_path: Path) -> Path:
 
 
 def test_files_are_interleaved_over_ssh(ssh_server: SshServer, model: Path, other: Path, profiles: Profiles) -> None:
-    connection = SshConnection("device", python=sys.executable, config=ssh_server.config)
+    connection = SshConnection("device", python=sys.executable, program=ssh_server.client)
     found = measured(profiles, connection, model, other)
     assert [row.model for row in found.rows] == [str(model), str(other)]  # type: ignore[attr-defined]
     assert {row.latency.provenance for row in found.rows} == {Provenance.MEASURED}  # type: ignore[attr-defined]

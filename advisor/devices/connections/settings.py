@@ -28,7 +28,6 @@ class ConnectionSettings:
         python: Python interpreter on the device, for ssh.
         benchmark_model: the binary for the phone, for adb.
         cores: hexadecimal mask of the cores to pin it to, for adb.
-        config: ssh configuration file, None for the user's. No profile names one.
     """
 
     ssh: str = ""
@@ -38,7 +37,6 @@ class ConnectionSettings:
     python: str = "python3"
     benchmark_model: Path | None = None
     cores: str = ""
-    config: Path | None = None
 
     @classmethod
     def from_options(
@@ -83,7 +81,7 @@ class ConnectionSettings:
         if self.ssh:
             from advisor.devices.connections.ssh import SshConnection
 
-            return SshConnection(self.ssh, self.python, self.port, self.config)
+            return SshConnection(self.ssh, self.python, self.port)
         from advisor.devices.connections.host import HostConnection
 
         return HostConnection()

@@ -60,7 +60,6 @@ class SshConnection:
         destination: host, ``user@host`` or an alias of the user's ssh configuration.
         python: the device's Python interpreter.
         port: port, None for that of the ssh configuration.
-        config: ssh configuration file, None for the user's. It can run commands, so no profile names one.
         retries: number of new attempts after a lost connection.
         program: the ssh client.
     """
@@ -68,7 +67,6 @@ class SshConnection:
     destination: str
     python: str = "python3"
     port: int | None = None
-    config: Path | None = None
     retries: int = 2
     program: str = "ssh"
 
@@ -201,8 +199,6 @@ class _Session:
             "ForwardX11=no",
         ]
         argv = [connection.program]
-        if connection.config is not None:
-            argv += ["-F", str(connection.config)]
         if connection.port is not None:
             argv += ["-p", str(connection.port)]
         return [*argv, *(part for option in options for part in ("-o", option))]

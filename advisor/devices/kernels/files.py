@@ -7,10 +7,10 @@ import io
 import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
+from numpy.typing import ArrayLike, NDArray
 
 from advisor.tflite.model import read
 from advisor.tflite.rewrite import add_tensor, new_operator, pack, sign
@@ -42,14 +42,14 @@ class _Graph:
             self._weights[shape] = self._constant(content, schema.TensorType.FLOAT32)
         return self._weights[shape]
 
-    def integers(self, values: Any) -> int:
+    def integers(self, values: ArrayLike) -> int:
         return self._constant(np.asarray(values, "<i4"), schema.TensorType.INT32)
 
-    def _constant(self, content: Any, dtype: int) -> int:
+    def _constant(self, content: NDArray[np.generic], dtype: int) -> int:
         name = f"c{len(self.graph.tensors)}"
         return add_tensor(self.model, self.graph, name, content.shape, dtype, content.tobytes())
 
-    def operator(self, kind: str, inputs: list[int], shape: tuple[int, ...], options: Any = None) -> int:
+    def operator(self, kind: str, inputs: list[int], shape: tuple[int, ...], options: object = None) -> int:
         output = self.tensor(*shape)
         code = getattr(schema.BuiltinOperator, kind)
         self.graph.operators.append(new_operator(self.model, code, inputs, output, options))

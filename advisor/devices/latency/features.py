@@ -14,7 +14,7 @@ from advisor.core.evaluation_facts import Traits
 from advisor.devices.profiles import shipped_profiles
 
 if TYPE_CHECKING:
-    from advisor.tflite.work import Work
+    from advisor.tflite.work import Works
 
 FEATURES_FILE = "model_features.csv"
 TRAITS_FILE = "model_traits.csv"
@@ -50,7 +50,7 @@ class ModelFeatures:
     input_size: int
     layers: float
     traits: Traits = field(default_factory=Traits)
-    operators: tuple[tuple[Work, int], ...] = field(default=(), repr=False)
+    operators: Works = field(default=(), repr=False)
 
     @property
     def vector(self) -> tuple[float, ...]:

@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.devices.latency.operator_times import OperatorTimes
-from advisor.tflite.work import Work
+from advisor.tflite.work import Works
 
 Floats = NDArray[np.float64]
-Works = tuple[tuple[Work, int], ...]
 
 _PRIOR = np.array([0.06, 0.012, 0.02])
 _PRIOR_SD = np.array([0.05, 0.02, 0.02])

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.tflite.work import CLAMPS, CONVOLUTION, DENSE, DEPTHWISE, Work
+from advisor.tflite.work import CLAMPS, CONVOLUTION, DENSE, DEPTHWISE, Work, Works
 
 Floats = NDArray[np.float64]
 Setting = tuple[float, ...]
@@ -152,12 +152,12 @@ class OperatorTimes:
             by_kind.setdefault(_kind_of(work), []).append((work, microseconds))
         self._fitted = {kind: _fit(_KINDS.get(kind, _PLAIN), rows) for kind, rows in by_kind.items()}
 
-    def covers(self, works: Iterable[tuple[Work, int]]) -> bool:
+    def covers(self, works: Works) -> bool:
         """Return whether every operator with weights is of a kind that was timed, and additions were timed."""
         kinds = {_kind_of(work) for work, _ in works if work.macs > work.written}
         return "ADD" in self._fitted and kinds <= set(self._fitted)
 
-    def network(self, works: Sequence[tuple[Work, int]]) -> tuple[float, float]:
+    def network(self, works: Works) -> tuple[float, float]:
         """Return the milliseconds of a network, and the standard deviation (log) that comes from its operators.
 
         Args:

@@ -11,14 +11,15 @@ from advisor.devices.latency.contrasts import Indices
 from advisor.devices.latency.kernels import Floats, inverse
 
 DEGREES_OF_FREEDOM = 4
-"""Of the Student t distribution of residuals: one unusual run does not decide which targets are similar."""
+"""Degrees of freedom of the Student t distribution of residuals: one unusual run does not decide which targets are
+similar."""
 
 WRONG_SHARE = 0.05
 """Share of measurements that are wrong, before they are compared: 45 of 9,143 shipped rows are flagged for it, and
 people mistake names and units more often."""
 
 WRONG_RANGE = log(1e2)
-"""A wrong latency lies anywhere in this range (log): seconds for milliseconds are a factor of 1000."""
+"""Range (log) in which a wrong latency lies: seconds for milliseconds are a factor of 1000."""
 
 _AT_MOST = 3
 """At most one of this many measurements can be wrong; otherwise nothing tells which ones are right."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from advisor.devices.latency.features import ModelFeatures
-from advisor.devices.latency.model_operators import Works, model_operators
+from advisor.devices.latency.model_operators import model_operators
 from advisor.devices.latency.network_times import NetworkTimes
 from advisor.devices.latency.operator_times import operator_times
 from advisor.devices.profiles import DeviceProfile, DeviceTarget
 from advisor.devices.profiles.kernels import BYTES
+from advisor.tflite.work import Works
 
 
 def network_times(

@@ -5,12 +5,12 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
 from advisor.core.errors import Problems, UsageError, nearest
-from advisor.tflite.work import Work
+from advisor.tflite.work import SIZES, Work
 
 BYTES = MappingProxyType({"float32": 4, "int8": 1})
 """Forms in which kernels are timed, with the bytes of a value."""
@@ -22,8 +22,7 @@ SUFFIX = ".kernels.csv"
 SOURCE = "kernels measured on the device"
 """Beginning of the source of a latency that was predicted from kernels."""
 
-_SIZES = tuple(field.name for field in fields(Work) if field.name != "kind")
-COLUMNS = ("target", "form", "kind", *_SIZES, "microseconds")
+COLUMNS = ("target", "form", "kind", *SIZES, "microseconds")
 _LONGEST_US = 1e9
 
 
@@ -76,7 +75,7 @@ def write_kernels(path: Path, kernels: Iterable[Kernel]) -> None:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(COLUMNS)
         for kernel in kernels:
-            sizes = (getattr(kernel.work, name) for name in _SIZES)
+            sizes = (getattr(kernel.work, name) for name in SIZES)
             row = (kernel.target, kernel.form, kernel.work.kind, *sizes, f"{kernel.microseconds:.6g}")
             writer.writerow(row)
 
@@ -88,7 +87,7 @@ def _kernel(row: dict[str, str], at: str, targets: Collection[str]) -> Kernel:
         if row[column] not in valid:
             raise UsageError(f"{at}: unknown {column} '{row[column]}'{nearest(row[column], valid)}")
     try:
-        sizes = {name: int(row[name]) for name in _SIZES}
+        sizes = {name: int(row[name]) for name in SIZES}
         microseconds = float(row["microseconds"])
     except ValueError as error:
         raise UsageError(f"{at}: {error}", "time the kernels again: advisor devices calibrate --kernels") from None

@@ -220,7 +220,7 @@ class SearchLoop:
 
     @property
     def _leaves_out(self) -> bool:
-        """Whether what cannot reach the front is left out, because the user named no recipe of fine-tuning."""
+        """True if forms that cannot reach the front are left out: the user named no recipe of fine-tuning."""
         question = self._question
         return question.data is not None and (question.tuning_limited or question.trainings == (HEAD,))
 

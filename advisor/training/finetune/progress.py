@@ -1,4 +1,4 @@
-"""How far a fine-tuning came, in the file that points to its last checkpoint."""
+"""Keep the progress of a fine-tuning in the file that points to its last checkpoint."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STATE = "state.json"
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a fine-tuning came.
+    """Progress of a fine-tuning.
 
     Attributes:
         hyperparameters: of the training, without the time limit.
@@ -33,7 +33,7 @@ class Progress:
 
 
 def read_progress(folder: Path) -> Progress | None:
-    """Return how far the training with checkpoints in ``folder`` came; None if its state is missing or damaged."""
+    """Return the progress of the training with checkpoints in ``folder``; None if its state is missing or damaged."""
     try:
         found: Progress = parse(Progress, read_json(folder / STATE))
     except (UsageError, TypeError, ValueError):

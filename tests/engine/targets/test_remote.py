@@ -25,12 +25,22 @@ from advisor.engine.pipeline.names import StageName
 from advisor.engine.targets.multi_device import measured_over_connection
 from advisor.engine.targets.target_devices import TargetDevice
 from tests.builders import evaluation
-from tests.devices.conftest import Phone, SshServer, adb_server, phone, second_phone, ssh_server
+from tests.devices.conftest import (
+    Phone,
+    SshServer,
+    adb_server,
+    client_of,
+    own_ssh,
+    phone,
+    put_first,
+    second_phone,
+    ssh_server,
+)
 from tests.devices.test_adb import PRINTED, TOOL
 from tests.engine.conftest import SMALLEST, command, environment
 from tests.measurement import small_models
 
-__all__ = ["adb_server", "phone", "second_phone", "ssh_server"]
+__all__ = ["adb_server", "own_ssh", "phone", "second_phone", "ssh_server"]
 
 GPU = {"name": "tflite-gpu", "runtime": "tflite", "accelerator": "gpu", "precisions": ["float32", "float16"]}
 HOT = PRINTED.replace("count=50 first=12000 curr=11800", "count=50 first=9000 curr=14900")
@@ -122,24 +132,25 @@ def test_a_phone_without_room_is_a_failed_row(over_adb: TargetDevice, phone: Pho
     assert "make a folder" in found.reason
 
 
-def test_a_changed_host_key_is_a_failed_row_that_says_so(ssh_server: SshServer, model: Path, tmp_path: Path) -> None:
+def test_a_changed_host_key_is_a_failed_row_that_says_so(
+    ssh_server: SshServer, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / "other")], check=True)
     known = tmp_path / "known_hosts"
     known.write_text(f"[127.0.0.1]:{ssh_server.port} {' '.join((tmp_path / 'other.pub').read_text().split()[:2])}\n")
     config = tmp_path / "config"
     config.write_text(ssh_server.config.read_text().replace(str(ssh_server.folder / "known_hosts"), str(known)))
+    put_first(client_of(config), monkeypatch)
     found = measured_over_connection(
-        predicted(), place_of(ConnectionSettings(ssh="device", config=config, python=sys.executable)), model
+        predicted(), place_of(ConnectionSettings(ssh="device", python=sys.executable)), model
     )
     assert found.status is Status.FAILED
     assert "the host key has changed" in found.reason
 
 
-def test_hostile_options_of_a_profile_reach_no_shell(ssh_server: SshServer, model: Path, tmp_path: Path) -> None:
+def test_hostile_options_of_a_profile_reach_no_shell(own_ssh: None, model: Path, tmp_path: Path) -> None:
     trap = tmp_path / "trap"
-    hostile = ConnectionSettings(
-        ssh="device", config=ssh_server.config, python=f"python3; touch {trap}; $(touch {trap})"
-    )
+    hostile = ConnectionSettings(ssh="device", python=f"python3; touch {trap}; $(touch {trap})")
     found = measured_over_connection(predicted(), place_of(hostile), model)
     assert found.status is Status.FAILED
     assert not trap.exists()
