@@ -64,7 +64,9 @@ def fresh_cache(root: Path, cold: bool = False) -> Path:
     """Make a cache folder without results; it shares the user's weights unless it is ``cold``."""
     root.mkdir()
     if not cold:
-        (root / "weights").symlink_to(cache_root() / "weights")
+        weights = cache_root() / "weights"
+        weights.mkdir(parents=True, exist_ok=True)
+        (root / "weights").symlink_to(weights)
     return root
 
 
