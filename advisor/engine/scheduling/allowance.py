@@ -73,17 +73,32 @@ class Allowance:
             running: configurations in work.
             most: largest number of cards that are fine-tuned at a time.
         """
-        evaluated = [each for each, result in self.bound.results.items() if result.status is not Status.SKIPPED]
-        tuned = {CardTraining.of(each) for each in (*running, *evaluated) if each.training in FINETUNED}
+        tuned = self._tuned(running)
         in_work = {CardTraining.of(each) for each in running if each.training in FINETUNED}
-        if len(in_work) >= most:
-            return frozenset(tuned)
+        following = None if len(in_work) >= most else self._following(open_units, tuned)
+        return tuned if following is None else tuned | {following}
+
+    def expected(
+        self, open_units: Collection[CardTraining], running: Collection[Configuration]
+    ) -> frozenset[CardTraining]:
+        """Return the cards and heavier trainings that have begun or will begin, if the next results change nothing."""
+        tuned = self._tuned(running)
+        while (following := self._following(open_units, tuned)) is not None:
+            tuned |= {following}
+        return tuned
+
+    def _tuned(self, running: Collection[Configuration]) -> frozenset[CardTraining]:
+        evaluated = [each for each, result in self.bound.results.items() if result.status is not Status.SKIPPED]
+        return frozenset(CardTraining.of(each) for each in (*running, *evaluated) if each.training in FINETUNED)
+
+    def _following(self, open_units: Iterable[CardTraining], tuned: Collection[CardTraining]) -> CardTraining | None:
+        """Return what is tuned after ``tuned``; None if nothing is."""
         fresh = {unit.card: unit for unit in open_units if unit not in tuned}
         fitting = {card: unit for card, unit in fresh.items() if self._fits(unit, tuned)}
         card = self.favourite(fitting) if fitting else None
         if card is None or (tuned and self.limit is None and card != self.favourite(fresh)):
-            return frozenset(tuned)
-        return frozenset((*tuned, fresh[card]))
+            return None
+        return fresh[card]
 
     def _fits(self, unit: CardTraining, tuned: Iterable[CardTraining]) -> bool:
         cost_s = self._cost_s(unit)

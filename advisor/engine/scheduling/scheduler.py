@@ -47,6 +47,7 @@ class Scheduler:
         self._study, self._bound, self._trials_left, self._cores = study, bound, trials_left, cores
         self._halving, self._allowance = study.halving, allowance
         self._waiting = frozenset(bound.expensive.cards if bound.expensive else ())
+        self._expected: frozenset[CardTraining] | None = None
         self._most_running = max(CARDS_IN_FLIGHT, cores + 1) * len(plan.recipes) * len(plan.threads)
 
     @property
@@ -56,8 +57,12 @@ class Scheduler:
 
     @property
     def waiting(self) -> Collection[Configuration]:
-        """The configurations of expensive cards, which start only if they can still be picked."""
-        return [each for each in self._halving.not_started if each.card in self._waiting]
+        """The configurations that start only if more promising ones disappoint: expensive cards, more fine-tuning."""
+        return [each for each in self._halving.not_started if each.card in self._waiting or not self._is_expected(each)]
+
+    def _is_expected(self, configuration: Configuration) -> bool:
+        unit = CardTraining.of(configuration)
+        return self._expected is None or _is_light(unit) or unit in self._expected
 
     def next(self, running: Collection[Configuration]) -> Configuration | None:
         """Return what to evaluate next; None if nothing may start before a running evaluation ends."""
@@ -122,6 +127,7 @@ class Scheduler:
             suggested = self._study.ask(admitted.__contains__) if admitted else None
             if suggested is not None:
                 return suggested
+            self._expected = allowance.expected(self._open(), running)
         return self._study.ask(is_head)
 
     def _open(self) -> list[CardTraining]:

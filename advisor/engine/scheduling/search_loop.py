@@ -205,7 +205,7 @@ class SearchLoop:
     def _allowance(self, plan: Plan) -> Allowance:
         """Return what limits fine-tuning if the user chose no training recipes."""
 
-        @lru_cache(maxsize=1)
+        @lru_cache(maxsize=16)
         def decided(cards: frozenset[str], _results: int) -> str | None:
             known = [each for each in self._bound.results.values() if each.configuration.card in cards]
             pick = decide_run(self._run, known, self._question).decision.pick

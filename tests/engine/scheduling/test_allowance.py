@@ -67,6 +67,17 @@ def test_as_many_cards_are_tuned_as_their_expected_seconds_allow_the_pick_first(
     assert search.tuned == list(CARDS[:count])
 
 
+@pytest.mark.parametrize("count", [1, 2])
+def test_the_time_left_counts_only_the_cards_that_fit(count: int) -> None:
+    search = Allowed(_costing(DEFAULT, count))
+    search.end_heads(alike, kept=LAST)
+    assert not search.scheduler.waiting
+    search.end(LAST)
+    search.start()
+    assert {each.card for each in search.scheduler.waiting} == set(CARDS[count:])
+    assert {each.training for each in search.scheduler.waiting} == {CACHED}
+
+
 def test_what_is_not_tuned_says_how_to_tune_it() -> None:
     search = Allowed(_costing(DEFAULT, 1))
     search.end_heads(alike)
