@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 import time
 from collections.abc import Iterator
@@ -17,6 +18,8 @@ class Answer:
 
     ``cut_after``: bytes of the body after which the connection breaks, the first ``cuts`` times. ``refusals``: the
     first so many requests get ``refusal``. ``ranges``: whether a part may be asked for. ``delay_s`` passes first.
+    ``versions``: whether an ETag says which content this is. ``raw`` is sent as it is instead, ``raw_part`` to requests
+    for a part; then, with ``drip_s``, a byte after each such pause until the client hangs up.
     """
 
     body: bytes = b""
@@ -29,6 +32,14 @@ class Answer:
     refusal: int = 503
     ranges: bool = True
     delay_s: float = 0.0
+    versions: bool = True
+    raw: bytes = b""
+    raw_part: bytes = b""
+    drip_s: float = 0.0
+
+    @property
+    def version(self) -> str:
+        return f'"{hashlib.md5(self.body, usedforsecurity=False).hexdigest()}"' if self.versions else ""
 
 
 @dataclass
@@ -79,14 +90,26 @@ class _Handler(BaseHTTPRequestHandler):
         if answer.refusals > 0:
             answer.refusals -= 1
             return self._send(Answer(b"later", answer.refusal), 0)
+        raw = answer.raw_part if answer.raw_part and "Range" in self.headers else answer.raw
+        if raw:
+            return self._send_raw(raw, answer.drip_s)
         start = self._start(answer)
         if start is not None and start >= len(answer.body):
-            return self._send(Answer(b"", 416), 0)
+            whole = {"Content-Range": f"bytes */{len(answer.body)}"}
+            return self._send(Answer(b"", 416, headers=whole), 0)
         return self._send(answer, start or 0, partial=start is not None)
 
     def _start(self, answer: Answer) -> int | None:
         wanted = self.headers.get("Range", "")
-        return int(wanted.removeprefix("bytes=").rstrip("-")) if wanted and answer.ranges else None
+        same = self.headers.get("If-Range", answer.version) == answer.version
+        return int(wanted.removeprefix("bytes=").rstrip("-")) if wanted and answer.ranges and same else None
+
+    def _send_raw(self, raw: bytes, drip_s: float) -> None:
+        self.close_connection = True
+        self.wfile.write(raw)
+        while drip_s:
+            self.wfile.write(b"0")
+            time.sleep(drip_s)
 
     def _send(self, answer: Answer, start: int, partial: bool = False) -> None:
         body = answer.body[start:]
@@ -95,6 +118,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         if partial:
             self.send_header("Content-Range", f"bytes {start}-{len(answer.body) - 1}/{len(answer.body)}")
+        if answer.version and answer.status == 200:
+            self.send_header("ETag", answer.version)
         for name, value in answer.headers.items():
             self.send_header(name, value)
         self.end_headers()

@@ -11,7 +11,7 @@ from filelock import FileLock
 from advisor.catalog.cards import MemberFile, WeightSource
 from advisor.catalog.weights.archive import extract_member
 from advisor.catalog.weights.digest import HashMismatch, Unavailable, check
-from advisor.catalog.weights.network.download import Download
+from advisor.catalog.weights.network.download import MAX_DOWNLOAD_BYTES, Download, version_file
 from advisor.catalog.weights.network.tool_config import package_index
 from advisor.catalog.weights.network.transport import Client, Transport, contact, redacted
 from advisor.catalog.weights.options import FetchOptions
@@ -31,11 +31,13 @@ def fetch_file(client: Client, url: str, wanted: MemberFile, target: Path, optio
     with FileLock(part.with_name(f"{wanted.key}.lock")):
         _fetch_alone(client, url, wanted, part, options)
         part.replace(target)
+        version_file(part).unlink(missing_ok=True)
 
 
 def _fetch_alone(client: Client, url: str, wanted: MemberFile, part: Path, options: FetchOptions) -> None:
     continued = part.exists()
-    Download(client, url, part, partial(options.report, wanted.name)).run()
+    most_bytes = wanted.size_bytes or MAX_DOWNLOAD_BYTES
+    Download(client, url, part, partial(options.report, wanted.name), most_bytes).run()
     try:
         check(part, wanted, redacted(url))
     except HashMismatch:
@@ -113,5 +115,5 @@ def reach(url: str, tokens: tuple[tuple[str, str], ...] = ()) -> Client:
     parts, transport = urlsplit(url), home_transport(tokens)
     closed = contact(f"{parts.scheme}://{parts.netloc}", transport)
     if closed:
-        raise Unavailable(f"{parts.netloc.rpartition('@')[2]}: {closed}")
+        raise Unavailable(closed)
     return Client(transport)

@@ -30,10 +30,9 @@ def fetch(card: Card, options: FetchOptions | None = None) -> WeightsFile:
     here = _on_this_machine(card, chosen, reasons)
     if here is not None:
         return here
-    for source in card.weights:
-        found = _from_origins(source, chosen, reasons)
-        if found is not None:
-            return found
+    found = _from_origins(card, chosen, reasons)
+    if found is not None:
+        return found
     raise missing(card, reasons, chosen)
 
 
@@ -57,16 +56,18 @@ def _on_this_machine(card: Card, options: FetchOptions, reasons: list[str]) -> W
     return next((found for source in card.weights if (found := cache.find(source)) is not None), None)
 
 
-def _from_origins(source: WeightSource, options: FetchOptions, reasons: list[str]) -> WeightsFile | None:
-    for label, origin in _origins(source, options):
+def _from_origins(card: Card, options: FetchOptions, reasons: list[str]) -> WeightsFile | None:
+    places = [(source, label, origin) for source in card.weights for label, origin in _origins(source, options)]
+    for number, (source, label, origin) in enumerate(places, 1):
         try:
             # Another process may have fetched it meanwhile: the origin is asked only where the cache lacks it.
             return Cache(options.cache_root).find_or_fill(source, label, partial(origin, source, options))
         except Unavailable as error:
-            _log.info("weights are not available from %s: %s", label, error)
             reasons.append(tried(label, error))
         except OSError as error:
             reasons.append(f"{label}: the cache cannot be written ({error})")
+        following = places[number][1] if number < len(places) else "no other source"
+        _log.info("weights of '%s' are not available from %s; next: %s", card.name, reasons[-1], following)
     return None
 
 

@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+import socket
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import unquote, urljoin, urlsplit, urlunsplit
 
 import requests
+import urllib3
 from requests.auth import HTTPBasicAuth
 
 from advisor.catalog.weights.digest import Unavailable
+from advisor.catalog.weights.network.deadline import Deadline, WatchedAdapter
 
 MAX_PAGE_BYTES = 64 * 2**20
+MAX_REDIRECTS = 10
+PATIENCE_S = 60.0
+"""The time for a page, and for every ``STEP_BYTES`` of a file."""
+
+STEP_BYTES = 250_000
+MOST_S = 3600.0
+"""The time for one file from one source, with all attempts."""
+
+
+class Interrupted(Unavailable):
+    """The connection broke; another attempt can succeed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +50,23 @@ class Transport:
     tokens: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
 
+class _Session(requests.Session):
+    """A session that leaves redirects to the client: requests reads their bodies, however large."""
+
+    def resolve_redirects(self, *_: Any, **__: Any) -> Iterator[Any]:
+        return iter(())
+
+
 class Client:
-    """A session of one transport. Use as a context manager."""
+    """A session of one transport; of one thread at a time. Use as a context manager."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
-        self._session = requests.Session()
+        self._deadline: Deadline | None = None
+        self._session = _Session()
         self._session.headers["User-Agent"] = "advisor"
+        for scheme in ("http://", "https://"):
+            self._session.mount(scheme, WatchedAdapter(self._watch))
         if transport.proxy:
             self._session.proxies = {"http": transport.proxy, "https": transport.proxy}
         if transport.client_cert:
@@ -52,21 +78,34 @@ class Client:
     def __exit__(self, *_: object) -> None:
         self._session.close()
 
-    def get(self, url: str, headers: dict[str, str] | None = None) -> requests.Response:
-        """GET ``url`` as a stream; the caller checks the status.
+    def deadline(self) -> Deadline:
+        """Return the time for one page or file; longer if pip is configured for a long time-out."""
+        return Deadline(max(PATIENCE_S, 2 * self._transport.read_timeout_s), MOST_S, STEP_BYTES)
+
+    @contextmanager
+    def get(
+        self, url: str, headers: Mapping[str, str], deadline: Deadline, follow: bool = True
+    ) -> Iterator[requests.Response]:
+        """GET ``url`` as a stream for the block, which checks the status; ``follow`` redirects.
 
         Raises:
-            requests.RequestException: no answer.
+            Interrupted: no answer, or the connection broke, also while the block read from it.
+            Unavailable: the time has passed, or the answer is not valid.
         """
-        plain, auth = self._authenticated(url)
-        return self._session.get(
-            plain,
-            headers=(headers or {}) | self._token(plain),
-            auth=auth,
-            verify=self._verify(plain),
-            timeout=(self._transport.connect_timeout_s, self._transport.read_timeout_s),
-            stream=True,
-        )
+        if deadline is not self._deadline:
+            self._session.close()  # a connection that is kept open is watched by the deadline that it began with
+            self._deadline = deadline
+        try:
+            with self._answer(url, headers, follow) as response:
+                yield response
+        except (requests.ConnectionError, requests.Timeout) as error:
+            raise self._broken(url, reason(error), deadline) from error
+        except (urllib3.exceptions.HTTPError, requests.exceptions.ChunkedEncodingError) as error:
+            raise self._broken(url, "the connection broke", deadline) from error
+        except requests.RequestException as error:
+            raise Unavailable(f"{redacted(url)}: {reason(error)}") from error
+        if deadline.left_s == 0:  # without an announced length, a connection that was shut down looks like the end
+            raise self._broken(url, "", deadline)
 
     def page(self, url: str, accept: str) -> tuple[bytes, requests.Response]:
         """GET the page ``url`` in one of the types of ``accept``; return its body and the answer.
@@ -75,17 +114,58 @@ class Client:
             Unavailable: no answer, an error, or more than ``MAX_PAGE_BYTES``.
         """
         body = bytearray()
-        try:
-            with self.get(url, {"Accept": accept}) as response:
-                if response.status_code != 200:
-                    raise Unavailable(f"{redacted(url)}: the server answers {response.status_code}")
-                for chunk in response.iter_content(2**16):
-                    body += chunk
-                    if len(body) > MAX_PAGE_BYTES:
-                        raise Unavailable(f"{redacted(url)}: an answer of more than {MAX_PAGE_BYTES} bytes")
-        except requests.RequestException as error:
-            raise Unavailable(f"{redacted(url)}: {reason(error)}") from error
+        with self.deadline() as deadline, self.get(url, {"Accept": accept}, deadline) as response:
+            if response.status_code != 200:
+                raise Unavailable(f"{redacted(url)}: the server answers {response.status_code}")
+            if (announced_bytes(response) or 0) > MAX_PAGE_BYTES:
+                raise Unavailable(f"{redacted(url)}: an answer of more than {MAX_PAGE_BYTES} bytes")
+            for chunk in response.iter_content(2**16):
+                body += chunk
+                if len(body) > MAX_PAGE_BYTES:
+                    raise Unavailable(f"{redacted(url)}: an answer of more than {MAX_PAGE_BYTES} bytes")
         return bytes(body), response
+
+    def _watch(self, connection: socket.socket) -> None:
+        if self._deadline is not None:
+            self._deadline.watch(connection)
+
+    @staticmethod
+    def _broken(url: str, why: str, deadline: Deadline) -> Unavailable:
+        passed = deadline.left_s == 0
+        return (Unavailable if passed else Interrupted)(f"{redacted(url)}: {deadline.reason if passed else why}")
+
+    def _answer(self, url: str, headers: Mapping[str, str], follow: bool) -> requests.Response:
+        """Return the answer after redirects. Their bodies are not read; each host gets its own credentials alone."""
+        here = url
+        for _ in range(MAX_REDIRECTS + 1):
+            response = self._asked(here, headers)
+            if not (follow and response.is_redirect):
+                return response
+            response.close()
+            try:
+                target = self._session.get_redirect_target(response) or ""
+            except UnicodeDecodeError:
+                raise Unavailable(f"{redacted(here)}: redirects to an address that is not UTF-8") from None
+            here = _redirected(here, target)
+        raise Unavailable(f"{redacted(url)}: more than {MAX_REDIRECTS} redirects")
+
+    def _asked(self, url: str, headers: Mapping[str, str]) -> requests.Response:
+        plain, auth = self._authenticated(url)
+        try:
+            response = self._session.get(
+                plain,
+                headers={**headers, **self._token(plain)},
+                auth=auth,
+                verify=self._verify(plain),
+                timeout=(self._transport.connect_timeout_s, self._transport.read_timeout_s),
+                stream=True,
+            )
+        except requests.exceptions.InvalidHeader:
+            raise
+        except (ValueError, urllib3.exceptions.LocationValueError) as error:
+            raise Unavailable(f"{redacted(url)}: not a valid address") from error
+        _refuse_negative_chunks(response.raw)
+        return response
 
     def _authenticated(self, url: str) -> tuple[str, Any]:
         parts = urlsplit(url)
@@ -105,8 +185,6 @@ class Client:
     def _verify(self, url: str) -> bool | str:
         parts = urlsplit(url)
         if parts.hostname in self._transport.trusted_hosts or parts.netloc in self._transport.trusted_hosts:
-            import urllib3
-
             urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
             return False
         return self._transport.ca_file or True
@@ -120,11 +198,54 @@ def contact(origin: str, transport: Transport) -> str:
     one short wait, not one for each file.
     """
     try:
-        with Client(transport) as client:
-            client.get(origin).close()
-    except requests.RequestException as error:
-        return reason(error)
-    return ""
+        with Client(transport) as client, client.deadline() as deadline, client.get(origin, {}, deadline, follow=False):
+            return ""
+    except Unavailable as error:
+        return str(error)
+
+
+def announced_bytes(response: requests.Response) -> int | None:
+    """Return the length that the server announces, None if it announces none.
+
+    Raises:
+        Unavailable: it is not a length.
+    """
+    length = response.headers.get("Content-Length")
+    if length is None or response.raw.chunked:
+        return None
+    if not re.fullmatch(r"[0-9]{1,18}", length):
+        raise Unavailable(f"{redacted(response.url)}: the server announces a length of '{length[:40]}'")
+    return int(length)
+
+
+def _redirected(url: str, target: str) -> str:
+    """Return the address to which the server of ``url`` redirects.
+
+    Raises:
+        Unavailable: it is not a web address, or gives up the encryption.
+    """
+    try:
+        there = urljoin(url, target)
+        parts = urlsplit(there)
+    except ValueError:
+        raise Unavailable(f"{redacted(url)}: redirects to '{target[:80]}', which is not a valid address") from None
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise Unavailable(f"{redacted(url)}: redirects to '{redacted(there)[:80]}', which is not a web address")
+    if parts.scheme == "http" and urlsplit(url).scheme == "https":
+        raise Unavailable(f"{redacted(url)}: redirects from https to '{redacted(there)[:80]}', without encryption")
+    return there
+
+
+def _refuse_negative_chunks(raw: Any) -> None:
+    """Let a chunk of a negative size break the connection; -1 would be read without a limit."""
+    update = raw._update_chunk_length
+
+    def checked() -> None:
+        update()
+        if raw.chunk_left < 0:
+            raise urllib3.exceptions.ProtocolError("a chunk of a negative size")
+
+    raw._update_chunk_length = checked
 
 
 def reason(error: Exception) -> str:
@@ -135,6 +256,8 @@ def reason(error: Exception) -> str:
         return "the proxy does not answer"
     if isinstance(error, requests.exceptions.SSLError):
         return "its certificate is not accepted"
+    if isinstance(error, requests.exceptions.InvalidHeader):
+        return "a header is not valid"
     if isinstance(error, requests.exceptions.Timeout):
         return "no answer within the time-out"
     if isinstance(error, requests.exceptions.ConnectionError):

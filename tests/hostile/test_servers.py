@@ -1,0 +1,163 @@
+"""A table of servers that send what they should not: each ends in time, in words, and the next source is tried."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+import time
+
+import pytest
+
+from advisor.catalog.weights.digest import Unavailable
+from advisor.catalog.weights.fetching import fetch
+from advisor.catalog.weights.network import download, transport
+from advisor.catalog.weights.network.deadline import Deadline
+from advisor.catalog.weights.network.transport import Client, Transport
+from advisor.catalog.weights.options import FetchOptions
+from advisor.core.errors import WeightsError
+from tests.catalog.conftest import Answer, Shelf, shelf
+from tests.catalog.weights.conftest import CONTENT, card, home, options, own_settings
+
+pytestmark = pytest.mark.integration
+__all__ = ["options", "own_settings", "shelf"]
+
+PATIENCE_S = 1.0
+SOON_S = 10.0
+LENGTH = len(CONTENT)
+
+
+@pytest.fixture(autouse=True)
+def short_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Be as patient as a test may be."""
+    monkeypatch.setattr(Client, "deadline", lambda _: Deadline(PATIENCE_S, transport.MOST_S, transport.STEP_BYTES))
+    monkeypatch.setattr(download, "FIRST_PAUSE_S", 0.004)
+
+
+def raw(*lines: str, body: bytes = b"", status: str = "200 OK") -> bytes:
+    """An answer with these header lines."""
+    return "".join(f"{line}\r\n" for line in (f"HTTP/1.1 {status}", *lines)).encode("latin-1") + b"\r\n" + body
+
+
+def announced(length: str) -> Answer:
+    return Answer(raw=raw(f"Content-Length: {length}", body=CONTENT))
+
+
+def chunked(size: bytes, drip_s: float = 0.0) -> Answer:
+    return Answer(raw=raw("Transfer-Encoding: chunked", body=size + b"\r\n" + CONTENT), drip_s=drip_s)
+
+
+def redirect(target: str) -> Answer:
+    return Answer(raw=raw(f"Location: {target}", status="302 Found"))
+
+
+PART = raw(f"Content-Range: bytes 5-{LENGTH - 1}/{LENGTH}", body=CONTENT[5:], status="206 Partial Content")
+SERVERS = {
+    "negative length": (announced("-1"), "announces a length of '-1'"),
+    "very negative length": (announced("-99999999999"), "announces a length of '-99999999999'"),
+    "length of 5,000 digits": (announced("9" * 5000), "announces a length of '999"),
+    "length in words": (announced("many"), "announces a length of 'many'"),
+    "fractional length": (announced("1e3"), "announces a length of '1e3'"),
+    "two lengths": (announced("5\r\nContent-Length: 6"), "a header is not valid"),
+    "length of a terabyte": (announced("1099511627776"), f"more than the {LENGTH} of such a file"),
+    "more than the file has": (Answer(CONTENT + b"x"), f"more than the {LENGTH} of such a file"),
+    "endless": (Answer(raw=raw(body=CONTENT * 9), drip_s=1e-6), f"more than the {LENGTH} bytes of such a file"),
+    "chunk of -1": (chunked(b"-1", drip_s=1e-6), "the connection broke, 5 times"),
+    "chunk of -5": (chunked(b"-5"), "the connection broke, 5 times"),
+    "chunk of no size": (chunked(b"x"), "the connection broke, 5 times"),
+    "chunk of 10^30": (chunked(b"f" * 25), "the connection broke, 5 times"),
+    "a line of chunk size without end": (chunked(b"0" * 100_000), "the connection broke, 5 times"),
+    "closes before a byte": (Answer(CONTENT, cut_after=0, cuts=99), "5 times"),
+    "closes in the middle, no version": (Answer(CONTENT, cut_after=9000, cuts=99, versions=False), "5 times"),
+    "closes after each byte": (Answer(CONTENT, cut_after=1, cuts=99_999), "too slow: less than 250.0 kB in 1 s"),
+    "a part that was not asked for": (Answer(raw=PART), "the server sends a part, the whole was asked for"),
+    "another part, again and again": (
+        Answer(CONTENT, cut_after=9000, cuts=99, raw_part=PART),
+        "too slow: less than 250.0 kB in 1 s",
+    ),
+    "416 to the whole": (Answer(raw=raw(status="416 No")), "answers 416"),
+    "drips a body": (Answer(raw=raw(f"Content-Length: {LENGTH}"), drip_s=0.1), "too slow: less than 250.0 kB in 1 s"),
+    "drips a body of no length": (Answer(raw=raw(), drip_s=0.1), "too slow: less than 250.0 kB in 1 s"),
+    "drips a header": (Answer(raw=b"HTTP/1.1 200 OK\r\nX: ", drip_s=0.1), "too slow: less than 250.0 kB in 1 s"),
+    "drips a status": (Answer(raw=b"HTTP/1.1 2", drip_s=0.1), "too slow: less than 250.0 kB in 1 s"),
+    "drips a chunk": (chunked(b"fffff", drip_s=0.1), "too slow: less than 250.0 kB in 1 s"),
+    "says nothing": (Answer(CONTENT, delay_s=2.0), "too slow: less than 250.0 kB in 1 s"),
+    "header without end": (Answer(raw=b"HTTP/1.1 200 OK\r\nX: " + b"0" * 100_000), "it cannot be reached, 5 times"),
+    "10,000 headers": (Answer(raw=raw(*["X: y"] * 10_000)), "it cannot be reached, 5 times"),
+    "no HTTP": (Answer(raw=b"\x00\xff\x1b[31m" * 100), "it cannot be reached, 5 times"),
+    "redirects to itself": (redirect("/w"), "more than 10 redirects"),
+    "redirects to a file": (redirect("file:///etc/passwd"), "'file:///etc/passwd', which is not a web address"),
+    "redirects to no address": (redirect("http://[::1"), "'http://[::1', which is not a valid address"),
+    "redirects to no host": (redirect("http://@/x"), "which is not a web address"),
+    "redirects to a name of dots": (redirect("http://a..b/"), "not a valid address"),
+    "redirects to a long name": (redirect(f"http://{'a' * 70}.example/"), "not a valid address"),
+    "redirects to no port": (redirect("http://localhost:99999999/"), "not a valid address"),
+    "redirects to no text": (redirect("http://\xff\xfe/"), "an address that is not UTF-8"),
+    "redirects with an endless body": (
+        Answer(raw=raw("Location: /gone", status="302 Found", body=b"x" * 9999), drip_s=1e-6),
+        "answers 404",
+    ),
+}
+
+
+@pytest.mark.parametrize(("answer", "words"), SERVERS.values(), ids=SERVERS)
+def test_a_hostile_server_ends_in_time_and_the_next_source_is_tried(
+    shelf: Shelf, options: FetchOptions, caplog: pytest.LogCaptureFixture, answer: Answer, words: str
+) -> None:
+    hostile = home(shelf.put("/w", answer))
+    began = time.monotonic()
+    with pytest.raises(WeightsError) as raised:
+        fetch(card(hostile), options)
+    assert time.monotonic() - began < SOON_S
+    assert words in raised.value.message
+    good = home(shelf.put("/good", CONTENT))
+    with caplog.at_level(logging.INFO):
+        assert fetch(card(hostile, good), options).path.read_bytes() == CONTENT
+    assert f"next: {good.label}" in caplog.text
+    assert not [thread for thread in threading.enumerate() if thread.name == "advisor-deadline"]
+
+
+def test_a_server_that_drips_its_handshake_ends_in_time() -> None:
+    record = b"\x16\x03\x03\x40\x00\x02\x00\x3f\xfc"
+
+    def drip(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        with connection:
+            for byte in record + b"\0" * 10_000:
+                try:
+                    connection.sendall(bytes([byte]))
+                except OSError:
+                    return
+                time.sleep(0.05)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=drip, args=(listener,), daemon=True).start()
+        began = time.monotonic()
+        with pytest.raises(Unavailable, match="too slow"), Client(Transport()) as client:
+            client.page(f"https://127.0.0.1:{listener.getsockname()[1]}/", "text/html")
+        assert time.monotonic() - began < SOON_S
+
+
+def test_a_file_that_never_ends_stops_after_the_time_for_everything(
+    shelf: Shelf, options: FetchOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Client, "deadline", lambda _: Deadline(60, PATIENCE_S, 1))
+    shelf.put("/w", Answer(raw=raw(f"Content-Length: {LENGTH}"), drip_s=0.01))
+    with pytest.raises(WeightsError, match="not done after 1 s"):
+        fetch(card(home(f"{shelf.url}/w")), options)
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (announced("-1"), "announces a length of '-1'"),
+        (announced("1099511627776"), "an answer of more than"),
+        (Answer(raw=raw(), drip_s=0.1), "too slow"),
+        (chunked(b"-1"), "the connection broke"),
+        (Answer(raw=raw("Content-Encoding: gzip", body=b"no gzip")), "the connection broke"),
+        (redirect("http://a..b/"), "not a valid address"),
+    ],
+)
+def test_a_page_of_a_hostile_server_ends_in_time(shelf: Shelf, answer: Answer, words: str) -> None:
+    with pytest.raises(Unavailable, match=words), Client(Transport()) as client:
+        client.page(shelf.put("/page", answer), "text/html")
