@@ -52,17 +52,19 @@ def correct(
         UsageError: the file is damaged.
     """
     import numpy as np
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
 
     from advisor.tflite.rewrite import add_buffer, drop_unused_buffers, pack, unpack
 
     model, tables = read(data), unpack(data)
-    for layer in layers(model):
-        grid = grids.of(layer.depthwise)
-        if grid is None:
-            continue
-        corrected = (known or {}).get(layer.kernel) or _put_on(grid, model, layer, observation, shifted)
-        for index, content in corrected.items():
-            tables.subgraphs[0].tensors[index].buffer = add_buffer(tables, np.asarray(content, "<f4").tobytes())
+    with threadpool_limits(limits=1, user_api="blas"):  # the order of additions must not depend on the machine
+        for layer in layers(model):
+            grid = grids.of(layer.depthwise)
+            if grid is None:
+                continue
+            corrected = (known or {}).get(layer.kernel) or _put_on(grid, model, layer, observation, shifted)
+            for index, content in corrected.items():
+                tables.subgraphs[0].tensors[index].buffer = add_buffer(tables, np.asarray(content, "<f4").tobytes())
     drop_unused_buffers(tables)
     return pack(tables)
 

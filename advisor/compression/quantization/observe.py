@@ -143,7 +143,15 @@ def observe(
         UsageError: the file is damaged.
         StageError: an activation is not finite.
     """
-    known = known or {}
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
+
+    with threadpool_limits(limits=1, user_api="blas"):  # the order of additions must not depend on the machine
+        return _observe(data, images, known or {}, done)
+
+
+def _observe(
+    data: bytes, images: NDArray[np.float32], known: Mapping[int, Activation], done: Collection[int]
+) -> Observation:
     source, floats, seen = _float_tensors(data)
     sums = [_Sums(one) for one in seen if one.kernel not in done]
     notes = {index: _Notes() for index in floats if index not in known}

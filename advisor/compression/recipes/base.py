@@ -56,7 +56,8 @@ class RecipeInputs:
         calibration: normalised images, float32 (n, S, S, 3); None if there are none.
         images: the user's labelled images; None without ``--data``.
         max_drop_points: points of top-1 that a file may lose against float32; None for no limit.
-        seconds: time that a recipe that scores or trains may take; it then returns the best result so far.
+        seconds: time limit of the user's for a recipe that scores or trains; it then returns the best result so far.
+            None leaves only the recipe's own limit of work: equal inputs then give equal files.
         observer: keeps the activations on the calibration images; pass the same one for all recipes of a model.
         decided: notes of the same recipe on a similar model; the recipe reuses its choices.
     """
@@ -64,7 +65,7 @@ class RecipeInputs:
     calibration: NDArray[np.float32] | None = None
     images: TrainingImages | None = None
     max_drop_points: float | None = None
-    seconds: float = 600.0
+    seconds: float | None = None
     observer: Observer = field(default_factory=Observer)
     decided: Mapping[str, Any] | None = None
 

@@ -10,9 +10,10 @@ from typing import Any
 from advisor.compression.quantization.grid import BYTES
 from advisor.compression.quantization.quantizer import eight_bit_rules, fitting_images, quantize
 from advisor.compression.recipes.base import Compressed, Needs, Recipe, RecipeInputs
-from advisor.compression.recipes.comparison import Deviation, FloatComparison, as_file, comparison_for
+from advisor.compression.recipes.comparison import Deviation, FloatComparison, comparison_for
 from advisor.compression.recipes.post_training import prepare
 from advisor.core.errors import UnsupportedRecipe
+from advisor.tflite.macs import count
 from advisor.tflite.model import Model, read
 
 DEFAULT_DROP_POINTS = 0.5
@@ -27,7 +28,15 @@ MOST_SHARE = 0.5
 
 RANKING_IMAGES = 64
 RANKING_SHARE = 0.4
-"""Largest share of the time for ranking; runs that were not reached come last, in their order."""
+"""Largest share of the work for ranking; runs that were not reached come last, in their order."""
+
+MOST_S = 600.0
+"""Work for all trials, in estimated seconds. The estimate replaces the clock: equal inputs must give equal files."""
+
+OPERATOR_S, MACS_A_SECOND = 0.015, 2e10
+"""Seconds that the quantizer takes for an operator (0.7 s for MobileNetV1 0.25), and speed of an image's run."""
+
+CONVERSIONS = frozenset({"QUANTIZE", "DEQUANTIZE"})
 
 
 @dataclass(frozen=True)
@@ -37,20 +46,20 @@ class Trial:
     Attributes:
         floats: operators left in float, by their index in the graph.
         deviation: how far it is from the float model.
-        latency_ms: least CPU time of a run at one thread, here.
+        float_work: operations that int8 does not have, see :func:`float_work`.
         data: the file.
     """
 
     floats: frozenset[int]
     deviation: Deviation
-    latency_ms: float
+    float_work: int
     data: bytes
 
     def better_than(self, other: Trial, limit: float) -> bool:
-        """Tell whether this trial is better: the faster one within the limit, outside it the one that loses less."""
+        """Tell whether this trial is better: within the limit the one with less float work, outside it by the loss."""
         own, others = self.deviation.drop_points, other.deviation.drop_points
         if own <= limit and others <= limit:
-            return (self.latency_ms, own) < (other.latency_ms, others)
+            return (self.float_work, own) < (other.float_work, others)
         return (own, self.deviation.divergence) < (others, other.deviation.divergence)
 
 
@@ -62,11 +71,11 @@ class Mixed(Recipe):
     needs_calibration = True
     grids = BYTES
     needs = Needs.SCORING
-    version = 2
+    version = 3
     after = "int8"
 
     def convert(self, model: bytes, inputs: RecipeInputs, /) -> Compressed:
-        """Return the fastest file within the limit, or the one that loses least.
+        """Return the file with the least work in float within the limit, or the one that loses least.
 
         Raises:
             StageError: calibration images are missing or have another shape than the model's input.
@@ -87,8 +96,9 @@ class _Search:
         self._ranker = FloatComparison(model, images[:: max(1, len(images) // RANKING_IMAGES)], None)
         self._limit = DEFAULT_DROP_POINTS if inputs.max_drop_points is None else inputs.max_drop_points
         self._tried: dict[frozenset[int], Trial] = {}
-        self._began = time.monotonic()
-        self._deadline = self._began + inputs.seconds
+        cost = count(self._model)
+        self._macs, self._form_s, self._spent_s = cost.macs, OPERATOR_S * len(self._model.operators), 0.0
+        self._began, self._seconds = time.monotonic(), inputs.seconds
 
     def run(self) -> Compressed:
         """Return the best trial."""
@@ -133,15 +143,15 @@ class _Search:
         """Return runs of neighbouring operators, those first that cost most as integers."""
         count = len(self._model.operators)
         runs = [frozenset(range(start, min(start + RUN, count))) for start in range(max(1, count - RUN + 1))]
-        until = self._began + RANKING_SHARE * (self._deadline - self._began)
         left: dict[frozenset[int], float] = {}
         for run in runs:
-            if time.monotonic() > until:
+            if self._late(RANKING_SHARE):
                 break
             left[run] = self._divergence(run)
         return sorted(runs, key=lambda run: left.get(run, float("inf")))
 
     def _divergence(self, run: frozenset[int]) -> float:
+        self._spend(len(self._ranker))
         try:
             return self._ranker(self._form(run)).divergence
         except UnsupportedRecipe:
@@ -153,12 +163,19 @@ class _Search:
 
     def _try(self, floats: frozenset[int]) -> Trial:
         if floats not in self._tried:
+            self._spend(len(self._comparison))
             data = self._form(floats)
-            self._tried[floats] = Trial(floats, self._comparison(data), latency_ms(data), data)
+            self._tried[floats] = Trial(floats, self._comparison(data), float_work(read(data)), data)
         return self._tried[floats]
 
-    def _late(self) -> bool:
-        return time.monotonic() > self._deadline
+    def _spend(self, images: int) -> None:
+        """Count the work of making a file and running it on images."""
+        self._spent_s += self._form_s + images * self._macs / MACS_A_SECOND
+
+    def _late(self, share: float = 1.0) -> bool:
+        """Return whether a share of the work is done, or of the time if the user limits it."""
+        late = self._seconds is not None and time.monotonic() - self._began > share * self._seconds
+        return late or self._spent_s > share * MOST_S
 
     def _notes(self, best: Trial, plain: Trial) -> dict[str, Any]:
         """Return what stayed in float, and what that cost."""
@@ -169,19 +186,27 @@ class _Search:
             "int8_drop_points": round(plain.deviation.drop_points, 2),
             "max_drop_points": self._limit,
             "within_max_drop": best.deviation.drop_points <= self._limit,
-            "latency_ms": round(best.latency_ms, 3),
-            "int8_latency_ms": round(plain.latency_ms, 3),
+            "float_share": round(_float_macs(self._model, best.floats) / max(1, self._macs), 4),
             "judged_on": len(self._comparison),
             "tried": len(self._tried),
         }
 
 
-def latency_ms(data: bytes) -> float:
-    """Return the least CPU time of one run at one thread, in ms."""
-    from advisor.measurement.latency.timing import least_cpu_ms
+def float_work(model: Model) -> int:
+    """Return the operations that int8 does not have: float multiply-accumulates and values, and converted values.
 
-    with as_file(data) as path:
-        return least_cpu_ms(path)
+    It stands for the latency, which is never measured twice the same: a file must depend on its inputs alone.
+    """
+    work = 0
+    for operator, cost in zip(model.operators, count(model).operators, strict=True):
+        outputs = [model.tensors[index] for index in operator.outputs]
+        if operator.name in CONVERSIONS or any(tensor.dtype == "float32" for tensor in outputs):
+            work += cost.macs + sum(tensor.elements for tensor in outputs)
+    return work
+
+
+def _float_macs(model: Model, floats: Collection[int]) -> int:
+    return sum(cost.macs for cost in count(model).operators if cost.index in floats)
 
 
 def _neighbours(index: int, floats: Collection[int]) -> int:

@@ -154,8 +154,8 @@ def _sentences(notes: Mapping[str, Any]) -> Iterator[str]:
         more = f" and {len(left) - NAMED} more" if len(left) > NAMED else ""
         named = f": {', '.join(map(str, left[:NAMED]))}{more}" if left else ""
         yield f"{len(left)} operators left in float{named}"
-        if "latency_ms" in notes and "int8_latency_ms" in notes:
-            yield f"{notes['latency_ms']:.2f} ms, int8 takes {notes['int8_latency_ms']:.2f}"
+        if "float_share" in notes:
+            yield f"they compute {notes['float_share']:.0%} of the multiply-accumulates"
         if "drop_points" in notes and "int8_drop_points" in notes:
             scored = f"{notes.get('judged_on', 0)} images that chose it"
             yield f"loses {notes['drop_points']:.1f} points on {scored}, int8 loses {notes['int8_drop_points']:.1f}"

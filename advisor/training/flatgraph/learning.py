@@ -35,15 +35,17 @@ class Schedule:
         learning_rate: highest rate of Adam; it falls to 0 along a cosine.
         epochs: largest number of passes over the images.
         batch: images in a step.
-        seconds: time limit; training then takes fewer steps.
+        seconds: time limit, or None; training then takes fewer steps.
         seed: of the order and the augmentation.
+        most_steps: largest number of steps, or None.
     """
 
     learning_rate: float = 1e-4
     epochs: float = 4.0
     batch: int = 16
-    seconds: float = 300.0
+    seconds: float | None = None
     seed: int = 0
+    most_steps: int | None = None
 
 
 @dataclass(frozen=True)
@@ -109,9 +111,12 @@ class _Training:
     def run(self, batches: Batches) -> Course:
         """Take all steps and return the course."""
         began, losses = time.monotonic(), list[float]()
-        planned = max(1, round(self._schedule.epochs * len(batches) / self._schedule.batch))
+        schedule = self._schedule
+        planned = max(1, round(schedule.epochs * len(batches) / schedule.batch))
+        planned = min(planned, schedule.most_steps or planned)
         for number, images in enumerate(self._stream(batches)):
-            done = max(number / planned, (time.monotonic() - began) / max(self._schedule.seconds, 1e-3))
+            late = (time.monotonic() - began) / max(schedule.seconds, 1e-3) if schedule.seconds is not None else 0.0
+            done = max(number / planned, late)
             if number and done >= 1.0:
                 break
             losses.append(self._one(images, number, planned, min(done, 1.0)))

@@ -6,21 +6,20 @@ import pytest
 from advisor.compression.recipes import recipe
 from advisor.compression.recipes.base import Compressed, RecipeInputs
 from advisor.compression.recipes.comparison import Deviation, FloatComparison, comparison_for
-from advisor.compression.recipes.mixed import Mixed, Trial
+from advisor.compression.recipes.mixed import Mixed, Trial, float_work
+from advisor.tflite.macs import count
 from advisor.tflite.model import read
 
 
-def _trial(drop: float, latency: float) -> Trial:
-    return Trial(frozenset(), Deviation(drop, drop), latency, b"")
+def _trial(drop: float, work: int) -> Trial:
+    return Trial(frozenset(), Deviation(drop, drop), work, b"")
 
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [((0.4, 1.0), (0.1, 2.0)), ((0.4, 9.0), (0.6, 1.0)), ((0.6, 9.0), (0.7, 1.0)), ((0.1, 1.0), (0.2, 1.0))],
+    [((0.4, 1), (0.1, 2)), ((0.4, 9), (0.6, 1)), ((0.6, 9), (0.7, 1)), ((0.1, 1), (0.2, 1))],
 )
-def test_within_the_limit_speed_counts_and_outside_it_the_drop(
-    one: tuple[float, float], other: tuple[float, float]
-) -> None:
+def test_within_the_limit_work_counts_and_outside_it_the_drop(one: tuple[float, int], other: tuple[float, int]) -> None:
     assert _trial(*one).better_than(_trial(*other), 0.5)
     assert not _trial(*other).better_than(_trial(*one), 0.5)
 
@@ -42,9 +41,17 @@ def test_what_misses_the_limit_is_left_in_float(mixed: Compressed) -> None:
 def test_the_notes_say_what_it_cost(mixed: Compressed) -> None:
     notes = mixed.notes
     assert notes["drop_points"] <= notes["int8_drop_points"]
-    assert notes["latency_ms"] > 0
-    assert notes["int8_latency_ms"] > 0
+    assert 0 < notes["float_share"] <= 1
     assert notes["tried"] > 1
+
+
+def test_float_work_is_none_in_int8_and_grows_with_the_operators_in_float(
+    float_model: bytes, photographs: np.ndarray, mixed: Compressed
+) -> None:
+    works = [float_work(read(data)) for data in (recipe("int8").apply(float_model, photographs), mixed.data)]
+    assert works[0] == 0
+    assert works[0] < works[1]
+    assert float_work(read(float_model)) > count(read(float_model)).macs
 
 
 def test_int8_that_keeps_within_the_limit_is_kept(float_model: bytes, photographs: np.ndarray) -> None:

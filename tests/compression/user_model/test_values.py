@@ -6,14 +6,13 @@ from advisor.compression.user_model.values import notes_text
 def test_operators_left_in_float_are_counted_named_and_priced() -> None:
     notes = {
         "float_operators": ["a", "b", "c", "d", "e"],
-        "latency_ms": 2.0,
-        "int8_latency_ms": 1.5,
+        "float_share": 0.123,
         "drop_points": 0.4,
         "int8_drop_points": 1.9,
         "judged_on": 300,
     }
     assert notes_text(notes) == (
-        "5 operators left in float: a, b, c, d and 1 more; 2.00 ms, int8 takes 1.50; "
+        "5 operators left in float: a, b, c, d and 1 more; they compute 12% of the multiply-accumulates; "
         "loses 0.4 points on 300 images that chose it, int8 loses 1.9"
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,17 @@ from advisor.engine.pipeline.materials import (
     versions,
 )
 from advisor.engine.pipeline.names import StageName
-from advisor.engine.pipeline.stage import Folders, Inputs, Job, Pool, Resources, Results, Scope, Stage
+from advisor.engine.pipeline.stage import (
+    WORK_LIMITS,
+    Folders,
+    Inputs,
+    Job,
+    Pool,
+    Resources,
+    Results,
+    Scope,
+    Stage,
+)
 from advisor.engine.pipeline.stages import jobs
 from advisor.isolation import Limits
 from advisor.store.files import sha256_file
@@ -36,8 +46,12 @@ from advisor.tflite.metadata import Metadata
 
 CALIBRATION_IMAGES = 100
 
-LEARNING = Resources(Pool.TRAINERS, 4_000_000_000, Limits(seconds=3600, memory_bytes=10_000_000_000))
-"""Gradients keep every activation of a batch: 16 images of MobileNetV2 take about 4 GB with their integer forms."""
+LEARNING = Resources(Pool.TRAINERS, 4_000_000_000, Limits(seconds=3 * 3600, memory_bytes=10_000_000_000))
+"""Gradients keep every activation of a batch: 16 images of MobileNetV2 take about 4 GB with their integer forms. The
+steps are limited by their work, about ten minutes; a slow machine may take many times as long."""
+
+SCORING = Resources(limits=replace(WORK_LIMITS, seconds=LEARNING.limits.seconds))
+"""A recipe that scores many files is limited by its work in the same way."""
 
 
 Calibration = tuple[Path, ...]
@@ -129,10 +143,11 @@ def compressed(
         images = _training_images(materials, card, scope.purpose)
         return RecipeInputs(images=images, max_drop_points=materials.max_drop_points, decided=decided)
 
+    resources = {Needs.SCORING: SCORING, Needs.TRAINING: LEARNING}.get(recipe.needs, Resources())
     return Stage(
         StageName.COMPRESS, scope, "3", f"compressing to {recipe.name}",
         (source, *(each for each in (compared, calibration) if each)), inputs, job, _read,
-        cost.COMPRESS_S.get(recipe.name, cost.REWRITE_S), LEARNING if recipe.needs >= Needs.TRAINING else Resources(),
+        cost.COMPRESS_S.get(recipe.name, cost.REWRITE_S), resources,
     )  # fmt: skip
 
 

@@ -1,0 +1,46 @@
+"""Make a file by each of some recipes and print the hashes as JSON: ``python -m tests.compression.recipes.making``.
+
+Arguments: the float model, a folder of images, a folder for the files, and names of recipes. Recipes that train run in
+a child process for training, as they do in a search.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from advisor.compression.recipes import recipe
+from advisor.compression.recipes.base import Needs, RecipeInputs, TrainingImages
+from advisor.datasets.images import InputSpec
+from advisor.engine.pipeline.stages import jobs
+from advisor.isolation.pool import trainers
+from advisor.store.files import sha256_file
+from advisor.tflite.metadata import Metadata
+
+VIEW = InputSpec(32, (127.5,) * 3, (127.5,) * 3)
+CLASSES = 4
+
+
+def main(model: str, images: str, folder: str, *names: str) -> None:
+    """Make the files."""
+    paths = tuple(sorted(Path(images).iterdir()))
+    labels = tuple(place % CLASSES for place in range(len(paths)))
+    known = TrainingImages(paths, labels, CLASSES, VIEW, 0, paths, labels)
+    inputs = RecipeInputs(images=known, max_drop_points=-1.0)
+    metadata = Metadata("small", ("a", "b", "c", "d"), VIEW.mean, VIEW.std)
+    with trainers(Path(folder, "log.txt")) as pool:
+        found = {}
+        for name in names:
+            path = Path(folder, f"{name}.tflite")
+            arguments = (Path(model), name, paths, VIEW, 0, metadata, path, False, inputs)
+            if recipe(name).needs is Needs.TRAINING:
+                pool.call(f"{jobs.__name__}:compress", *arguments)
+            else:
+                jobs.compress(*arguments)
+            found[name] = sha256_file(path)
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

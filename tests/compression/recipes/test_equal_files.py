@@ -1,0 +1,60 @@
+"""Every recipe makes the same file of the same inputs, whatever the process, its threads and its speed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from advisor.compression.recipes import RECIPES
+from advisor.compression.recipes.base import Needs
+
+pytestmark = pytest.mark.integration
+
+QUICK = [one.name for one in RECIPES if one.needs < Needs.TRAINING]
+TRAINED = [one.name for one in RECIPES if one.needs is Needs.TRAINING]
+
+
+def made(folder: Path, names: Sequence[str], seed: str, threads: str) -> dict[str, str]:
+    """Make files in a process of their own and return their hashes."""
+    own = folder / f"by-{seed}"
+    own.mkdir()
+    variables = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "TF_NUM_INTRAOP_THREADS")
+    arguments = (folder / "model.tflite", folder / "images", own, *names)
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.compression.recipes.making", *arguments],
+        env={**os.environ, "PYTHONHASHSEED": seed, **dict.fromkeys(variables, threads)},
+        cwd=own,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+@pytest.fixture
+def inputs(tmp_path: Path, float_model: bytes, photographs: np.ndarray) -> Path:
+    """A folder with a model and images."""
+    (tmp_path / "model.tflite").write_bytes(float_model)
+    (tmp_path / "images").mkdir()
+    for place, image in enumerate(photographs[::2]):
+        pixels = np.rint(image * 127.5 + 127.5).astype(np.uint8)
+        Image.fromarray(pixels).save(tmp_path / "images" / f"{place:02}.png")
+    return tmp_path
+
+
+def test_two_processes_make_the_same_files(inputs: Path) -> None:
+    assert made(inputs, QUICK, "1", "1") == made(inputs, QUICK, "2", "3")
+
+
+@pytest.mark.slow
+def test_two_processes_train_the_same_files(inputs: Path) -> None:
+    assert made(inputs, TRAINED, "1", "1") == made(inputs, TRAINED, "2", "3")
