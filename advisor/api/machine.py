@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 
 from advisor.core.errors import AdvisorError
 from advisor.core.units import show_bytes
@@ -122,9 +121,9 @@ def _weights() -> Iterator[Check]:
 
 
 def _runtime() -> Iterator[Check]:
-    from advisor.isolation import ChildPool, Limits
+    from advisor.isolation import ChildPool, Limits, Scratch
 
-    with tempfile.TemporaryDirectory() as folder, ChildPool(Path(folder) / "log.txt") as pool:
+    with Scratch() as folder, ChildPool(folder / "log.txt") as pool:
         try:
             pool.call("ai_edge_litert.interpreter:OpResolverType", 0, limits=Limits(seconds=60))
         except AdvisorError as error:

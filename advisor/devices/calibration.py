@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import load_catalogue
@@ -21,7 +20,7 @@ from advisor.devices.profiles import HOST, MEASURABLE_RUNTIMES, DeviceProfile, D
 from advisor.devices.profiles.kernels import FORMS
 from advisor.devices.profiles.measurements import Measurement
 from advisor.devices.profiles.team import folder_of, write_profile
-from advisor.isolation import ChildPool, Limits
+from advisor.isolation import ChildPool, Limits, Scratch
 from advisor.tflite.surgery import select_output
 
 Tell = Callable[[str], None]
@@ -110,15 +109,15 @@ def calibrate(
     known, forms = load_features().models, forms_of(target)
     cards = [card for card in load_catalogue().values() if card.name in known and not card.own_file]
     models = [known[card.name] for card in cards]
-    with TemporaryDirectory(prefix="advisor-calibrate-") as work:
+    with Scratch() as work:
         timed = TimedKernels((), "", ())
         if kernels:
-            timed = time_kernels(connection, target.name, target.threads, forms, Path(work), tell)
+            timed = time_kernels(connection, target.name, target.threads, forms, work, tell)
         costs = {model.name: 4 * model.params / 1e6 / 100 for model in models}  # 100 MB halve a model's value
         names = predictor.most_informative(profile, target, forms[0], costs, wanted)
         with_kernels = replace_kernels(profile, target, timed)
         _tell_gain(predictor, profile, with_kernels, target, models, names, tell)
-        files = _made([card for card in cards if card.name in names], forms, Path(work), tell)
+        files = _made([card for card in cards if card.name in names], forms, work, tell)
         tell(f"measuring {len(files)} files on {connection.label}")
         latency_ms, runtime = measured(connection, files, target.threads)
     after = with_measurements(with_kernels, target, latency_ms)

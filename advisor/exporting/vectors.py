@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from advisor.datasets.images import InputSpec
 from advisor.exporting.model import ShippedModel
+from advisor.isolation import Scratch
 
 if TYPE_CHECKING:
     import numpy as np
@@ -63,8 +62,8 @@ def answers(content: bytes, pixels: NDArray[np.uint8], model: ShippedModel) -> l
     from advisor.measurement.accuracy import predict_pixels
 
     view = InputSpec(model.size, (model.mean,) * 3, (model.std,) * 3)
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "model.tflite"
+    with Scratch() as folder:
+        path = folder / "model.tflite"
         path.write_bytes(content)
         rows: list[list[float]] = predict_pixels(path, pixels, view).tolist()
     return rows

@@ -3,6 +3,7 @@
 from advisor.isolation.pause import ENDS_WITH_PARENT, Pause
 from advisor.isolation.pool import ChildPool, Children
 from advisor.isolation.resources import MemoryGate
+from advisor.isolation.scratch import Scratch
 from advisor.isolation.worker import Limits
 
-__all__ = ["ENDS_WITH_PARENT", "ChildPool", "Children", "Limits", "MemoryGate", "Pause"]
+__all__ = ["ENDS_WITH_PARENT", "ChildPool", "Children", "Limits", "MemoryGate", "Pause", "Scratch"]

@@ -7,6 +7,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from glob import escape
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -14,6 +15,9 @@ from platformdirs import user_cache_path
 
 from advisor.core.errors import StageError, UsageError
 from advisor.store.files import full_disk, is_full_disk, sha256_json
+
+_MAKING = ".making-"
+"""Begin of the name of an unfinished result, followed by its key."""
 
 
 def cache_root() -> Path:
@@ -36,6 +40,15 @@ def require_cache() -> None:
         raise UsageError(f"the cache '{root}' cannot be made ({error.strerror or error})", hint) from None
     if not os.access(root, os.W_OK | os.X_OK):
         raise UsageError(f"the cache '{root}' cannot be written to", hint)
+    _sweep(root / "artifacts")
+
+
+def _sweep(root: Path) -> None:
+    """Remove results that nobody makes any more: their makers were killed."""
+    for left in root.glob(f"*/{_MAKING}*"):
+        key = left.name.removeprefix(_MAKING).rpartition("-")[0]
+        with contextlib.suppress(Timeout, OSError), FileLock(left.with_name(f"{key}.lock"), timeout=0):
+            shutil.rmtree(left, ignore_errors=True)
 
 
 class ArtifactCache:
@@ -93,7 +106,9 @@ def filled(folder: Path, make: Callable[[Path], None], waits: Callable[[str], No
     with _held(folder, waits):
         if folder.is_dir():
             return folder
-        unfinished = Path(tempfile.mkdtemp(prefix=".making-", dir=folder.parent))
+        for left in folder.parent.glob(f"{_MAKING}{escape(folder.name)}-*"):
+            shutil.rmtree(left, ignore_errors=True)  # its maker was killed: the lock is ours
+        unfinished = Path(tempfile.mkdtemp(prefix=f"{_MAKING}{folder.name}-", dir=folder.parent))
         try:
             make(unfinished)
             for file in unfinished.iterdir():

@@ -9,10 +9,13 @@ import os
 import re
 import shutil
 import tempfile
+import threading
 import zipfile
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
+
+import psutil
 
 from advisor.core.errors import StageError, UsageError
 from advisor.core.units import show_bytes
@@ -25,6 +28,9 @@ _MESSAGES = re.compile(
 
 UNREADABLE_ZIP = (OSError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError)
 """Errors of :mod:`zipfile` for a file that is damaged, encrypted or compressed by an unknown method."""
+
+_UNFINISHED = re.compile(r"\..+-(\d{1,9})-[0-9a-z_]+")
+"""Name of a temporary file, with the process that writes it."""
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -41,13 +47,39 @@ def write_atomically(path: Path, content: str | bytes) -> None:
     Raises:
         OSError: the file cannot be written. It then has the old content, and no temporary file is left.
     """
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}-{os.getpid()}-", dir=path.parent)
     unfinished = Path(name)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content.encode() if isinstance(content, str) else content)
         unfinished.chmod(0o644)
         unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Remove the temporary files of :func:`write_atomically` in a folder that were left by processes that are gone."""
+    for file in folder.iterdir():
+        left = _UNFINISHED.fullmatch(file.name)
+        if left and not psutil.pid_exists(int(left[1])):
+            file.unlink(missing_ok=True)
+
+
+def copy_atomically(source: Path, target: Path) -> None:
+    """Copy a file, as a hard link if possible, so that a reader sees the old content, nothing, or all of it.
+
+    Raises:
+        OSError: the file cannot be written; no temporary file is left.
+    """
+    unfinished = target.with_name(f".{target.name}-{os.getpid()}-{threading.get_ident():x}")
+    unfinished.unlink(missing_ok=True)  # of a killed process with the same id
+    try:
+        try:
+            os.link(source, unfinished)
+        except OSError:
+            shutil.copyfile(source, unfinished)
+        unfinished.replace(target)
     finally:
         unfinished.unlink(missing_ok=True)
 

@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import re
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -19,7 +18,14 @@ from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_json import evaluation_from_json, evaluation_to_json
 from advisor.store.documents import SCHEMA_VERSION, read_document
-from advisor.store.files import full_disk, is_full_disk, write_atomically
+from advisor.store.files import (
+    copy_atomically,
+    full_disk,
+    is_full_disk,
+    remove_unfinished,
+    sha256_file,
+    write_atomically,
+)
 from advisor.store.jsonfile import MAX_BYTES, parse_json
 from advisor.store.yamlfile import read_text, read_yaml
 
@@ -52,6 +58,7 @@ class RunFolder:
             path = _new_folder(out, name)
             (path / "artifacts").mkdir()
             unfinished = out / f".latest-{os.getpid()}"
+            unfinished.unlink(missing_ok=True)  # of a killed process with the same id
             unfinished.symlink_to(path.name)
             unfinished.replace(out / "latest")
         except OSError as error:
@@ -70,6 +77,10 @@ class RunFolder:
                 folder is a pipe or a device, or leads out of the folder: nothing may be written through such an entry.
         """
         request = path / "request.yaml"
+        if not request.is_file() and (path / "artifacts").is_dir():
+            raise UsageError(
+                f"the search in '{path}' was ended before it began", "there is nothing to continue: start it again"
+            )
         if not request.is_file():
             raise UsageError(
                 f"'{path}' is not a run folder (no request.yaml)", "runs are under runs/, the newest at runs/latest"
@@ -103,6 +114,8 @@ class RunFolder:
             who = holder.read_text(encoding="utf-8") if holder.is_file() else "another process"
             raise UsageError(f"'{self.path}' is in use by {who}", "wait until it ends, or start a new run") from None
         holder.write_text(f"process {os.getpid()}", encoding="utf-8")
+        for folder in filter(Path.is_dir, (self.path, self.artefacts)):
+            remove_unfinished(folder)
         return self._lock
 
     def write_request(self, request: Mapping[str, Any]) -> None:
@@ -178,15 +191,19 @@ class RunFolder:
         return self.share(source, f"{self.artefacts.name}/{name}")
 
     def share(self, source: Path, name: str) -> Path:
-        """Copy a file that never changes to ``name`` in the run, as a hard link if possible, and return its path."""
+        """Copy a file to ``name`` in the run, as a hard link if possible, and return its path.
+
+        A file of that name that has other content, because a process was killed while it wrote it, is replaced.
+        """
         target = self.path / name
         target.parent.mkdir(exist_ok=True)
-        if not target.exists():
-            with contextlib.suppress(OSError):
-                os.link(source, target)
-        if not target.exists():
-            shutil.copyfile(source, target)
+        if not (target.is_file() and _same_content(source, target)):
+            copy_atomically(source, target)
         return target
+
+
+def _same_content(first: Path, second: Path) -> bool:
+    return first.samefile(second) or sha256_file(first) == sha256_file(second)
 
 
 def _new_folder(out: Path, name: str) -> Path:

@@ -123,11 +123,17 @@ def test_a_child_whose_parent_was_killed_takes_its_temporary_files_with_it(tmp_p
     assert left_behind(tmp_path) == []
 
 
+def dead_process() -> int:
+    """Return the id of a process that has ended."""
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return process.pid
+
+
 def test_what_nobody_could_remove_goes_with_the_next_child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    dead = tmp_path / "advisor-child-of-the-dead"
+    dead = tmp_path / f"advisor-scratch-{dead_process()}-x"
     dead.mkdir()
-    os.utime(dead, (0, 0))
     with ChildPool(Path(os.devnull)) as first, ChildPool(Path(os.devnull)) as second:
         living = Path(first.call("tempfile:mkdtemp"))
         os.utime(living.parent, (0, 0))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.store import ArtifactCache
+from advisor.store import ArtifactCache, require_cache
 from advisor.store.files import sha256_json
 
 json_values = st.recursive(
@@ -70,6 +70,30 @@ def test_two_processes_make_a_result_once(tmp_path: Path) -> None:
     command = [sys.executable, "-c", code, str(tmp_path)]
     both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     assert "".join(process.communicate()[0] for process in both).split() == ["made"]
+
+
+def test_what_a_killed_process_left_half_made_goes_when_the_result_is_made(tmp_path: Path) -> None:
+    cache = ArtifactCache(tmp_path)
+    left = cache.root / "s" / f".making-{cache.folder('s', {}).name}-dead"
+    left.mkdir(parents=True)
+    cache.get("s", {}, lambda out: write("x", out))
+    assert not left.exists()
+
+
+def test_the_next_search_removes_what_is_half_made_unless_somebody_makes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path))
+    cache = ArtifactCache()
+    left = cache.root / "s" / ".making-key-dead"
+    left.mkdir(parents=True)
+
+    def make(folder: Path) -> None:
+        require_cache()
+        write("x", folder)
+
+    assert (cache.get("s", {}, make) / "result").is_file()
+    assert not left.exists()
 
 
 @given(st.dictionaries(st.text(max_size=5), json_values, max_size=4))

@@ -91,6 +91,35 @@ def test_a_kept_artefact_has_the_bytes_of_its_source(run: RunFolder, tmp_path: P
     assert kept.parent == run.artefacts
 
 
+def test_an_artefact_that_was_written_in_part_is_replaced_and_its_source_is_not_touched(
+    run: RunFolder, tmp_path: Path
+) -> None:
+    source = tmp_path / "model.tflite"
+    source.write_bytes(b"TFL3 whole")
+    (run.artefacts / "a.tflite").write_bytes(b"TFL3")
+    assert run.keep_artefact(source, "a.tflite").read_bytes() == b"TFL3 whole"
+    assert source.read_bytes() == b"TFL3 whole"
+    assert [file.name for file in run.artefacts.iterdir()] == ["a.tflite"]
+
+
+@pytest.mark.integration
+def test_files_that_a_killed_process_was_writing_are_removed_when_the_run_is_taken_up(run: RunFolder) -> None:
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    dead = run.path / f".report.html-{process.pid}-abcd1234"
+    living = run.path / f".report.html-{os.getpid()}-abcd1234"
+    for file in (dead, living):
+        file.write_text("half")
+    with run.hold():
+        assert (dead.exists(), living.exists()) == (False, True)
+
+
+def test_a_search_that_was_ended_before_its_question_was_written_says_so(tmp_path: Path) -> None:
+    begun = RunFolder.create(tmp_path / "runs", "x")
+    with pytest.raises(UsageError, match="was ended before it began"):
+        RunFolder.open(begun.path)
+
+
 def test_a_reason_with_a_line_break_stays_one_line(run: RunFolder) -> None:
     run.append(replace(evaluation(), reason="two\nlines"))
     assert len(run.evaluations_file.read_text().splitlines()) == 1

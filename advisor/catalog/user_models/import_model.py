@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from advisor.catalog.catalogue_files import user_catalogue_file, with_card
 from advisor.catalog.user_models.description import NOT_STATED, Given, Inspected, described_by
 from advisor.catalog.user_models.master import ModelFacts
 from advisor.core.errors import StageError, UsageError
-from advisor.isolation import ChildPool, Limits
+from advisor.isolation import ChildPool, Limits, Scratch
 from advisor.store.files import sha256_file, write_atomically
 from advisor.tflite.metadata import Metadata
 
@@ -49,9 +48,9 @@ def inspect(file: Path, size: int | None = None) -> Iterator[Inspected]:
     """
     if not file.exists():
         raise UsageError(f"there is no file '{file}'", "give a .keras file, a .tflite file or a SavedModel's folder")
-    with tempfile.TemporaryDirectory(prefix="advisor-add-") as folder:
-        prepared = Path(folder) / "model.tflite"
-        facts: ModelFacts = _in_child(Path(folder), "prepare", file, size, prepared)
+    with Scratch() as folder:
+        prepared = folder / "model.tflite"
+        facts: ModelFacts = _in_child(folder, "prepare", file, size, prepared)
         yield Inspected(file, prepared, facts)
 
 

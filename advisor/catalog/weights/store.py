@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import logging
 import re
+import shutil
 import tempfile
 from collections.abc import Callable
+from glob import escape
 from pathlib import Path
 
 from filelock import FileLock
@@ -103,7 +105,10 @@ class Cache:
             present = self.find(source)
             if present is not None:
                 return present
-            with tempfile.TemporaryDirectory(dir=self._root, prefix="fetch-") as folder:
+            prefix = f"fetch-{source.file.key or source.file.name}-"
+            for left in self._root.glob(f"{escape(prefix)}*"):
+                shutil.rmtree(left, ignore_errors=True)  # of a killed process: the lock is ours
+            with tempfile.TemporaryDirectory(dir=self._root, prefix=prefix) as folder:
                 fill(Path(folder))
                 return self._keep(source, Path(folder), origin)
 

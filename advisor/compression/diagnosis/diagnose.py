@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -26,7 +25,7 @@ from advisor.compression.diagnosis.weights import (
 from advisor.compression.diagnosis.words import cause, verdict
 from advisor.core.errors import StageError, UsageError
 from advisor.datasets.images import InputSpec
-from advisor.isolation import ChildPool, Limits
+from advisor.isolation import ChildPool, Limits, Scratch
 from advisor.measurement.accelerators.delegation import Delegation, delegate
 from advisor.measurement.accelerators.rules import accelerator
 from advisor.tflite.metadata import read_metadata
@@ -91,7 +90,7 @@ def run_in_child(
     """
     limits = Limits(seconds=seconds + _MARGIN_S, memory_bytes=3_000_000_000)
     job = f"{__name__}:diagnose_images"
-    with tempfile.TemporaryDirectory(prefix="advisor-") as folder, ChildPool(Path(folder, "log.txt")) as pool:
+    with Scratch() as folder, ChildPool(folder / "log.txt") as pool:
         try:
             found: Diagnosis = pool.call(job, model, against, tuple(images), spec, source, seconds, limits=limits)
         except StageError as error:

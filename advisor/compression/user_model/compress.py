@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -18,7 +17,7 @@ from advisor.compression.user_model.question import FLOAT, Question
 from advisor.compression.user_model.values import Compression, Form, Likeness, Speed
 from advisor.core.errors import AdvisorError, RuntimeRefusal, StageError, UnsupportedRecipe, UsageError
 from advisor.core.statistics import paired_difference, wilson
-from advisor.isolation import Limits
+from advisor.isolation import Limits, Scratch
 from advisor.isolation.pool import ChildPool, trainers
 from advisor.measurement.latency.findings import FileBenchmark
 from advisor.measurement.latency.session import benchmark
@@ -50,7 +49,7 @@ def compress(question: Question, tell: Tell, latency: bool = True) -> Compressio
     Raises:
         UsageError: the float file itself cannot be run.
     """
-    with tempfile.TemporaryDirectory(prefix="advisor-compress-") as folder, trainers(Path(folder, "log.txt")) as pool:
+    with Scratch() as folder, trainers(folder / "log.txt") as pool:
         forms = [_made(pool, question, one, tell) for one in question.recipes]
         forms = _scored(pool, question, forms, tell)
     notes: tuple[str, ...] = ()

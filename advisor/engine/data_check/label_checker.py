@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -27,7 +26,7 @@ from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import Folders, Inputs, Job, Pool, Results, Scope, Stage
 from advisor.engine.pipeline.stages.backbone import features
 from advisor.engine.pipeline.walker import Walker, Workers
-from advisor.isolation import ChildPool
+from advisor.isolation import ChildPool, Scratch
 from advisor.isolation.coroutine import run_coroutine
 from advisor.isolation.resources import usable_cores
 from advisor.measurement import host
@@ -125,8 +124,8 @@ def _run(
     def listen(event: StageEvent) -> None:
         say(event.stage.subject)
 
-    with tempfile.TemporaryDirectory() as folder:
-        log = Path(folder) / "log.txt"
+    with Scratch() as folder:
+        log = folder / "log.txt"
         with ChildPool(log) as heavy, ChildPool(log) as light:
             workers = Workers(Machine(usable_cores()), {Pool.HEAVY: heavy, Pool.LIGHT: light})
             suspects, copies = run_coroutine(Walker(materials, workers, listen).run(stage))

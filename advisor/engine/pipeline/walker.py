@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import json
 import shutil
-import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
@@ -25,7 +24,7 @@ from advisor.engine.pipeline.events import EventKind, Listener, StageAborted, St
 from advisor.engine.pipeline.graph import with_all_before
 from advisor.engine.pipeline.materials import DAMAGED, RESULT, Materials, read_result
 from advisor.engine.pipeline.stage import Folders, Results, Stage
-from advisor.isolation import Children, Pause
+from advisor.isolation import Children, Pause, Scratch
 
 Result = TypeVar("Result")
 
@@ -167,8 +166,7 @@ class _StageRun:
 
     def _uncached(self, fill: Callable[[Path], None]) -> Any:
         """Compute a result that may not be cached: read it first, and cache it if the stage allows it."""
-        with tempfile.TemporaryDirectory() as name:
-            folder = Path(name)
+        with Scratch() as folder:
             fill(folder)
             made = self.stage.read(folder)
             if self.stage.keep_if is None or self.stage.keep_if(read_result(folder)):

@@ -7,7 +7,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from advisor.core.errors import AdvisorError, UsageError
 from advisor.core.evaluation import Evaluation
@@ -30,6 +29,7 @@ from advisor.engine.history.reevaluation.remeasurement import Remeasured, Tell, 
 from advisor.engine.question import Request, resolve
 from advisor.engine.targets.device_prediction import DevicePredictor
 from advisor.engine.targets.target_devices import TargetDevice, prefer_tflite, remark_of
+from advisor.isolation import Scratch
 from advisor.store import RunFolder
 
 Search = Callable[[Request], RunFolder]
@@ -218,7 +218,7 @@ def _write_new_run(session: Session, start: Origin, changes: Changes) -> tuple[P
     with ExitStack() as stack:
         sources: tuple[Path, ...] = ()
         if changes.new_cards:
-            folder = Path(stack.enter_context(TemporaryDirectory()))
+            folder = stack.enter_context(Scratch())
             try:
                 new = evaluate_cards(run, changes.new_cards, folder, session.search)
                 sources, evaluations = (new.path,), merge_evaluations(evaluations, new.evaluations())
@@ -264,7 +264,10 @@ def evaluate_cards(run: LoadedRun, names: Sequence[str], folder: Path, search: S
     Raises:
         AdvisorError: no weights are available.
     """
-    return search(resolve({**run.request.written, "candidates": list(names), "out": str(folder), "max_trials": 0}))
+    question = run.question
+    paths = {"catalog": list(map(str, question.catalog)), "profiles": list(map(str, question.profiles))}
+    own = {"candidates": list(names), "out": str(folder), "max_trials": 0}
+    return search(resolve({**run.request.written, **paths, **own}))
 
 
 def merge_evaluations(earlier: Sequence[Evaluation], later: Sequence[Evaluation]) -> tuple[Evaluation, ...]:

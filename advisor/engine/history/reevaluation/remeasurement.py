@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import Evaluation, Status
@@ -24,7 +22,7 @@ from advisor.engine.pipeline.stage import Pool
 from advisor.engine.pipeline.stages.figures import score, timing
 from advisor.engine.pipeline.walker import Walker, Workers
 from advisor.engine.space.candidates import read_images, runtime_version
-from advisor.isolation import ChildPool
+from advisor.isolation import ChildPool, Scratch
 from advisor.isolation.coroutine import run_coroutine
 from advisor.isolation.resources import usable_cores
 from advisor.measurement import host
@@ -54,7 +52,7 @@ def remeasure(run: LoadedRun, tell: Tell) -> Remeasured:
     images, remark = _same_images(run, tell)
     succeeded = [evaluation for evaluation in run.evaluations if evaluation.status is Status.OK]
     others = [evaluation for evaluation in run.evaluations if evaluation.status is not Status.OK]
-    with TemporaryDirectory() as folder, ChildPool(Path(folder) / "log.txt") as pool:
+    with Scratch() as folder, ChildPool(folder / "log.txt") as pool:
         walker = _walker(run, images, succeeded, pool, tell)
         measured = run_coroutine(_measure(run, walker, succeeded))
     new_answers = {_answers_file(evaluation): answers for evaluation, answers in measured if answers}
