@@ -267,6 +267,7 @@ def _request(arguments: Mapping[str, Any]) -> Request:
         UsageError: as :func:`search`.
     """
     from advisor.core.errors import UsageError
+    from advisor.engine.history.inputs import located
     from advisor.engine.history.loaded_run import stored_request
     from advisor.engine.question import FREE_ON_RESUME, QUESTION_OPTIONS, resolve, resolve_resumed
 
@@ -274,7 +275,8 @@ def _request(arguments: Mapping[str, Any]) -> Request:
     file = Path(arguments["request"]) if arguments["request"] else None
     resume, extend = arguments.get("resume"), arguments.get("extend")
     if resume is not None:
-        return resolve_resumed(stored_request(RunFolder.open(Path(resume))), options, file, extend)
+        run = RunFolder.open(Path(resume))
+        return located(resolve_resumed(stored_request(run), options, file, extend), run)
     if extend is not None:
         raise UsageError("--extend continues a run, and --resume names none", "add --resume runs/latest")
     return resolve(options, file)

@@ -18,6 +18,7 @@ from advisor.core.evaluation import Evaluation
 from advisor.engine.answering import answering
 from advisor.engine.execution import Executor, executor_for
 from advisor.engine.execution.machine import one_blas_thread
+from advisor.engine.history.inputs import keep_inputs
 from advisor.engine.history.manifest import describe_run, same_cards, same_weights, write_images, write_manifest
 from advisor.engine.pipeline.cost_calibration import CostCalibration
 from advisor.engine.pipeline.evaluation.evaluator import Evaluator
@@ -106,6 +107,7 @@ def run_search(request: Request, progress: Progress, resume: Path | None = None,
         refuse_what_cannot_work(prepared)
         executor = executor_for(request.execution, lambda: None if verbose else run.log_file)
         run = RunFolder.create(request.folder, _slug(request))
+        keep_inputs(run, request.question)
         run.write_request(request.written)
     with contextlib.closing(executor), run.hold():
         if prepared.images is not None:

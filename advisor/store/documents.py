@@ -31,6 +31,7 @@ KINDS: Mapping[str, Mapping[str, Any]] = {
     "split.json": {"fingerprint": str, "classes": _Names, "train": _Rows, "validation": _Rows, "holdout": _Rows},
     "diagnosis.json": {"forms": tuple[Mapping[str, object], ...]},
     "study.json": {"study": str},
+    "inputs.json": {"folder": str, "catalogs": _Texts},
 }  # fmt: skip
 """Type of each entry of each document, as :func:`advisor.core.codec.parse` takes it; other entries are only shown."""
 

@@ -72,7 +72,7 @@ def _read_file(path: Path, wrong: list[UsageError] | None) -> CardFile:
     cards: dict[int, Card] = {}
     for index, entry in enumerate(file.cards):
         try:
-            cards[index] = _read_card(shared | entry, document, index)
+            cards[index] = _read_card(shared | entry, document, index, Path(file.folder or path.parent))
         except UsageError as error:
             if wrong is None:
                 raise
@@ -80,11 +80,11 @@ def _read_file(path: Path, wrong: list[UsageError] | None) -> CardFile:
     return CardFile(document, tuple(cards.values()), tuple(cards))
 
 
-def _read_card(values: dict[str, Any], document: Document, index: int) -> Card:
+def _read_card(values: dict[str, Any], document: Document, index: int, folder: Path) -> Card:
     from advisor.catalog.files.schema import CardEntry
 
     place = ("cards", index)
-    card = _anchored(_validated(CardEntry, values, document, place).value(), document.path.parent)
+    card = _anchored(_validated(CardEntry, values, document, place).value(), folder)
     if card.architecture not in architectures.NAMES:
         raise UsageError(
             f"{document.at(place)}: no architecture is called '{card.architecture}'"
@@ -94,7 +94,7 @@ def _read_card(values: dict[str, Any], document: Document, index: int) -> Card:
 
 
 def _anchored(card: Card, folder: Path) -> Card:
-    """Return the card with the paths of a user's own files counted from the catalogue's ``folder``."""
+    """Return the card with the paths of a user's own files counted from ``folder``."""
     if all(source.kind != "file" for source in card.weights):
         return card
     return replace(card, weights=tuple(_anchored_source(source, folder) for source in card.weights))

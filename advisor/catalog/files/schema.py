@@ -150,9 +150,13 @@ class CardEntry(Strict):
 
 
 class CatalogueFile(Strict):
-    """A whole file: one family, defaults for every card, and the cards."""
+    """A whole file: one family, defaults for every card, and the cards.
+
+    A copy in a run folder has ``folder``: the paths of own weights count from there, otherwise from the file's folder.
+    """
 
     family: Name
+    folder: Text | None = None
     paper: Text | None = None
     licence: Text | None = None
     defaults: dict[str, Any] = {}

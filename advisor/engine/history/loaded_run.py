@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from advisor.core.evaluation import Evaluation, Status
 from advisor.core.training import HEAD, HEAD_SUBSET
 from advisor.datasets.images import InputSpec
 from advisor.engine.decide import decide_run
+from advisor.engine.history.inputs import PATHS, located
 from advisor.engine.question import Question, Request, resolve
 from advisor.store import RunFolder
 
@@ -94,10 +95,12 @@ def load_run(path: Path | str, changes: Mapping[str, object] | None = None) -> L
         UsageError: not a run folder, its request is damaged or of another version, or a change is not valid.
     """
     folder = RunFolder.open(Path(path))
-    own = _resolve_own(folder)
+    own = located(_resolve_own(folder), folder)
     wanted = {key: value for key, value in (changes or {}).items() if value is not None}
     request = resolve({**own.written, **wanted}) if wanted else own
-    question = request.question
+    kept = {name: getattr(own.question, name) for name in PATHS if name not in wanted}
+    question = replace(request.question, **kept)
+    request = replace(request, question=question)
     answer = decide_run(folder, _with_required(folder.evaluations(), question), question)
     return LoadedRun(
         folder=folder,

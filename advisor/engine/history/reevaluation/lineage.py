@@ -12,6 +12,7 @@ from pathlib import Path
 from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_json import evaluation_to_json
 from advisor.core.figures import HOST
+from advisor.engine.history.inputs import CATALOGS, INPUTS
 from advisor.engine.history.loaded_run import LoadedRun, section
 from advisor.store import RunFolder
 from advisor.store.files import write_atomically
@@ -127,7 +128,8 @@ def _manifest(parent: LoadedRun, origin: Origin, child: Child) -> dict[str, obje
 
 
 def _share_files(source: Path, run: RunFolder, evaluations: Sequence[Evaluation]) -> None:
-    names = {"dataset.json", "split.json"}
+    names = {"dataset.json", "split.json", INPUTS}
+    names |= {f"{CATALOGS}/{file.name}" for file in (source / CATALOGS).glob("*.yaml")}
     names |= {evaluation.artefact for evaluation in evaluations if evaluation.artefact}
     answers = [answers for evaluation in evaluations for answers in (evaluation.answers, evaluation.holdout_answers)]
     names |= {each.file for each in answers if each is not None and each.file}

@@ -1,0 +1,97 @@
+"""A run finds the files of its question from every folder, and has its own copy of a catalogue that is gone."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+
+from advisor.catalog.catalogue_files import shipped_files
+from advisor.engine.history.inputs import CATALOGS, keep_inputs, located
+from advisor.engine.history.loaded_run import load_run
+from advisor.engine.history.reevaluation.changes import find_card_changes
+from advisor.engine.question import resolve
+from advisor.engine.space.candidates import card_hash, chosen_cards
+from advisor.store import RunFolder
+
+HASH = "a" * 64
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a catalogue of one own card, whose weights lie beside it; the current folder."""
+    folder = tmp_path / "started"
+    folder.mkdir()
+    source = next(file for file in shipped_files() if file.name == "squeezenet.yaml")
+    values = yaml.safe_load(source.read_text())
+    card = {**values["cards"][0], "name": "own_net"}
+    own = {"kind": "file", "format": "keras_h5", "port": "keras", "file": {"path": "own.h5", "sha256": HASH}}
+    (folder / "team.yaml").write_text(yaml.safe_dump({**values, "cards": [{**card, "weights": [own]}]}))
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.fixture
+def run(started: Path) -> RunFolder:
+    """A run over the own card."""
+    request = resolve({"catalog": ["team.yaml"], "candidates": ["own_net"], "profiles": ["profiles"], "out": "runs"})
+    run = RunFolder.create(started / "runs", "run")
+    keep_inputs(run, request.question)
+    run.write_request(request.written)
+    hashes = {card.name: card_hash(card) for card in chosen_cards(request.question)}
+    run.write_json("manifest.json", {"cards": hashes})
+    return run
+
+
+def test_paths_count_from_the_folder_that_the_run_was_started_in(
+    run: RunFolder, started: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (started / "profiles").mkdir()
+    (tmp_path / "team.yaml").write_text("not the catalogue of the run")
+    monkeypatch.chdir(tmp_path)
+    question = load_run(run.path).question
+    assert question.catalog == (started / "team.yaml",)
+    assert question.profiles == (started / "profiles",)
+    assert find_card_changes(load_run(run.path)).remark == ""
+
+
+def test_in_its_own_folder_a_run_keeps_the_paths_as_they_were_typed(run: RunFolder) -> None:
+    assert load_run(run.path).question.catalog == (Path("team.yaml"),)
+
+
+def test_a_changed_catalogue_is_seen_from_another_folder(
+    run: RunFolder, started: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (started / "team.yaml").read_text()
+    (started / "team.yaml").write_text(text.replace("name: own_net", "name: own_net\n  note: changed"))
+    monkeypatch.chdir(tmp_path)
+    changes = find_card_changes(load_run(run.path))
+    assert (changes.remark, changes.hashes.keys()) == ("", {"own_net"})
+    assert changes.hashes["own_net"] != run.read_json("manifest.json")["cards"]["own_net"]
+
+
+def test_a_catalogue_that_is_gone_is_taken_from_the_run(
+    run: RunFolder, started: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moved = tmp_path / "elsewhere" / "run"
+    shutil.copytree(run.path, moved)
+    shutil.rmtree(started)
+    monkeypatch.chdir(tmp_path)
+    changes = find_card_changes(load_run(moved))
+    assert load_run(moved).question.catalog == (moved / CATALOGS / "0.yaml",)
+    assert dict(changes.hashes) == RunFolder.open(moved).read_json("manifest.json")["cards"]
+    assert (changes.names, changes.remark) == ((), "")
+
+
+def test_a_copy_outside_of_the_run_is_not_taken(run: RunFolder, started: Path) -> None:
+    (started / "team.yaml").rename(started / "secret.yaml")
+    run.write_json("inputs.json", {"folder": str(started), "catalogs": {"team.yaml": "../../secret.yaml"}})
+    request = resolve({"catalog": ["team.yaml"]})
+    assert located(request, run).question.catalog == (Path("team.yaml"),)
