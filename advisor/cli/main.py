@@ -34,6 +34,7 @@ _SYSTEM_HINTS = {
     errno.ENAMETOOLONG: "give a shorter path",
     errno.ENOSPC: "free some space, or write to another disk",
     errno.EDQUOT: "free some space, or write to another disk",
+    errno.ENOMEM: "free some memory, or raise the limit (ulimit -v); a search goes on with --resume",
     errno.EROFS: "write to another folder",
     errno.EACCES: "check the permissions, or write to another folder",
     errno.EPERM: "check the permissions, or write to another folder",
@@ -96,6 +97,9 @@ def main() -> NoReturn:
         if isinstance(error, OSError) and error.strerror:  # the system refuses: no bug of ours
             _complain(f"{error.filename or 'the output'}: {error.strerror}", _SYSTEM_HINTS.get(error.errno or 0, ""))
             sys.exit(ExitCode.USAGE)
+        if isinstance(error, MemoryError) or "can't start new thread" in str(error):
+            _complain("memory ran out", _SYSTEM_HINTS[errno.ENOMEM])
+            sys.exit(ExitCode.INTERNAL_ERROR)
         if isinstance(error, ValueError) and "embedded null" in str(error):
             _complain("a path contains a NUL character", "check the paths that you gave")
             sys.exit(ExitCode.USAGE)

@@ -109,10 +109,11 @@ def run_search(request: Request, progress: Progress, resume: Path | None = None,
         run = RunFolder.create(request.folder, _slug(request))
         keep_inputs(run, request.question)
         run.write_request(request.written)
-    with contextlib.closing(executor), run.hold():
+    with contextlib.closing(executor), contextlib.ExitStack() as held:
+        held.callback(run.hold().release)
         if prepared.images is not None:
             write_images(run, prepared.images)
-        return _Search(prepared, run, executor, progress, started).result()
+        return _Search(prepared, run, executor, progress, started).result(held.pop_all())
 
 
 def prepare(request: Request, say: Callable[[str], None]) -> Prepared:
@@ -155,9 +156,15 @@ class _Search:
         self._stop = COMPLETE
         self._error: BaseException | None = None
 
-    def result(self) -> SearchResult:
-        """Run the search in a thread and wait for it; the first interrupt stops it in order."""
-        worker = threading.Thread(target=self._work, name="advisor-search", daemon=True)
+    def result(self, held: contextlib.ExitStack) -> SearchResult:
+        """Run the search in a thread and wait for it; the first interrupt stops it in order.
+
+        The second interrupt does not wait. The thread may still write then, so that it gives the run back itself.
+
+        Args:
+            held: gives the run back at its end.
+        """
+        worker = threading.Thread(target=self._work, args=(held,), name="advisor-search", daemon=True)
         worker.start()
         interrupted = False
         while worker.is_alive():
@@ -181,14 +188,15 @@ class _Search:
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._search_loop.stopping.set)
 
-    def _work(self) -> None:
+    def _work(self, held: contextlib.ExitStack) -> None:
         """Run the search, and store an error for the caller's thread."""
         try:
-            request, cards = self._prepared.request, self._prepared.cards
-            candidates = find_weights(request.question, request.execution, cards, self._progress.say)
-            same_weights(self._run, candidates)
-            with one_blas_thread():
-                asyncio.run(self._search(candidates))
+            with held:
+                request, cards = self._prepared.request, self._prepared.cards
+                candidates = find_weights(request.question, request.execution, cards, self._progress.say)
+                same_weights(self._run, candidates)
+                with one_blas_thread():
+                    asyncio.run(self._search(candidates))
         except BaseException as error:  # the caller's thread raises it again
             self._error = error
 

@@ -42,7 +42,7 @@ class RunFolder:
         self.study_file = path / "study.journal"
         self.log_file = path / "log.txt"
         self.artefacts = path / "artifacts"
-        self._lock = FileLock(path / ".lock")
+        self._lock = FileLock(path / ".lock", thread_local=False)  # the thread that works releases it
 
     @classmethod
     def create(cls, out: Path, slug: str, now: datetime | None = None) -> RunFolder:

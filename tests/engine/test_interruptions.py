@@ -32,11 +32,12 @@ OPTIONS = ("--candidates", SMALLEST, "--budget", "50ms", "--compressions", "floa
 
 
 def started(
-    cache: Path, out: Path, *arguments: str, interrupts: Any = signal.default_int_handler
+    cache: Path, out: Path, *arguments: str, interrupts: Any = signal.default_int_handler, temporary: Path | None = None
 ) -> subprocess.Popen[str]:
+    own = {} if temporary is None else {"TMPDIR": str(temporary)}
     return subprocess.Popen(
         command("--out", str(out), *arguments),
-        env=environment(cache),
+        env={**environment(cache), **own},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -157,7 +157,7 @@ class Study:
         ended, interrupted, waiting = set[Configuration](), set[Configuration](), set[Configuration]()
         for trial in self._study.get_trials(deepcopy=False):
             waits = trial.state == TrialState.WAITING
-            chosen = trial.system_attrs.get("fixed_params", {}) if waits else trial.params
+            chosen = {**trial.system_attrs.get("fixed_params", {}), **trial.params}
             if set(chosen) == PARAMETERS:
                 group = waiting if waits else ended if trial.state.is_finished() else interrupted
                 group.add(configuration_of(self._plan, chosen))

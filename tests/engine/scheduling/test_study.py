@@ -112,6 +112,29 @@ def test_taking_up_twice_asks_for_nothing_twice(tmp_path: Path, plan: Plan) -> N
     assert sorted(found) == sorted(plan.configurations())
 
 
+def test_a_study_goes_on_from_every_line_of_its_journal(tmp_path: Path, plan: Plan) -> None:
+    """A process may be killed in each line: the first one that works, and the second one that asks again."""
+    first = study(tmp_path / "journal", plan)
+    done = result(asked(first))
+    first.tell(done)
+    asked(first)
+    second = study(tmp_path / "journal", plan, done=(done,))
+    second.tell(Evaluation(asked(second), Status.FAILED, reason="killed", stage="convert"))
+    asked(second)
+    lines = (tmp_path / "journal").read_bytes().splitlines(keepends=True)
+    for count in range(0, len(lines), 3):
+        file = tmp_path / f"journal-{count}"
+        file.write_bytes(b"".join(lines[:count]) + lines[count][:-5])
+        rest = all_asked(study(file, plan, done=(done,)))
+        assert sorted([done.configuration, *rest]) == sorted(plan.configurations()), lines[count]
+
+
+def asked(of: Study) -> Configuration:
+    configuration = of.ask()
+    assert configuration is not None
+    return configuration
+
+
 def test_it_counts_what_has_no_result(tmp_path: Path, plan: Plan) -> None:
     asked = study(tmp_path / "journal", plan)
     configuration = asked.ask()
