@@ -29,6 +29,7 @@ NAMES = (
     "tuning_promotion",
     "plan_cost",
     "kills",
+    "soak",
     "two_workers",
 )
 

@@ -1,7 +1,8 @@
 """``kill -9`` at twenty random moments, of the search, of one of its children, or of both; then ``--resume``.
 
-What is kept of each: what was finished by then, whether any of it was lost or done twice, and whether the answer is
-that of an undisturbed search. Rows of moments that were not asked for (``--moments 0-9``) stay as they were.
+Every compression recipe is tried. What is kept of each kill: what was finished by then, whether any of it was lost or
+done twice, whether figures, front and the hash of each file are those of an undisturbed search, and what is left among
+temporary files and processes. Rows of moments that were not asked for (``--moments 0-9``) stay as they were.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ import csv
 import tempfile
 from pathlib import Path
 
+from advisor.compression.recipes import RECIPES
 from benchmarks.tables import RESULTS, keep
-from tests.engine.conftest import write_photos
-from tests.engine.killing import Killed, disturbed, undisturbed
+from tests.engine.killing import PATCHES, Killed, disturbed, hashes, undisturbed, write_patches
 
 HEADER = (
     "moment", "killed", "after (share of the search)", "finished by then", "lost", "twice", "same figures",
-    "same front", "exit code",
+    "same front", "other files", "left behind", "exit code",
 )  # fmt: skip
 MOMENTS = 20
 SEED = 0
@@ -30,18 +31,20 @@ def main() -> None:
     first, _, last = parser.parse_args().moments.partition("-")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        photos = folder / "photos"
-        write_photos(photos)
-        peace = undisturbed(photos, folder / "peace")
+        photos, recipes = folder / "photos", [recipe.name for recipe in RECIPES]
+        write_patches(photos)
+        peace = undisturbed(photos, folder / "peace", recipes)
         rows = _kept()
         for moment in range(int(first), int(last or first) + 1):
-            rows[moment] = _row(moment, disturbed(moment, SEED, peace, photos, folder / str(moment)))
+            rows[moment] = _row(moment, disturbed(moment, SEED, peace, photos, folder / str(moment), recipes))
             print(*rows[moment], flush=True)
     ordered = [rows[moment] for moment in sorted(rows)]
-    good = sum(row[4:] == ("0", "0", "yes", "yes", "0") for row in ordered)
+    good = sum(row[4:] == ("0", "0", "yes", "yes", "0", "0", str(peace.code)) for row in ordered)
     remarks = [
-        f"{good} of {len(ordered)} ended with an undisturbed search's figures and front, nothing lost, nothing twice",
-        f"one card in five forms on 48 pictures, {peace.seconds:.0f} s undisturbed; moments are drawn with seed {SEED}",
+        f"{good} of {len(ordered)} ended with an undisturbed search's figures, front and files "
+        f"({len(hashes(peace.run))}), nothing lost, nothing twice, nothing left behind",
+        f"one card in {len(recipes)} forms on {PATCHES} pictures, {peace.seconds:.0f} s undisturbed; moments are drawn "
+        f"with seed {SEED}",
         "the front is compared under the latencies of the undisturbed run: two runs differ by the clock's noise",
     ]
     print(keep("kills", "kill -9 and --resume", HEADER, ordered, remarks))
@@ -52,13 +55,15 @@ def _kept() -> dict[int, tuple[str, ...]]:
     if not file.is_file():
         return {}
     with file.open(newline="", encoding="utf-8") as table:
-        return {int(row[0]): tuple(row) for row in list(csv.reader(table))[1:]}
+        header, *rows = csv.reader(table)
+    return {int(row[0]): tuple(row) for row in rows} if tuple(header) == HEADER else {}
 
 
 def _row(moment: int, killed: Killed) -> tuple[str, ...]:
     same = ("yes" if answer else "no" for answer in (killed.same_figures, killed.same_front))
     figures = (killed.before, killed.lost, killed.twice)
-    return (str(moment), killed.victim, f"{killed.share:.2f}", *map(str, figures), *same, str(killed.code))
+    rest = (killed.other_files, killed.left, killed.code)
+    return (str(moment), killed.victim, f"{killed.share:.2f}", *map(str, figures), *same, *map(str, rest))
 
 
 if __name__ == "__main__":

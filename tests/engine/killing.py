@@ -12,24 +12,31 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import psutil
+from PIL import Image
+from skimage import data
 
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.evaluation_json import evaluation_from_json
 from advisor.core.pareto import front
 from advisor.store import RunFolder
+from advisor.store.files import sha256_file
 from tests.engine.conftest import SMALLEST, linked_cache
 from tests.engine.test_interruptions import children, started
 
 VICTIMS = ("search", "child", "both")
+PATCHES = 60
+"""Images of :func:`write_patches`: a third of them in each class."""
 
 
 @dataclass(frozen=True)
 class Peace:
-    """A search that nobody disturbed, and how long it took."""
+    """A search that nobody disturbed, how long it took, and its exit code."""
 
     run: RunFolder
     seconds: float
+    code: int
 
 
 @dataclass(frozen=True)
@@ -43,6 +50,9 @@ class Killed:
         lost: of these, how many the finished run has not.
         twice: how many it has twice.
         same_figures: every figure that does not hang on the clock is that of an undisturbed search.
+        files: artefacts of an undisturbed search.
+        other_files: of these, how many are missing or have another hash.
+        left: temporary files and child processes that are left.
         same_front: its front is that of an undisturbed search.
         code: exit code of the search that went on.
         err: what it said.
@@ -54,38 +64,71 @@ class Killed:
     lost: int
     twice: int
     same_figures: bool
+    files: int
+    other_files: int
+    left: int
     same_front: bool
     code: int
     err: str
 
 
-def options(photos: Path) -> tuple[str, ...]:
-    return ("--candidates", SMALLEST, "--data", str(photos), "--budget", "50ms", "--threads", "1", "--training", "head")
+def options(photos: Path, recipes: Sequence[str] = ()) -> tuple[str, ...]:
+    asked = (
+        "--candidates",
+        SMALLEST,
+        "--data",
+        str(photos),
+        "--budget",
+        "50ms",
+        "--threads",
+        "1",
+        "--training",
+        "head",
+    )
+    return (*asked, "--compressions", ",".join(recipes), "--max-drop", "0.1pt") if recipes else asked
 
 
-def undisturbed(photos: Path, folder: Path) -> Peace:
+def write_patches(folder: Path) -> None:
+    """Write small noisy parts of one photograph, from its left, its middle and its right: int8 answers some otherwise.
+
+    So ``mixed_int8`` has something to choose.
+    """
+    rng = np.random.default_rng(0)
+    pixels = data.coffee()
+    height, width = pixels.shape[:2]
+    for place, name in enumerate(("left", "middle", "right")):
+        (folder / name).mkdir(parents=True)
+        for count in range(PATCHES // 3):
+            top, left = int(rng.integers(0, height - 96)), int((place / 2 * 0.4 + 0.6 * rng.random()) * (width - 96))
+            noisy = pixels[top : top + 96, left : left + 96] + rng.normal(0, 40, (96, 96, 3))
+            Image.fromarray(np.clip(noisy, 0, 255).astype(np.uint8)).save(folder / name / f"{count}.png")
+
+
+def undisturbed(photos: Path, folder: Path, recipes: Sequence[str] = ()) -> Peace:
     """Search with a cache that holds weights only."""
     start = time.monotonic()
-    process = started(linked_cache(folder / "cache"), folder / "runs", *options(photos))
+    process = started(linked_cache(folder / "cache"), folder / "runs", *options(photos, recipes))
     _, err = process.communicate(timeout=900)
-    assert process.returncode == 0, err
-    return Peace(RunFolder((folder / "runs" / "latest").resolve()), time.monotonic() - start)
+    assert process.returncode in (0, 3), err
+    return Peace(RunFolder((folder / "runs" / "latest").resolve()), time.monotonic() - start, process.returncode)
 
 
-def disturbed(moment: int, seed: int, peace: Peace, photos: Path, folder: Path) -> Killed:
+def disturbed(moment: int, seed: int, peace: Peace, photos: Path, folder: Path, recipes: Sequence[str] = ()) -> Killed:
     """Search, kill at a random moment, go on, and look at what is left."""
     share, victim = random.Random(f"{seed}-{moment}").random(), VICTIMS[moment % len(VICTIMS)]
-    cache, out = linked_cache(folder / "cache"), folder / "runs"
-    process = started(cache, out, *options(photos))
+    cache, out, temporary = linked_cache(folder / "cache"), folder / "runs", folder / "tmp"
+    temporary.mkdir()
+    process = started(cache, out, *options(photos, recipes), temporary=temporary)
     kill(process, share * peace.seconds, victim)
     process.communicate(timeout=900)
     before = written(out)
     if (out / "latest").exists():
-        resumed = started(cache, out, "--resume", str((out / "latest").resolve()))
+        resumed = started(cache, out, "--resume", str((out / "latest").resolve()), temporary=temporary)
     else:
-        resumed = started(cache, out, *options(photos))
+        resumed = started(cache, out, *options(photos, recipes), temporary=temporary)
     _, err = resumed.communicate(timeout=900)
     run, after = RunFolder((out / "latest").resolve()), Counter(written(out))
+    wanted, found = hashes(peace.run), hashes(run)
     return Killed(
         victim=victim,
         share=share,
@@ -93,6 +136,9 @@ def disturbed(moment: int, seed: int, peace: Peace, photos: Path, folder: Path) 
         lost=sum(key not in after for key in before),
         twice=sum(count > 1 for count in after.values()),
         same_figures=figures(run.evaluations()) == figures(peace.run.evaluations()),
+        files=len(wanted),
+        other_files=sum(found.get(name) != value for name, value in wanted.items()),
+        left=len(list(temporary.iterdir())) + len(using(temporary)),
         same_front=front_with(run.evaluations(), peace.run.evaluations()) == keys(front(peace.run.evaluations())),
         code=resumed.returncode,
         err=err,
@@ -139,6 +185,21 @@ def figures(evaluations: Sequence[Evaluation]) -> dict[str, tuple[object, ...]]:
     return {
         e.configuration.key: (e.status, e.accuracy, e.drop, e.size, e.artefact_sha256, e.reason) for e in evaluations
     }
+
+
+def hashes(run: RunFolder) -> dict[str, str]:
+    """Return the hash of each artefact in a run folder, by its name."""
+    return {file.name: sha256_file(file) for file in run.artefacts.iterdir()}
+
+
+def using(temporary: Path) -> list[psutil.Process]:
+    """Return the processes whose temporary files lie in a folder."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.environ().get("TMPDIR", "").startswith(str(temporary)):
+                found.append(process)
+    return found
 
 
 def front_with(evaluations: Sequence[Evaluation], timed: Sequence[Evaluation]) -> list[str]:

@@ -30,4 +30,6 @@ def test_a_kill_changes_nothing_of_the_answer(moment: int, peace: Peace, photos:
     assert killed.code == 0, killed
     assert (killed.lost, killed.twice) == (0, 0)
     assert killed.same_figures
+    assert killed.other_files == 0
+    assert killed.left == 0
     assert killed.same_front

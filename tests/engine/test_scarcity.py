@@ -1,0 +1,116 @@
+"""Searches whose children lack memory, whose clock is set back, or whose cache another search uses: the same answer."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import psutil
+import pytest
+
+from advisor.core.evaluation import Status
+from advisor.store import RunFolder
+from tests.engine.killing import Peace, figures, hashes, options, undisturbed, using
+from tests.engine.test_interruptions import children, lines, started, until
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+
+RECIPES = ("float32", "int8", "pruned_50")
+"""Forms that are made without images, with images, and by training."""
+
+SPARE_BYTES = 60_000_000
+DAY_S = 24 * 3600
+
+
+@pytest.fixture(scope="module")
+def peace(warm_cache: Path, photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Peace:
+    return undisturbed(photos, tmp_path_factory.mktemp("peace"), RECIPES)
+
+
+def starve(process: subprocess.Popen[str], left_alone: int) -> None:
+    """Allow little more memory to each new child than it has; the first ``left_alone`` children are left alone."""
+    seen: list[int] = []
+    while process.poll() is None:
+        for child in children(process):
+            with contextlib.suppress(psutil.Error):
+                if child.pid not in seen:
+                    seen.append(child.pid)
+                    limit = child.memory_info().vms + SPARE_BYTES
+                    if len(seen) > left_alone:
+                        child.rlimit(psutil.RLIMIT_AS, (limit, limit))
+        time.sleep(0.02)
+
+
+def resumed(cache: Path, run: Path, temporary: Path) -> RunFolder:
+    process = started(cache, run.parent, "--resume", str(run), temporary=temporary)
+    _, err = process.communicate(timeout=600)
+    assert process.returncode in (0, 3), err
+    return RunFolder(run)
+
+
+@pytest.mark.parametrize("left_alone", [0, 1, 2, 3])
+def test_children_without_memory_are_failed_rows_and_made_good(
+    empty_results: Path, peace: Peace, photos: Path, tmp_path: Path, left_alone: int
+) -> None:
+    out, temporary = tmp_path / "runs", tmp_path / "tmp"
+    temporary.mkdir()
+    process = started(empty_results, out, *options(photos, RECIPES), temporary=temporary)
+    starve(process, left_alone)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode in (0, 3), err
+    assert "Traceback" not in err
+    starved = RunFolder((out / "latest").resolve()).evaluations()
+    assert all(each.reason for each in starved if each.status is Status.FAILED)
+    run = resumed(empty_results, (out / "latest").resolve(), temporary)
+    assert figures(run.evaluations()) == figures(peace.run.evaluations())
+    assert hashes(run) == hashes(peace.run)
+    assert list(temporary.iterdir()) == []
+    assert using(temporary) == []
+
+
+def test_a_clock_that_is_set_back_a_day_changes_nothing(
+    empty_results: Path, peace: Peace, photos: Path, tmp_path: Path
+) -> None:
+    """Files of tomorrow are what a clock that is set back leaves."""
+    out, temporary = tmp_path / "runs", tmp_path / "tmp"
+    temporary.mkdir()
+    process = started(empty_results, out, *options(photos, RECIPES), temporary=temporary)
+    until(process, lambda: lines(out) >= 1)
+    process.kill()
+    process.wait()
+    for folder in (out, empty_results / "artifacts", temporary):
+        tomorrow(folder)
+    run = resumed(empty_results, (out / "latest").resolve(), temporary)
+    assert figures(run.evaluations()) == figures(peace.run.evaluations())
+    assert hashes(run) == hashes(peace.run)
+    assert list(temporary.iterdir()) == []
+
+
+def tomorrow(folder: Path) -> None:
+    for file in folder.rglob("*"):
+        if not file.is_symlink():
+            os.utime(file, (time.time() + DAY_S,) * 2)
+
+
+def test_two_searches_on_one_cache_give_the_same_answer(
+    empty_results: Path, peace: Peace, photos: Path, tmp_path: Path
+) -> None:
+    """One of the two is killed: the other one does not wait for it."""
+    outs = [tmp_path / name for name in ("first", "second", "third")]
+    searches = [started(empty_results, out, *options(photos, RECIPES)) for out in outs]
+    until(searches[0], lambda: bool(children(searches[0])))
+    searches[0].kill()
+    assert_alike([out / "latest" for out in outs[1:]], searches[1:], peace)
+
+
+def assert_alike(runs: Sequence[Path], searches: Sequence[subprocess.Popen[str]], peace: Peace) -> None:
+    for path, search in zip(runs, searches, strict=True):
+        _, err = search.communicate(timeout=900)
+        assert search.returncode in (0, 3), err
+        run = RunFolder(path.resolve())
+        assert figures(run.evaluations()) == figures(peace.run.evaluations())
+        assert hashes(run) == hashes(peace.run)
