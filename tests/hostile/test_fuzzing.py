@@ -1,0 +1,215 @@
+"""Damaged texts and files of every format are read, or refused in words: fuzzing from real documents.
+
+Hypothesis changes a few pieces of a real document at a time. ``make test`` tries some changes of each format, and
+``make test-slow`` 100,000. The environment variable ``FUZZ_CASES`` sets another number.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from advisor.catalog.files.reading import read_catalogue_file
+from advisor.core import units
+from advisor.core.budget import parse_licences
+from advisor.core.errors import AdvisorError
+from advisor.core.preference import parse_preference
+from advisor.datasets.layouts.manifest import list_manifest
+from advisor.devices.latency.from_file import read_features
+from advisor.devices.profiles import read_profile, shipped_profiles
+from advisor.devices.profiles.cores import read_cores
+from advisor.devices.profiles.kernels import Kernel, read_kernels, write_kernels
+from advisor.devices.profiles.measurements import read_measurements
+from advisor.engine.history.loaded_run import load_run
+from advisor.engine.question import resolve
+from advisor.engine.question.options import read_file
+from advisor.tflite.metadata import read_metadata
+from advisor.tflite.model import read
+from advisor.tflite.work import Work
+from tests.hostile.damages import WRONG
+from tests.measurement import small_models
+from tests.run_folders import images, write_run
+
+FEW, MANY = 40, int(os.environ.get("FUZZ_CASES", "100000"))
+PIECES = re.compile(r"\w+|\s+|.", re.DOTALL)
+
+HOSTILE = (
+    *(json.dumps(value) for value in WRONG), "", ":", "-", ",", ";", "\n", "\n  ", "\t", "\r", "'", '"', "{", "}", "[",
+    "]", "&a", "*a", "!!python/name:os.system", "!!binary", "!!timestamp x", "---", "...", "#", "<<", "|", ">", "%",
+    "nan", ".inf", "1e308", "1e-320", "0x1f", "190:20:30", "9" * 5000, "~", "yes", "2026-13-45", "../../etc/passwd",
+    "/dev/zero", "\u202e", "\ufeff", "\U0001f4a5", "a" * 3000, "__class__", "{{7*7}}", "$(touch x)", "%s%n",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Format:
+    """A text format: a valid document, the name of its file, and what reads it."""
+
+    text: str
+    name: str
+    read: Callable[[Path], object]
+
+
+def edits(length: int) -> st.SearchStrategy[list[tuple[int, int, str]]]:
+    """Return a strategy for changes: where, how many pieces go, and what takes their place."""
+    piece = st.sampled_from(HOSTILE) | st.text(max_size=20)
+    return st.lists(st.tuples(st.integers(0, length), st.integers(0, 3), piece), min_size=1, max_size=4)
+
+
+def changed(pieces: Sequence[str], changes: Sequence[tuple[int, int, str]]) -> str:
+    """Return the document after some changes."""
+    found = list(pieces)
+    for place, gone, new in changes:
+        found[place : place + gone] = [new]
+    return "".join(found)
+
+
+def refused_or_read(read: Callable[[], object]) -> None:
+    """Read; only an error for people may be raised."""
+    try:
+        read()
+    except AdvisorError as error:
+        assert error.message.strip()
+
+
+def fuzz(count: int, strategy: st.SearchStrategy[Any], check: Callable[[Any], None]) -> None:
+    """Check ``count`` examples, the same ones in each run."""
+    unlimited = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
+    kept = settings(max_examples=count, derandomize=True, database=None, suppress_health_check=unlimited)
+    kept(given(strategy)(check))()
+
+
+def kernels_file(folder: Path) -> str:
+    path = folder / "kernels.csv"
+    write_kernels(path, [Kernel("cpu-x1", "int8", Work("CONV_2D", 49, 8, 3, 9, 2, 588), 12.5)])
+    return path.read_text(encoding="utf-8")
+
+
+def first_lines(text: str, count: int) -> str:
+    return "".join(text.splitlines(keepends=True)[:count])
+
+
+def formats(folder: Path) -> dict[str, Format]:
+    """Return the formats with documents of this package, or made in ``folder``."""
+    shipped = shipped_profiles()
+    run = write_run(folder, dataset=images({"cat": 10, "dog": 10})).path
+    catalogue = shipped.parent / "catalogs" / "squeezenet.yaml"
+
+    def shipped_text(name: str) -> str:
+        return (shipped / name).read_text(encoding="utf-8")
+
+    found = {
+        "profile": Format(shipped_text("raspberry-pi-4.yaml"), "raspberry-pi-4.yaml", read_profile),
+        "cores": Format(first_lines(shipped_text("cores.yaml"), 60), "cores.yaml", read_cores),
+        "measurements": Format(first_lines(shipped_text("raspberry-pi-4.csv"), 8), "rows.csv", read_measurements),
+        "kernels": Format(kernels_file(folder), "kernels.csv", lambda path: read_kernels(path, ["cpu-x1"])),
+        "catalogue": Format(catalogue.read_text(encoding="utf-8"), "own.yaml", read_catalogue_file),
+        "request": Format(
+            "budget: 50ms\ntask: image-classification\nthreads: [1, 2]\nsize_budget: 5MB\nseed: 3\n",
+            "request.yaml",
+            lambda path: resolve(read_file(path)),
+        ),
+        "images": Format("path,label,split,group\na.jpg,cat,train,1\nb.jpg,dog,test,2\n", "m.csv", list_manifest),
+    }
+    for name in ("manifest.json", "evaluations.jsonl", "request.yaml", "dataset.json"):
+        text = (run / name).read_text(encoding="utf-8")
+        found[f"run folder: {name}"] = Format(text, f"{run.name}/{name}", lambda path: load_run(path.parent))
+    return found
+
+
+FORMATS = (
+    "profile", "cores", "measurements", "kernels", "catalogue", "request", "images", "run folder: manifest.json",
+    "run folder: evaluations.jsonl", "run folder: request.yaml", "run folder: dataset.json",
+)  # fmt: skip
+
+
+def fuzz_format(name: str, folder: Path, count: int) -> None:
+    known = formats(folder)
+    assert set(known) == set(FORMATS)
+    chosen = known[name]
+    pieces, path = PIECES.findall(chosen.text), folder / chosen.name
+
+    def check(changes: list[tuple[int, int, str]]) -> None:
+        path.write_bytes(changed(pieces, changes).encode("utf-8", "surrogatepass"))
+        refused_or_read(lambda: chosen.read(path))
+
+    path.write_text(chosen.text, encoding="utf-8")
+    chosen.read(path)
+    fuzz(count, edits(len(pieces)), check)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_some_changes_of_a_document_are_read_or_refused(name: str, tmp_path: Path) -> None:
+    fuzz_format(name, tmp_path, FEW)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(4 * 3600)
+@pytest.mark.parametrize("name", FORMATS)
+def test_many_changes_of_a_document_are_read_or_refused(name: str, tmp_path: Path) -> None:
+    fuzz_format(name, tmp_path, MANY)
+
+
+TEXTS: dict[str, Callable[[str], object]] = {
+    "latency": lambda text: units.milliseconds(text, "--budget"),
+    "size": lambda text: units.size_bytes(text, "--size-budget"),
+    "preference": parse_preference,
+    "licences": parse_licences,
+}
+WRITTEN = st.text(max_size=30) | st.sampled_from(HOSTILE) | st.from_regex(r"[+-]?[0-9.eE]{1,8} ?[a-zA-Z%:=,]{0,12}")
+
+
+def fuzz_text(name: str, count: int) -> None:
+    fuzz(count, WRITTEN, lambda text: refused_or_read(lambda: TEXTS[name](text)))
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_some_values_of_an_option_are_read_or_refused(name: str) -> None:
+    fuzz_text(name, FEW)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("name", TEXTS)
+def test_many_values_of_an_option_are_read_or_refused(name: str) -> None:
+    fuzz_text(name, MANY)
+
+
+MODELS = {"float": small_models.classifier, "swish": small_models.swish_net}
+BYTES = st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), min_size=1, max_size=12)
+
+
+def fuzz_model(name: str, count: int) -> None:
+    """Change bytes, most of them where the tables are; every second file is also cut."""
+    data = MODELS[name]()
+
+    def check(changes: list[tuple[float, int]]) -> None:
+        damaged = bytearray(data)
+        for place, value in changes:
+            damaged[int(place**3 * len(data))] = value
+        content = bytes(damaged if changes[0][1] % 2 else damaged[: 1 + int(changes[0][0] * len(data))])
+        for use in (read, read_features, read_metadata):
+            refused_or_read(lambda use=use: use(content))  # type: ignore[misc]
+
+    fuzz(count, BYTES, check)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_some_damages_of_a_model_are_read_or_refused(name: str) -> None:
+    fuzz_model(name, FEW)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(4 * 3600)
+@pytest.mark.parametrize("name", MODELS)
+def test_many_damages_of_a_model_are_read_or_refused(name: str) -> None:
+    fuzz_model(name, MANY)
