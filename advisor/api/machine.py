@@ -126,7 +126,9 @@ def _runtime() -> Iterator[Check]:
     with Scratch() as folder, ChildPool(folder / "log.txt") as pool:
         try:
             pool.call("ai_edge_litert.interpreter:OpResolverType", 0, limits=Limits(seconds=60))
+            network = pool.call("advisor.isolation.confinement:has_network")
         except AdvisorError as error:
             yield Check("child process", State.FAILED, error.message, "reinstall ai-edge-litert")
             return
-    yield Check("child process", State.OK, "the runtime loads in a child process")
+    confined = "this system lets it have a network" if network else "it has no network"
+    yield Check("child process", State.OK, f"the runtime loads in a child process; {confined}")

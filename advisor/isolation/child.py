@@ -14,6 +14,7 @@ import importlib
 import os
 import signal
 import sys
+import tempfile
 import threading
 import time
 import traceback
@@ -21,13 +22,16 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from advisor.core.errors import AdvisorError, StageError, first_line
-from advisor.isolation import scratch
+from advisor.isolation import confinement, scratch
 
 _PR_SET_PDEATHSIG = 1
 
 
 def main() -> None:
     """Serve calls until the parent closes the connection."""
+    confinement.leave_network()  # before there is a second thread
+    if writes_below := os.environ.get(confinement.WRITES_BELOW):
+        confinement.give_up_files([writes_below, tempfile.gettempdir()])
     atexit.register(scratch.remove_own)
     connection: Connection[Any, Any] = Connection(int(sys.argv[1]))
     if os.environ.get("ADVISOR_CHILD_ENDS_WITH_PARENT"):
@@ -69,7 +73,7 @@ def _end_with_parent(parent: int) -> None:
         while os.getppid() == parent:
             time.sleep(1.0)
         scratch.remove_own()
-        os._exit(1)
+        os.killpg(os.getpgrp(), signal.SIGKILL)  # with the processes that a call started
 
     threading.Thread(target=watch, daemon=True).start()
 

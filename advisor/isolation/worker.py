@@ -33,10 +33,12 @@ class Limits:
     Attributes:
         seconds: wall-clock time.
         memory_bytes: resident memory of the child.
+        processes: how many processes the child may have started; their memory counts too. None: not looked at.
     """
 
     seconds: float = 600.0
     memory_bytes: int = 3_000_000_000
+    processes: int | None = None
 
 
 class Worker:
@@ -60,7 +62,7 @@ class Worker:
         """Call ``module:function`` in the child and return its value.
 
         Raises:
-            StageError: the call crashed or exceeded its limit of time or memory; the next call gets a new child.
+            StageError: the call crashed or exceeded a limit; the next call gets a new child.
             AdvisorError: the function itself raised it.
         """
         process, connection = self._started()
@@ -87,6 +89,7 @@ class Worker:
                 _signal(process.pid, signal.SIGKILL)
                 process.wait()
             if scratch is not None:
+                _end_started_by(scratch)
                 scratch.remove()
 
     def _started(self) -> tuple[subprocess.Popen[bytes], Connection[Any, Any]]:
@@ -102,16 +105,21 @@ class Worker:
         deadline = time.monotonic() + limits.seconds
         watched = psutil.Process(process.pid)
         while not connection.poll(_POLL_S):
-            used = _resident_bytes(watched)
+            started = [] if limits.processes is None else watched.children(recursive=True)
+            used = _resident_bytes(watched) + sum(map(_resident_bytes, started))
             self.peak_bytes = max(self.peak_bytes, used)
+            exceeded = ""
             if time.monotonic() > deadline:
-                self.stop()
-                raise StageError(f"timed out: stopped after its limit of {show_seconds(limits.seconds)}")
-            if used > limits.memory_bytes:
-                self.stop()
-                raise StageError(
+                exceeded = f"timed out: stopped after its limit of {show_seconds(limits.seconds)}"
+            elif used > limits.memory_bytes:
+                exceeded = (
                     f"used {show_bytes(used)} of memory, more than its limit of {show_bytes(limits.memory_bytes)}"
                 )
+            elif limits.processes is not None and len(started) > limits.processes:
+                exceeded = f"started {len(started)} processes, more than its limit of {limits.processes}"
+            if exceeded:
+                self.stop()
+                raise StageError(exceeded)
         self.peak_bytes = max(self.peak_bytes, _resident_bytes(watched))
         return connection.recv()
 
@@ -131,6 +139,14 @@ def _signal(pid: int, number: int) -> None:
     """Send a signal to the process group of a child, which may have ended."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, number)
+
+
+def _end_started_by(scratch: Scratch) -> None:
+    """Kill processes that a child started and that left its process group; they inherited its temporary folder."""
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.environ().get(VARIABLE) == str(scratch.path):
+                process.kill()
 
 
 def _resident_bytes(process: psutil.Process) -> int:

@@ -5,9 +5,14 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import socket
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 from advisor.core.errors import UnsupportedRecipe
+from advisor.isolation import confinement
 
 
 def add(first: int, second: int) -> int:
@@ -43,6 +48,37 @@ def eat(size: int) -> None:
     for place in range(0, size, 4096):
         held[place] = 1
     time.sleep(600)
+
+
+def start(count: int, list_file: Path, crash: bool = False) -> None:
+    """Start programs in sessions of their own, write their ids, and hang or crash."""
+    programs = [subprocess.Popen(["sleep", "600"], start_new_session=True) for _ in range(count)]
+    list_file.write_text(" ".join(str(program.pid) for program in programs))
+    if crash:
+        segfault()
+    hang()
+
+
+def start_that_eats(size: int) -> None:
+    subprocess.Popen([sys.executable, "-c", f"import time; held = bytes(b'x' * {size}); time.sleep(600)"])
+    hang()
+
+
+def connect(port: int) -> None:
+    socket.create_connection(("127.0.0.1", port), timeout=10).close()
+
+
+def write(path: Path) -> None:
+    path.write_text("x")
+
+
+def run_program() -> None:
+    subprocess.run(["true"], check=True)
+
+
+def confines_files() -> bool:
+    """Return whether this system lets a process give up rights to files; this one keeps none."""
+    return confinement.give_up_files([])
 
 
 def talk() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -14,7 +15,8 @@ import psutil
 import pytest
 
 from advisor.core.errors import StageError, UnsupportedRecipe
-from advisor.isolation import ChildPool, Limits, Pause
+from advisor.isolation import WRITES_BELOW, ChildPool, Limits, Pause
+from tests.isolation import functions
 
 pytestmark = pytest.mark.integration
 
@@ -85,6 +87,84 @@ def test_a_call_that_hangs_is_stopped(pool: ChildPool) -> None:
 def test_a_call_that_eats_memory_is_stopped(pool: ChildPool) -> None:
     with pytest.raises(StageError, match="of memory, more than its limit of"):
         pool.call(f"{HERE}:eat", 400_000_000, limits=Limits(memory_bytes=200_000_000))
+
+
+def test_the_memory_of_what_a_call_started_counts(pool: ChildPool) -> None:
+    with pytest.raises(StageError, match="of memory, more than its limit of 200.0 MB"):
+        pool.call(f"{HERE}:start_that_eats", 400_000_000, limits=Limits(memory_bytes=200_000_000, processes=1))
+
+
+def gone(list_file: Path) -> bool:
+    """Return whether no program of the list runs."""
+    running = [psutil.Process(int(pid)) for pid in list_file.read_text().split() if psutil.pid_exists(int(pid))]
+    return psutil.wait_procs(running, timeout=5)[1] == []
+
+
+def test_a_call_that_starts_too_many_processes_is_stopped_with_them(pool: ChildPool, tmp_path: Path) -> None:
+    with pytest.raises(StageError, match="started 3 processes, more than its limit of 2"):
+        pool.call(f"{HERE}:start", 3, tmp_path / "started", limits=Limits(processes=2))
+    assert gone(tmp_path / "started")
+
+
+@pytest.mark.parametrize("crash", [False, True], ids=["time-out", "crash"])
+def test_what_a_call_started_ends_with_its_child(pool: ChildPool, tmp_path: Path, crash: bool) -> None:
+    with pytest.raises(StageError, match="SIGSEGV" if crash else "timed out"):
+        pool.call(f"{HERE}:start", 2, tmp_path / "started", crash, limits=Limits(seconds=3))
+    assert gone(tmp_path / "started")
+
+
+def test_a_child_has_no_network_where_the_system_allows_that(pool: ChildPool) -> None:
+    if pool.call("advisor.isolation.confinement:has_network"):
+        pytest.skip("this system lets a child have a network")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        functions.connect(server.getsockname()[1])
+        with pytest.raises(StageError, match="OSError: .*Network is unreachable"):
+            pool.call(f"{HERE}:connect", server.getsockname()[1])
+
+
+@pytest.fixture
+def confined(pool: ChildPool, tmp_path: Path) -> Iterator[ChildPool]:
+    """A pool whose children write below the folder ``own`` only."""
+    if not pool.call(f"{HERE}:confines_files"):
+        pytest.skip("this system has no Landlock")
+    (tmp_path / "own").mkdir()
+    (tmp_path / "foreign").write_text("kept")
+    with ChildPool(tmp_path / "log.txt", {WRITES_BELOW: str(tmp_path / "own")}) as confined:
+        yield confined
+
+
+def test_a_confined_child_writes_below_its_folders(confined: ChildPool, tmp_path: Path) -> None:
+    confined.call(f"{HERE}:write", tmp_path / "own" / "new")
+    confined.call("os:replace", tmp_path / "own" / "new", tmp_path / "own" / "other")
+    (tmp_path / "own" / "below").mkdir()
+    confined.call("os:replace", tmp_path / "own" / "other", tmp_path / "own" / "below" / "new")
+    confined.call(f"{HERE}:write", Path(os.devnull))
+    confined.call(f"{HERE}:write", Path(confined.call("tempfile:mkdtemp")) / "new")
+    assert (tmp_path / "own" / "below" / "new").read_text() == "x"
+
+
+@pytest.mark.parametrize(
+    ("function", "name"),
+    [(f"{HERE}:write", "new"), (f"{HERE}:write", "foreign"), ("os:remove", "foreign"), ("os:mkdir", "folder")],
+)
+def test_a_confined_child_changes_nothing_else(confined: ChildPool, tmp_path: Path, function: str, name: str) -> None:
+    with pytest.raises(StageError, match="PermissionError"):
+        confined.call(function, tmp_path / name)
+    assert (tmp_path / "foreign").read_text() == "kept"
+    assert left_behind(tmp_path) == ["foreign", "log.txt", "own"]
+
+
+def test_a_confined_child_starts_no_program(confined: ChildPool) -> None:
+    with pytest.raises(StageError, match="PermissionError"):
+        confined.call(f"{HERE}:run_program")
+
+
+def test_a_child_keeps_its_user_and_its_files(pool: ChildPool, tmp_path: Path) -> None:
+    assert pool.call("os:getuid") == os.getuid()
+    (tmp_path / "own").write_text("x")
+    (tmp_path / "own").chmod(0o600)
+    pool.call("shutil:copyfile", tmp_path / "own", tmp_path / "copied")
+    assert (tmp_path / "copied").stat().st_uid == os.getuid()
 
 
 def test_native_output_goes_to_the_log(pool: ChildPool, tmp_path: Path) -> None:

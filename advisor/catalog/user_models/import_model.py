@@ -6,7 +6,8 @@ import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +17,18 @@ from advisor.catalog.catalogue_files import user_catalogue_file, with_card
 from advisor.catalog.user_models.description import NOT_STATED, Given, Inspected, described_by
 from advisor.catalog.user_models.master import ModelFacts
 from advisor.core.errors import StageError, UsageError
-from advisor.isolation import ChildPool, Limits, Scratch
+from advisor.core.units import show_bytes, show_seconds
+from advisor.isolation import WRITES_BELOW, ChildPool, Limits, Scratch
 from advisor.store.files import sha256_file, write_atomically
 from advisor.tflite.metadata import Metadata
 
 MODELS = "models"
 
 _WORK = "advisor.catalog.user_models.master"
-_LIMITS = Limits(seconds=600, memory_bytes=6_000_000_000)
+CONVERT_LIMITS = Limits(seconds=120, memory_bytes=6_000_000_000, processes=4)
+RUN_LIMITS = Limits(seconds=60, memory_bytes=6_000_000_000, processes=4)
+BYTES_A_SECOND = 1_000_000
+"""Each limit of time is a second longer for so many bytes of the model."""
 
 
 @dataclass(frozen=True)
@@ -44,13 +49,16 @@ def inspect(file: Path, size: int | None = None) -> Iterator[Inspected]:
     ``size`` is the side of the input in pixels where the model leaves it open.
 
     Raises:
-        UsageError: the file is missing, would run code of its own, or is not a float image classifier.
+        UsageError: the file is missing, would run code of its own, exceeds a limit, or is not a float image classifier.
     """
     if not file.exists():
         raise UsageError(f"there is no file '{file}'", "give a .keras file, a .tflite file or a SavedModel's folder")
     with Scratch() as folder:
-        prepared = folder / "model.tflite"
-        facts: ModelFacts = _in_child(folder, "prepare", file, size, prepared)
+        converted, prepared = folder / "converted.tflite", folder / "model.tflite"
+        _in_child(folder, CONVERT_LIMITS, _size_bytes(file), "convert_file", file, size, converted)
+        size_bytes = converted.stat().st_size
+        facts: ModelFacts = _in_child(folder, RUN_LIMITS, size_bytes, "prepare", converted, str(file), prepared)
+        converted.unlink()
         yield Inspected(file, prepared, facts)
 
 
@@ -68,8 +76,9 @@ def add(inspected: Inspected, given: Given, into: Path | None = None) -> Added:
     described = described_by(inspected, given, name)
     preprocessing = Preprocessing(_triple(described.mean), _triple(described.std))
     folder = inspected.prepared.parent
-    _in_child(folder, "describe", inspected.prepared, described)
-    answers = _in_child(folder, "answers_to_photographs", inspected.prepared, preprocessing, inspected.facts.input_size)
+    work = partial(_in_child, folder, RUN_LIMITS, inspected.prepared.stat().st_size)
+    work("describe", inspected.prepared, described)
+    answers = work("answers_to_photographs", inspected.prepared, preprocessing, inspected.facts.input_size)
     model = catalogue.parent / MODELS / f"{name}.tflite"
     entry = _entry(inspected, given, described, sha256_file(inspected.prepared))
     _keep(inspected.prepared, model, catalogue, with_card(catalogue, entry))
@@ -78,12 +87,19 @@ def add(inspected: Inspected, given: Given, into: Path | None = None) -> Added:
     return Added(card, catalogue, model, inspected.facts.features, seen)
 
 
-def _in_child(folder: Path, work: str, *arguments: Any) -> Any:
+def _size_bytes(file: Path) -> int:
+    paths = file.rglob("*") if file.is_dir() else (file,)
+    return sum(path.stat().st_size for path in paths if path.is_file())
+
+
+def _in_child(folder: Path, limits: Limits, size_bytes: int, work: str, *arguments: Any) -> Any:
+    longer = replace(limits, seconds=limits.seconds + size_bytes / BYTES_A_SECOND)
     try:
-        with ChildPool(folder / "log.txt") as pool:
-            return pool.call(f"{_WORK}:{work}", *arguments, limits=_LIMITS)
+        with ChildPool(folder / "log.txt", {WRITES_BELOW: str(folder)}) as pool:
+            return pool.call(f"{_WORK}:{work}", *arguments, limits=longer)
     except StageError as error:
-        raise UsageError(f"the model cannot be used: {error.message}", error.hint) from error
+        most = f"this step may take at most {show_seconds(longer.seconds)} and {show_bytes(longer.memory_bytes)}"
+        raise UsageError(f"the model cannot be used: {error.message}", error.hint or most) from error
 
 
 def _name(inspected: Inspected, given: Given, catalogue: Path) -> str:

@@ -49,17 +49,26 @@ class ModelFacts:
     metadata: Metadata
 
 
-def prepare(file: Path, size: int | None, target: Path) -> ModelFacts:
-    """Write ``file`` (``.keras``, SavedModel folder or ``.tflite``) as a float classifier to ``target``.
+def convert_file(file: Path, size: int | None, target: Path) -> None:
+    """Write ``file`` (``.keras``, SavedModel folder or ``.tflite``) as a ``.tflite`` to ``target``.
 
-    ``size`` is the side of the input where the file leaves it open. Constants stored as float16 become float32, which
-    changes no answer.
+    ``size`` is the side of the input where the file leaves it open.
 
     Raises:
         UsageError: not a supported model, one that would run its own code, or one that cannot be converted.
     """
-    name = str(file)
-    given = _as_tflite(file, size)
+    target.write_bytes(_as_tflite(file, size))
+
+
+def prepare(converted: Path, name: str, target: Path) -> ModelFacts:
+    """Write what :func:`convert_file` made of the file ``name`` as a float classifier to ``target``; run it for that.
+
+    Constants stored as float16 become float32, which changes no answer.
+
+    Raises:
+        UsageError: not a float image classifier.
+    """
+    given = converted.read_bytes()
     data = to_float32(given, name)
     input_size, classes = classifier.shape_of(data, name)
     edited = classifier.named(data, name, softmax=not _sums_to_one(data, input_size, name))

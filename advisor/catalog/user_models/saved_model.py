@@ -12,13 +12,27 @@ LIBRARY = "TensorFlow"
 GRAPH = "saved_model.pb"
 MAX_GRAPH_BYTES = 2**30
 SIGNATURE = "serving_default"
-# Operators that run Python, or read and write files as they please. A checkpoint's own are needed to load it.
+# Operators that run Python, or read and write files as they please, though TensorFlow calls some of them stateless.
 _REFUSED = frozenset(
     {
         "PyFunc", "PyFuncStateless", "EagerPyFunc", "ReadFile", "WriteFile", "MatchingFiles", "WholeFileReader",
         "WholeFileReaderV2", "TextLineReader", "TextLineReaderV2", "FixedLengthRecordReader", "TFRecordReader",
         "TFRecordReaderV2", "TextLineDataset", "TFRecordDataset", "SaveDataset", "LoadDataset", "PrintV2", "Print",
         "DebugIdentity", "DebugIdentityV2", "RemoteCall", "Rpc", "XlaHostCompute", "LoadAndRemapMatrix",
+        "ImmutableConst", "InitializeTableFromTextFile", "InitializeTableFromTextFileV2",
+    }
+)  # fmt: skip
+# Stateful operators that a trained graph needs: variables, calls, random numbers, and its own checkpoint.
+_STATE = frozenset(
+    {
+        "Assert", "Assign", "AssignAddVariableOp", "AssignSubVariableOp", "AssignVariableOp", "Bernoulli", "Case",
+        "DisableCopyOnRead", "HashTable", "HashTableV2", "If", "InitializeTable", "InitializeTableV2",
+        "IsVariableInitialized", "LookupTableExport", "LookupTableExportV2", "LookupTableFind", "LookupTableFindV2",
+        "LookupTableImport", "LookupTableImportV2", "LookupTableSize", "LookupTableSizeV2", "MergeV2Checkpoints",
+        "Multinomial", "MutableHashTable", "MutableHashTableV2", "Placeholder", "RandomStandardNormal",
+        "RandomUniform", "RandomUniformInt", "ReadVariableOp", "Restore", "RestoreSlice", "RestoreV2", "Save",
+        "SaveSlices", "SaveV2", "StatefulPartitionedCall", "TruncatedNormal", "VarHandleOp", "VarIsInitializedOp",
+        "Variable", "VariableV2", "While",
     }
 )  # fmt: skip
 
@@ -51,12 +65,22 @@ def check(folder: Path) -> None:
         if not path.resolve().is_relative_to(folder.resolve()):
             raise UsageError(f"{path}: a link out of the folder", "copy the file itself into the folder")
     for operator in sorted(_operators(graph)):
-        if operator in _REFUSED:
+        if operator in _REFUSED or (operator not in _STATE and _is_stateful(operator)):
             raise UsageError(f"{folder}: the graph has a {operator}, which runs code or touches files: it is not run")
 
 
+def _is_stateful(operator: str) -> bool:
+    """Return whether TensorFlow does not know the operator, or calls it stateful, as those of files and sockets."""
+    from tensorflow.python.framework import op_def_registry
+
+    definition = op_def_registry.get(operator)
+    return definition is None or bool(definition.is_stateful)
+
+
 def _operators(graph: Path) -> set[str]:
+    """Return the operators of the graph and of its functions; a call of a function is no operator."""
     from tensorflow.core.protobuf import saved_model_pb2
+    from tensorflow.python.framework import op_def_registry
 
     model = saved_model_pb2.SavedModel()
     try:
@@ -66,7 +90,10 @@ def _operators(graph: Path) -> set[str]:
     found: set[str] = set()
     for meta in model.meta_graphs:
         found |= {node.op for node in meta.graph_def.node}
-        found |= {node.op for function in meta.graph_def.library.function for node in function.node_def}
+        library = meta.graph_def.library.function
+        found |= {node.op for function in library for node in function.node_def}
+        names = {function.signature.name for function in library}
+        found -= {name for name in names if op_def_registry.get(name) is None}
     return found
 
 

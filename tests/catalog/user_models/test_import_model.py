@@ -9,20 +9,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 
 from advisor.catalog import load_catalogue
 from advisor.catalog.convert import convert
 from advisor.catalog.labels import published_labels
 from advisor.catalog.trial_run import run
-from advisor.catalog.user_models import saved_model
+from advisor.catalog.user_models import import_model, saved_model
 from advisor.catalog.user_models.description import Given, missing
 from advisor.catalog.user_models.import_model import Added, add, inspect
 from advisor.catalog.user_models.keras_archive import check, fixed_side
-from advisor.catalog.user_models.master import prepare
 from advisor.catalog.weights.fetching import fetch
 from advisor.catalog.weights.options import FetchOptions
 from advisor.core.errors import StageError, UsageError, WeightsError
+from advisor.isolation import Limits
 from advisor.tflite.float16 import to_float16
 from advisor.tflite.model import read
 from tests.catalog.user_models.models import CLASSES, SIZE, labels_file, network, tflite
@@ -208,12 +209,13 @@ def test_a_keras_file_of_open_size_with_logits_becomes_a_classifier(tmp_path: Pa
     import keras
 
     network(size=None, activation=None).save(tmp_path / "net.keras")
-    facts = prepare(tmp_path / "net.keras", 48, tmp_path / "net.tflite")
+    with inspect(tmp_path / "net.keras", 48) as inspected:
+        facts, prepared = inspected.facts, inspected.prepared.read_bytes()
     assert (facts.input_size, facts.classes, facts.features) == (48, CLASSES, 8)
     photo = np.random.default_rng(2).normal(size=(1, 48, 48, 3)).astype(np.float32)
     logits = np.asarray(keras.saving.load_model(tmp_path / "net.keras")(photo), np.float64)
     expected = np.exp(logits) / np.exp(logits).sum()
-    assert run((tmp_path / "net.tflite").read_bytes(), photo)["probabilities"] == pytest.approx(expected, abs=1e-6)
+    assert run(prepared, photo)["probabilities"] == pytest.approx(expected, abs=1e-6)
 
 
 @pytest.mark.integration
@@ -354,6 +356,111 @@ def test_a_saved_model_with_a_link_out_of_its_folder_is_refused(models: Path, tm
     (tmp_path / "net" / "assets" / "secret").symlink_to("/etc/hostname")
     with pytest.raises(UsageError, match="a link out of the folder"):
         saved_model.check(tmp_path / "net")
+
+
+def run_at_load(folder: Path, work: Callable[[], object]) -> Path:
+    """Save a SavedModel that does ``work`` when it is loaded: TensorFlow runs the initializers of its resources."""
+    import tensorflow as tf
+    from tensorflow.python.trackable.resource import CapturableResource
+
+    class Initialized(CapturableResource):  # type: ignore[misc]
+        def _create_resource(self) -> Any:
+            return tf.constant(0)
+
+        @tf.function
+        def _initialize(self) -> None:
+            work()
+
+    class Model(tf.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.resource = Initialized()
+
+        @tf.function(input_signature=[tf.TensorSpec((1, SIZE, SIZE, 3), tf.float32)])
+        def __call__(self, image: Any) -> Any:
+            return tf.nn.softmax(tf.reduce_mean(image, (1, 2)))
+
+    model = Model()
+    tf.saved_model.save(model, str(folder), signatures={"serving_default": model.__call__})
+    return folder
+
+
+@pytest.fixture(scope="module")
+def endless(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A SavedModel whose loading never ends."""
+    import tensorflow as tf
+
+    def loop() -> None:
+        tf.while_loop(lambda i: i >= 0.0, lambda _: (tf.random.uniform(()),), (tf.constant(1.0),))
+
+    return run_at_load(tmp_path_factory.mktemp("endless"), loop)
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [
+        (Limits(seconds=20), "timed out: stopped after its limit of 20 s"),
+        (Limits(memory_bytes=200_000_000), "of memory, more than its limit of 200.0 MB"),
+    ],
+    ids=["time", "memory"],
+)
+def test_an_import_ends_at_its_limits_and_leaves_nothing(
+    endless: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limits: Limits, said: str
+) -> None:
+    monkeypatch.setattr(import_model, "CONVERT_LIMITS", limits)
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    with pytest.raises(UsageError, match=f"the model cannot be used: .*{said}") as raised, inspect(endless):
+        pass
+    assert "at most" in raised.value.hint
+    assert list((tmp_path / "temporary").iterdir()) == []
+    assert not [child for child in psutil.Process().children() if child.status() != psutil.STATUS_ZOMBIE]
+
+
+@pytest.mark.integration
+def test_a_loop_in_a_graph_is_refused_before_it_runs(tmp_path: Path) -> None:
+    import tensorflow as tf
+
+    class Loops(tf.Module):
+        @tf.function(input_signature=[tf.TensorSpec((1, SIZE, SIZE, 3), tf.float32)])
+        def __call__(self, image: Any) -> Any:
+            (ends,) = tf.while_loop(lambda i: i >= 0.0, lambda i: (tf.abs(i),), (tf.reduce_sum(image),))
+            return tf.nn.softmax(tf.reduce_mean(image, (1, 2)) + ends)
+
+    module = Loops()
+    tf.saved_model.save(module, str(tmp_path / "loops"), signatures={"serving_default": module.__call__})
+    with pytest.raises(UsageError, match="it has 3 graphs and 1 signatures"), inspect(tmp_path / "loops"):
+        pass
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    ("operator", "why"),
+    [
+        ("SummaryWriter", "writes a file"),
+        ("IteratorV2", "reads a dataset"),
+        ("DataServiceDatasetV4", "opens a socket"),
+        ("TFRecordDatasetV2", "reads a file"),
+        ("OwnOperator", "is not TensorFlow's"),
+        ("ReadFile", "is also the name of a function"),
+    ],
+)
+def test_a_saved_model_may_hold_operators_of_computation_only(tmp_path: Path, operator: str, why: str) -> None:
+    from tensorflow.core.protobuf import saved_model_pb2
+
+    model = saved_model_pb2.SavedModel()
+    graph = model.meta_graphs.add().graph_def
+    graph.node.add(op="StatefulPartitionedCall")
+    graph.node.add(op="__inference_call_1")
+    for name in ("__inference_call_1", "ReadFile"):
+        graph.library.function.add().signature.name = name
+    (tmp_path / "saved_model.pb").write_bytes(model.SerializeToString())
+    saved_model.check(tmp_path)
+    graph.library.function[0].node_def.add(op=operator)
+    (tmp_path / "saved_model.pb").write_bytes(model.SerializeToString())
+    with pytest.raises(UsageError, match=f"the graph has a {operator}, which runs code or touches files"):
+        saved_model.check(tmp_path)
 
 
 def test_a_folder_that_is_no_saved_model_is_refused(tmp_path: Path) -> None:
