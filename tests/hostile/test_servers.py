@@ -72,7 +72,7 @@ SERVERS = {
     "closes after each byte": (Answer(CONTENT, cut_after=1, cuts=99_999), "too slow: less than 250.0 kB in 1 s"),
     "a part that was not asked for": (Answer(raw=PART), "the server sends a part, the whole was asked for"),
     "another part, again and again": (
-        Answer(CONTENT, cut_after=9000, cuts=99, raw_part=PART),
+        Answer(CONTENT, cut_after=9000, cuts=99_999, raw_part=PART),
         "too slow: less than 250.0 kB in 1 s",
     ),
     "416 to the whole": (Answer(raw=raw(status="416 No")), "answers 416"),
