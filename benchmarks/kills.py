@@ -1,8 +1,8 @@
 """``kill -9`` at twenty random moments, of the search, of one of its children, or of both; then ``--resume``.
 
-Every compression recipe is tried. What is kept of each kill: what was finished by then, whether any of it was lost or
-done twice, whether figures, front and the hash of each file are those of an undisturbed search, and what is left among
-temporary files and processes. Rows of moments that were not asked for (``--moments 0-9``) stay as they were.
+By default, every compression recipe is tried. What is kept of each kill: what was finished by then, whether any of it
+was lost or done twice, whether figures, front and the hash of each file are those of an undisturbed search, and what is
+left among temporary files and processes. Rows of moments that were not asked for (``--moments 0-9``) stay as they were.
 """
 
 from __future__ import annotations
@@ -28,10 +28,13 @@ def main() -> None:
     """Kill searches and keep the table."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--moments", default=f"0-{MOMENTS - 1}", help="which of them, such as 0-9")
-    first, _, last = parser.parse_args().moments.partition("-")
+    every = ",".join(recipe.name for recipe in RECIPES)
+    parser.add_argument("--recipes", default=every, help="compression recipes; default: all")
+    options = parser.parse_args()
+    first, _, last = options.moments.partition("-")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        photos, recipes = folder / "photos", [recipe.name for recipe in RECIPES]
+        photos, recipes = folder / "photos", options.recipes.split(",")
         write_patches(photos)
         peace = undisturbed(photos, folder / "peace", recipes)
         rows = _kept()
@@ -43,8 +46,8 @@ def main() -> None:
     remarks = [
         f"{good} of {len(ordered)} ended with an undisturbed search's figures, front and files "
         f"({len(hashes(peace.run))}), nothing lost, nothing twice, nothing left behind",
-        f"one card in {len(recipes)} forms on {PATCHES} pictures, {peace.seconds:.0f} s undisturbed; moments are drawn "
-        f"with seed {SEED}",
+        f"one card on {PATCHES} pictures in {len(recipes)} forms ({', '.join(recipes)}), {peace.seconds:.0f} s "
+        f"undisturbed; moments are drawn with seed {SEED}",
         "the front is compared under the latencies of the undisturbed run: two runs differ by the clock's noise",
     ]
     print(keep("kills", "kill -9 and --resume", HEADER, ordered, remarks))
