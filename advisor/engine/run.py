@@ -46,6 +46,7 @@ from advisor.engine.space.preview import refuse_too_short
 from advisor.engine.space.skipped import record_unevaluated, skip_ruled_out
 from advisor.engine.targets.multi_device import MultiDeviceEvaluator
 from advisor.engine.targets.target_devices import TargetDevices, select_targets
+from advisor.isolation.scratch import sweep
 from advisor.store import RunFolder, require_cache
 
 THREADS = 32
@@ -98,6 +99,7 @@ def run_search(request: Request, progress: Progress, resume: Path | None = None,
     started = time.monotonic()
     prepared = prepare(request, progress.say)
     require_cache()
+    sweep()
     if resume:
         run = RunFolder.open(resume)
         cards = same_cards(run, request.question, prepared.cards, prepared.recipes, prepared.images)

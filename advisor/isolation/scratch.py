@@ -31,7 +31,7 @@ class Scratch:
     """A new folder that this process keeps locked as long as it lives; as a context manager, it yields its path."""
 
     def __init__(self) -> None:
-        _sweep()
+        sweep()
         self.path = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
         self._lock = os.open(self.path, os.O_RDONLY)
         fcntl.flock(self._lock, fcntl.LOCK_SH)
@@ -55,7 +55,7 @@ def remove_own() -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _sweep() -> None:
+def sweep() -> None:
     """Delete folders that no living process has locked or is about to lock."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError):

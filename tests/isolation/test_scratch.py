@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from advisor.isolation import Scratch
+from advisor.isolation.scratch import sweep
 
 
 @pytest.fixture(autouse=True)
@@ -27,6 +28,12 @@ def test_a_folder_is_removed_at_the_end_of_its_block(temporary: Path) -> None:
     with Scratch() as folder:
         (folder / "file").write_text("x")
         assert left(temporary) == [folder]
+    assert left(temporary) == []
+
+
+def test_what_is_abandoned_goes_without_a_new_folder(temporary: Path) -> None:
+    (temporary / "advisor-scratch-999999999-dead").mkdir()
+    sweep()
     assert left(temporary) == []
 
 
