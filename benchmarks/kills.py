@@ -14,7 +14,8 @@ from pathlib import Path
 
 from advisor.compression.recipes import RECIPES
 from benchmarks.tables import RESULTS, keep
-from tests.engine.killing import PATCHES, Killed, disturbed, hashes, undisturbed, write_patches
+from tests.engine.conftest import write_photos
+from tests.engine.killing import Killed, disturbed, hashes, undisturbed
 
 HEADER = (
     "moment", "killed", "after (share of the search)", "finished by then", "lost", "twice", "same figures",
@@ -35,7 +36,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         photos, recipes = folder / "photos", options.recipes.split(",")
-        write_patches(photos)
+        write_photos(photos)
         peace = undisturbed(photos, folder / "peace", recipes)
         rows = _kept()
         for moment in range(int(first), int(last or first) + 1):
@@ -46,7 +47,7 @@ def main() -> None:
     remarks = [
         f"{good} of {len(ordered)} ended with an undisturbed search's figures, front and files "
         f"({len(hashes(peace.run))}), nothing lost, nothing twice, nothing left behind",
-        f"one card on {PATCHES} pictures in {len(recipes)} forms ({', '.join(recipes)}), {peace.seconds:.0f} s "
+        f"one card on 48 pictures in {len(recipes)} forms ({', '.join(recipes)}), {peace.seconds:.0f} s "
         f"undisturbed; moments are drawn with seed {SEED}",
         "the front is compared under the latencies of the undisturbed run: two runs differ by the clock's noise",
     ]

@@ -68,6 +68,7 @@ def main() -> None:
 def soak(folder: Path, searches: int, seconds: float) -> list[Left]:
     """Search until the number or the time is reached, and return what is left after each search."""
     began, found, own = time.monotonic(), list[Left](), psutil.Process()
+    others = len(own.children(recursive=True))
     while len(found) < searches and (not found or time.monotonic() - began < seconds):
         run = advisor.search(
             data=folder / "photos", candidates=[SMALLEST], compressions=["float32", "int8"], training=["head"],
@@ -78,7 +79,7 @@ def soak(folder: Path, searches: int, seconds: float) -> list[Left]:
         memory = own.memory_info().rss / 1e6
         base = found[WARM_UP - 1].memory if len(found) >= WARM_UP else memory
         temporary = sum(1 for _ in (folder / "tmp").rglob("*"))
-        processes = len(own.children(recursive=True))
+        processes = len(own.children(recursive=True)) - others
         found.append(
             Left(
                 len(found) + 1, time.monotonic() - began, memory, memory - base, temporary, processes,

@@ -12,10 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
 import psutil
-from PIL import Image
-from skimage import data
 
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.evaluation_json import evaluation_from_json
@@ -26,8 +23,6 @@ from tests.engine.conftest import SMALLEST, linked_cache
 from tests.engine.test_interruptions import children, started
 
 VICTIMS = ("search", "child", "both")
-PATCHES = 60
-"""Images of :func:`write_patches`: a third of them in each class."""
 
 
 @dataclass(frozen=True)
@@ -86,22 +81,6 @@ def options(photos: Path, recipes: Sequence[str] = ()) -> tuple[str, ...]:
         "head",
     )
     return (*asked, "--compressions", ",".join(recipes), "--max-drop", "0.1pt") if recipes else asked
-
-
-def write_patches(folder: Path) -> None:
-    """Write small noisy parts of one photograph, from its left, its middle and its right: int8 answers some otherwise.
-
-    So ``mixed_int8`` has something to choose.
-    """
-    rng = np.random.default_rng(0)
-    pixels = data.coffee()
-    height, width = pixels.shape[:2]
-    for place, name in enumerate(("left", "middle", "right")):
-        (folder / name).mkdir(parents=True)
-        for count in range(PATCHES // 3):
-            top, left = int(rng.integers(0, height - 96)), int((place / 2 * 0.4 + 0.6 * rng.random()) * (width - 96))
-            noisy = pixels[top : top + 96, left : left + 96] + rng.normal(0, 40, (96, 96, 3))
-            Image.fromarray(np.clip(noisy, 0, 255).astype(np.uint8)).save(folder / name / f"{count}.png")
 
 
 def undisturbed(photos: Path, folder: Path, recipes: Sequence[str] = ()) -> Peace:
