@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -58,6 +60,18 @@ def test_int8_that_keeps_within_the_limit_is_kept(float_model: bytes, photograph
     made = recipe("mixed_int8").make(float_model, RecipeInputs(photographs, max_drop_points=100.0))
     assert made.notes["float_operators"] == []
     assert made.data == recipe("int8").apply(float_model, photographs)
+
+
+def test_a_slow_machine_makes_the_same_file(
+    float_model: bytes, photographs: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inputs = RecipeInputs(photographs, max_drop_points=-1.0)
+    usual = Mixed().make(float_model, inputs)
+    hours = itertools.count(step=3600)
+    monkeypatch.setattr("time.monotonic", lambda: float(next(hours)))
+    slow = Mixed().make(float_model, inputs)
+    assert slow == usual
+    assert slow.notes["tried"] > 1
 
 
 def test_without_time_the_best_so_far_is_given(float_model: bytes, photographs: np.ndarray) -> None:
