@@ -10,12 +10,13 @@ from __future__ import annotations
 import argparse
 import csv
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from advisor.compression.recipes import RECIPES
 from benchmarks.tables import RESULTS, keep
 from tests.engine.conftest import write_photos
-from tests.engine.killing import Killed, disturbed, hashes, undisturbed
+from tests.engine.killing import Killed, Peace, disturbed, hashes, undisturbed
 
 HEADER = (
     "moment", "killed", "after (share of the search)", "finished by then", "lost", "twice", "same figures",
@@ -42,6 +43,12 @@ def main() -> None:
         for moment in range(int(first), int(last or first) + 1):
             rows[moment] = _row(moment, disturbed(moment, SEED, peace, photos, folder / str(moment), recipes))
             print(*rows[moment], flush=True)
+            text = _keep(rows, peace, recipes)
+    print(text)
+
+
+def _keep(rows: Mapping[int, tuple[str, ...]], peace: Peace, recipes: Sequence[str]) -> str:
+    """Write the table as far as it is known, and return it."""
     ordered = [rows[moment] for moment in sorted(rows)]
     good = sum(row[4:] == ("0", "0", "yes", "yes", "0", "0", str(peace.code)) for row in ordered)
     remarks = [
@@ -51,7 +58,7 @@ def main() -> None:
         f"undisturbed; moments are drawn with seed {SEED}",
         "the front is compared under the latencies of the undisturbed run: two runs differ by the clock's noise",
     ]
-    print(keep("kills", "kill -9 and --resume", HEADER, ordered, remarks))
+    return keep("kills", "kill -9 and --resume", HEADER, ordered, remarks)
 
 
 def _kept() -> dict[int, tuple[str, ...]]:
