@@ -19,6 +19,9 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 ENTRIES = ("latest", "latest/request.yaml", "latest/study.journal", "latest/manifest.json", "latest/report.html")
 """What a search writes one after the other in its first seconds."""
 
+OFTEN = frozenset({"latest", "latest/study.journal"})
+"""Those of them at which ``make test`` ends a search, too."""
+
 BETWEEN_S = 0.2
 
 
@@ -69,7 +72,9 @@ def goes_on(cache: Path, out: Path, err: str) -> None:
     assert [e.status for e in RunFolder(run).evaluations()] == [Status.OK] * 2
 
 
-@pytest.mark.parametrize("entry", ENTRIES)
+@pytest.mark.parametrize(
+    "entry", [entry if entry in OFTEN else pytest.param(entry, marks=pytest.mark.slow) for entry in ENTRIES]
+)
 def test_two_interrupts_leave_a_run_that_goes_on(converted: Path, tmp_path: Path, entry: str) -> None:
     out = tmp_path / "runs"
     process = started(converted, out, *OPTIONS)

@@ -120,6 +120,7 @@ def test_what_ships_goes_on_from_what_was_compared(
     assert not list(tmp_path.glob("**/*.checkpoints"))
 
 
+@pytest.mark.slow
 def test_a_time_limit_keeps_what_was_trained_and_a_later_search_continues(
     backbone: Path, images: Images, training: ChildPool, tmp_path: Path, few_epochs: None
 ) -> None:
