@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -40,6 +40,7 @@ from tests.measurement import small_models
 from tests.run_folders import images, write_run
 
 FEW, MANY = 40, int(os.environ.get("FUZZ_CASES", "100000"))
+Drawn = TypeVar("Drawn")
 PIECES = re.compile(r"\w+|\s+|.", re.DOTALL)
 
 HOSTILE = (
@@ -81,7 +82,7 @@ def refused_or_read(read: Callable[[], object]) -> None:
         assert error.message.strip()
 
 
-def fuzz(count: int, strategy: st.SearchStrategy[Any], check: Callable[[Any], None]) -> None:
+def fuzz(count: int, strategy: st.SearchStrategy[Drawn], check: Callable[[Drawn], None]) -> None:
     """Check ``count`` examples, the same ones in each run."""
     unlimited = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
     kept = settings(max_examples=count, derandomize=True, database=None, suppress_health_check=unlimited)

@@ -9,7 +9,7 @@ from advisor.devices.latency.processor import runtime_family
 from advisor.devices.latency.table import Column
 
 REFERENCES = ("release", "same", "version", "runtime", "core")
-"""How the nearest measured target of the kind differs, the worst last: in the release on the same silicon, in the
+"""Differences of the nearest measured target of the kind, the worst last: in the release on the same silicon, in the
 silicon only, in the runtime's version, in the runtime, or in the design of the core."""
 
 MAJOR = 10

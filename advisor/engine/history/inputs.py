@@ -1,4 +1,4 @@
-"""What a run keeps of the files that its question names: their folder, and the content of the user's own catalogues."""
+"""Keep in a run what its question names: the folder of the files, and the content of the user's own catalogues."""
 
 from __future__ import annotations
 

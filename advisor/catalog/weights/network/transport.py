@@ -53,7 +53,7 @@ class Transport:
 class _Session(requests.Session):
     """A session that leaves redirects to the client: requests reads their bodies, however large."""
 
-    def resolve_redirects(self, *_: Any, **__: Any) -> Iterator[Any]:
+    def resolve_redirects(self, *_: object, **__: object) -> Iterator[requests.Response]:
         return iter(())
 
 
@@ -167,7 +167,7 @@ class Client:
         _refuse_negative_chunks(response.raw)
         return response
 
-    def _authenticated(self, url: str) -> tuple[str, Any]:
+    def _authenticated(self, url: str) -> tuple[str, HTTPBasicAuth | None]:
         parts = urlsplit(url)
         host = parts.netloc.rpartition("@")[2]
         for known, user, password in (*credentials_of([url]), *self._transport.credentials):
