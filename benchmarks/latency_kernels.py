@@ -3,8 +3,9 @@
     python -m benchmarks latency_kernels                # about five minutes on an idle machine, once the files are made
     python -m benchmarks latency_kernels --threads 1    # half of it; the other half keeps its figures
 
-The networks that judge are the first 40 of the catalogue by the SHA-256 of their names. They are timed once for each
-form and number of threads, and choose nothing. The method was developed on the other 36, which also give the models
+The networks that judge are the first 40 of the catalogue by the SHA-256 of their names. They choose nothing. Every
+network is timed in two passes, and its latency is their geometric mean. The share of networks whose passes agree within
+10 % says how steady the machine is. The method was developed on the other 36, which also give the models
 that a calibration measures.
 """
 
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import statistics
 import tempfile
 import time
@@ -47,6 +49,9 @@ HEADER = (
 )  # fmt: skip
 BATCH = 8
 LEVEL = 0.8
+PASSES = 2
+CLOSE = 0.1
+"""Largest relative error of a prediction that counts, and difference of two passes that agree."""
 
 
 @dataclass(frozen=True)
@@ -57,13 +62,15 @@ class Timed:
         profile: this machine under another name, with kernels.
         kernel_s: seconds that timing the kernels took.
         left_out: number of kernels left out.
-        latency_ms: median of each network by name and form.
+        latency_ms: geometric mean of the medians of both passes, by name and form.
+        agreed: share of networks whose medians in both passes differ by 10 % at most.
     """
 
     profile: DeviceProfile
     kernel_s: float
     left_out: int
     latency_ms: Mapping[tuple[str, str], float]
+    agreed: float
 
 
 def judges() -> tuple[str, ...]:
@@ -91,7 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         rows += found["rows"]
         remarks += found["remarks"]
         _keep_networks(threads, found["networks"])
-    remarks.append(f"judged by {JUDGES} networks in each form, timed once: {', '.join(judges())}")
+    remarks.append(f"judged by {JUDGES} networks in each form: {', '.join(judges())}")
     print(keep("latency_kernels", "Networks predicted from kernels timed on this machine", HEADER, rows, remarks))
 
 
@@ -105,12 +112,23 @@ def measure(predictor: Predictor, threads: int) -> Timed:
     connection, start = HostConnection(), time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         kernels = time_kernels(connection, target.name, threads, FORMS, Path(folder), print)
-    seconds, latency_ms, keys = time.monotonic() - start, dict[tuple[str, str], float](), list(files)
+    seconds = time.monotonic() - start
+    first, second = (_passed(connection, threads, files) for _ in range(PASSES))
+    latency_ms = {key: math.sqrt(first[key] * second[key]) for key in files}
+    agreed = statistics.fmean(abs(first[key] / second[key] - 1) <= CLOSE for key in files)
+    return Timed(replace_kernels(profile, target, kernels), seconds, len(kernels.left_out), latency_ms, agreed)
+
+
+def _passed(
+    connection: HostConnection, threads: int, files: Mapping[tuple[str, str], Path]
+) -> dict[tuple[str, str], float]:
+    """Return the median milliseconds of each file."""
+    found, keys = dict[tuple[str, str], float](), list(files)
     for place in range(0, len(keys), BATCH):
         part = {files[key]: key for key in keys[place : place + BATCH]}
         for timing in connection.measure(Job(tuple(part), (threads,), "search")):
-            latency_ms[part[timing.model]] = timing.median_ms
-    return Timed(replace_kernels(profile, target, kernels), seconds, len(kernels.left_out), latency_ms)
+            found[part[timing.model]] = timing.median_ms
+    return found
 
 
 def anchors(predictor: Predictor, threads: int) -> tuple[str, ...]:
@@ -152,7 +170,8 @@ def evaluated(predictor: Predictor, timed: Timed, threads: int) -> dict[str, lis
             figures = (milliseconds, latency.value, latency.low, latency.high)
             networks.append((name, form, threads, *(f"{figure:.5g}" for figure in figures if figure is not None)))
     kernels = f"{len(timed.profile.kernels)} kernels in {timed.kernel_s:.0f} s, {timed.left_out} left out"
-    remark = f"{threads} threads: {kernels}; networks measured: {', '.join(chosen)}"
+    steady = f"the two timings of a network agree within {CLOSE:.0%} for {timed.agreed:.0%}"
+    remark = f"{threads} threads: {kernels}; networks measured: {', '.join(chosen)}; {steady}"
     return {"rows": rows, "remarks": [remark], "networks": networks}
 
 
@@ -160,7 +179,7 @@ def _figures(truth: np.ndarray, found: Sequence[Prediction], goal: float | None)
     values = np.array([each.latency.value for each in found])
     errors = np.abs(values / truth - 1)
     inside = [each.latency.low <= true <= each.latency.high for each, true in zip(found, truth, strict=True)]  # type: ignore[operator]
-    within = float(np.mean(errors <= 0.1))
+    within = float(np.mean(errors <= CLOSE))
     return (
         f"{within:.3f}",
         "" if goal is None else f"{goal:.2f}",

@@ -49,6 +49,13 @@ def test_the_design_has_some_eighty_operators_and_copies_the_small_ones() -> Non
     assert copies_of(Work("CONV_2D", 3136, 64, 64, 9, read=200_704)) == 1
 
 
+def test_copies_of_weights_fill_more_than_the_cache_of_a_core() -> None:
+    late = Work("CONV_2D", 16, 1152, 192, read=16 * 192)
+    assert copies_of(late) * late.weights > 2_000_000
+    large = Work("CONV_2D", 49, 1024, 1024, read=49 * 1024)
+    assert copies_of(large) * large.macs <= 200_000_000
+
+
 @pytest.mark.integration
 def test_kernels_are_timed_on_this_machine(tmp_path: Path) -> None:
     told: list[str] = []
@@ -89,15 +96,15 @@ def timed(rounds_ns: list[int]) -> Timing:
     return Timing(Path(sys.executable), 1, 1.0, 8, 1.0, 1.0, "runtime", details={"blocks": blocks})
 
 
-def test_the_second_best_round_counts_and_the_usual_one_shows_a_disturbance() -> None:
-    assert rounds_us(timed([1000, 2000, 9000, 3000, 2000])) == (2.0, 2.0)
-    best, usual = rounds_us(timed([1000, 1000, 4000, 4000, 4000, 4000]))
+def test_the_usual_round_counts_and_the_second_best_one_shows_a_disturbance() -> None:
+    assert rounds_us(timed([1000, 2000, 9000, 3000, 4000])) == (3.0, 2.0)
+    usual, best = rounds_us(timed([1000, 1000, 4000, 4000, 4000, 4000]))
     assert usual > timing.UNSTEADY * best
 
 
 @pytest.mark.parametrize(
     ("details", "expected"),
-    [({"min_ms": 0.9}, (1000.0, 1000.0)), ({"min_ms": 0.2}, (200.0, 1000.0)), ({}, (1000.0, 1000.0))],
+    [({"min_ms": 0.9}, (1000.0, 900.0)), ({"min_ms": 0.2}, (1000.0, 200.0)), ({}, (1000.0, 1000.0))],
 )
 def test_a_tool_without_rounds_gives_its_median_and_its_shortest_run(
     details: Mapping[str, Any], expected: tuple[float, float]

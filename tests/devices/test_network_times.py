@@ -111,7 +111,15 @@ def test_measured_networks_correct_the_level_and_narrow_the_interval(times: Oper
     assert (plain.measured, corrected.measured) == (0, 4)
 
 
-def test_a_network_of_more_bytes_takes_longer_than_its_kernels(times: OperatorTimes) -> None:
-    works = model_operators()["mobilenet_v2_1.0_224"]
-    float32, int8 = (NetworkTimes.of(times, (), bytes_each).predict(works)[0] for bytes_each in (4, 1))
-    assert int8 < float32
+def test_measured_networks_show_how_the_sum_errs_with_the_bytes_of_weights(times: OperatorTimes) -> None:
+    known = model_operators()
+
+    def error(name: str) -> float:
+        return 0.1 * math.log(sum(number * work.weights for work, number in known[name]) / 2.5e6)
+
+    names = ("mobilenet_v1_0.25_128", "mobilenet_v1_1.0_224", "resnet_18_224", "squeezenet_1.1_227", "inception_v3_299")
+    measured = [(known[name], math.exp(error(name)) * times.network(known[name])[0]) for name in names]
+    corrected = NetworkTimes.of(times, measured)
+    light, heavy = "mobilenet_v1_0.25_192", "resnet_50_224"
+    apart = [corrected.predict(known[name])[0] - math.log(times.network(known[name])[0]) for name in (light, heavy)]
+    assert apart[1] - apart[0] == pytest.approx(error(heavy) - error(light), rel=0.4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from advisor.tflite.work import CONVOLUTION, DENSE, DEPTHWISE, Work
@@ -11,6 +12,14 @@ MOST_COPIES = 8
 
 _ENOUGH = 1_500_000
 """Multiply-accumulates and values of a file that need no further copy: about 50 microseconds on a fast core."""
+
+_FAR_WEIGHTS, _MOST_FAR = 3_000_000, 32
+"""Weights of a file, and its most copies, with which weights come from as far away as in a network. The copies' weights
+take turns, so a cache of a core (1 to 2 MB) does not hold them."""
+
+_MOST_MACS, _MOST_WRITTEN = 200_000_000, 1_000_000
+"""Multiply-accumulates and written values of a file that allow no further copy for its weights: boards run 0.3 to 10
+billion MACs a second, and outputs should not fill the caches."""
 
 _COLOURS = 3
 _VALUE = 20
@@ -68,12 +77,17 @@ def copies_of(work: Work) -> int:
     """Return how often the file of an operator has it.
 
     The operator that reads the image finds neither it nor room for its output in the caches, since all others ran in
-    between. With several copies, each with an output of its own, its kernel does not either.
+    between. With several copies, each with an output of its own, its kernel does not either. A runtime packs the
+    weights of each copy by themselves, so the weights of many copies are in no near cache either.
     """
     if work.kind == CONVOLUTION and work.depth == _COLOURS:
         return MOST_COPIES
     size = work.macs * (work.weights > 0) + _VALUE * (work.read + work.written)
-    return max(1, min(MOST_COPIES, round(_ENOUGH / size)))
+    copies = max(1, min(MOST_COPIES, round(_ENOUGH / size)))
+    if work.kind in (CONVOLUTION, DENSE):
+        far = min(math.ceil(_FAR_WEIGHTS / work.weights), _MOST_FAR)
+        copies = max(copies, min(far, _MOST_MACS // work.macs, _MOST_WRITTEN // work.written))
+    return copies
 
 
 def _works() -> Iterator[Work]:

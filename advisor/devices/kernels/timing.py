@@ -86,9 +86,9 @@ def time_kernels(
         left_out += [f"{_described(*files[path])}: {reason}" for path, reason in failures.items()]
         for timing in timings:
             work, form = files[timing.model]
-            microseconds, typical = rounds_us(timing)
-            if typical > UNSTEADY * microseconds:
-                ratio = typical / microseconds
+            microseconds, best = rounds_us(timing)
+            if microseconds > UNSTEADY * best:
+                ratio = microseconds / best
                 left_out.append(f"{_described(work, form)}: the rounds differ by a factor of {ratio:.1f}")
             else:
                 kernels.append(Kernel(target, form, work, microseconds / copies_of(work)))
@@ -102,18 +102,17 @@ def time_kernels(
 
 
 def rounds_us(timing: Timing) -> tuple[float, float]:
-    """Return the microseconds of one run in the second best round, and in the usual one.
+    """Return the microseconds of one run in the usual round, and in the second best one.
 
-    Other programs only make rounds longer, so a good round is closer to the truth than the mean. A tool that reports no
-    rounds gives its shortest and its median run, and the median is used.
+    The usual round is the median, as it is for networks. On a machine that others share, a core is faster while its
+    neighbours rest, and the best rounds of a short kernel show that more often than those of a network. A tool that
+    reports no rounds gives its median and its shortest run.
     """
     blocks = timing.details.get("blocks")
     if not blocks:
-        least = float(timing.details.get("min_ms", timing.median_ms))
-        steady = timing.median_ms <= UNSTEADY * least
-        return (timing.median_ms if steady else least) * 1e3, timing.median_ms * 1e3
+        return timing.median_ms * 1e3, float(timing.details.get("min_ms", timing.median_ms)) * 1e3
     medians = sorted(statistics.median(map(float, block["wall_ns"])) / 1e3 for block in blocks)
-    return medians[min(1, len(medians) - 1)], statistics.median(medians)
+    return statistics.median(medians), medians[min(1, len(medians) - 1)]
 
 
 def _files(works: Sequence[Work], forms: Sequence[str], folder: Path) -> Mapping[Path, tuple[Work, str]]:
