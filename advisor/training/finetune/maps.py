@@ -91,16 +91,17 @@ def cuts(body: keras.Model) -> list[str]:
     """Return the layers through which all data passes, from the lowest to the highest, without input and output."""
     import keras
 
-    place = {layer.name: number for number, layer in enumerate(body.layers)}
+    operations = body.operations  # the layers, and sums or products of maps that are no layers
+    place = {operation.name: number for number, operation in enumerate(operations)}
     last_use = [0] * len(place)
-    for layer in body.layers[1:]:
-        for source in keras.tree.flatten(layer.input):
+    for operation in operations[1:]:
+        for source in keras.tree.flatten(operation.input):
             maker = place[source._keras_history.operation.name]
-            last_use[maker] = max(last_use[maker], place[layer.name])
+            last_use[maker] = max(last_use[maker], place[operation.name])
     found, reach = [], last_use[0]
-    for number, layer in enumerate(body.layers[1:-1], start=1):
-        if reach <= number:
-            found.append(layer.name)
+    for number, operation in enumerate(operations[1:-1], start=1):
+        if reach <= number and isinstance(operation, keras.layers.Layer):
+            found.append(operation.name)
         reach = max(reach, last_use[number])
     return found
 

@@ -50,6 +50,17 @@ def test_a_layer_beside_a_shortcut_is_no_cut() -> None:
     assert cuts(body) == ["first", "sum"]
 
 
+def test_an_operation_that_is_no_layer_is_no_cut() -> None:
+    import keras
+
+    image = keras.Input((8, 8, 3))
+    first = keras.layers.Conv2D(4, 1, name="first")(image)
+    gated = keras.layers.ReLU(6.0, name="gate")(first + 3.0) * (1.0 / 6.0)  # the hard sigmoid of MobileNetV3
+    product = keras.layers.Multiply(name="product")([first, gated])
+    body = keras.Model(image, keras.layers.GlobalAveragePooling2D(name="pooled")(product))
+    assert cuts(body) == ["first", "product"]
+
+
 def test_the_cut_is_the_highest_one_below_the_trained_layers(model: Any) -> None:
     upper = halve(model, 40).upper.get_layer("backbone")
     assert [layer.name for layer in upper.layers[1:]] == ["conv1", "norm1", "relu1", "features"]
