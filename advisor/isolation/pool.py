@@ -29,7 +29,7 @@ QUIET_ONE_THREAD = {
     "CUDA_VISIBLE_DEVICES": "-1",
     "KERAS_BACKEND": "tensorflow",
 }
-"""Environment that limits a child to one core. A pool runs one child per core, and more threads would only wait."""
+"""Environment that limits a child to one core. A pool runs one child per core, and more threads would mostly wait."""
 
 
 class Children(Protocol):
@@ -115,10 +115,13 @@ def trainers(log: Path | None) -> ChildPool:
     """Return a pool for training: its children see the GPU if there is one, and end with this process when paused.
 
     They use oneDNN, which takes two thirds of the time of TensorFlow's own kernels for a step of fine-tuning
-    EfficientNet-Lite0. Other children do not, because its results differ in the last digits between processors.
+    EfficientNet-Lite0. Other children do not, because its results differ in the last digits between processors. Two
+    operators may run side by side, so that a training uses two cores. Each runs in one thread, so its result does not
+    depend on the number of cores.
     """
     seen = os.environ.get("CUDA_VISIBLE_DEVICES")
-    return ChildPool(log, {**ENDS_WITH_PARENT, "CUDA_VISIBLE_DEVICES": seen, "TF_ENABLE_ONEDNN_OPTS": "1"})
+    training = {"CUDA_VISIBLE_DEVICES": seen, "TF_ENABLE_ONEDNN_OPTS": "1", "TF_NUM_INTEROP_THREADS": "2"}
+    return ChildPool(log, {**ENDS_WITH_PARENT, **training})
 
 
 def workers(log: Path | None) -> ChildPool:
