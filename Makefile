@@ -44,6 +44,7 @@ lint: $(VENV)/.dev ## Check style, types, the direction of imports and generated
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
 	@$(BIN)/python -m tools.checks
+	@$(BIN)/python -m tools.audit
 
 format: $(VENV)/.dev ## Format the code
 	@$(BIN)/ruff format .
