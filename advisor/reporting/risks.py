@@ -13,6 +13,7 @@ from advisor.core.latency_distribution import percent
 from advisor.core.quantity import Provenance
 from advisor.core.statistics import wilson
 from advisor.core.units import listed, plural, show_ms
+from advisor.engine.question.names import ROBUST
 from advisor.reporting import text
 from advisor.reporting.view import RunView
 
@@ -215,7 +216,10 @@ def _capture(view: RunView, evaluation: Evaluation) -> Risk | None:
     lost = (usual.value if usual else worst.top1) - worst.top1
     level = Level.LOW if lost < 5 else Level.SOME if lost < 15 else Level.HIGH
     condition = f"{worst.condition} {worst.strength:g}: {worst.top1:.1f} %"
-    return Risk("Capture", level, f"Worst under {condition}, {lost:.1f} points less than on the unchanged images.")
+    said = f"Worst under {condition}, {lost:.1f} points less than on the unchanged images."
+    if level is Level.HIGH and view.request.get("objective") != ROBUST:
+        said += f" A search with --objective {ROBUST} compares by such images, and trains with them."
+    return Risk("Capture", level, said)
 
 
 def _licence(view: RunView, evaluation: Evaluation) -> Risk:

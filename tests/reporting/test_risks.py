@@ -61,6 +61,7 @@ def test_capture_conditions_name_the_worst() -> None:
     level, text = level_of("Capture", row)
     assert level is Level.HIGH
     assert "dark 2: 58.0 %, 22.0 points less" in text
+    assert text.endswith("A search with --objective robust-accuracy compares by such images, and trains with them.")
 
 
 @pytest.mark.parametrize(("licence", "level"), [("Apache-2.0", Level.LOW), ("AGPL-3.0", Level.HIGH), ("", Level.HIGH)])
