@@ -227,9 +227,10 @@ class SearchLoop:
     def _expensive(self, plan: Plan) -> ExpensiveCards | None:
         """Return the cards that have to pay; None if the user chose the cards, or wants another figure or device."""
         question = self._question
-        if not self._leaves_out or question.candidates or question.robust or question.devices != (HOST,):
+        usual = question.data is None or self._leaves_out
+        if not usual or question.candidates or question.robust or question.devices != (HOST,):
             return None
-        return ExpensiveCards.of(plan, question.limits)
+        return ExpensiveCards.of(plan, question.limits, question.preference)
 
     def _trials_left(self, plan: Plan, done: int) -> int:
         return max(0, self._execution.max_trials - done) if self._execution.max_trials else plan.size

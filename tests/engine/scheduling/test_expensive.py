@@ -9,6 +9,8 @@ import pytest
 from advisor.catalog.catalogue import load_catalogue
 from advisor.core.budget import Budget
 from advisor.core.evaluation import Evaluation
+from advisor.core.forms import FORM_GAIN
+from advisor.core.preference import BALANCED, Preference, parse_preference
 from advisor.engine.scheduling.allowance import Allowance
 from advisor.engine.scheduling.expensive import HEAD_GAIN, LEAST_RESULTS, ExpensiveCards
 from advisor.engine.scheduling.scheduler import Scheduler
@@ -54,6 +56,26 @@ def test_an_expensive_card_is_left_out_where_another_is_picked_though_its_head_w
 def test_an_expensive_card_is_evaluated_where_it_may_be_picked(accuracies: tuple[float, ...], why: str) -> None:
     heads = [_head(card, accuracy) for card, accuracy in zip(CARDS, accuracies, strict=False)]
     assert not _reason(*heads), why
+
+
+PUBLISHED = replace(PLAN, trainings=("none",), images=0, validation=0)
+
+
+def _reason_without_images(preference: Preference = BALANCED) -> str:
+    made = [_head(card, 77.9) for card in CARDS]
+    quoted = [replace(each, configuration=replace(each.configuration, training="none")) for each in made]
+    cards = ExpensiveCards.of(PUBLISHED, NO_LIMITS, preference)
+    return cards.rejection_reason(EXPENSIVE, {each.configuration: each for each in quoted})
+
+
+def test_without_images_the_published_accuracy_is_the_bound() -> None:
+    published = load_catalogue()[EXPENSIVE].top1()
+    assert published is not None
+    assert f"points more than its published accuracy ({published + FORM_GAIN:.1f} %)" in _reason_without_images()
+
+
+def test_an_expensive_card_is_evaluated_where_accuracy_alone_counts() -> None:
+    assert not _reason_without_images(parse_preference("accuracy"))
 
 
 def test_results_over_the_budget_leave_no_expensive_card_out() -> None:
