@@ -144,7 +144,10 @@ def count_graph(card: Card) -> Counts:
 
     for source in card.weights:
         if source.port not in mapping.RULES:
-            raise UsageError(f"no rule is called '{source.port}'{nearest(source.port, mapping.RULES)}")
+            raise UsageError(
+                f"no rule is called '{source.port}'{nearest(source.port, mapping.RULES)}",
+                f"rules: {', '.join(mapping.RULES)}",
+            )
     model = architectures.build(card.architecture, card.input_size, card.classes, card.keywords)
     try:
         values = sum(prod(variable.shape) for variable in model.variables)

@@ -50,9 +50,12 @@ class AdvisorError(Exception):
 
 
 class UsageError(AdvisorError):
-    """A wrong flag, request, catalogue, profile or data folder: exit code 2, nothing spent."""
+    """A wrong flag, request, catalogue, profile or data folder: exit code 2, nothing spent. It has a hint."""
 
     exit_code = ExitCode.USAGE
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message, hint)
 
 
 class Problems:
@@ -98,7 +101,7 @@ class SeveralErrors(UsageError):
     def __init__(self, parts: Sequence[UsageError]) -> None:
         lines = [f"{part.message} ({part.hint})" if part.hint else part.message for part in parts[: self.SHOWN]]
         more = [f"... and {len(parts) - self.SHOWN} more"] if len(parts) > self.SHOWN else []
-        super().__init__(f"{len(parts)} errors:\n" + "\n".join(f"  {line}" for line in (*lines, *more)))
+        super().__init__(f"{len(parts)} errors:\n" + "\n".join(f"  {line}" for line in (*lines, *more)), "")
         self.parts = tuple(parts)
 
     def __reduce__(self) -> tuple[type[SeveralErrors], tuple[tuple[UsageError, ...]]]:  # type: ignore[override]

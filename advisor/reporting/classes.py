@@ -59,7 +59,7 @@ def confusion_of(answers: ImageAnswers, labels: Sequence[str]) -> tuple[tuple[in
         return None
     square = len(table) == size and all(len(row) == size for row in table)
     if not square or any(count < 0 for row in table for count in row):
-        raise UsageError(f"the confusion matrix is not {size} x {size} counts, one row for every class")
+        raise UsageError(f"the confusion matrix is not {size} x {size} counts, one row for every class", "search again")
     return table
 
 

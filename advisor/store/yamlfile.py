@@ -94,9 +94,9 @@ def read_text(path: Path, max_bytes: int = MAX_BYTES, errors: str = "strict") ->
             raise UsageError(f"{path}: larger than {show_bytes(max_bytes)}", "check that this is the right file")
         return data.decode("utf-8", errors)
     except OSError as error:
-        raise UsageError(f"{path}: cannot be read ({error.strerror})") from error
+        raise UsageError(f"{path}: cannot be read ({error.strerror})", "check the path and its permissions") from error
     except ValueError as error:
-        raise UsageError(f"{path}: cannot be read ({error})") from error
+        raise UsageError(f"{path}: cannot be read ({error})", "give the path of a text file in UTF-8") from error
 
 
 class _Reading:

@@ -38,11 +38,15 @@ def build(name: str, input_size: int, classes: int, arguments: dict[str, Any]) -
         UsageError: no such architecture, or arguments that it does not take.
     """
     if name == OWN_FILE:
-        raise UsageError("a card of a user's own file has no graph: the file is taken as it is")
+        raise UsageError(
+            "a card of a user's own file has no graph: the file is taken as it is", "name a card of the catalogue"
+        )
     if name not in _MODULES:
-        raise UsageError(f"no architecture is called '{name}'")
+        raise UsageError(f"no architecture is called '{name}'", f"architectures: {', '.join(NAMES)}")
     function = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
     try:
         return function(input_size=input_size, classes=classes, **arguments)
     except (TypeError, ValueError) as error:
-        raise UsageError(f"architecture '{name}' cannot be built with {arguments}: {error}") from error
+        raise UsageError(
+            f"architecture '{name}' cannot be built with {arguments}: {error}", "docs/catalogue.md lists the arguments"
+        ) from error

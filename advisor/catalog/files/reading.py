@@ -88,7 +88,8 @@ def _read_card(values: dict[str, Any], document: Document, index: int, folder: P
     if card.architecture not in architectures.NAMES:
         raise UsageError(
             f"{document.at(place)}: no architecture is called '{card.architecture}'"
-            f"{nearest(card.architecture, architectures.NAMES)}"
+            f"{nearest(card.architecture, architectures.NAMES)}",
+            f"architectures: {', '.join(architectures.NAMES)}",
         )
     return card
 
@@ -127,9 +128,11 @@ def _explained(
         line = document.line(("defaults", *location)) if location[0] in document.values.get("defaults", {}) else line
     name = ".".join(str(step) for step in location) or "the file"
     if first["type"] == "extra_forbidden":
-        return UsageError(f"{document.path}:{line}: unknown key '{name}'{nearest(str(location[-1]), _keys(schema))}")
+        keys = _keys(schema)
+        problem = f"{document.path}:{line}: unknown key '{name}'{nearest(str(location[-1]), keys)}"
+        return UsageError(problem, f"keys: {', '.join(keys)}")
     value = "" if first["type"] == "missing" else f" (found {_short(first['input'])})"
-    return UsageError(f"{document.path}:{line}: {name}: {first['msg']}{value}")
+    return UsageError(f"{document.path}:{line}: {name}: {first['msg']}{value}", "docs/catalogue.md lists the keys")
 
 
 def _keys(schema: type[BaseModel]) -> list[str]:

@@ -141,7 +141,9 @@ def _classes(model: Model, name: str) -> int:
     output = model.tensors[scores_tensor(model, name)]
     classes = output.shape[-1] if output.shape else 0
     if classes < 2 or prod(abs(side) for side in output.shape) != classes:
-        raise UsageError(f"{name}: its output {output.shape} is not one row of scores, one a class")
+        raise UsageError(
+            f"{name}: its output {output.shape} is not one row of scores", "an image classifier has one score a class"
+        )
     return classes
 
 

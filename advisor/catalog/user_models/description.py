@@ -85,7 +85,9 @@ _FLAGS = (
 
 def _check(metadata: Metadata, classes: int) -> None:
     if len(metadata.labels) != classes:
-        raise UsageError(f"--labels: {len(metadata.labels)} labels do not fit a model of {classes} classes")
+        raise UsageError(
+            f"--labels: {len(metadata.labels)} labels do not fit a model of {classes} classes", "one label a line"
+        )
     for flag, values in (("--mean", metadata.mean), ("--std", metadata.std)):
         if len(values) not in (1, 3) or not all(math.isfinite(value) for value in values):
             raise UsageError(f"{flag}: {values} is not one number or three", "write for example 127.5, or 124,116,104")
@@ -100,7 +102,7 @@ def _labels(given: str, classes: int) -> tuple[str, ...]:
     path = Path(given)
     try:
         if path.stat().st_size > MAX_LABELS_BYTES:
-            raise UsageError(f"--labels: {path} has more than {MAX_LABELS_BYTES} bytes")
+            raise UsageError(f"--labels: {path} has more than {MAX_LABELS_BYTES} bytes", "one label a line")
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"--labels: '{path}' cannot be read ({error})", "one label a line, in UTF-8") from error

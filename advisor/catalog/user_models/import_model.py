@@ -106,7 +106,7 @@ def _name(inspected: Inspected, given: Given, catalogue: Path) -> str:
     stem = re.sub(r"[^A-Za-z0-9_.+-]+", "_", inspected.file.resolve().stem).strip("_.+-")
     name = given.name or stem
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,119}", name):
-        raise UsageError(f"--name: '{name}' is not a name: letters, digits, '_', '.', '+' and '-'")
+        raise UsageError(f"--name: '{name}' is not a name", "letters, digits, '_', '.', '+' and '-', 120 at most")
     taken = load_catalogue([catalogue] if catalogue.is_file() else [])
     if name in taken or (catalogue.parent / MODELS / f"{name}.tflite").exists():
         raise UsageError(f"the name '{name}' is already taken", "choose another with --name")

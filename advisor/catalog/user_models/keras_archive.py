@@ -20,6 +20,7 @@ _HOLDS = frozenset({CONFIG, "metadata.json", "model.weights.h5"})
 # Layers that carry code, or load another file whose code they run.
 _CODE = frozenset({"Lambda", "TFSMLayer", "TorchModuleWrapper", "JaxLayer", "FlaxLayer"})
 _OWN_CLASSES = "keras"
+_DAMAGED = "save the model again: model.save('NAME.keras')"
 _SAVE_AGAIN = "build the model of plain Keras layers, load its weights into that, and save it again"
 
 
@@ -48,7 +49,7 @@ def check(file: Path) -> None:
             _check_members(file, archive.infolist())
             config = json.loads(archive.read(CONFIG))
     except (*UNREADABLE_ZIP, KeyError, ValueError) as error:  # no such member; a configuration that is no JSON
-        raise UsageError(f"{file} is not a usable .keras file: {message_of(error)}") from error
+        raise UsageError(f"{file} is not a usable .keras file: {message_of(error)}", _DAMAGED) from error
     for entry in _objects(config):
         _check_object(file, entry)
 
@@ -56,13 +57,13 @@ def check(file: Path) -> None:
 def _check_members(file: Path, members: list[zipfile.ZipInfo]) -> None:
     for member in members:
         if member.filename.rstrip("/") not in _HOLDS and not member.filename.startswith("assets/"):
-            raise UsageError(f"{file}: the archive holds '{member.filename}', which no .keras file does")
+            raise UsageError(f"{file}: the archive holds '{member.filename}', which no .keras file does", _DAMAGED)
         if ".." in Path(member.filename).parts:
-            raise UsageError(f"{file}: the member path '{member.filename}' leaves the archive")
+            raise UsageError(f"{file}: the member path '{member.filename}' leaves the archive", _DAMAGED)
     if sum(member.file_size for member in members) > MAX_UNPACKED_BYTES:
-        raise UsageError(f"{file}: it unpacks to more than {MAX_UNPACKED_BYTES} bytes")
+        raise UsageError(f"{file}: it unpacks to more than {MAX_UNPACKED_BYTES} bytes", _DAMAGED)
     if any(member.filename == CONFIG and member.file_size > MAX_CONFIG_BYTES for member in members):
-        raise UsageError(f"{file}: its {CONFIG} has more than {MAX_CONFIG_BYTES} bytes")
+        raise UsageError(f"{file}: its {CONFIG} has more than {MAX_CONFIG_BYTES} bytes", _DAMAGED)
 
 
 def _objects(config: Any) -> Iterator[dict[str, Any]]:
@@ -103,7 +104,7 @@ def _layer_name(entry: dict[str, Any]) -> str:
 def _shape(model: Any, size: int | None, file: Path) -> tuple[int, int, int]:
     inputs = getattr(model, "inputs", None) or []
     if len(inputs) != 1:
-        raise UsageError(f"{file}: it has {len(inputs)} inputs, an image classifier has one")
+        raise UsageError(f"{file}: it has {len(inputs)} inputs", "an image classifier has one input")
     return fixed_side(tuple(inputs[0].shape), size, str(file))
 
 
@@ -114,11 +115,14 @@ def fixed_side(shape: tuple[int | None, ...], size: int | None, name: str) -> tu
         UsageError: not a square RGB image, an open size that was not given, or one given that does not fit.
     """
     if len(shape) != 4 or shape[3] not in (3, None):
-        raise UsageError(f"{name}: its input {shape} is not one RGB image (batch, height, width, 3)")
+        raise UsageError(f"{name}: its input {shape} is not one RGB image", "its shape is (batch, height, width, 3)")
     sides = {side for side in (*shape[1:3], size) if side is not None}
     if not sides:
         raise UsageError(f"{name}: its input {shape} leaves the size open", "give it with --input-size, such as 224")
     if len(sides) > 1:
-        raise UsageError(f"{name}: its input {shape} and a size of {size or max(sides)} are not one square")
+        raise UsageError(
+            f"{name}: its input {shape} and a size of {size or max(sides)} are not one square",
+            "give its side with --input-size",
+        )
     (side,) = sides
     return side, side, 3

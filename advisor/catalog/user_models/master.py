@@ -26,6 +26,9 @@ from advisor.tflite.model import read
 MAX_DIFFERENCE = 1e-5
 """Largest difference of a probability between the given and the edited file."""
 
+_SCORES = "give an image classifier that ends in a softmax"
+_CONVERTED = "convert it to .tflite yourself, and add that file"
+
 
 @dataclass(frozen=True)
 class ModelFacts:
@@ -95,7 +98,7 @@ def answers_to_photographs(target: Path, preprocessing: Preprocessing, size: int
     for title, name in (("a cat", "chelsea"), ("a cup of coffee", "coffee"), ("a rocket", "rocket")):
         (row,) = run(data, photograph(preprocessing, size, name))[classifier.PROBABILITIES]
         if not np.isfinite(row).all() or abs(float(row.sum()) - 1.0) > 1e-3:
-            raise UsageError(f"the model's answer to a photograph ({title}) is not a row of probabilities")
+            raise UsageError(f"the model's answer to a photograph ({title}) is not a row of probabilities", _SCORES)
         answers.append((title, int(row.argmax()), float(row.max())))
     return tuple(answers)
 
@@ -145,7 +148,9 @@ def _as_tflite(file: Path, size: int | None) -> bytes:
     except UsageError:
         raise
     except Exception as error:  # a damaged or strange model can fail the library in any way
-        raise UsageError(f"{file}: {module.LIBRARY} cannot load or convert it: {message_of(error)}") from error
+        raise UsageError(
+            f"{file}: {module.LIBRARY} cannot load or convert it: {message_of(error)}", _CONVERTED
+        ) from error
 
 
 def _sums_to_one(data: bytes, input_size: int, name: str) -> bool:
@@ -168,5 +173,5 @@ def _scores(data: bytes, image: Array, name: str) -> Array:
     runner.invoke()
     row: Array = np.asarray(runner.get_tensor(classifier.scores_tensor(read(data, name), name))).reshape(-1)
     if not np.isfinite(row).all():
-        raise UsageError(f"{name}: its answers are not finite numbers")
+        raise UsageError(f"{name}: its answers are not finite numbers", _SCORES)
     return row

@@ -12,6 +12,7 @@ LIBRARY = "TensorFlow"
 GRAPH = "saved_model.pb"
 MAX_GRAPH_BYTES = 2**30
 SIGNATURE = "serving_default"
+_PLAIN = "it is not run: export the model without this operator"
 # Operators that run Python, or read and write files as they please, though TensorFlow calls some of them stateless.
 _REFUSED = frozenset(
     {
@@ -60,13 +61,13 @@ def check(folder: Path) -> None:
     if not graph.is_file():
         raise UsageError(f"'{folder}' is not a SavedModel: it has no {GRAPH}", "give the folder that holds that file")
     if graph.stat().st_size > MAX_GRAPH_BYTES:
-        raise UsageError(f"{graph}: more than {MAX_GRAPH_BYTES} bytes")
+        raise UsageError(f"{graph}: more than {MAX_GRAPH_BYTES} bytes", "keep the weights in variables/")
     for path in folder.rglob("*"):
         if not path.resolve().is_relative_to(folder.resolve()):
             raise UsageError(f"{path}: a link out of the folder", "copy the file itself into the folder")
     for operator in sorted(_operators(graph)):
         if operator in _REFUSED or (operator not in _STATE and _is_stateful(operator)):
-            raise UsageError(f"{folder}: the graph has a {operator}, which runs code or touches files: it is not run")
+            raise UsageError(f"{folder}: the graph has a {operator}, which runs code or touches files", _PLAIN)
 
 
 def _is_stateful(operator: str) -> bool:
@@ -86,7 +87,7 @@ def _operators(graph: Path) -> set[str]:
     try:
         model.ParseFromString(graph.read_bytes())
     except Exception as error:  # the parser's own error type is not public
-        raise UsageError(f"{graph}: damaged ({error})") from error
+        raise UsageError(f"{graph}: damaged ({error})", "save the model again") from error
     found: set[str] = set()
     for meta in model.meta_graphs:
         found |= {node.op for node in meta.graph_def.node}
@@ -103,14 +104,16 @@ def _signature(loaded: Any, folder: Path) -> Any:
         return signatures[SIGNATURE]
     if len(signatures) != 1:
         names = ", ".join(sorted(signatures)) or "none"
-        raise UsageError(f"{folder}: no signature is called '{SIGNATURE}' (there are: {names})")
+        raise UsageError(
+            f"{folder}: no signature is called '{SIGNATURE}' (there are: {names})", f"save it as '{SIGNATURE}'"
+        )
     return next(iter(signatures.values()))
 
 
 def _concrete(tf: Any, signature: Any, size: int | None, folder: Path) -> Any:
     _, inputs = signature.structured_input_signature
     if len(inputs) != 1:
-        raise UsageError(f"{folder}: its signature has {len(inputs)} inputs, an image classifier has one")
+        raise UsageError(f"{folder}: its signature has {len(inputs)} inputs", "an image classifier has one input")
     ((name, spec),) = inputs.items()
     shape = tuple(spec.shape.as_list()) if spec.shape.rank is not None else ()
     fixed = tf.TensorSpec((1, *fixed_side(shape, size, str(folder))), tf.float32, name="image")

@@ -37,7 +37,7 @@ class Job:
             UsageError: there is no model, a model is not a file, or a thread count is below 1.
         """
         if not self.models:
-            raise UsageError("there is no model to measure")
+            raise UsageError("there is no model to measure", "name at least one .tflite file")
         for model in self.models:
             if not model.is_file():
                 raise UsageError(f"{model} is not a file", "give a .tflite file")

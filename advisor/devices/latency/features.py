@@ -163,4 +163,4 @@ def _number(row: Mapping[str, str], key: str, at: str) -> float:
     try:
         return float(row[key])
     except (KeyError, TypeError, ValueError):
-        raise UsageError(f"{at}: the column '{key}' is not a number") from None
+        raise UsageError(f"{at}: the column '{key}' is not a number", "install the package again") from None

@@ -96,7 +96,10 @@ def read_cores(path: Path | None = None) -> dict[str, Core]:
         try:
             data = CoreSchema.model_validate(values)
         except ValidationError as error:
-            raise UsageError(f"{document.at((name,))}: {error.errors()[0]['msg']} ({name})") from error
+            raise UsageError(
+                f"{document.at((name,))}: {error.errors()[0]['msg']} ({name})",
+                "docs/devices.md lists the keys of a core",
+            ) from error
         core = Core(name, **data.model_dump(exclude={"names"}))
         for each in (name, *data.names):
             if _key(each) in found:

@@ -24,6 +24,7 @@ SOURCE = "kernels measured on the device"
 
 COLUMNS = ("target", "form", "kind", *SIZES, "microseconds")
 _LONGEST_US = 1e9
+_AGAIN = "time the kernels again: advisor devices calibrate --kernels"
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ def read_kernels(path: Path, targets: Collection[str]) -> tuple[Kernel, ...]:
                 with problems.collected():
                     rows.append(_kernel(row, f"{path}:{reader.line_num}", targets))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise UsageError(f"{path} cannot be read: {error}") from error
+        raise UsageError(f"{path} cannot be read: {error}", _AGAIN) from error
     problems.raise_any()
     return tuple(rows)
 
@@ -82,17 +83,19 @@ def write_kernels(path: Path, kernels: Iterable[Kernel]) -> None:
 
 def _kernel(row: dict[str, str], at: str, targets: Collection[str]) -> Kernel:
     if None in row or None in row.values():
-        raise UsageError(f"{at}: the row has more or fewer fields than the header")
+        raise UsageError(f"{at}: the row has more or fewer fields than the header", f"columns: {', '.join(COLUMNS)}")
     for column, valid in (("target", targets), ("form", FORMS)):
         if row[column] not in valid:
-            raise UsageError(f"{at}: unknown {column} '{row[column]}'{nearest(row[column], valid)}")
+            raise UsageError(
+                f"{at}: unknown {column} '{row[column]}'{nearest(row[column], valid)}", f"valid: {', '.join(valid)}"
+            )
     try:
         sizes = {name: int(row[name]) for name in SIZES}
         microseconds = float(row["microseconds"])
     except ValueError as error:
-        raise UsageError(f"{at}: {error}", "time the kernels again: advisor devices calibrate --kernels") from None
+        raise UsageError(f"{at}: {error}", _AGAIN) from None
     if min(sizes.values()) < 1:
-        raise UsageError(f"{at}: a size is below 1", "time the kernels again: advisor devices calibrate --kernels")
+        raise UsageError(f"{at}: a size is below 1", _AGAIN)
     if not 0 < microseconds < _LONGEST_US or not math.isfinite(microseconds):
         raise UsageError(f"{at}: {row['microseconds']} microseconds are not plausible", "a time is above 0")
     return Kernel(row["target"], row["form"], Work(row["kind"], **sizes), microseconds)

@@ -108,7 +108,7 @@ def read_measurements(
                 with problems.collected():
                     rows.append((reader.line_num, _parse(row, f"{path}:{reader.line_num}", targets, models)))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise UsageError(f"{path} cannot be read: {error}") from error
+        raise UsageError(f"{path} cannot be read: {error}", "it is a CSV file in UTF-8") from error
     for duplicate in _duplicates(rows, path):
         problems.add(duplicate)
     problems.raise_any()
@@ -149,9 +149,9 @@ def _parse(
     row: dict[str, str], at: str, targets: Collection[str] | None, models: Collection[str] | None
 ) -> Measurement:
     if None in row or None in row.values():
-        raise UsageError(f"{at}: the row has more or fewer fields than the header")
+        raise UsageError(f"{at}: the row has more or fewer fields than the header", f"columns: {', '.join(COLUMNS)}")
     if not row["model"].strip():
-        raise UsageError(f"{at}: the model has no name")
+        raise UsageError(f"{at}: the model has no name", "advisor catalog list shows the names")
     flag = row.get("flag", "")
     if flag:
         _one_of(flag, FLAGS, "flag", at)
@@ -185,7 +185,7 @@ def _version(text: str, at: str) -> str:
     try:
         return text if text == UNSTATED else check_version(text)
     except ValueError as error:
-        raise UsageError(f"{at}: runtime_version {error}") from None
+        raise UsageError(f"{at}: runtime_version {error}", "such as 2.17.0") from None
 
 
 def _one_of(value: str, valid: Collection[str], what: str, at: str) -> str:
@@ -198,7 +198,7 @@ def _latency(text: str, at: str) -> float:
     try:
         value = float(text)
     except ValueError:
-        raise UsageError(f"{at}: latency_ms '{text}' is not a number") from None
+        raise UsageError(f"{at}: latency_ms '{text}' is not a number", "the column is in milliseconds") from None
     if not math.isfinite(value) or not MIN_LATENCY_MS <= value <= MAX_LATENCY_MS:
         raise UsageError(
             f"{at}: latency_ms {text} is not a latency ({MIN_LATENCY_MS:g} to {MAX_LATENCY_MS:g} ms)",
@@ -211,7 +211,9 @@ def _whole(text: str, column: str, unit: str, at: str) -> int | None:
     if not text:
         return None
     if not text.isascii() or not text.isdigit():
-        raise UsageError(f"{at}: {column} '{text}' is not a whole number of {unit}")
+        raise UsageError(
+            f"{at}: {column} '{text}' is not a whole number of {unit}", "leave it empty if it is not known"
+        )
     return int(text)
 
 

@@ -94,7 +94,9 @@ def remove_profile(name: str, from_: str | Path | None = None) -> tuple[Path, ..
         for path in files:
             path.unlink()
     except OSError as error:
-        raise UsageError(f"{path} cannot be removed: {error.strerror}") from error
+        raise UsageError(
+            f"{path} cannot be removed: {error.strerror}", "check the permissions of the folder"
+        ) from error
     return tuple(files)
 
 
@@ -182,7 +184,9 @@ def _known(facts: Mapping[str, object]) -> dict[str, object]:
 
 def _not_there(name: str, folder: Path, names: Sequence[str]) -> UsageError:
     if name == HOST:
-        return UsageError("'host' is this machine, which has no profile file to remove")
+        return UsageError(
+            "'host' is this machine, which has no profile file", "advisor devices list shows those that have one"
+        )
     if name in _names(shipped_profiles()):
         return UsageError(
             f"the device '{name}' ships with advisor; only your own profiles in {folder} can be removed",

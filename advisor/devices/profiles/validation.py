@@ -89,7 +89,7 @@ class FileKind(Generic[Schema]):
             return UsageError(f"{at}: the key '{key}' is missing", self.example)
         message = str(error.get("ctx", {}).get("error") or error["msg"])
         where = ".".join(map(str, location)) or f"the {self.noun}"
-        return UsageError(f"{at}: {where}: {message} (it is {error['input']!r:.80})")
+        return UsageError(f"{at}: {where}: {message} (it is {error['input']!r:.80})", self.example)
 
     def _schema_at(self, location: Sequence[str | int]) -> type[BaseModel]:
         """Return the schema of the innermost part that contains a location."""

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 Tell = Callable[[str], None]
 PREDICTION_LEVEL = 0.8
+_MEASURED = "measure it on the device: name a connection in its profile"
 SECONDS = {"quick": 6, "normal": 10, "full": 60, "search": 1, "load": 1}
 
 
@@ -132,11 +133,11 @@ def _prediction(file: ModelFile, profile: DeviceProfile, target: DeviceTarget, p
     seen, table = features_of(file.graph), load_features()
     reason = target.incompatibility(seen.form)
     if reason:
-        raise UsageError(f"{target.name} {reason}")
+        raise UsageError(f"{target.name} {reason}", f"advisor devices show {profile.name} lists its targets")
     name = max((known for known in table.models if known in file.path.stem), key=len, default=file.path.stem)
     features = model_features(seen, name, "", table)
     if features is None:
-        raise UsageError("it has no image input or no known arithmetic, so its latency cannot be predicted")
+        raise UsageError("it has no image input or no known arithmetic, so its latency cannot be predicted", _MEASURED)
     features = replace(features, operators=counted(works_of(file.graph)))
     (found,) = predictor.predict(profile, target, seen.form, [features], PREDICTION_LEVEL)
     outside = "larger or smaller than the measured models: the interval is wider" if found.outside else ""
