@@ -30,6 +30,7 @@ NAMES = (
     "plan_cost",
     "kills",
     "soak",
+    "hostile",
     "two_workers",
 )
 
