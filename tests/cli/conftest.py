@@ -1,7 +1,4 @@
-"""Runs the command in a process of its own, in an empty folder, with a cache of its own.
-
-The cache holds the latency predictor of the shipped measurements, which takes seconds to fit, and nothing else.
-"""
+"""Runs the command in a process of its own, in an empty folder, with an empty cache of its own."""
 
 from __future__ import annotations
 
