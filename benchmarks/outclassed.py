@@ -3,7 +3,8 @@
     python -m benchmarks outclassed
 
 Each draw has twelve networks of the table, as many as a search has by default. The product's rule decides form by form;
-cards come cheapest first, as a search gives them cores, or in random order.
+cards come cheapest first, as a search gives them cores, or in random order. The last row also leaves out expensive
+cards that cannot be picked (decision 0058).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy as np
 from advisor.core.budget import Budget
 from advisor.core.evaluation import Configuration
 from advisor.core.pareto import dominates
+from advisor.engine.scheduling.expensive import ExpensiveCards
 from advisor.engine.scheduling.promotion import FLOAT, FrontBound
 from advisor.engine.scheduling.sampler.hypervolume import hypervolume
 from benchmarks import cost_table
@@ -57,16 +59,20 @@ def main() -> None:
     problem = cost_table.read("head")
     orders = ("cheapest first", "random")
     rows = [summary(order, [drawn(problem, seed, order) for seed in range(DRAWS)]) for order in orders]
+    picky = [drawn(problem, seed, orders[0], expensive=True) for seed in range(DRAWS)]
+    rows.append(summary("cheapest first, expensive cards only if they can be picked", picky))
     remarks = [f"{DRAWS} draws of {CARDS} networks from benchmarks/results/trashnet_table.csv; heads, 404 images."]
     print(keep("outclassed", "Forms that cannot reach the front", HEADER, rows, remarks))
 
 
-def drawn(problem: Problem, seed: int, order: str) -> Draw:
-    """Decide on every form of twelve networks."""
+def drawn(problem: Problem, seed: int, order: str, expensive: bool = False) -> Draw:
+    """Decide on every form of twelve networks; with ``expensive``, also on whole cards."""
     draw, bound = random.Random(seed), FrontBound(Budget())
     cards = draw.sample(sorted({row.card for row in problem.rows.values()}), CARDS)
     if order == "cheapest first":
         cards.sort(key=lambda name: min(row.macs for row in problem.rows.values() if row.card == name))
+    plan = replace(problem.plan, cards=tuple(problem.plan.cards_by_name[name] for name in cards))
+    dear = ExpensiveCards.of(plan, Budget())
     made, left_out = list[Row](), list[Row]()
     for configuration in _configurations(problem, cards):
         row = problem.row(configuration)
@@ -74,12 +80,20 @@ def drawn(problem: Problem, seed: int, order: str) -> Draw:
         if row is None or floats is None:
             continue
         reference = evaluation(problem, replace(configuration, compression=FLOAT), floats)
+        if expensive and configuration.card in dear.cards and _unpicked(dear, configuration.card, bound):
+            left_out.append(row)
+            continue
         if configuration.compression != FLOAT and bound.outclassed(reference, configuration):
             left_out.append(row)
         else:
             made.append(row)
             bound.add([evaluation(problem, configuration, row)])
     return Draw(tuple(made), tuple(left_out))
+
+
+def _unpicked(dear: ExpensiveCards, card: str, bound: FrontBound) -> bool:
+    """Return whether the card could not be picked, by the results of the other cards."""
+    return bool(dear.rejection_reason(card, {key: each for key, each in bound.results.items() if key.card != card}))
 
 
 def _configurations(problem: Problem, cards: Sequence[str]) -> Iterator[Configuration]:
