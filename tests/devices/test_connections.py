@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import getpass
 import json
+import os
+import signal
 import stat
+import subprocess
 import sys
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +20,7 @@ from advisor.devices.connections.host import HostConnection, timings_of_agent
 from advisor.devices.connections.program import run_program
 from advisor.devices.connections.protocol import Job
 from advisor.devices.connections.ssh import SshConnection, _key, _named
+from advisor.isolation.scratch import sweep
 from tests.devices.conftest import SshServer, client_of
 
 BRIEF = "load"
@@ -191,6 +196,30 @@ def test_a_lost_connection_is_taken_up_again(ssh_server: SshServer, model: Path,
     sent = calls.read_text()
     assert sent.count("model0.tflite.part &&") == 2
     assert sent.count("agent.py.part &&") == 1
+
+
+@pytest.mark.integration
+def test_a_killed_measurement_leaves_no_socket_that_the_next_command_does_not_delete(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client kills the process that started it."""
+    client, temporary = tmp_path / "ssh", tmp_path / "tmp"
+    client.write_text("#!/bin/sh\nkill -9 $PPID\n")
+    client.chmod(client.stat().st_mode | stat.S_IXUSR)
+    temporary.mkdir()
+    measure = (
+        "import sys\nfrom pathlib import Path\n"
+        "from advisor.devices.connections.protocol import Job\n"
+        "from advisor.devices.connections.ssh import SshConnection\n"
+        "SshConnection('device', program=sys.argv[1]).measure(Job((Path(sys.argv[2]),), (1,), 'load'))\n"
+    )
+    environment = {**os.environ, "TMPDIR": str(temporary)}
+    done = subprocess.run([sys.executable, "-c", measure, client, model], env=environment, check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert len(list(temporary.iterdir())) == 1
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    sweep()
+    assert list(temporary.iterdir()) == []
 
 
 def test_a_device_that_is_full_is_a_failed_measurement(ssh_server: SshServer, model: Path, tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import re
 import shlex
-import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -16,6 +15,7 @@ from advisor.core.errors import StageError, UsageError
 from advisor.devices.connections.host import AGENT, agent_arguments, read_document, timings_of_agent
 from advisor.devices.connections.program import Finished, run_program
 from advisor.devices.connections.protocol import Job, Timing
+from advisor.isolation import Scratch
 from advisor.store.files import sha256_file
 
 _DESTINATION = re.compile(r"[A-Za-z0-9_.@%:\[\]+~-]{1,255}")
@@ -86,8 +86,8 @@ class SshConnection:
         connection, the session reconnects, and complete files are not sent again.
         """
         job.check()
-        with tempfile.TemporaryDirectory(prefix="advisor-ssh-") as sockets:
-            session = _Session(self, Path(sockets))
+        with Scratch() as sockets:
+            session = _Session(self, sockets)
             try:
                 return session.measure(job)
             finally:
@@ -192,7 +192,7 @@ class _Session:
             "ServerAliveInterval=5",
             "ServerAliveCountMax=3",
             "ControlMaster=auto",
-            f"ControlPath={self._sockets}/%C",
+            f"ControlPath={self._sockets}/c",
             "ControlPersist=60",
             "RequestTTY=no",
             "ForwardAgent=no",
