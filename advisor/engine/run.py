@@ -224,7 +224,7 @@ class _Search:
                 evaluator, scorer = self._evaluator(candidates, plan)
                 self._progress.start(plan, [each.configuration for each in done])
                 async with answering(run, self._progress.answer, self._executor.machine):
-                    evaluating_s = await self._evaluate(study, evaluator, plan, len(done))
+                    evaluating_s = await self._evaluate(study, evaluator, plan, len(done), scorer)
                     await self._search_loop.time_again(evaluator)
                     await self._search_loop.judge(scorer)
                 self._calibration.keep(disturbed=_disturbed(run.evaluations()))
@@ -232,10 +232,12 @@ class _Search:
                     self._stop = INTERRUPTED
                 self._write_manifest(candidates, plan, evaluating_s, evaluator.environments)
 
-    async def _evaluate(self, study: Study, evaluator: MultiDeviceEvaluator, plan: Plan, done: int) -> float:
+    async def _evaluate(
+        self, study: Study, evaluator: MultiDeviceEvaluator, plan: Plan, done: int, scorer: Evaluator | None
+    ) -> float:
         """Evaluate what the study proposes, record the cards that it did not reach, and return the seconds."""
         began = time.monotonic()
-        self._stop = await self._search_loop.evaluate_all(study, evaluator, plan, done)
+        self._stop = await self._search_loop.evaluate_all(study, evaluator, plan, done, scorer)
         seconds = time.monotonic() - began
         self._executor.pools[Pool.TRAINERS].close()  # trainers past the limit would disturb the finalists' timings
         await self._search_loop.rescue(evaluator, plan)

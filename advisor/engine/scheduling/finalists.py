@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import time
 from collections.abc import Awaitable, Callable, Sequence
 
 from advisor.core.decision import Decision
@@ -19,6 +21,9 @@ room. A hold-out of 2,500 images takes about half a minute a file, so four files
 
 LEAST_CHANCE = 0.05
 """Least probability to be the pick with which a file runs on the hold-out."""
+
+REST = 20.0
+"""Seconds without a score for each second that scoring the pick so far took: at most 5 % of one core."""
 
 
 def finalists(
@@ -124,3 +129,42 @@ async def _each(
         if isinstance(problem, BaseException) and not isinstance(problem, AdvisorError | OSError):
             raise problem
     return [each for each in found if isinstance(each, Evaluation)]
+
+
+class PickSoFar:
+    """Scores the pick so far on the hold-out while the search goes on, so that an early answer has the figure, too.
+
+    The rest of the search does not look at it: bounds and the study leave figures of the hold-out out.
+
+    Args:
+        pick: decides over the evaluations so far.
+        scorer: runs the files; None without images.
+        run: keeps the results.
+    """
+
+    def __init__(self, pick: Callable[[], Evaluation | None], scorer: Evaluator | None, run: RunFolder) -> None:
+        self._pick, self._scorer, self._run = pick, scorer, run
+        self._scoring: asyncio.Future[None] | None = None
+        self._rest_until = 0.0
+
+    def look(self) -> None:
+        """Begin to score the pick if it has no figure, unless a score is under way or was a short time ago."""
+        if self._scorer is None or self._scoring is not None or time.monotonic() < self._rest_until:
+            return
+        pick = self._pick()
+        if pick is not None and pick.artefact_sha256 and pick.holdout_accuracy is None:
+            self._scoring = asyncio.ensure_future(self._score(pick.artefact_sha256, self._scorer))
+
+    async def close(self) -> None:
+        """Drop a score that is under way; a finalist is scored again."""
+        if self._scoring is not None:
+            self._scoring.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._scoring
+
+    async def _score(self, file: str, scorer: Evaluator) -> None:
+        began = time.monotonic()
+        rows = [e for e in self._run.evaluations() if e.status is Status.OK and e.artefact_sha256 == file]
+        await _each(rows, scorer.hold_out, self._run)
+        ended = time.monotonic()
+        self._scoring, self._rest_until = None, ended + REST * (ended - began)

@@ -21,7 +21,7 @@ from advisor.engine.pipeline.stages.figures import SURVEY
 from advisor.engine.question import Request
 from advisor.engine.scheduling.allowance import Allowance, TimeLimit
 from advisor.engine.scheduling.expensive import ExpensiveCards
-from advisor.engine.scheduling.finalists import finalists, named_files, score
+from advisor.engine.scheduling.finalists import PickSoFar, finalists, named_files, score
 from advisor.engine.scheduling.promotion import FrontBound
 from advisor.engine.scheduling.scheduler import Scheduler
 from advisor.engine.scheduling.stopping import (
@@ -75,10 +75,12 @@ class SearchLoop:
         self._bound = FrontBound(request.question.limits)
         self.stopping = asyncio.Event()
 
-    async def evaluate_all(self, study: Study, evaluator: MultiDeviceEvaluator, plan: Plan, done: int) -> Stop:
+    async def evaluate_all(
+        self, study: Study, evaluator: MultiDeviceEvaluator, plan: Plan, done: int, scorer: Evaluator | None = None
+    ) -> Stop:
         """Evaluate until nothing is left, a limit is reached or the user stops the search; return the reason.
 
-        ``done`` configurations have a result already.
+        ``done`` configurations have a result already. ``scorer`` runs the pick so far on the hold-out.
         """
         self._bound.add(self._run.evaluations())
         self._bound.expensive = self._expensive(plan)
@@ -113,6 +115,7 @@ class SearchLoop:
                 record([Evaluation(each, Status.SKIPPED, family, reason, StageName.PROMOTION)])
 
         running: dict[asyncio.Future[Evaluation], Configuration] = {}
+        so_far = PickSoFar(self._pick, scorer, self._run)
         stopped = asyncio.ensure_future(self.stopping.wait())
         ended = False
         while not ended:
@@ -125,6 +128,7 @@ class SearchLoop:
                 for task in tasks:
                     del running[task]
                 record(task.result() for task in tasks)
+                so_far.look()
                 rule.update()
                 ended = stopped.done() or self._time_left() == 0
             elif scheduler.deferred and not rule.met:
@@ -135,6 +139,7 @@ class SearchLoop:
         record_rejected(scheduler.reject_deferred())
         stop = self._stop(study, rule, unfinished=bool(running))
         await _cancel([*running, stopped])
+        await so_far.close()
         return stop
 
     async def rescue(self, evaluator: MultiDeviceEvaluator, plan: Plan) -> None:
@@ -197,6 +202,9 @@ class SearchLoop:
     def _finalists(self, images: int) -> tuple[Evaluation, ...]:
         with_drop = self._question.limits.max_drop_points is not None
         return finalists(self._decisions(), self._run.evaluations(), images, with_drop)
+
+    def _pick(self) -> Evaluation | None:
+        return self._decisions()[0].pick
 
     def _decisions(self) -> tuple[Decision, ...]:
         answer = decide_run(self._run, self._run.evaluations(), self._question)

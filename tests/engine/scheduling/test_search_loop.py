@@ -19,6 +19,7 @@ from advisor.core.quantity import Provenance, Quantity
 from advisor.engine.pipeline.evaluation.evaluator import Outclassed
 from advisor.engine.pipeline.stages.figures import SURVEY
 from advisor.engine.question import resolve
+from advisor.engine.scheduling.finalists import PickSoFar
 from advisor.engine.scheduling.scheduler import OVER_ALLOWANCE
 from advisor.engine.scheduling.search_loop import SearchLoop
 from advisor.engine.scheduling.stopping import COMPLETE, Stop
@@ -223,6 +224,60 @@ def test_an_error_of_the_evaluator_is_raised(tmp_path: Path) -> None:
 
     with pytest.raises(ZeroDivisionError):
         asyncio.run(Search(tmp_path, plan()).evaluate_all(MadeUp(broken)))
+
+
+def test_the_pick_so_far_is_scored_on_the_hold_out_while_the_search_goes_on(tmp_path: Path) -> None:
+    class WaitsForTheScore(MadeUp):
+        """No evaluation but the first ends before a file was scored."""
+
+        async def evaluate(self, configuration: Configuration) -> Evaluation:
+            made = await super().evaluate(configuration)
+            if configuration != self.started[0]:
+                await asyncio.wait_for(scored.wait(), timeout=30)
+            return made
+
+        async def hold_out(self, made: Evaluation) -> Evaluation:
+            scored.set()
+            return await super().hold_out(made)
+
+    scored = asyncio.Event()
+    search, evaluator = Search(tmp_path, plan(), data=str(tmp_path)), WaitsForTheScore()
+    asyncio.run(search.loop().evaluate_all(search.study, evaluator, search.plan, 0, evaluator))
+    assert [e.artefact_sha256 for e in search.run.evaluations() if e.holdout_accuracy] == evaluator.scored
+
+
+def test_after_a_score_of_the_pick_so_far_the_next_one_waits_twenty_times_as_long(tmp_path: Path) -> None:
+    class Slow(MadeUp):
+        async def hold_out(self, made: Evaluation) -> Evaluation:
+            await asyncio.sleep(0.05)
+            return await super().hold_out(made)
+
+    evaluator, run = Slow(), RunFolder.create(tmp_path, "run")
+    for card in ("first", "second"):
+        run.append(replace(evaluation(card), artefact_sha256=card))
+    picks = iter(run.evaluations())
+
+    async def looked() -> None:
+        so_far = PickSoFar(lambda: next(picks), evaluator, run)
+        so_far.look()
+        so_far.look()
+        await asyncio.sleep(0.2)
+        so_far.look()
+        await so_far.close()
+
+    asyncio.run(looked())
+    assert evaluator.scored == ["first"]
+    assert next(picks).artefact_sha256 == "second"
+
+
+def test_a_pick_so_far_that_cannot_be_scored_leaves_the_search_alone(tmp_path: Path) -> None:
+    class Failing(MadeUp):
+        async def hold_out(self, made: Evaluation) -> Evaluation:
+            raise StageError("no such file")
+
+    search, evaluator = Search(tmp_path, plan(), data=str(tmp_path)), Failing()
+    stop = asyncio.run(search.loop().evaluate_all(search.study, evaluator, search.plan, 0, evaluator))
+    assert stop == COMPLETE
 
 
 def test_the_finalists_are_scored_on_the_hold_out_once(tmp_path: Path) -> None:
