@@ -1,10 +1,11 @@
-"""Plots the share that each method has reached against the seconds spent, without a plotting library."""
+"""Plots shares against the seconds spent, without a plotting library."""
 
 from __future__ import annotations
 
 import math
 import statistics
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 
 COLOURS = ("#0b6e4f", "#888888", "#c8553d", "#3d5a98", "#a06cd5")
 LEFT, TOP, RIGHT, BOTTOM = 60, 50, 680, 390
@@ -18,29 +19,36 @@ HALO = 'stroke="white" stroke-width="3" paint-order="stroke"'
 
 
 def plot(
-    curves: Mapping[str, Sequence[Sequence[float]]], everything: float, goals: Mapping[float, float], title: str = ""
+    curves: Mapping[str, Sequence[Sequence[float]]],
+    everything: float,
+    goals: Mapping[float, float],
+    title: str,
+    shares: str = "share of the whole hypervolume, median over seeds",
 ) -> str:
-    """Return an SVG of the hypervolume reached against seconds, the median over seeds of each method.
+    """Return an SVG of the share reached against seconds, the median over the runs of each curve.
 
     Args:
-        curves: for each method and seed, the share reached at equal steps of the cost of everything.
+        curves: for each name and run, the share reached at equal steps of the cost of everything; 0 draws no line.
         everything: that cost in seconds.
         goals: for each share to reach, the share of that cost within which to reach it.
         title: what is searched.
+        shares: what the shares are.
     """
     lines = [_curve(name, runs, place) for place, (name, runs) in enumerate(curves.items())]
     area = f'<clipPath id="a"><path d="M{LEFT} {TOP - 2}H{RIGHT}V{BOTTOM}H{LEFT}z"/></clipPath>'
     paper = '<rect width="720" height="450" fill="white"/>'
-    return f"{HEAD}{area}{paper}{_axes(everything, title)}{''.join(lines)}{_goals(goals)}</svg>\n"
+    return f"{HEAD}{area}{paper}{_axes(everything, title, shares)}{''.join(lines)}{_goals(goals)}</svg>\n"
 
 
 def _curve(name: str, runs: Sequence[Sequence[float]], place: int) -> str:
     colour = COLOURS[place % len(COLOURS)]
     medians = [0.0, *(statistics.median(values) for values in zip(*runs, strict=True))]
     steps = len(medians) - 1
-    points = " ".join(f"{_x(step / steps):.1f},{_y(reached):.1f}" for step, reached in enumerate(medians))
-    line = f'<polyline clip-path="url(#a)" fill="none" stroke="{colour}" stroke-width="2" points="{points}"/>'
-    return f'{line}<text x="560" y="{270 + 18 * place}" fill="{colour}">{name}</text>'
+    places = [(_x(step / steps), _y(reached), reached > 0) for step, reached in enumerate(medians)]
+    parts = [list(points) for known, points in groupby(places, key=lambda each: each[2]) if known]
+    path = "".join(f"M{' '.join(f'{x:.1f},{y:.1f}' for x, y, _ in points)}" for points in parts)
+    line = f'<path clip-path="url(#a)" fill="none" stroke="{colour}" stroke-width="2" d="{path}"/>'
+    return f'{line}<text x="560" y="{270 + 18 * place}" fill="{colour}" {HALO}>{name}</text>'
 
 
 def _goals(goals: Mapping[float, float]) -> str:
@@ -52,22 +60,22 @@ def _goals(goals: Mapping[float, float]) -> str:
     )
 
 
-def _axes(everything: float, title: str) -> str:
+def _axes(everything: float, title: str, shares: str) -> str:
     step = _round(everything / 5)
     seconds = "".join(
         f'<text x="{_x(place * step / everything):.0f}" y="{BOTTOM + 18}" text-anchor="middle">{place * step:g}</text>'
         for place in range(int(everything // step) + 1)
     )
-    shares = "".join(
+    heights = "".join(
         f'<path d="M{LEFT} {_y(share):.0f}H{RIGHT}" stroke="#ddd"/>'
         f'<text x="{LEFT - 6}" y="{_y(share) + 4:.0f}" text-anchor="end">{share:.0%}</text>'
         for share in (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
     )
     return (
-        f'{shares}<path d="M{LEFT} {TOP}V{BOTTOM}H{RIGHT}" fill="none" stroke="#444"/>{seconds}'
+        f'{heights}<path d="M{LEFT} {TOP}V{BOTTOM}H{RIGHT}" fill="none" stroke="#444"/>{seconds}'
         f'<text x="370" y="{BOTTOM + 40}" text-anchor="middle">seconds of this machine (two cores)</text>'
         f'<text x="{LEFT}" y="20" font-weight="bold">{title}</text>'
-        f'<text x="{LEFT}" y="38">share of the whole hypervolume, median over seeds</text>'
+        f'<text x="{LEFT}" y="38">{shares}</text>'
     )
 
 

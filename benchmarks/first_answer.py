@@ -19,19 +19,30 @@ from pathlib import Path
 from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_json import evaluation_from_json
 from advisor.core.figures import describe
+from advisor.core.quantity import Quantity
 from advisor.engine.decide import decide_run
 from advisor.engine.history.loaded_run import load_run
 from benchmarks.accuracy_search import Case, search
+from benchmarks.cost_plot import plot
 from benchmarks.search import TRASHNET
-from benchmarks.tables import Row, keep
+from benchmarks.tables import RESULTS, Row, keep
 
 NAME = "first_answer"
 EVERY_S = 0.5
+STEPS = 500
+"""Steps of the seconds at which the plot shows the accuracy of the answer so far."""
+
 HEADER = ("figure", "goal", "measured")
 REMARKS = (
     "Default search on TrashNet, seed 0, no time limit. Seconds by the clock, from the start of the command.",
     "A network of the pick: card and training recipe. CPU minutes: user and system time with all child processes.",
 )
+
+FIGURES: dict[str, Callable[[Evaluation], Quantity | None]] = {
+    "hold-out": lambda pick: pick.holdout_accuracy,
+    "validation": lambda pick: pick.accuracy,
+}
+"""The curves of the plot."""
 
 
 @dataclass
@@ -75,8 +86,13 @@ def main() -> None:
         finally:
             stopped.set()
             follower.join()
-        rows = table(list(answers(found.run, watch.seen)), found.cpu_s, found.wall_s)
+        course = list(answers(found.run, watch.seen))
+        rows = table(course, found.cpu_s, found.wall_s)
         stages = json.loads((found.run / "manifest.json").read_text(encoding="utf-8"))["durations"]
+    title = "Default search on TrashNet, seed 0: accuracy of the answer so far"
+    curves = {name: [curve(course, figure, found.wall_s)] for name, figure in FIGURES.items()}
+    svg = plot(curves, found.wall_s, {}, title, "top-1 of the pick; no line before the pick has the figure")
+    (RESULTS / f"{NAME}.svg").write_text(svg, encoding="utf-8")
     listed = ", ".join(f"{stage} {seconds:.0f}" for stage, seconds in stages.items())
     print(keep(NAME, "Seconds until an answer", HEADER, rows, (*REMARKS, f"Seconds by stage: {listed}.")))
 
@@ -89,6 +105,18 @@ def answers(run: Path, seen: Sequence[tuple[float, int]]) -> Iterator[AnswerSoFa
         rows = [evaluation_from_json(json.loads(line)) for line in lines[:count]]
         known = list({row.configuration: row for row in rows}.values())
         yield AnswerSoFar(seconds, decide_run(loaded.folder, known, loaded.question).decision.pick)
+
+
+def curve(
+    answers: Sequence[AnswerSoFar], figure: Callable[[Evaluation], Quantity | None], until_s: float
+) -> list[float]:
+    """Return the accuracy (0-1) of the pick at equal steps of the seconds of a search, 0 where it is not known."""
+    found = list[float]()
+    for step in range(1, STEPS + 1):
+        pick = next((each.pick for each in reversed(answers) if each.seconds <= step / STEPS * until_s), None)
+        known = figure(pick) if pick is not None else None
+        found.append(known.value / 100 if known is not None else 0.0)
+    return found
 
 
 def table(answers: Sequence[AnswerSoFar], cpu_s: float, wall_s: float) -> list[Row]:
