@@ -58,6 +58,8 @@ def so_far(view: RunView) -> str:
     if pick is None:
         return ""
     accuracy = f", {pick.accuracy.value:.1f} %" if pick.accuracy else ""
+    if pick.accuracy and pick.holdout_accuracy:
+        accuracy = f"{accuracy} ({pick.holdout_accuracy.value:.1f} % on the hold-out)"
     latency = f", {show_ms(pick.latency.value)}" if pick.latency else ""
     nothing = "" if view.decision.feasible else " nothing meets the budget; closest is"
     found = f"{pick.configuration.card} {pick.configuration.variant_name}{accuracy}{latency}"

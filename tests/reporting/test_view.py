@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+from advisor.core.quantity import Provenance, Quantity
 from advisor.engine.question import resolve
 from advisor.reporting.files import write_all
 from advisor.reporting.phrases import so_far
 from advisor.reporting.view import load_view
 from advisor.store import RunFolder
+from tests.builders import evaluation
 from tests.reporting.views import run_view
 from tests.run_folders import images, write_run
 
@@ -17,8 +20,8 @@ def test_stored_run_is_decided_and_reported_as_it_was(tmp_path: Path) -> None:
     made = run_view(data=False)
     folder = RunFolder.create(tmp_path, "test")
     folder.write_request(resolve({"budget": "50ms", "size_budget": "8MB"}).written)
-    for evaluation in made.evaluations:
-        folder.append(evaluation)
+    for each in made.evaluations:
+        folder.append(each)
 
     view = load_view(RunFolder.open(folder.path))
 
@@ -40,6 +43,11 @@ def test_the_answer_so_far_is_one_line_with_its_figures(tmp_path: Path) -> None:
     nothing = write_run(tmp_path, request={"budget": "1ms"}, name="too-strict")
     assert so_far(load_view(nothing)) == "so far nothing meets the budget; closest is fast int8, 84.0 %, 4.00 ms"
     assert so_far(load_view(write_run(tmp_path, (), name="empty"))) == ""
+
+
+def test_the_answer_so_far_has_its_accuracy_on_the_hold_out_once_it_is_known(tmp_path: Path) -> None:
+    judged = replace(evaluation("best"), holdout_accuracy=Quantity(90.5, "%", Provenance.MEASURED))
+    assert "% (90.5 % on the hold-out), " in so_far(load_view(write_run(tmp_path, [judged])))
 
 
 def test_validation_images_are_counted_by_class_from_the_split(tmp_path: Path) -> None:
