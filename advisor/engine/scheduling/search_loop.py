@@ -87,7 +87,7 @@ class SearchLoop:
         allowance = self._allowance(plan) if self._question.tuning_limited else None
         scheduler = Scheduler(study, self._bound, plan, self._trials_left(plan, done), self._cores, allowance)
         counted = [each for each in plan.configurations() if allowance is None or each.training not in FINETUNED]
-        early = dict[Configuration, Evaluation]()
+        early, so_far = dict[Configuration, Evaluation](), PickSoFar(self._pick, scorer, self._run)
 
         def outclassed(floats: Evaluation, configuration: Configuration) -> str:
             """Ask the bound; the result of the float32 file is kept, though the study may ask for it later."""
@@ -95,6 +95,7 @@ class SearchLoop:
                 self._run.append(floats)
                 self._bound.add([floats])
                 early[floats.configuration] = floats
+                so_far.look()
             return self._bound.outclassed(floats, configuration)
 
         if self._leaves_out:
@@ -115,7 +116,6 @@ class SearchLoop:
                 record([Evaluation(each, Status.SKIPPED, family, reason, StageName.PROMOTION)])
 
         running: dict[asyncio.Future[Evaluation], Configuration] = {}
-        so_far = PickSoFar(self._pick, scorer, self._run)
         stopped = asyncio.ensure_future(self.stopping.wait())
         ended = False
         while not ended:
