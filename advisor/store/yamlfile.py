@@ -58,15 +58,20 @@ class Document:
         return f"{self.path}:{self.line(location)}"
 
 
-def read_yaml(path: Path, max_bytes: int = MAX_BYTES) -> Document:
+def read_yaml(path: Path, max_bytes: int = MAX_BYTES, number_keys: bool = False) -> Document:
     """Parse ``path`` as plain data.
+
+    Args:
+        path: the file.
+        max_bytes: its largest size.
+        number_keys: accept whole numbers as keys; they become text.
 
     Raises:
         UsageError: the file is missing, too large or not YAML, has a tag, repeats a key, or its aliases are too large.
     """
     text = read_text(path, max_bytes)
     try:
-        return Document(path, _Reading(path, _Loader(text)).document(), text)
+        return Document(path, _Reading(path, _Loader(text), number_keys).document(), text)
     except (yaml.YAMLError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)
         where = f"{path}:{mark.line + 1}" if mark is not None else str(path)
@@ -83,6 +88,22 @@ def read_text(path: Path, max_bytes: int = MAX_BYTES, errors: str = "strict") ->
         errors: what :meth:`bytes.decode` does where the file is not UTF-8.
 
     Raises:
+        UsageError: the file is not UTF-8, or as of :func:`read_bytes`.
+    """
+    try:
+        return read_bytes(path, max_bytes).decode("utf-8", errors)
+    except ValueError as error:
+        raise UsageError(f"{path}: cannot be read ({error})", "give the path of a text file in UTF-8") from error
+
+
+def read_bytes(path: Path, max_bytes: int = MAX_BYTES) -> bytes:
+    """Return the bytes of a file.
+
+    Args:
+        path: the file.
+        max_bytes: its largest size.
+
+    Raises:
         UsageError: the file is missing, not readable, too large, or no plain file: a pipe or a device has no end.
     """
     try:
@@ -90,13 +111,13 @@ def read_text(path: Path, max_bytes: int = MAX_BYTES, errors: str = "strict") ->
             raise UsageError(f"{path}: is not a plain file", "give the path of a text file")
         with path.open("rb") as file:
             data = file.read(max_bytes + 1)
-        if len(data) > max_bytes:
-            raise UsageError(f"{path}: larger than {show_bytes(max_bytes)}", "check that this is the right file")
-        return data.decode("utf-8", errors)
     except OSError as error:
         raise UsageError(f"{path}: cannot be read ({error.strerror})", "check the path and its permissions") from error
-    except ValueError as error:
-        raise UsageError(f"{path}: cannot be read ({error})", "give the path of a text file in UTF-8") from error
+    except ValueError as error:  # a NUL character in the path
+        raise UsageError(f"{path}: cannot be read ({error})", "check the path") from error
+    if len(data) > max_bytes:
+        raise UsageError(f"{path}: larger than {show_bytes(max_bytes)}", "check that this is the right file")
+    return data
 
 
 class _Reading:
@@ -106,9 +127,10 @@ class _Reading:
     Every value has a size: the number of values in it with all aliases expanded.
     """
 
-    def __init__(self, path: Path, loader: Any) -> None:
+    def __init__(self, path: Path, loader: Any, number_keys: bool) -> None:
         self._path = path
         self._loader = loader
+        self._number_keys = number_keys
         self._next = loader.get_event
         self._anchors: dict[str, tuple[Any, int]] = {}
         self._plain: dict[str, Any] = {}
@@ -165,6 +187,8 @@ class _Reading:
             if not isinstance(event, yaml.ScalarEvent):
                 raise self._refused(event, "a key that is not plain text")
             key, _ = self._value(event, depth)
+            if self._number_keys and type(key) is int:
+                key = str(key)
             if not isinstance(key, str):
                 raise self._refused(event, f"the key {key!r} is not text: quote it")
             if key in values:

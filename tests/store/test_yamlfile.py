@@ -85,6 +85,18 @@ def test_a_nul_character_is_refused(tmp_path: Path) -> None:
         read_yaml(file(tmp_path, 'a: 1\nb: "x\\0y"\n'))
 
 
+def test_keys_that_are_numbers_become_text_if_they_are_accepted(tmp_path: Path) -> None:
+    path = file(tmp_path, "names: {0: cat, 1: dog}")
+    assert read_yaml(path, number_keys=True).values == {"names": {"0": "cat", "1": "dog"}}
+    with pytest.raises(UsageError, match="the key 0 is not text"):
+        read_yaml(path)
+
+
+def test_a_number_and_its_text_are_the_same_key(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="the key '0' is there twice"):
+        read_yaml(file(tmp_path, '{0: cat, "0": dog}'), number_keys=True)
+
+
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(UsageError, match="pipe: is not a plain file"):
