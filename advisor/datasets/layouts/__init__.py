@@ -26,7 +26,7 @@ def list_files(path: Path) -> Listing:
     if depth:
         path = path.parent
     if not path.exists():
-        raise UsageError(f"--data: '{path}' does not exist", _missing_hint(path))
+        raise UsageError(f"--data: '{path}' does not exist", missing_hint(path, HINT))
     if path.is_dir():
         return list_split_folders(path, depth) if is_split(path) else list_class_folders(path, depth)
     if path.is_file() and path.suffix.lower() in SUFFIXES:
@@ -34,9 +34,10 @@ def list_files(path: Path) -> Listing:
     raise UsageError(f"--data: '{path}' is a file, neither a folder nor a manifest", HINT)
 
 
-def _missing_hint(path: Path) -> str:
+def missing_hint(path: Path, layouts: str) -> str:
+    """Return what to do about a path that does not exist: the nearest name, and the layouts."""
     try:
         siblings = [entry.name for entry in path.parent.iterdir()]
     except OSError:
         siblings = []
-    return f"check the path{nearest(path.name, siblings)}; {HINT}"
+    return f"check the path{nearest(path.name, siblings)}; {layouts}"

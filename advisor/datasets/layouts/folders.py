@@ -37,9 +37,9 @@ def list_class_folders(path: Path, depth: str = "") -> Listing:
     Raises:
         UsageError: there are no images, only one class, or it is not clear which folders are the classes.
     """
-    folders = _folders_in(path)
+    folders = folders_in(path)
     _refuse_mixed(path, folders)
-    found = [(file, folder) for folder in folders for file in _images_in(folder)]
+    found = [(file, folder) for folder in folders for file in images_in(folder)]
     if not found:
         raise UsageError(f"--data: '{path}' {_nothing(path)}", _hint(path))
     entries, classes = _labelled(path, found, folders, depth)
@@ -48,7 +48,7 @@ def list_class_folders(path: Path, depth: str = "") -> Listing:
 
 def is_split(path: Path) -> bool:
     """Return whether all sub-folders of a folder have names of parts of a split."""
-    folders = _folders_in(path)
+    folders = folders_in(path)
     return bool(folders) and all(folder.name.casefold() in PARTS for folder in folders)
 
 
@@ -64,9 +64,9 @@ def list_split_folders(path: Path, depth: str = "") -> Listing:
     Raises:
         UsageError: there are no images, only one class, or it is not clear which folders are the classes.
     """
-    folders = _folders_in(path)
-    inner = [(one, folder) for folder in folders for one in _folders_in(folder)]
-    found = [(file, one) for one, _ in inner for file in _images_in(one)]
+    folders = folders_in(path)
+    inner = [(one, folder) for folder in folders for one in folders_in(folder)]
+    found = [(file, one) for one, _ in inner for file in images_in(one)]
     if not found:
         raise UsageError(f"--data: the parts {_names(folders)} of '{path}' hold no class folders", HINT)
     entries, classes = _labelled(path, found, [one for one, _ in inner], depth)
@@ -134,7 +134,7 @@ def _refuse_mixed(path: Path, folders: Sequence[Path]) -> None:
     Raises:
         UsageError: two parts or more with class folders inside are there.
     """
-    parts = [folder for folder in folders if folder.name.casefold() in PARTS and _folders_in(folder)]
+    parts = [folder for folder in folders if folder.name.casefold() in PARTS and folders_in(folder)]
     if len({PARTS[folder.name.casefold()] for folder in parts}) < 2:
         return
     others = [folder for folder in folders if folder not in parts]
@@ -169,7 +169,7 @@ def _some(names: Collection[str]) -> str:
     return ", ".join(f"'{name}'" for name in sorted(names)[:SHOWN]) + (", ..." if len(names) > SHOWN else "")
 
 
-def _folders_in(root: Path) -> list[Path]:
+def folders_in(root: Path) -> list[Path]:
     """Return the folders directly inside ``root``, sorted, without hidden ones.
 
     Raises:
@@ -184,7 +184,7 @@ def _folders_in(root: Path) -> list[Path]:
     return folders
 
 
-def _images_in(folder: Path) -> list[Path]:
+def images_in(folder: Path) -> list[Path]:
     """Return the files anywhere below ``folder`` that look like images, sorted, without hidden ones.
 
     Raises:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,17 +24,34 @@ SHOWN = 80
 """Characters of a column's name in an error."""
 
 _DELIMITERS = ",;\t"
-NAMES = {
-    "path": ("path", "file", "filename", "image"),
-    "label": ("label", "class"),
-    "split": ("split", "part", "subset"),
-    "group": ("group",),
-}
-"""The columns and their accepted names, in any case."""
-
-_HINT = "columns: path, label and, optionally, split (train, validation, test) and group; paths are relative to it"
 
 Row = dict[str, str]
+"""The cells of a row by the names of the columns here."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns of a kind of table.
+
+    Attributes:
+        names: the columns and their accepted names, in any case.
+        needed: the columns that a table must have.
+        hint: what a table should look like, for errors.
+    """
+
+    names: Mapping[str, tuple[str, ...]]
+    needed: tuple[str, ...]
+    hint: str
+
+
+SPLIT = {"split": ("split", "part", "subset"), "group": ("group",)}
+"""Columns that each kind of table may have."""
+
+LABELLED = Columns(
+    {"path": ("path", "file", "filename", "image"), "label": ("label", "class"), **SPLIT},
+    ("path", "label"),
+    "columns: path, label and, optionally, split (train, validation, test) and group; paths are relative to it",
+)
 
 
 def list_manifest(path: Path) -> Listing:
@@ -41,12 +59,11 @@ def list_manifest(path: Path) -> Listing:
 
     Rows without a label and repeated rows are rejected.
     """
-    columns = _columns(path)
     entries: list[Entry] = []
     rejected: list[Rejected] = []
     seen: set[tuple[str, str]] = set()
-    for number, row in _rows_of(path, list(columns.values())):
-        entry = _entry(path, number, {name: row[column] for name, column in columns.items()})
+    for number, row in read_rows(path, LABELLED):
+        entry = entry_of(path, number, row, LABELLED)
         fault = "no label" if not entry.label.strip() else "listed twice" if _key(entry) in seen else ""
         if fault:
             rejected.append(Rejected(entry.path, f"{fault} (row {number} of '{path.name}')"))
@@ -57,23 +74,42 @@ def list_manifest(path: Path) -> Listing:
     return Listing(path.parent, entries, (), rejected)
 
 
-def _columns(path: Path) -> dict[str, str]:
+def _known_columns(path: Path, wanted: Columns) -> dict[str, str]:
+    """Return the columns that a table has of those wanted, each with its name in the table."""
     found = _columns_of(path)
     plain = {name.strip().casefold(): name for name in found}
-    columns = {name: plain[alias] for name, aliases in NAMES.items() for alias in reversed(aliases) if alias in plain}
-    for name in ("path", "label"):
-        if name not in columns:
+    known = {name: plain[one] for name, several in wanted.names.items() for one in reversed(several) if one in plain}
+    for name in wanted.needed:
+        if name not in known:
             names = ", ".join(f"'{plain_text(column)[:SHOWN]}'" for column in found[:12]) or "nothing"
             raise UsageError(
-                f"--data: '{path}' has no column '{name}'{nearest(name, map(plain_text, plain))}, but {names}", _HINT
+                f"--data: '{path}' has no column '{name}'{nearest(name, map(plain_text, plain))}, but {names}",
+                wanted.hint,
             )
-    return columns
+    return known
 
 
-def _entry(manifest: Path, number: int, row: Row) -> Entry:
+def read_rows(path: Path, wanted: Columns) -> Iterator[tuple[int, Row]]:
+    """Yield (line or row number from 1, cells by column); cells are text, missing ones are empty.
+
+    Raises:
+        UsageError: the file cannot be read as the format of its extension, or a needed column is missing.
+    """
+    known = _known_columns(path, wanted)
+    read = _parquet_rows if path.suffix.lower() in PARQUET else _csv_rows
+    for number, row in read(path, list(known.values())):
+        yield number, {name: row[column] for name, column in known.items()}
+
+
+def entry_of(manifest: Path, number: int, row: Row, columns: Columns) -> Entry:
+    """Return the image that a row names, with its label, part and group.
+
+    Raises:
+        UsageError: the row names no image or an unknown part, or its label is too long.
+    """
     name, written = row["path"].strip(), row.get("split", "").strip()
     if not name or "\0" in name:
-        raise UsageError(f"--data: row {number} of '{manifest}' names no image", _HINT)
+        raise UsageError(f"--data: row {number} of '{manifest}' names no image", columns.hint)
     if "\0" in row["label"] or len(row["label"]) > LONGEST_LABEL:
         raise UsageError(
             f"--data: row {number} of '{manifest}' has a label with NUL or of more than {LONGEST_LABEL} characters",
@@ -95,27 +131,13 @@ def _key(entry: Entry) -> tuple[str, str]:
 def _require_rows(path: Path, entries: Sequence[Entry]) -> None:
     labels = {entry.label for entry in entries}
     if not entries:
-        raise UsageError(f"--data: '{path}' names no image with a label", _HINT)
+        raise UsageError(f"--data: '{path}' names no image with a label", LABELLED.hint)
     if len(labels) == 1:
         raise UsageError(f"--data: '{path}' has one class only, '{labels.pop()}'", "add images of a second class")
 
 
 def _columns_of(path: Path) -> list[str]:
-    """Return the names of a table's columns.
-
-    Raises:
-        UsageError: the file cannot be read as the format of its extension.
-    """
     return [str(name) for name in _parquet(path).columns] if path.suffix.lower() in PARQUET else _csv_header(path)
-
-
-def _rows_of(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, Row]]:
-    """Yield (line or row number from 1, values by column); values are text, missing ones are empty.
-
-    Raises:
-        UsageError: as :func:`_columns_of`.
-    """
-    return _parquet_rows(path, columns) if path.suffix.lower() in PARQUET else _csv_rows(path)
 
 
 def _csv_header(path: Path) -> list[str]:
@@ -128,7 +150,7 @@ def _csv_header(path: Path) -> list[str]:
         raise _unreadable(path, error) from None
 
 
-def _csv_rows(path: Path) -> Iterator[tuple[int, Row]]:
+def _csv_rows(path: Path, _columns: Sequence[str]) -> Iterator[tuple[int, Row]]:
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             delimiter = _delimiter(file.readline())
