@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+import struct
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ FOREIGN_SUFFIXES = frozenset(
 MAX_FILE_BYTES = 256 * 2**20
 MAX_PIXELS = 80_000_000
 MIN_SIDE = 8
+_ORIENTATION_TAG = 0x0112
 _MAGIC = (b"\xff\xd8\xff", b"\x89PNG", b"BM", b"GIF8")
 READ_ERRORS = (OSError, SyntaxError, ValueError, EOFError, IndexError, KeyError, OverflowError, MemoryError)
 
@@ -76,6 +78,15 @@ def open_image(source: Path | BytesIO) -> Image.Image:
     if min(width, height) < MIN_SIDE:
         raise ValueError(f"{width}x{height} pixels are too few (at least {MIN_SIDE} a side)")
     return image
+
+
+def orientation(image: Image.Image) -> int:
+    """Return how an image must be turned to be upright, from its EXIF data: 1 (not at all) to 8."""
+    try:
+        found = image.getexif().get(_ORIENTATION_TAG, 1)
+    except (*READ_ERRORS, TypeError, AttributeError, struct.error):
+        return 1
+    return found if isinstance(found, int) and 1 <= found <= 8 else 1
 
 
 @contextmanager

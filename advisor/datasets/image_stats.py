@@ -58,15 +58,17 @@ class ImageStats:
 
 @dataclass(frozen=True, slots=True)
 class Shot:
-    """When and with what an image was taken, from its EXIF data.
+    """When, with what and how an image was taken, from its EXIF data.
 
     Attributes:
         taken_s: seconds since 1970 of the camera's clock, without its time zone; None if it is not recorded.
         camera: maker and model, empty if they are not recorded.
+        orientation: how the stored image is turned upright, 1 (it is upright) to 8.
     """
 
     taken_s: float | None = None
     camera: str = ""
+    orientation: int = 1
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -152,8 +154,9 @@ def _shot(image: Image.Image) -> Shot:
         inner = exif.get_ifd(_EXIF)
         camera = " ".join(str(exif.get(tag, "")).strip("\0 ") for tag in (_MAKE, _MODEL)).strip()
     except (*decode.READ_ERRORS, TypeError, AttributeError, struct.error):
-        return Shot()
-    return Shot(_seconds(inner.get(_ORIGINAL) or inner.get(_DIGITIZED)), camera)
+        return Shot(orientation=decode.orientation(image))
+    taken_s = _seconds(inner.get(_ORIGINAL) or inner.get(_DIGITIZED))
+    return Shot(taken_s, camera, decode.orientation(image))
 
 
 def _seconds(written: object) -> float | None:

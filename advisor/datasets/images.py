@@ -18,7 +18,6 @@ from PIL import Image
 from advisor.core.errors import StageError
 from advisor.datasets import decode
 
-_ORIENTATION_TAG = 0x0112
 _DRAFT_FACTOR = 2
 """A JPEG is decoded at a reduced scale if it stays at least this many times larger than the model's input."""
 
@@ -132,10 +131,6 @@ def _from_sixteen_bits(image: Image.Image) -> Image.Image:
 
 def _upright(small: Image.Image, original: Image.Image) -> Image.Image:
     """Apply the EXIF orientation after the resize: the result is the same for a square, and it is cheaper."""
-    try:
-        orientation = original.getexif().get(_ORIENTATION_TAG, 1)
-    except (OSError, SyntaxError, ValueError, KeyError, TypeError):
-        return small
     turn = {
         2: Image.Transpose.FLIP_LEFT_RIGHT,
         3: Image.Transpose.ROTATE_180,
@@ -144,5 +139,5 @@ def _upright(small: Image.Image, original: Image.Image) -> Image.Image:
         6: Image.Transpose.ROTATE_270,
         7: Image.Transpose.TRANSVERSE,
         8: Image.Transpose.ROTATE_90,
-    }.get(orientation)
+    }.get(decode.orientation(original))
     return small.transpose(turn) if turn is not None else small

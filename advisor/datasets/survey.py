@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -48,21 +48,34 @@ class Survey:
     histograms: NDArray[np.uint8]
     shots: tuple[Shot, ...]
 
+    def without(self, rejected: Collection[Rejected]) -> Survey:
+        """Return the survey without some of the images, which are listed as rejected."""
+        paths = {row.path for row in rejected}
+        kept = [index for index, image in enumerate(self.dataset.images) if image.path not in paths]
+        dataset = replace(
+            self.dataset,
+            images=tuple(self.dataset.images[index] for index in kept),
+            rejected=tuple(sorted((*self.dataset.rejected, *rejected), key=lambda row: row.path)),
+        )
+        stats, thumbnails, colours, histograms = self.stats, self.thumbnails, self.colours, self.histograms
+        shots = tuple(self.shots[index] for index in kept)
+        return Survey(dataset, stats[kept], thumbnails[kept], colours[kept], histograms[kept], shots)
 
-def survey(path: Path | str, progress: Progress | None = None) -> Survey:
+
+def survey(source: Path | str | Listing, progress: Progress | None = None) -> Survey:
     """Read a data set in any layout; faults of single files, classes or labels are recorded, not raised.
 
     One and a half kilobytes for each image stay in memory, and the pixels of :data:`IN_FLIGHT` files at most.
 
     Args:
-        path: a folder or a manifest, see :mod:`advisor.datasets.layouts`.
+        source: a folder or a manifest, see :mod:`advisor.datasets.layouts`, or the listed files.
         progress: called with (files done, files listed).
 
     Raises:
         UsageError: the path does not exist, is not a data set, or has only one class.
     """
-    listing = list_files(Path(path))
-    names = _canonical([entry.label for entry in listing.entries], listing.classes)
+    listing = source if isinstance(source, Listing) else list_files(Path(source))
+    names = canonical([entry.label for entry in listing.entries], listing.classes)
     classes = tuple(sorted(set(names.values())))
     place = {written: classes.index(name) for written, name in names.items()}
     images: list[LabelledImage] = []
@@ -86,7 +99,7 @@ def survey(path: Path | str, progress: Progress | None = None) -> Survey:
         images=tuple(images),
         rejected=tuple(sorted(rejected, key=lambda row: row.path)),
         fingerprint=fingerprint(classes, images),
-        spellings=_variants(names),
+        spellings=variants(names),
     )
     count = len(images)
     return Survey(dataset, stats[:count], thumbnails[:count], colours[:count], histograms[:count], tuple(shots))
@@ -124,7 +137,7 @@ def _empty(count: int) -> tuple[NDArray[np.void], NDArray[np.uint8], NDArray[np.
     return np.empty(count, fields), thumbnails, colours, histograms
 
 
-def _canonical(labels: Iterable[str], declared: Iterable[str] = ()) -> dict[str, str]:
+def canonical(labels: Iterable[str], declared: Iterable[str] = ()) -> dict[str, str]:
     """Return the class name of each label as written: the most frequent spelling, then the first.
 
     Args:
@@ -140,8 +153,8 @@ def _canonical(labels: Iterable[str], declared: Iterable[str] = ()) -> dict[str,
     return {written: leader[_plain(written)] for written in counts}
 
 
-def _variants(names: Mapping[str, str]) -> tuple[tuple[str, ...], ...]:
-    """Return the groups of spellings of one class, from the result of :func:`_canonical`."""
+def variants(names: Mapping[str, str]) -> tuple[tuple[str, ...], ...]:
+    """Return the groups of spellings of one class, from the result of :func:`canonical`."""
     groups: dict[str, list[str]] = defaultdict(list)
     for written, name in names.items():
         groups[name].append(written)
