@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from advisor.datasets.checks.findings import counted
 from advisor.datasets.checks.repeated import kept_together, leaks
@@ -54,12 +54,14 @@ class Overview:
         grouping: the groups that are kept whole.
         own_split: names of the parts in the user's own split.
         notes: a sentence about each thing that a reader may not expect.
+        boxes: for each part the boxes of each class, empty if the images have no boxes.
     """
 
     parts: Mapping[str, Mapping[str, int]]
     grouping: Grouping
     own_split: tuple[str, ...]
     notes: tuple[str, ...]
+    boxes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, dataset: Dataset, parts: Split, grouping: Grouping, notes: tuple[str, ...]) -> Overview:
@@ -72,25 +74,33 @@ class Overview:
     def lines(self) -> tuple[str, ...]:
         """The overview as sentences."""
         train, validation, holdout = (f"{sum(self.parts[part].values()):,}" for part in PARTS)
+        boxes = [f"{sum(counts.values()):,}" for counts in self.boxes.values()]
         return (
             f"Split: {train} images for training, {validation} to compare candidates (validation), {holdout} held out.",
+            *(["Boxes: {} for training, {} in validation, {} held out.".format(*boxes)] if boxes else []),
             _groups_line(self.grouping),
             *self.notes,
         )
 
     def to_json(self) -> dict[str, object]:
-        """Return a JSON object with the groups, the images of each class in each part, and the sentences."""
+        """Return a JSON object with the groups, the images or boxes of each class in each part, and the sentences."""
+        per_class = self.boxes or self.parts
         return {
             "grouping": self.grouping.to_json(),
             "own_split": list(self.own_split),
             "images": {part: sum(counts.values()) for part, counts in self.parts.items()},
-            "images_per_class": self.parts,
-            "missing": {part: [name for name, n in counts.items() if not n] for part, counts in self.parts.items()},
+            "boxes_per_class" if self.boxes else "images_per_class": per_class,
+            "missing": {part: [name for name, n in counts.items() if not n] for part, counts in per_class.items()},
             "notes": list(self.notes),
         }
 
 
-def divide(read: Survey, seed: int, alike: tuple[Pair, ...] | None = None) -> Division:
+def divide(
+    read: Survey,
+    seed: int,
+    alike: tuple[Pair, ...] | None = None,
+    stratify: Callable[[Sequence[int]], Dataset] | None = None,
+) -> Division:
     """Return the division of a data set; the user's own split is kept.
 
     If the user's own validation part lacks a class, it is joined to the training part, and another one is drawn.
@@ -99,6 +109,8 @@ def divide(read: Survey, seed: int, alike: tuple[Pair, ...] | None = None) -> Di
         read: the data set.
         seed: any integer; equal seeds and equal bytes give equal splits.
         alike: near duplicates, None to find them.
+        stratify: takes the number of the group of each image, and returns the images with the classes of which each
+            part gets its share; None for their own classes.
 
     Raises:
         UsageError: see :func:`advisor.datasets.split.split` and :func:`advisor.datasets.grouping.find_groups`.
@@ -106,9 +118,10 @@ def divide(read: Survey, seed: int, alike: tuple[Pair, ...] | None = None) -> Di
     dataset = read.dataset
     together = kept_together(dataset, near_duplicates(read.thumbnails) if alike is None else alike)
     grouping = find_groups(read)
-    given, rejoined = _complete(dataset)
-    parts = split(dataset, seed, together=together, given=given, grouping=grouping)
     groups = group_numbers(dataset, [*together, *grouping.members])
+    shared = stratify(groups) if stratify else dataset
+    given, rejoined = _complete(shared)
+    parts = split(shared, seed, together=together, given=given, grouping=grouping)
     return Division(parts, grouping, groups, together, leaks(dataset, together), rejoined)
 
 

@@ -23,6 +23,7 @@ from advisor.core import units
 from advisor.core.budget import parse_licences
 from advisor.core.errors import AdvisorError
 from advisor.core.preference import parse_preference
+from advisor.datasets.boxes import list_boxes
 from advisor.datasets.layouts.manifest import list_manifest
 from advisor.devices.latency.from_file import read_features
 from advisor.devices.profiles import read_profile, shipped_profiles
@@ -35,6 +36,7 @@ from advisor.engine.question.options import read_file
 from advisor.tflite.metadata import read_metadata
 from advisor.tflite.model import read
 from advisor.tflite.work import Work
+from tests.datasets.boxes.writers import WRITERS, photos
 from tests.hostile.damages import WRONG
 from tests.measurement import small_models
 from tests.run_folders import images, write_run
@@ -99,6 +101,15 @@ def first_lines(text: str, count: int) -> str:
     return "".join(text.splitlines(keepends=True)[:count])
 
 
+BOXED = {
+    "voc": "Annotations/000.xml",
+    "coco": "annotations/instances.json",
+    "yolo": "labels/000.txt",
+    "table": "set.csv",
+}
+"""The file that is changed in each format of boxes."""
+
+
 def formats(folder: Path) -> dict[str, Format]:
     """Return the formats with documents of this package, or made in ``folder``."""
     shipped = shipped_profiles()
@@ -121,6 +132,10 @@ def formats(folder: Path) -> dict[str, Format]:
         ),
         "images": Format("path,label,split,group\na.jpg,cat,train,1\nb.jpg,dog,test,2\n", "m.csv", list_manifest),
     }
+    for name, file in BOXED.items():
+        path = WRITERS[name](folder / name, photos(2, "cat", "dog"))
+        text = (folder / name / file).read_text(encoding="utf-8")
+        found[f"boxes: {name}"] = Format(text, f"{name}/{file}", lambda _file, path=path: list_boxes(path))
     for name in ("manifest.json", "evaluations.jsonl", "request.yaml", "dataset.json"):
         text = (run / name).read_text(encoding="utf-8")
         found[f"run folder: {name}"] = Format(text, f"{run.name}/{name}", lambda path: load_run(path.parent))
@@ -129,7 +144,8 @@ def formats(folder: Path) -> dict[str, Format]:
 
 FORMATS = (
     "profile", "cores", "measurements", "kernels", "catalogue", "request", "images", "run folder: manifest.json",
-    "run folder: evaluations.jsonl", "run folder: request.yaml", "run folder: dataset.json",
+    "run folder: evaluations.jsonl", "run folder: request.yaml", "run folder: dataset.json", "boxes: voc",
+    "boxes: coco", "boxes: yolo", "boxes: table",
 )  # fmt: skip
 
 

@@ -1,0 +1,76 @@
+"""Read images with boxes: Pascal VOC, COCO, YOLO and tables."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from advisor.core.errors import UsageError
+from advisor.datasets.boxes.coco import coco_files, list_coco
+from advisor.datasets.boxes.screening import screened
+from advisor.datasets.boxes.table import list_table
+from advisor.datasets.boxes.values import Box, BoxEntry, BoxFault, BoxListing
+from advisor.datasets.boxes.voc import is_voc, list_voc
+from advisor.datasets.boxes.yolo import NAMES, YAML, is_yolo, list_yolo
+from advisor.datasets.layouts import missing_hint
+from advisor.datasets.layouts.manifest import SUFFIXES
+
+__all__ = ["Box", "BoxEntry", "BoxFault", "BoxListing", "list_boxes"]
+
+HINT = (
+    "boxes come as Pascal VOC (Annotations/ and JPEGImages/), COCO (a JSON file beside images/), YOLO (images/, "
+    "labels/ and data.yaml), or a table with the columns path,label,xmin,ymin,xmax,ymax"
+)
+
+
+def list_boxes(path: Path) -> BoxListing:
+    """List the images of a set with their boxes, whatever its format; boxes that cannot be right are left out.
+
+    If all images are in one part of a split, there is no split.
+
+    Args:
+        path: a folder, or the file that says which format counts: a table, a COCO file, or YOLO's class names.
+
+    Raises:
+        UsageError: the path does not exist, no format or more than one fits, or the data cannot be read.
+    """
+    if not path.exists():
+        raise UsageError(f"--data: '{path}' does not exist", missing_hint(path, HINT))
+    listing = screened(_folder(path) if path.is_dir() else _file(path))
+    if not listing.entries and not listing.rejected:
+        raise UsageError(f"--data: '{path}' names no image", HINT)
+    if len({entry.part for entry in listing.entries}) > 1:
+        return listing
+    return replace(listing, entries=[replace(entry, part="") for entry in listing.entries])
+
+
+def _file(path: Path) -> BoxListing:
+    suffix = path.suffix.lower()
+    if suffix in SUFFIXES:
+        return list_table(path)
+    if suffix == ".json":
+        return list_coco(path)
+    if suffix in YAML or path.name in NAMES:
+        return list_yolo(path)
+    raise UsageError(f"--data: '{path}' is a file, but neither a table, nor a COCO file, nor YOLO's class names", HINT)
+
+
+def _folder(path: Path) -> BoxListing:
+    found = {
+        "Pascal VOC (XML files)": (is_voc(path), list_voc),
+        "COCO (JSON files)": (bool(coco_files(path, sure=True)), list_coco),
+        "YOLO (labels or class names)": (is_yolo(path), list_yolo),
+    }
+    formats = [name for name, (there, _) in found.items() if there]
+    if not formats and coco_files(path):
+        return list_coco(path)
+    if len(formats) == 1:
+        return found[formats[0]][1](path)
+    if formats:
+        raise UsageError(
+            f"--data: '{path}' has annotations in {len(formats)} formats: {', '.join(formats)}",
+            "name the COCO file or YOLO's data.yaml instead of the folder, or move the other annotations away",
+        )
+    tables = sorted(entry for entry in path.iterdir() if entry.suffix.lower() in SUFFIXES)
+    hint = f"give its table: --data {tables[0]}" if tables else HINT
+    raise UsageError(f"--data: '{path}' has no boxes in a known format", hint)

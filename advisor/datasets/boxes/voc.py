@@ -1,0 +1,114 @@
+"""Read boxes from Pascal VOC: an XML file for each image.
+
+The files are in ``Annotations/`` with the images in ``JPEGImages/`` and the split in ``ImageSets/Main/``, or beside the
+images, in the folder itself or in one folder for each part. Pixels count from 1 there; edges are kept as written, as
+one pixel more or less does not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+from advisor.core.errors import UsageError
+from advisor.datasets import decode
+from advisor.datasets.boxes.files import files_in, folder_in, is_there, part_folders, text_of
+from advisor.datasets.boxes.values import Box, BoxEntry, BoxListing, box_of, stated_size
+from advisor.datasets.boxes.xmlfile import Element, read_xml
+from advisor.datasets.dataset import PARTS, Rejected
+from advisor.datasets.layouts.folders import images_in
+
+EDGES = ("xmin", "ymin", "xmax", "ymax")
+
+
+def is_voc(path: Path) -> bool:
+    """Return whether a folder has XML files where Pascal VOC has them."""
+    return any(files_in(folder_in(folder, "annotations"), ".xml") for folder, _ in part_folders(path))
+
+
+def list_voc(path: Path) -> BoxListing:
+    """List the boxes of a folder; a damaged annotation, or one without its image, is rejected.
+
+    Raises:
+        UsageError: a folder or a list of the split cannot be read, or an image is in two parts.
+    """
+    entries: list[BoxEntry] = []
+    rejected: list[Rejected] = []
+    for folder, part in part_folders(path):
+        listed = _image_sets(folder)
+        images = folder_in(folder, "jpegimages", "images")
+        files = files_in(folder_in(folder, "annotations"), ".xml")
+        for file in files:
+            found = _entry(file, images, part or listed.get(file.stem, ""))
+            if isinstance(found, BoxEntry):
+                entries.append(found)
+            else:
+                rejected.append(found)
+        used = {file.stem for file in files} | {entry.path.stem for entry in entries}
+        rejected += _without_annotation(images, used, listed)
+    return BoxListing(path, entries, (), rejected)
+
+
+def _entry(file: Path, images: Path, part: str) -> BoxEntry | Rejected:
+    try:
+        root = read_xml(file)
+    except UsageError as error:
+        return Rejected(file, error.message)
+    except ValueError as error:
+        return Rejected(file, f"not an annotation: {error}")
+    image = _image(file, images, root)
+    if image is None:
+        return Rejected(file, f"its image '{root.first('filename').text or file.stem}' is missing")
+    size = root.first("size")
+    stated = stated_size(size.first("width").text, size.first("height").text)
+    return BoxEntry(image, tuple(map(_box, root.all("object"))), file, part, "", stated)
+
+
+def _image(file: Path, images: Path, root: Element) -> Path | None:
+    """Return the image with the name of the annotation, else the one that it names."""
+    named = Path(root.first("filename").text.replace("\\", "/")).name
+    suffixes = dict.fromkeys((Path(named).suffix, *sorted(decode.SUFFIXES), ".JPG", ".PNG"))
+    names = [*(file.stem + suffix for suffix in suffixes if suffix), named]
+    return next((images / name for name in names if name and is_there(images / name)), None)
+
+
+def _box(found: Element) -> Box:
+    edges = found.first("bndbox")
+    return box_of(found.first("name").text, [edges.first(edge).text for edge in EDGES], found.line)
+
+
+def _without_annotation(images: Path, known: set[str], listed: Collection[str]) -> Iterator[Rejected]:
+    found = [image for image in images_in(images) if image.stem not in known]
+    yield from (Rejected(image, "it has no annotation") for image in found)
+    there = known.union(image.stem for image in found)
+    missing = [name for name in listed if name not in there]
+    yield from (Rejected(images / name, "it is listed in ImageSets, but has no annotation") for name in missing)
+
+
+def _image_sets(folder: Path) -> dict[str, str]:
+    """Return the part of each image that ``ImageSets/Main`` lists; ``trainval`` counts if ``train`` is missing.
+
+    Raises:
+        UsageError: a list cannot be read, or an image is in two of them.
+    """
+    found: dict[str, tuple[str, str]] = {}
+    for file, part in _lists(folder):
+        for number, line in enumerate(text_of(file).splitlines(), start=1):
+            for name in line.split()[:1]:
+                place = f"line {number} of '{file.name}'"
+                known, before = found.setdefault(name, (part, place))
+                if known != part:
+                    raise UsageError(
+                        f"--data: '{name}' is in two parts of the split: {before} and {place} in '{file.parent}'",
+                        "remove it from one of them",
+                    )
+    return {name: part for name, (part, _) in found.items()}
+
+
+def _lists(folder: Path) -> list[tuple[Path, str]]:
+    sets = folder_in(folder, "imagesets")
+    if sets == folder:
+        return []
+    files = {file.stem.casefold(): file for file in files_in(folder_in(sets, "main"), ".txt")}
+    parts = [(file, PARTS[name]) for name, file in files.items() if name in PARTS]
+    return [*parts, (files["trainval"], "train")] if "train" not in files and "trainval" in files else parts
