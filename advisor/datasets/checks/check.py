@@ -32,8 +32,8 @@ def check(survey: Survey, alike: Sequence[Pair] | None = None) -> tuple[Finding,
     pairs = near_duplicates(survey.thumbnails) if alike is None else alike
     dataset = survey.dataset
     return (
-        *_unreadable(dataset),
-        *_spellings(dataset),
+        *unreadable(dataset),
+        *spellings(dataset.spellings),
         *_parts(dataset),
         *repeated(dataset, pairs),
         *_classes(dataset),
@@ -42,7 +42,8 @@ def check(survey: Survey, alike: Sequence[Pair] | None = None) -> tuple[Finding,
     )
 
 
-def _unreadable(dataset: Dataset) -> Iterator[Finding]:
+def unreadable(dataset: Dataset) -> Iterator[Finding]:
+    """Yield a finding on the files that were left out."""
     if dataset.rejected:
         reasons = Counter(row.reason for row in dataset.rejected).most_common(3)
         listed = "; ".join(f"{reason} ({count})" for reason, count in reasons)
@@ -56,8 +57,13 @@ def _unreadable(dataset: Dataset) -> Iterator[Finding]:
         )
 
 
-def _spellings(dataset: Dataset) -> Iterator[Finding]:
-    for group in dataset.spellings:
+def spellings(written: Sequence[Sequence[str]]) -> Iterator[Finding]:
+    """Yield a finding on each class that is written in several ways.
+
+    Args:
+        written: the spellings of each such class.
+    """
+    for group in written:
         names = " and ".join(f"'{name}'" for name in group)
         yield Finding(
             Kind.SPELLING,
@@ -104,21 +110,31 @@ def require_usable(dataset: Dataset) -> None:
         UsageError: labels that differ by case or blanks, a class with fewer than ``MIN_IMAGES_PER_CLASS`` readable
             images, or more than ``MAX_UNREADABLE_SHARE`` unreadable files.
     """
-    _require_one_spelling(dataset)
-    _require_readable(dataset)
+    require_one_spelling(dataset.spellings)
+    require_readable(dataset)
     _require_images(dataset)
 
 
-def _require_one_spelling(dataset: Dataset) -> None:
-    if dataset.spellings:
-        shown = "; ".join(" and ".join(f"'{name}'" for name in group) for group in dataset.spellings[:3])
+def require_one_spelling(written: Sequence[Sequence[str]]) -> None:
+    """Check that no class is written in several ways.
+
+    Raises:
+        UsageError: one is; ``written`` has the spellings of each such class.
+    """
+    if written:
+        shown = "; ".join(" and ".join(f"'{name}'" for name in group) for group in written[:3])
         raise UsageError(
             f"--data: the classes {shown} differ only by case or blanks",
             "merge them under one name; advisor data check --fix writes a manifest that does",
         )
 
 
-def _require_readable(dataset: Dataset) -> None:
+def require_readable(dataset: Dataset) -> None:
+    """Check that most files of a data set were read.
+
+    Raises:
+        UsageError: more than ``MAX_UNREADABLE_SHARE`` were left out.
+    """
     bad, total = len(dataset.rejected), len(dataset.rejected) + len(dataset.images)
     if bad <= MAX_UNREADABLE_SHARE * total:
         return

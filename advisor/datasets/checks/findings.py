@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from advisor.datasets.boxes import Box
 from advisor.datasets.dataset import Dataset
 
 
@@ -14,6 +15,7 @@ class Kind(StrEnum):
     """The kind of a finding."""
 
     UNREADABLE = "unreadable"
+    UNUSABLE_BOXES = "unusable boxes"
     SPELLING = "one class, several spellings"
     EXACT_DUPLICATES = "exact duplicates"
     NEAR_DUPLICATES = "near duplicates"
@@ -21,8 +23,14 @@ class Kind(StrEnum):
     LEAK = "same image in two parts"
     SPLIT = "split"
     WRONG_LABEL = "likely wrong labels"
+    TWO_LABELS = "one box, two labels"
+    REPEATED_BOXES = "repeated boxes"
+    OUTSIDE = "boxes outside the image"
+    TINY = "tiny boxes"
+    NO_BOXES = "images without boxes"
     SMALL_CLASS = "small class"
     IMBALANCE = "imbalance"
+    OBJECT_SIZE = "object size"
     SIZE = "size"
     CAPTURE = "capture conditions"
 
@@ -38,6 +46,8 @@ class Finding:
         groups: the images concerned; duplicates as groups of the same image, others one by one.
         notes: a few words for each group, such as a better label; empty for none.
         leave_out: the images to remove from the set to correct it.
+        marked: the boxes concerned, for each group; empty if the finding is about whole images.
+        leave_out_marked: these boxes are to be removed, too.
     """
 
     kind: Kind
@@ -46,6 +56,8 @@ class Finding:
     groups: tuple[tuple[Path, ...], ...] = ()
     notes: tuple[str, ...] = ()
     leave_out: tuple[Path, ...] = ()
+    marked: tuple[tuple[Box, ...], ...] = ()
+    leave_out_marked: bool = False
 
     @property
     def images(self) -> tuple[Path, ...]:

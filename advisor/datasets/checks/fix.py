@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Collection, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 from advisor.core.errors import UsageError
-from advisor.datasets.dataset import Dataset
+from advisor.datasets.boxes import Box
+from advisor.datasets.boxes.reading import BoxSurvey
+from advisor.datasets.boxes.table import EDGES
+from advisor.datasets.checks.findings import Finding
+from advisor.datasets.dataset import Dataset, LabelledImage
 from advisor.datasets.layouts.manifest import CSV
 
 _WRITTEN_AS = {"holdout": "test", "": ""}
@@ -40,10 +45,63 @@ def write_manifest(path: Path, dataset: Dataset, leave_out: Collection[Path]) ->
     Raises:
         UsageError: the file cannot be written; no partial file is left.
     """
+    kept = [image for image in dataset.images if image.path not in leave_out]
+    rows = [_row(path, image) | {"label": dataset.classes[image.label]} for image in kept]
+    _write(path, ["path", "label", *_more(dataset)], rows)
+    return len(rows)
+
+
+def write_boxes(path: Path, read: BoxSurvey, findings: Sequence[Finding]) -> int:
+    """Write a row for each box, or an empty one for an image without, but those that the findings leave out.
+
+    Edges are in pixels of the upright image, with two decimals at most.
+
+    Returns:
+        the number of images in the table.
+
+    Raises:
+        UsageError: as of :func:`write_manifest`.
+    """
+    images = {image for finding in findings for image in finding.leave_out}
+    out = _left_out(findings)
+    dataset = read.images.dataset
+    pairs = [pair for pair in zip(dataset.images, read.boxes, strict=True) if pair[0].path not in images]
+    rows: list[dict[str, str]] = []
+    for image, boxes in pairs:
+        kept = list((Counter(boxes) - out[image.path]).elements())
+        rows += [_row(path, image) | one for one in map(_box, kept)] or [_row(path, image)]
+    _write(path, ["path", "label", *EDGES, *_more(dataset)], rows)
+    return len(pairs)
+
+
+def _left_out(findings: Sequence[Finding]) -> dict[Path, Counter[Box]]:
+    """Return for each image the boxes to leave out; of equal boxes, as many as one finding names."""
+    found: dict[Path, Counter[Box]] = defaultdict(Counter)
+    for finding in findings:
+        if finding.leave_out_marked:
+            for (path,), boxes in zip(finding.groups, finding.marked, strict=True):
+                found[path] |= Counter(boxes)
+    return found
+
+
+def _box(box: Box) -> dict[str, str]:
+    edges = (f"{edge:.2f}".rstrip("0").rstrip(".") for edge in box.edges)
+    return {"label": box.label, **dict(zip(EDGES, edges, strict=True))}
+
+
+def _more(dataset: Dataset) -> list[str]:
+    """Return the columns for the parts and groups, if the images have some."""
     split = any(image.part for image in dataset.images)
     group = any(image.group for image in dataset.images)
-    header = ["path", "label", *(["split"] if split else []), *(["group"] if group else [])]
-    rows = list(_rows(dataset, leave_out, path.absolute().parent))
+    return [*(["split"] if split else []), *(["group"] if group else [])]
+
+
+def _row(manifest: Path, image: LabelledImage) -> dict[str, str]:
+    place = Path(os.path.relpath(image.path.absolute(), manifest.absolute().parent)).as_posix()
+    return {"path": place, "split": _WRITTEN_AS.get(image.part, image.part), "group": image.group}
+
+
+def _write(path: Path, header: Sequence[str], rows: Iterable[dict[str, str]]) -> None:
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with unfinished.open("w", newline="", encoding="utf-8") as file:
@@ -54,18 +112,6 @@ def write_manifest(path: Path, dataset: Dataset, leave_out: Collection[Path]) ->
     except OSError as error:
         unfinished.unlink(missing_ok=True)
         raise UsageError(f"--fix: '{path}' cannot be written: {error.strerror}", "give another path") from None
-    return len(rows)
-
-
-def _rows(dataset: Dataset, leave_out: Collection[Path], base: Path) -> Iterator[dict[str, str]]:
-    for image in dataset.images:
-        if image.path not in leave_out:
-            yield {
-                "path": Path(os.path.relpath(image.path.absolute(), base)).as_posix(),
-                "label": dataset.classes[image.label],
-                "split": _WRITTEN_AS.get(image.part, image.part),
-                "group": image.group,
-            }
 
 
 def _delimiter(path: Path) -> str:

@@ -6,7 +6,7 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,6 +51,9 @@ MEASURES = (
     Measure("compression (JPEG quality)", "jpeg_quality", 50.0, "compressed below JPEG quality 50"),
 )
 
+OF_ANY_PLACE = tuple(measure for measure in MEASURES if measure.field != "framing")
+"""The measures that say the same wherever the subject is in the image."""
+
 
 @dataclass(frozen=True)
 class Condition:
@@ -73,10 +76,10 @@ class Condition:
     words: str
 
 
-def conditions(survey: Survey) -> tuple[Condition, ...]:
+def conditions(survey: Survey, measures: Sequence[Measure] = MEASURES) -> tuple[Condition, ...]:
     """Return the distribution of each measure; that of compression is for JPEGs only."""
     rows = []
-    for measure in MEASURES:
+    for measure in measures:
         values = _values(survey, measure)
         if len(values):
             low, median, high = (float(value) for value in np.quantile(values, (0.05, 0.5, 0.95)))
@@ -86,11 +89,11 @@ def conditions(survey: Survey) -> tuple[Condition, ...]:
     return tuple(rows)
 
 
-def captured(survey: Survey) -> Iterator[Finding]:
+def captured(survey: Survey, measures: Sequence[Measure] = MEASURES) -> Iterator[Finding]:
     """Yield findings on badly taken images and on conditions that the set lacks."""
     count = len(survey.dataset.images)
     absent = []
-    for measure in MEASURES:
+    for measure in measures:
         for word, mask in _beyond(measure, survey.stats[measure.field]):
             taken = mask & (survey.stats[measure.field] > 0) if measure.field == "jpeg_quality" else mask
             yield from _singled(survey, Kind.CAPTURE, taken, f"{word}", "check whether the subject can be seen")

@@ -6,8 +6,13 @@ from pathlib import Path
 import pytest
 
 from advisor.core.errors import UsageError
-from advisor.datasets.checks.fix import writable, write_manifest
+from advisor.datasets.boxes.reading import survey_boxes
+from advisor.datasets.checks.boxes import check_boxes
+from advisor.datasets.checks.findings import Kind
+from advisor.datasets.checks.fix import writable, write_boxes, write_manifest
+from advisor.datasets.duplicates import near_duplicates
 from advisor.datasets.survey import survey
+from tests.datasets.boxes.writers import Photo, photos, save, write, write_table, xml
 from tests.datasets.folders import fill, make
 
 
@@ -55,3 +60,39 @@ def test_a_full_disk_leaves_nothing_half_written(tmp_path: Path) -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert {path.name for path in tmp_path.iterdir()} == {"data"}
+
+
+def test_boxes_are_written_without_the_suspects_and_read_back(tmp_path: Path) -> None:
+    repeated = (("cat", 5.25, 5, 40, 40), ("cat", 5.25, 5, 40, 40), ("dog", 10, 10, 11, 30), ("dog", 50, 5, 90, 20))
+    made = [*photos(4, "cat"), Photo("a", repeated, "test"), Photo("empty", (), "train")]
+    read = survey_boxes(write_table(tmp_path, made))
+    assert write_boxes(tmp_path / "fixed.csv", read, check_boxes(read, ())) == 6
+    again = survey_boxes(tmp_path / "fixed.csv")
+    kept = {image.path.stem: boxes for image, boxes in zip(again.images.dataset.images, again.boxes, strict=True)}
+    assert [(box.label, *box.edges) for box in kept["a"]] == [("cat", 5.25, 5, 40, 40), ("dog", 50, 5, 64, 20)]
+    assert kept["empty"] == ()
+    assert {image.part for image in again.images.dataset.images} == {"", "holdout", "train"}
+    assert not {Kind.REPEATED_BOXES, Kind.TINY, Kind.OUTSIDE} & {finding.kind for finding in check_boxes(again, ())}
+
+
+def test_a_box_with_two_faults_is_left_out_once(tmp_path: Path) -> None:
+    read = survey_boxes(write_table(tmp_path, [*photos(2, "cat"), Photo("a", (("cat", 5, 5, 7, 40),) * 2)]))
+    write_boxes(tmp_path / "fixed.csv", read, check_boxes(read, ()))
+    assert survey_boxes(tmp_path / "fixed.csv").boxes[2] == ()
+
+
+def test_left_out_images_are_not_in_the_table(tmp_path: Path) -> None:
+    table = write_table(tmp_path, photos(3, "cat"))
+    (tmp_path / "002.jpg").write_bytes((tmp_path / "001.jpg").read_bytes())
+    read = survey_boxes(table)
+    findings = check_boxes(read, near_duplicates(read.images.thumbnails))
+    assert write_boxes(tmp_path / "fixed.csv", read, findings) == 2
+
+
+def test_turned_boxes_are_written_upright(tmp_path: Path) -> None:
+    save(tmp_path / "a.jpg", orientation=6)
+    write(tmp_path / "a.xml", xml(Photo("a", (("cat", 40, 5, 60, 40),))))
+    read = survey_boxes(tmp_path)
+    (tmp_path / "a.xml").unlink()
+    write_boxes(tmp_path / "fixed.csv", read, ())
+    assert survey_boxes(tmp_path / "fixed.csv").boxes[0][0].edges == read.boxes[0][0].edges == (8, 40, 43, 60)

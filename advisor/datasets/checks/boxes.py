@@ -1,0 +1,199 @@
+"""Check a set of images with boxes: findings, and the minimum for a search."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from advisor.core.units import listed
+from advisor.datasets.boxes import Box
+from advisor.datasets.boxes.reading import BoxSurvey
+from advisor.datasets.checks.check import GOOD_CLASS, MIN_IMAGES_PER_CLASS, spellings, unreadable
+from advisor.datasets.checks.findings import Finding, Kind, counted
+from advisor.datasets.checks.image_quality import OF_ANY_PLACE, captured, sizes
+from advisor.datasets.checks.object_sizes import object_sizes, small_objects
+from advisor.datasets.checks.repeated import repeated
+from advisor.datasets.duplicates import Pair
+
+TINY_SIDE = 3.0
+"""Pixels of the image itself: an annotator's slip of the mouse rather than an object."""
+
+SAME_IOU = 0.9
+"""Intersection over union from which two boxes are one."""
+
+NAMED = 5
+"""Classes or reasons that a message names, at most."""
+
+_BLOCK = 256
+
+_Marked = dict[Path, tuple[Box, ...]]
+"""Images with the boxes concerned."""
+
+
+def check_boxes(read: BoxSurvey, alike: Sequence[Pair]) -> tuple[Finding, ...]:
+    """Return the findings about a set of images with boxes.
+
+    Args:
+        read: the result of :func:`advisor.datasets.boxes.reading.survey_boxes`.
+        alike: pairs of similar images, by index.
+    """
+    images = read.images
+    return (
+        *unreadable(images.dataset),
+        *_unusable(read),
+        *spellings(read.spellings),
+        *_parts(read),
+        *repeated(images.dataset, alike),
+        *_overlapping(read),
+        *_outside(read),
+        *_tiny(read),
+        *_empty(read),
+        *_classes(read),
+        *small_objects(object_sizes(read)),
+        *sizes(images),
+        *captured(images, OF_ANY_PLACE),
+    )
+
+
+def _unusable(read: BoxSurvey) -> Iterator[Finding]:
+    if read.faults:
+        reasons = Counter(fault.reason for fault in read.faults).most_common(NAMED)
+        counts = "; ".join(f"{reason} ({count:,})" for reason, count in reasons)
+        yield Finding(
+            Kind.UNUSABLE_BOXES,
+            f"{counted(len(read.faults), 'box was', 'boxes were')} left out: {counts}",
+            "correct them where they are written; --fix writes the set without them",
+            tuple((fault.path,) for fault in read.faults),
+            tuple(f"{fault.place}: {fault.reason}" for fault in read.faults),
+        )
+
+
+def _overlapping(read: BoxSurvey) -> Iterator[Finding]:
+    twice: _Marked = {}
+    labels: _Marked = {}
+    for path, boxes in _images(read):
+        pairs = same_places(boxes)
+        differ = [pair for pair in pairs if boxes[pair[0]].label != boxes[pair[1]].label]
+        twice[path] = tuple(boxes[index] for index in sorted({other for _, other in set(pairs) - set(differ)}))
+        labels[path] = tuple(boxes[index] for index in sorted({index for pair in differ for index in pair}))
+    yield from _found(
+        Kind.TWO_LABELS, labels, "has the place of a box of another class", "have the place of a box of another class",
+        "keep the right label; only you know which",
+    )  # fmt: skip
+    yield from _found(
+        Kind.REPEATED_BOXES, twice, "repeats another one", "repeat another one", "keep one of each", out=True
+    )
+
+
+def same_places(boxes: Sequence[Box]) -> list[tuple[int, int]]:
+    """Return the pairs of boxes (first < second) with an intersection over union of at least :data:`SAME_IOU`."""
+    edges = np.array([box.edges for box in boxes]).reshape(-1, 4)
+    areas = (edges[:, 2:] - edges[:, :2]).prod(axis=1)
+    pairs = []
+    for start in range(0, len(edges), _BLOCK):
+        some = edges[start : start + _BLOCK, None]
+        sides = np.minimum(some[..., 2:], edges[None, :, 2:]) - np.maximum(some[..., :2], edges[None, :, :2])
+        common = np.maximum(sides, 0).prod(axis=-1)
+        same = common >= SAME_IOU * (areas[start : start + _BLOCK, None] + areas[None] - common)
+        pairs += [(start + int(one), int(other)) for one, other in np.argwhere(same) if start + one < other]
+    return pairs
+
+
+def _outside(read: BoxSurvey) -> Iterator[Finding]:
+    found = {path: read.outside[index] for path, index in read.index.items()}
+    yield from _found(
+        Kind.OUTSIDE, found, "reaches over the edge of its image", "reach over the edge of their image",
+        "check these boxes, and that each file belongs to its image; the parts inside are used",
+    )  # fmt: skip
+
+
+def _tiny(read: BoxSurvey) -> Iterator[Finding]:
+    found = {path: tuple(box for box in boxes if _is_tiny(box)) for path, boxes in _images(read)}
+    what = f"under {TINY_SIDE:.0f} pixels a side"
+    yield from _found(Kind.TINY, found, f"is {what}", f"are {what}", "draw them again or remove them", out=True)
+
+
+def _is_tiny(box: Box) -> bool:
+    return min(box.width, box.height) < TINY_SIDE
+
+
+def _empty(read: BoxSurvey) -> Iterator[Finding]:
+    paths = [path for path, boxes in _images(read) if not boxes]
+    if paths:
+        yield Finding(
+            Kind.NO_BOXES,
+            f"{counted(len(paths), 'image has', 'images have')} no box",
+            "keep them if they show no object: a model learns from them where nothing is; otherwise annotate them",
+            tuple((path,) for path in paths),
+        )
+
+
+def _classes(read: BoxSurvey) -> Iterator[Finding]:
+    boxes, images = read.boxes_per_class, read.images_per_class
+    few = [name for name in read.classes if boxes[name] < GOOD_CLASS]
+    if few:
+        named = listed([f"'{name}' ({boxes[name]} in {counted(images[name], 'image')})" for name in few])
+        yield Finding(
+            Kind.SMALL_CLASS,
+            f"fewer than {GOOD_CLASS} boxes of {named}",
+            f"annotate more of them; a search refuses classes in fewer than {MIN_IMAGES_PER_CLASS} images",
+        )
+    if read.unused:
+        named = listed([f"'{name}'" for name in read.unused])
+        yield Finding(
+            Kind.SMALL_CLASS,
+            f"no box of {named}, which the files name as a class",
+            "a model does not learn it; annotate it, or remove its name",
+        )
+
+
+def _parts(read: BoxSurvey) -> Iterator[Finding]:
+    """Yield classes without a box in a part of the user's split, and images in none of its parts."""
+    own = read.images.dataset.own_parts
+    for part in dict.fromkeys(filter(None, own)):
+        there = {label for content, other in zip(read.contents, own, strict=True) if other == part for label in content}
+        missing = [f"'{name}'" for name in read.classes if name not in there]
+        if missing:
+            yield Finding(
+                Kind.SPLIT,
+                f"the {part} part has no box of {listed(missing)}",
+                "put images of these classes into the part, or remove the split: one is drawn then",
+            )
+    loose = [(path,) for (path, _), part in zip(_images(read), own, strict=False) if part is None]
+    if loose:
+        yield Finding(
+            Kind.SPLIT,
+            f"{counted(len(loose), 'image is', 'images are')} in no part of your split",
+            "they are divided between the parts; put each of them into one if that is wrong",
+            tuple(loose),
+        )
+
+
+def _images(read: BoxSurvey) -> Iterator[tuple[Path, tuple[Box, ...]]]:
+    return ((image.path, boxes) for image, boxes in zip(read.images.dataset.images, read.boxes, strict=True))
+
+
+def _found(kind: Kind, found: _Marked, one: str, many: str, advice: str, out: bool = False) -> Iterator[Finding]:
+    """Yield a finding on boxes, if there are any."""
+    marked = {path: boxes for path, boxes in found.items() if boxes}
+    total = sum(map(len, marked.values()))
+    if total:
+        yield Finding(
+            kind,
+            f"{counted(total, f'box {one}', f'boxes {many}')}, in {counted(len(marked), 'image')}",
+            advice,
+            tuple((path,) for path in marked),
+            tuple(_note(boxes) for boxes in marked.values()),
+            (),
+            tuple(marked.values()),
+            out,
+        )
+
+
+def _note(boxes: Sequence[Box]) -> str:
+    """Return where the first boxes are, as ``cat 3x40 at 12,80``."""
+    shown = [f"{box.label} {box.width:.0f}x{box.height:.0f} at {box.left:.0f},{box.top:.0f}" for box in boxes]
+    return listed(shown, most=2)
