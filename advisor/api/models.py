@@ -106,8 +106,9 @@ def check_data(
     mirror: str = "",
     fix: str | Path | None = None,
     tell: Callable[[str], None] | None = None,
+    task: str = "image-classification",
 ) -> DataCheck:
-    """Find faults in a set of images: unreadable, repeated, wrongly labelled. No image is changed.
+    """Find faults in a set of images or of boxes: unreadable, repeated, wrongly labelled. No image is changed.
 
     ::
 
@@ -116,7 +117,7 @@ def check_data(
         print([finding.message for finding in checked.findings])
 
     Args:
-        data: a folder, or a CSV or Parquet manifest.
+        data: a folder, or a CSV or Parquet manifest; for boxes also a COCO file.
         labels: look for wrong labels and for crops, with the features of a network.
         card: model card of this network. Default: the best one whose weights are on this machine.
         catalog: your own catalogue files.
@@ -124,17 +125,18 @@ def check_data(
         mirror: folder or address of weights that is asked first.
         fix: manifest (CSV) to write without the suspects.
         tell: called with a line about each step.
+        task: ``image-classification``, or ``object-detection`` for images with boxes.
 
     Raises:
-        UsageError: ``data`` is missing or cannot be read as a data set, the card is unknown, or ``fix`` exists or
-            cannot be written.
+        UsageError: ``data`` is missing or cannot be read as a data set, the task or the card is unknown, or ``fix``
+            exists or cannot be written.
     """
     from advisor.datasets.checks.fix import writable
     from advisor.engine import data_check
 
     manifest = writable(Path(fix)) if fix else None
     checker = data_check.LabelChecker(card, tuple(Path(path) for path in catalog), offline, mirror) if labels else None
-    checked = data_check.check_data(Path(data), checker, tell or (lambda _text: None))
+    checked = data_check.check_data(Path(data), checker, tell or (lambda _text: None), task)
     if manifest:
         checked.write_manifest(manifest)
     return checked

@@ -31,7 +31,12 @@ def _only_group() -> None:
 
 @commands.command("check", short_help="Find faults and write a manifest without them.")
 def check(
-    data: Annotated[str, typer.Argument(metavar="DATA", help="Folder of images, or a CSV or Parquet manifest.")],
+    data: Annotated[
+        str, typer.Argument(metavar="DATA", help="Folder of images, a CSV or Parquet manifest, or a COCO file.")
+    ],
+    task: Annotated[
+        str, typer.Option(metavar="TASK", help="Task: image-classification, or object-detection for images with boxes.")
+    ] = "image-classification",
     fix: Annotated[str, typer.Option(metavar="FILE", help="Manifest (CSV) to write without the suspects.")] = "",
     html: Annotated[str, typer.Option(metavar="FILE", help="File for the contact sheet of the suspects.")] = SHEET,
     card: Annotated[
@@ -48,7 +53,7 @@ def check(
     catalog: Catalogs = None,
     as_json: AsJson = False,
 ) -> None:
-    """Find faults in images: unreadable, repeated, wrongly labelled, unlike a phone's. No image is changed.
+    """Find faults in images and boxes: unreadable, repeated, wrong labels, unlike a phone's. No image is changed.
 
     Prints a table and writes a contact sheet of the suspects.
 
@@ -66,6 +71,7 @@ def check(
             mirror=mirror or "",
             fix=fix,
             tell=tell,
+            task=task,
         )
         sheet = _written(checked, Path(html))
     if as_json:

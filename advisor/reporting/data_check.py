@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache, partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -14,13 +14,15 @@ from rich.text import Text
 
 from advisor.core.errors import StageError
 from advisor.core.units import plural
+from advisor.datasets.boxes import Box
 from advisor.datasets.checks.findings import Finding, Kind
 from advisor.datasets.checks.image_quality import Condition
-from advisor.datasets.dataset import Dataset
+from advisor.datasets.checks.object_sizes import SMALL_SIDE, ObjectSizes
 from advisor.datasets.decode import READ_ERRORS, open_image, quiet
 from advisor.engine.data_check import DataCheck
 from advisor.reporting import text
 from advisor.reporting.console import Column, columns, default_console, line, next_command, table, write
+from advisor.reporting.outlines import COLOURS, outlines
 from advisor.reporting.templating import render_page
 
 GROUPS, MEMBERS = 60, 6
@@ -35,12 +37,19 @@ FEWEST = 5
 SIDE = 132
 """Longer side of a thumbnail, in pixels."""
 
+BOXED_SIDE = 240
+"""The same for images with boxes."""
+
+SAMPLES = 12
+"""Images with boxes that are shown whether or not there are findings, to see that the boxes are in place."""
+
 QUALITY = 72
 
 NAMED = 3
 """Examples of each finding on the terminal; the page shows more."""
 
 FINDINGS = (Column("found", left=True), Column("what", left=True), Column("for example", left=True, width=100))
+SIZES = columns("input", "object side px: 5 %", "median", "95 %", f"under {SMALL_SIDE:.0f} px %")
 CONDITIONS = columns("image quality", "5 %", "median", "95 %", "poor %", left=("image quality",))
 _GRAVE = frozenset(
     {Kind.UNREADABLE, Kind.SPELLING, Kind.SAME_IMAGE_TWO_CLASSES, Kind.LEAK, Kind.SPLIT, Kind.WRONG_LABEL}
@@ -59,11 +68,8 @@ def print_checked(
         console: where to.
     """
     console = console or default_console()
-    dataset = checked.survey.dataset
     shown: list[RenderableType] = [
-        Text(
-            text.plain(f"{plural(len(dataset.images), 'image')} in {len(dataset.classes)} classes: {_counts(dataset)}")
-        ),
+        Text(text.plain(f"{checked.content.summary}: {_counts(checked.content.counts)}")),
         *(Text(text.plain(row)) for row in _split(checked)),
         Text(),
     ]
@@ -71,6 +77,8 @@ def print_checked(
         shown += [table(FINDINGS, (_row(checked, finding) for finding in checked.findings), console), Text()]
     else:
         shown += [Text("No problems found.", style="bold green"), Text()]
+    if checked.content.sizes:
+        shown += [table(SIZES, map(_size, checked.content.sizes), console), Text()]
     shown += [table(CONDITIONS, map(_condition, checked.conditions), console), Text()]
     write([*shown, *_advice(checked), *_next(checked, sheet, manifest)], console)
 
@@ -79,16 +87,16 @@ def _split(checked: DataCheck) -> tuple[str, ...]:
     return checked.split.lines if checked.split else (f"A search would refuse these images: {checked.not_split}",)
 
 
-def _counts(dataset: Dataset) -> str:
-    """Return the number of images of each class; of many classes, the range and those with the fewest images."""
-    rows = [f"{name} {count}" for name, count in zip(dataset.classes, dataset.counts, strict=True)]
-    if len(rows) <= CLASSES:
-        return ", ".join(rows)
-    fewest, most = min(dataset.counts), max(dataset.counts)
+def _counts(counts: Mapping[str, int]) -> str:
+    """Return the count of each class; of many classes, the range and the smallest ones."""
+    ascending = sorted(counts, key=lambda name: counts[name])
+    if len(counts) <= CLASSES:
+        return ", ".join(f"{name} {count:,}" for name, count in counts.items())
+    fewest, most = counts[ascending[0]], counts[ascending[-1]]
     if fewest == most:
-        return f"{fewest} in each"
-    ascending = sorted(range(len(rows)), key=lambda label: dataset.counts[label])[:FEWEST]
-    return f"{fewest} to {most} in each, the fewest in {', '.join(rows[label] for label in ascending)}"
+        return f"{fewest:,} in each"
+    smallest = ", ".join(f"{name} {counts[name]:,}" for name in ascending[:FEWEST])
+    return f"{fewest:,} to {most:,} in each, the fewest in {smallest}"
 
 
 def _row(checked: DataCheck, finding: Finding) -> list[str | Text]:
@@ -102,6 +110,10 @@ def _row(checked: DataCheck, finding: Finding) -> list[str | Text]:
 
 def _condition(one: Condition) -> list[str | Text]:
     return [one.name, *(f"{value:.3g}" for value in (one.low, one.median, one.high)), f"{100 * one.outside:.1f}"]
+
+
+def _size(one: ObjectSizes) -> list[str | Text]:
+    return [str(one.input), *(f"{value:.0f}" for value in (one.low, one.median, one.high)), f"{100 * one.small:.1f}"]
 
 
 def _advice(checked: DataCheck) -> Iterator[Text]:
@@ -118,10 +130,18 @@ def _next(checked: DataCheck, sheet: Path, manifest: Path | None) -> Iterator[Te
     if manifest:
         images = checked.survey.dataset.images
         left = sum(image.path in checked.left_out for image in images)
-        yield line("Written", f"{manifest} ({plural(len(images) - left, 'image')}, {left} excluded)")
-        yield next_command(f"advisor search --data {manifest} --budget 50ms")
-    elif checked.left_out:
+        kept = plural(len(images) - left, "image")
+        yield line("Written", f"{manifest} ({kept}, {left} excluded{_boxes_out(checked)})")
+        if checked.content.next_command:
+            yield next_command(checked.content.next_command.format(manifest=manifest))
+    elif checked.left_out or _boxes_out(checked):
         yield next_command("the same command with --fix cleaned.csv excludes the suspicious images")
+
+
+def _boxes_out(checked: DataCheck) -> str:
+    """Return how many boxes ``--fix`` leaves out, empty for none."""
+    out = sum(len(boxes) for finding in checked.findings if finding.leave_out_marked for boxes in finding.marked)
+    return f"; {plural(out, 'box', 'boxes')} excluded" if out else ""
 
 
 def render(checked: DataCheck) -> str:
@@ -133,35 +153,74 @@ def render(checked: DataCheck) -> str:
         scripts=[],
         checked=checked,
         dataset=dataset,
-        counts=list(zip(dataset.classes, dataset.counts, strict=True)),
+        counts=list(checked.content.counts.items()),
+        colours=_colours(checked) if checked.content.sizes else {},
+        samples=[_Figures(checked).show(path) for path in samples(checked)],
+        small_side=SMALL_SIDE,
         sections=sections(checked),
         split=_split(checked),
     )
 
 
+def samples(checked: DataCheck) -> list[Path]:
+    """Return images with boxes from the whole set, photos that are stored rotated first; none if there are no boxes."""
+    images, shots = checked.survey.dataset.images, checked.survey.shots
+    drawn = [(shot.orientation == 1, image.path) for image, shot in zip(images, shots, strict=True)]
+    drawn = [(straight, path) for straight, path in drawn if (found := checked.content.drawing(path)) and found.boxes]
+    rotated = [path for straight, path in drawn if not straight][: SAMPLES // 2]
+    others = [path for straight, path in drawn if straight]
+    return [*rotated, *others[:: max(1, len(others) // (SAMPLES - len(rotated)))]][:SAMPLES]
+
+
+def _colours(checked: DataCheck) -> dict[str, int]:
+    return {name: number % COLOURS for number, name in enumerate(checked.content.counts)}
+
+
 def sections(checked: DataCheck) -> list[dict[str, Any]]:
     """Return the findings with their images, as the template shows them; each image is read once."""
-    dataset = checked.survey.dataset
-    labels = {photo.path: dataset.classes[photo.label] for photo in dataset.images}
-    image, excluded = cache(data_uri), checked.left_out
-
-    def show(path: Path) -> dict[str, object]:
-        pixels = image(path) if path in labels else ""
-        return {"name": dataset.shown(path), "label": labels.get(path, ""), "out": path in excluded, "image": pixels}
+    figures = _Figures(checked)
 
     def section(finding: Finding) -> dict[str, Any]:
         notes = (*finding.notes, *[""] * len(finding.groups))
+        marked = (*finding.marked, *[()] * len(finding.groups))
         groups = [
-            {"images": list(map(show, paths[:MEMBERS])), "more": max(0, len(paths) - MEMBERS), "note": note}
-            for paths, note in zip(finding.groups[:GROUPS], notes, strict=False)
+            {
+                "images": [figures.show(path, boxes) for path in paths[:MEMBERS]],
+                "more": max(0, len(paths) - MEMBERS),
+                "note": note,
+            }
+            for paths, note, boxes in zip(finding.groups[:GROUPS], notes, marked, strict=False)
         ]
         return {"finding": finding, "groups": groups, "more": max(0, len(finding.groups) - GROUPS)}
 
     return list(map(section, checked.findings))
 
 
-def data_uri(path: Path) -> str:
-    """Return an image as a JPEG inside a ``data:`` address, its longer side ``SIDE`` pixels; empty if it is unreadable.
+class _Figures:
+    """Makes the figures of a page; each image is read once."""
+
+    def __init__(self, checked: DataCheck) -> None:
+        self._checked = checked
+        self._excluded = checked.left_out
+        self._colours = _colours(checked)
+        self._image = cache(partial(data_uri, side=BOXED_SIDE if checked.content.sizes else SIDE))
+
+    def show(self, path: Path, marked: Sequence[Box] = ()) -> dict[str, object]:
+        """Return an image as the template shows it, with its boxes and those that a finding is about."""
+        content, label = self._checked.content, self._checked.content.label(path)
+        drawing = content.drawing(path)
+        return {
+            "name": self._checked.survey.dataset.shown(path),
+            "label": label,
+            "out": path in self._excluded,
+            "image": self._image(path) if label else "",
+            "size": drawing.size if drawing else (0, 0),
+            "outlines": outlines(drawing.boxes, marked, self._colours) if drawing else (),
+        }
+
+
+def data_uri(path: Path, side: int = SIDE) -> str:
+    """Return an image as a JPEG inside a ``data:`` address, its longer side ``side`` pixels; empty if it is unreadable.
 
     The file is decoded and encoded again, so only its pixels reach the page.
     """
@@ -169,9 +228,9 @@ def data_uri(path: Path) -> str:
 
     try:
         with quiet(), open_image(path) as image:
-            image.draft("RGB", (2 * SIDE, 2 * SIDE))
+            image.draft("RGB", (2 * side, 2 * side))
             small = ImageOps.exif_transpose(image.convert("RGBA" if image.mode in {"P", "LA", "PA"} else "RGB"))
-            small.thumbnail((SIDE, SIDE), Image.Resampling.BILINEAR)
+            small.thumbnail((side, side), Image.Resampling.BILINEAR)
             stored = BytesIO()
             small.convert("RGB").save(stored, "JPEG", quality=QUALITY)
     except (*READ_ERRORS, StageError):

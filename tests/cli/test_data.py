@@ -10,6 +10,8 @@ import pytest
 from PIL import Image
 
 from tests.cli.conftest import Advisor
+from tests.datasets.boxes.writers import Photo, write_yolo
+from tests.datasets.boxes.writers import photos as photos_with
 from tests.datasets.folders import fill, make
 
 
@@ -171,3 +173,34 @@ def test_a_search_refuses_what_would_fool_it(advisor: Advisor, tmp_path: Path, r
     assert said.code == 2
     assert message in said.err
     assert "hint:" in said.err
+
+
+def test_boxes_are_checked_and_written_as_a_table(advisor: Advisor, tmp_path: Path) -> None:
+    suspect = Photo("suspect", (("cat", 5, 5, 40, 40), ("cat", 5, 5, 40, 40), ("cat", 40, 5, 5, 40)))
+    write_yolo(tmp_path / "set", [*photos_with(30, "cat", "dog"), suspect])
+    said = advisor("data", "check", "set", "--task", "object-detection", "--fix", "cleaned.csv", COLUMNS="250")
+    assert said.code == 0, said.err
+    shown = " ".join(said.out.split())
+    assert "31 images, 62 boxes in 2 classes: cat 32, dog 30" in shown
+    assert "line 3 of 'suspect.txt': the right edge is left of the left one" in shown
+    assert "Written: cleaned.csv (31 images, 0 excluded; 1 box excluded)" in shown
+    assert "advisor search" not in shown
+    again = advisor("data", "check", "cleaned.csv", "--task", "object-detection", "--json")
+    assert json.loads(again.out)["boxes_per_class"] == {"cat": 31, "dog": 30}
+    assert not {"repeated boxes", "unusable boxes"} & _kinds(again.out)
+
+
+@pytest.mark.parametrize(
+    ("task", "message"), [("object-detection", "no boxes in a known format"), ("detection", "did you mean 'object-")]
+)
+def test_a_set_or_task_that_does_not_fit_is_refused(advisor: Advisor, photos: Path, task: str, message: str) -> None:
+    said = advisor("data", "check", "photos", "--task", task)
+    assert said.code == 2
+    assert message in said.err
+    assert "hint:" in said.err
+
+
+def test_a_search_does_not_know_the_task_yet(advisor: Advisor, photos: Path) -> None:
+    said = advisor("search", "--data", "photos", "--task", "object-detection")
+    assert said.code == 2
+    assert "--task: unknown 'object-detection'" in said.err

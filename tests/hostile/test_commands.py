@@ -55,6 +55,7 @@ def table(text: str) -> tuple[tuple[str, str], ...]:
 
 
 CHECK = ("data", "check", "t.csv")
+BOXES = ("--task", "object-detection")
 SHOW = ("devices", "show", "board", "--profiles", "p")
 PLAN = ("plan", "--request", "r.yaml")
 CASES = {
@@ -93,6 +94,21 @@ CASES = {
     "NUL in a label": Case(CHECK, "row 2 of 't.csv' has a label with NUL", table("path,label\na.jpg,b\0c\n")),
     "a label of 2,000 characters": Case(
         CHECK, "of more than 1000 characters", table(f"path,label\na.jpg,{'b' * 2000}\n")
+    ),
+    "boxes with a long name": Case(("data", "check", LONG, *BOXES), "name too long"),
+    "a pipe as boxes": Case(("data", "check", "FIFO", *BOXES), "neither a table"),
+    "a folder without boxes": Case(("data", "check", ".", *BOXES), "no boxes in a known format"),
+    "infinite boxes": Case(
+        (*CHECK, *BOXES), "no box that can be used", table("path,label,xmin,ymin,xmax,ymax\na.jpg,b,0,0,inf,1e999\n")
+    ),
+    "an entity bomb": Case(
+        ("data", "check", "voc", *BOXES),
+        "a document type (DOCTYPE)",
+        (("voc/a.xml", '<!DOCTYPE a [<!ENTITY b "bb">]><annotation>&b;</annotation>'),),
+    ),
+    "deep COCO": Case(("data", "check", "c.json", *BOXES), "nested more than", (("c.json", "[" * 100_000),)),
+    "an escape sequence in a class": Case(
+        ("data", "check", "d", *BOXES), "no list 'names'", (("d/data.yaml", 'nc: "\\e[31m"'),)
     ),
     "an escape sequence in a name": Case(("devices", "show", "\x1b[31mred\x07"), r"'\x1b[31mred\x07'"),
     "an override in a name": Case(("devices", "show", "a\u202eb"), r"'a\u202eb'"),

@@ -11,12 +11,23 @@ import pytest
 from rich.console import Console
 
 from advisor.engine.data_check import DataCheck, check_data
+from advisor.engine.question.names import OBJECT_DETECTION
 from advisor.reporting import data_check as sheet
-from advisor.reporting.data_check import SIDE, data_uri, render, sections
+from advisor.reporting.data_check import SAMPLES, SIDE, data_uri, render, samples, sections
+from tests.datasets.boxes.writers import Photo, photos, save, write_table
 from tests.datasets.folders import image, make
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
+
+PLACE = """path => {
+    const inside = path.getBBox(), to = path.getScreenCTM();
+    const frame = path.closest(".picture").querySelector("img").getBoundingClientRect();
+    const across = x => (x * to.a + to.e - frame.x) / frame.width;
+    const down = y => (y * to.d + to.f - frame.y) / frame.height;
+    return [across(inside.x), across(inside.x + inside.width), down(inside.y), down(inside.y + inside.height)];
+}"""
+"""Left, right, top and bottom of a path, in shares of the square that the image is centred in."""
 
 EVIL = "<script>alert(1)"
 
@@ -105,3 +116,48 @@ def test_many_classes_are_counted_by_their_range(tmp_path: Path, extra: int, sai
     stream = io.StringIO()
     sheet.print_checked(check_data(root, None), tmp_path / "sheet.html", console=Console(file=stream, width=120))
     assert said in stream.getvalue()
+
+
+@pytest.fixture
+def boxed(tmp_path: Path) -> DataCheck:
+    """A set with boxes, of a class whose name is a script: a photo that is stored rotated, and a repeated box."""
+    repeated = Photo("repeated", ((EVIL, 5, 5, 40, 40),) * 2)
+    table = write_table(tmp_path / "boxes", [*photos(20, EVIL, "cat"), repeated, Photo("bad", ((EVIL, 9, 9, 5, 5),))])
+    save(table.parent / "019.jpg", 19, orientation=6)
+    return check_data(table, None, task=OBJECT_DETECTION)
+
+
+def test_boxes_lie_over_the_thumbnails(browser: Browser, boxed: DataCheck, tmp_path: Path) -> None:
+    (tmp_path / "sheet.html").write_text(render(boxed), encoding="utf-8")
+    context = browser.new_context(offline=True)
+    page = context.new_page()
+    said: list[str] = []
+    page.on("console", lambda message: said.append(message.text))
+    page.goto((tmp_path / "sheet.html").as_uri())
+    figure = page.locator("section", has_text="repeated boxes").locator("figure")
+    image, drawing = (figure.locator(part).bounding_box() for part in ("img", "svg"))
+    assert image == drawing
+    edges = figure.locator("path.marked").evaluate(PLACE)
+    assert edges == pytest.approx([5 / 64, 40 / 64, (5 + 8) / 64, (40 + 8) / 64], abs=0.001)
+    assert page.locator("#samples figure").count() == SAMPLES
+    assert EVIL in page.locator("#samples .lead").inner_text()
+    for width in (1280, 390):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert said == []
+    context.close()
+
+
+def test_photos_that_are_stored_rotated_are_shown_first(boxed: DataCheck) -> None:
+    assert [path.stem for path in samples(boxed)][:2] == ["019", "000"]
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_terminal_shows_boxes_and_sizes(boxed: DataCheck, tmp_path: Path, width: int) -> None:
+    stream = io.StringIO()
+    sheet.print_checked(boxed, tmp_path / "sheet.html", console=Console(file=stream, width=width))
+    shown = " ".join(stream.getvalue().split())
+    assert "22 images, 42 boxes in 2 classes: <script>alert(1) 22, cat 20" in shown
+    assert "under 8 px %" in shown
+    assert "the same command with --fix cleaned.csv" in shown
+    assert max(map(len, stream.getvalue().splitlines())) <= width
