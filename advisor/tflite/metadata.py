@@ -1,7 +1,7 @@
 """Read and write labels, normalization and licence in a `.tflite` file, as MediaPipe and Android Studio expect.
 
 A flatbuffer in the file describes its inputs and outputs (TensorFlow Lite metadata, ``M001``). Slots are those of the
-public schema ``metadata_schema.fbs``, for the tables that an image classifier needs.
+public schema ``metadata_schema.fbs``, for the tables that an image classifier or an object detector needs.
 """
 
 from __future__ import annotations
@@ -37,9 +37,15 @@ _IDENTIFIER = b"M001"
 _MIN_PARSER_VERSION = "1.0.0"
 """The oldest parser that reads every field written here; the first one does."""
 
-_AXIS_LABELS = 2
-_FEATURE_PROPERTIES = 1
-_IMAGE_PROPERTIES = 2
+_AXIS_LABELS, _VALUE_LABELS = 2, 3
+_FEATURE_PROPERTIES, _IMAGE_PROPERTIES, _BOX_PROPERTIES = 1, 2, 3
+_BOUNDARIES = 1
+_LEFT_TOP_RIGHT_BOTTOM = (1, 0, 3, 2)
+"""Places of a box's sides in an output of top, left, bottom and right."""
+
+DETECTOR_OUTPUTS = ("location", "category", "score", "number of detections")
+"""Names by which MediaPipe knows the outputs of a detector."""
+
 _RGB = 1
 _NORMALIZATION = 1
 
@@ -98,23 +104,25 @@ def write_metadata(data: bytes, metadata: Metadata) -> bytes:
 
     Raises:
         UsageError: the file is damaged.
-        StageError: the model is not one image in and one row of scores out, the number of labels is not that of its
-            classes, or the normalization is not usable.
+        StageError: the model is not one image in, and one row of scores or the four outputs of a detector out; the
+            number of labels is not that of its classes; or the normalization is not usable.
     """
     from advisor.tflite.rewrite import DESCRIBING_METADATA, add_metadata, drop_unused_buffers, pack, unpack
 
-    _check(read(data), metadata)
+    description = read(data)
+    detects = len(description.outputs) == len(DETECTOR_OUTPUTS)
+    _check(description, metadata, detects)
     model = unpack(data)
-    add_metadata(model, DESCRIBING_METADATA, _encoded(metadata))
+    add_metadata(model, DESCRIBING_METADATA, _encoded(metadata, detects))
     drop_unused_buffers(model)
     return _with_file(pack(model), LABELS_FILE, "".join(f"{one_line(label)}\n" for label in metadata.labels))
 
 
-def _check(model: Model, metadata: Metadata) -> None:
-    if len(model.inputs) != 1 or len(model.outputs) != 1 or len(model.inputs[0].shape) != 4:
-        raise StageError("labels need a model of one image input and one output")
+def _check(model: Model, metadata: Metadata, detects: bool) -> None:
+    if len(model.inputs) != 1 or (len(model.outputs) != 1 and not detects) or len(model.inputs[0].shape) != 4:
+        raise StageError("labels need a model of one image input and one output, or the four outputs of a detector")
     classes = model.outputs[0].shape[-1] if model.outputs[0].shape else 0
-    if classes != len(metadata.labels):
+    if classes != len(metadata.labels) and not detects:
         raise StageError(f"{len(metadata.labels)} labels do not fit a model of {classes} classes")
     if len(metadata.mean) != len(metadata.std) or len(metadata.mean) not in {1, model.inputs[0].shape[-1]}:
         raise StageError(f"a normalization by {metadata.mean} and {metadata.std} does not fit the model's input")
@@ -122,11 +130,15 @@ def _check(model: Model, metadata: Metadata) -> None:
         raise StageError(f"a normalization by {metadata.mean} and {metadata.std} is not finite and positive")
 
 
-def _encoded(metadata: Metadata) -> bytes:
-    """Return the flatbuffer of ``metadata``, for a model of one image input and one output of scores."""
+def _encoded(metadata: Metadata, detects: bool) -> bytes:
+    """Return the flatbuffer of ``metadata``, for a model of one image input and of scores or detections."""
     writer = _Writer(1024)
-    inputs, outputs = writer.tables(_input(writer, metadata)), writer.tables(_output(writer))
-    graph = writer.table(10, {2: inputs, 3: outputs})
+    inputs = writer.tables([_input(writer, metadata)])
+    outputs = {3: writer.tables(_detections(writer))} if detects else {3: writer.tables([_scores(writer)])}
+    if detects:
+        names = writer.tables([writer.text(name) for name in DETECTOR_OUTPUTS[:3]])
+        outputs[7] = writer.tables([writer.table(2, {0: writer.text("detection_result"), 1: names})])
+    graph = writer.table(10, {2: inputs, **outputs})
     texts = {
         0: metadata.name,
         1: metadata.description,
@@ -136,7 +148,7 @@ def _encoded(metadata: Metadata) -> bytes:
         7: _MIN_PARSER_VERSION,
     }
     fields = {slot: writer.text(text) for slot, text in texts.items() if text}
-    writer.Finish(writer.table(8, {**fields, 3: writer.tables(graph)}), file_identifier=_IDENTIFIER)
+    writer.Finish(writer.table(8, {**fields, 3: writer.tables([graph])}), file_identifier=_IDENTIFIER)
     return bytes(writer.Output())
 
 
@@ -149,10 +161,11 @@ class _Writer(flatbuffers.Builder):  # type: ignore[misc]
     def numbers(self, numbers: Sequence[float]) -> int:
         return int(self.CreateNumpyVector(np.asarray(numbers, dtype="<f4")))
 
-    def tables(self, only: int) -> int:
-        """Write a vector of one table."""
-        self.StartVector(4, 1, 4)
-        self.PrependUOffsetTRelative(only)
+    def tables(self, offsets: Sequence[int]) -> int:
+        """Write a vector of tables or texts."""
+        self.StartVector(4, len(offsets), 4)
+        for offset in reversed(offsets):
+            self.PrependUOffsetTRelative(offset)
         return int(self.EndVector())
 
     def table(self, fields: int, offsets: Mapping[int, int], kinds: Mapping[int, int] = MappingProxyType({})) -> int:
@@ -172,13 +185,35 @@ def _input(writer: _Writer, metadata: Metadata) -> int:
     content = writer.table(3, {1: image}, {0: _IMAGE_PROPERTIES})
     options = writer.table(2, {0: writer.numbers(mean), 1: writer.numbers(std)})
     unit = writer.table(2, {1: options}, {0: _NORMALIZATION})
-    return writer.table(7, {0: writer.text("image"), 3: content, 4: writer.tables(unit)})
+    return writer.table(7, {0: writer.text("image"), 3: content, 4: writer.tables([unit])})
 
 
-def _output(writer: _Writer) -> int:
-    content = writer.table(3, {1: writer.table(0, {})}, {0: _FEATURE_PROPERTIES})
-    file = writer.table(5, {0: writer.text(LABELS_FILE)}, {2: _AXIS_LABELS})
-    return writer.table(7, {0: writer.text("probabilities"), 3: content, 6: writer.tables(file)})
+def _scores(writer: _Writer) -> int:
+    return writer.table(
+        7, {0: writer.text("probabilities"), 3: _feature(writer), 6: _labels_file(writer, _AXIS_LABELS)}
+    )
+
+
+def _detections(writer: _Writer) -> list[int]:
+    """Write the four outputs of a detector."""
+    order = int(writer.CreateNumpyVector(np.asarray(_LEFT_TOP_RIGHT_BOTTOM, dtype="<u4")))
+    boxes = writer.table(3, {1: writer.table(3, {0: order}, {1: _BOUNDARIES})}, {0: _BOX_PROPERTIES})
+    location, category, score, count = DETECTOR_OUTPUTS
+    labels = {6: _labels_file(writer, _VALUE_LABELS)}
+    return [
+        writer.table(7, {0: writer.text(location), 3: boxes}),
+        writer.table(7, {0: writer.text(category), 3: _feature(writer), **labels}),
+        writer.table(7, {0: writer.text(score), 3: _feature(writer)}),
+        writer.table(7, {0: writer.text(count), 3: _feature(writer)}),
+    ]
+
+
+def _feature(writer: _Writer) -> int:
+    return writer.table(3, {1: writer.table(0, {})}, {0: _FEATURE_PROPERTIES})
+
+
+def _labels_file(writer: _Writer, kind: int) -> int:
+    return writer.tables([writer.table(5, {0: writer.text(LABELS_FILE)}, {2: kind})])
 
 
 def _with_file(model: bytes, name: str, text: str) -> bytes:
@@ -194,7 +229,7 @@ def _with_file(model: bytes, name: str, text: str) -> bytes:
 
 
 def read_metadata(data: bytes, name: str = "the model") -> Metadata | None:
-    """Return the description of the first input and output; None if there is none.
+    """Return the description of the first input and of the labels; None if there is none.
 
     Raises:
         UsageError: the file or its metadata is damaged.
@@ -216,10 +251,9 @@ def _decoded(content: bytes) -> tuple[Metadata, str]:
     root = _View(content, int.from_bytes(content[:4], "little"))
     graph = next(iter(root.children(10)), None)
     image = next(iter(graph.children(8)), None) if graph else None
-    output = next(iter(graph.children(10)), None) if graph else None
     mean, std = _normalization(image)
-    files = output.children(16) if output else []
-    labels_file = next((file.text(4) for file in files if file.kind(8) == _AXIS_LABELS), "")
+    files = [file for output in (graph.children(10) if graph else []) for file in output.children(16)]
+    labels_file = next((file.text(4) for file in files if file.kind(8) in {_AXIS_LABELS, _VALUE_LABELS}), "")
     metadata = Metadata(
         name=root.text(4),
         labels=(),

@@ -73,3 +73,15 @@ def tiny_classifier(width: int = 4, classes: int = 3) -> bytes:
     options = schema.FullyConnectedOptionsT()
     graph.operator(schema.BuiltinOperator.FULLY_CONNECTED, [1, weights, bias], [scores], options)
     return graph.finish({"image": 0}, {"features": 1, "scores": scores})
+
+
+def tiny_detector() -> bytes:
+    """A detector before post-processing: three places, four classes; logits and encodings are the image's 12 values."""
+    graph = Graph()
+    image = graph.tensor("image", (1, 2, 2, 3))
+    encodings, logits, scores = (graph.tensor(name, (1, 3, 4)) for name in ("encodings", "logits", "scores"))
+    shape = schema.ReshapeOptionsT(newShape=[1, 3, 4])
+    graph.operator(schema.BuiltinOperator.RESHAPE, [image], [encodings], shape)
+    graph.operator(schema.BuiltinOperator.RESHAPE, [image], [logits], shape)
+    graph.operator(schema.BuiltinOperator.LOGISTIC, [logits], [scores])
+    return graph.finish({"image": image}, {"encodings": encodings, "scores": scores})

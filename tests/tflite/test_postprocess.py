@@ -1,0 +1,107 @@
+"""The post-processing of detectors, run by LiteRT."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from ai_edge_litert.interpreter import Interpreter
+
+from advisor.core.errors import StageError, UsageError
+from advisor.tflite.metadata import read_metadata, write_metadata
+from advisor.tflite.model import read
+from advisor.tflite.postprocess import DETECTIONS, OPERATOR, Suppression, append_postprocess
+from advisor.training.detection.anchors import Anchors, decode
+
+from .graphs import tiny_detector, tiny_features
+from .test_metadata import described
+
+ANCHORS = np.array([[0.2, 0.2, 0.2, 0.2], [0.5, 0.5, 0.4, 0.2], [0.8, 0.7, 0.1, 0.3]], np.float32)
+VALUES = np.array([[[0.5, -1.0, 2.0, -3.0], [1.0, 0.2, -2.5, 0.1], [-2.0, 3.0, 0.3, 1.5]]], np.float32)
+"""Encodings and logits of the three places."""
+
+
+def detections(data: bytes, values: np.ndarray = VALUES) -> dict[str, np.ndarray]:
+    """Run a detector; each output has as many rows as there are detections."""
+    run = Interpreter(model_content=data).get_signature_runner()
+    found = run(image=values.reshape(1, 2, 2, 3))
+    count = int(found["count"][0])
+    return {name: found[name][0, :count] for name in DETECTIONS[:3]}
+
+
+def test_every_class_of_every_place_is_found_with_its_box_where_nothing_is_suppressed() -> None:
+    found = detections(append_postprocess(tiny_detector(), ANCHORS, Suppression(12, score=0.0, overlap=1.0)))
+    scores = 1 / (1 + np.exp(-VALUES[0]))
+    order = np.argsort(-scores, axis=None)
+    places, classes = np.unravel_index(order, scores.shape)
+    assert found["scores"] == pytest.approx(scores[places, classes], abs=1e-6)
+    assert found["classes"].tolist() == classes.tolist()
+    boxes = decode(VALUES[0], Anchors(ANCHORS, (3,)))
+    assert found["boxes"] == pytest.approx(boxes[places], abs=1e-5)
+
+
+def test_boxes_below_the_least_score_are_dropped() -> None:
+    found = detections(append_postprocess(tiny_detector(), ANCHORS, Suppression(12, score=0.7, overlap=1.0)))
+    assert found["scores"] == pytest.approx([0.9526, 0.8808, 0.8176, 0.7311], abs=1e-3)
+
+
+def test_of_boxes_of_one_class_that_overlap_the_better_one_stays() -> None:
+    anchors = np.array([[0.5, 0.5, 0.4, 0.4]] * 3, np.float32)
+    values = np.zeros((1, 3, 4), np.float32)
+    values[0, :, 0] = (0.0, 0.5, 1.0)  # also moves the centre by up to 0.04
+    found = detections(append_postprocess(tiny_detector(), anchors, Suppression(12, score=0.55, overlap=0.5)), values)
+    assert found["classes"].tolist() == [0]
+    assert found["scores"] == pytest.approx([0.731], abs=1e-3)
+
+
+def test_there_are_at_most_so_many_boxes() -> None:
+    data = append_postprocess(tiny_detector(), ANCHORS, Suppression(2, score=0.0, overlap=1.0))
+    assert [tensor.shape for tensor in read(data).outputs] == [(1, 2, 4), (1, 2), (1, 2), (1,)]
+    assert len(detections(data)["scores"]) == 2
+
+
+def test_the_operator_is_named() -> None:
+    data = append_postprocess(tiny_detector(), ANCHORS, Suppression())
+    assert read(data).operators[-1].name == f"CUSTOM:{OPERATOR}"
+
+
+def test_a_model_without_these_outputs_is_refused() -> None:
+    with pytest.raises(StageError, match="outputs features are not 'encodings' and 'scores'"):
+        append_postprocess(tiny_features(), ANCHORS, Suppression())
+
+
+def test_anchors_of_another_number_are_refused() -> None:
+    with pytest.raises(StageError, match=r"anchors of shape \(2, 4\) for 3 places"):
+        append_postprocess(tiny_detector(), ANCHORS[:2], Suppression())
+
+
+def test_a_damaged_file_is_refused() -> None:
+    with pytest.raises(UsageError):
+        append_postprocess(tiny_detector()[:200], ANCHORS, Suppression())
+
+
+def test_a_detector_is_described() -> None:
+    data = append_postprocess(tiny_detector(), ANCHORS, Suppression())
+    metadata = described(("a", "b", "c", "d"))
+    assert read_metadata(write_metadata(data, metadata)) == metadata
+
+
+@pytest.mark.integration
+def test_mediapipe_finds_the_boxes_that_litert_finds(tmp_path: Path) -> None:
+    mediapipe = pytest.importorskip("mediapipe")
+    tasks = mediapipe.tasks
+    data = append_postprocess(tiny_detector(), ANCHORS, Suppression(4, score=0.61, overlap=1.0))
+    pixels = np.array([10, 200, 40, 90, 60, 120, 250, 0, 30, 180, 220, 70], np.uint8).reshape(2, 2, 3)
+    found = detections(data, (pixels.reshape(1, 3, 4).astype(np.float32) - 127.5) / 127.5)
+    model = write_metadata(data, described(("a", "b", "c", "d")))
+    options = tasks.vision.ObjectDetectorOptions(base_options=tasks.BaseOptions(model_asset_buffer=model))
+    large = pixels.repeat(50, axis=0).repeat(50, axis=1)  # MediaPipe drops a box that equals a better one
+    with tasks.vision.ObjectDetector.create_from_options(options) as detector:
+        seen = detector.detect(mediapipe.Image(image_format=mediapipe.ImageFormat.SRGB, data=large)).detections
+    assert [one.categories[0].category_name for one in seen] == ["abcd"[int(place)] for place in found["classes"]]
+    for one, box, score in zip(seen, found["boxes"], found["scores"], strict=True):
+        edges = one.bounding_box.origin_y, one.bounding_box.origin_x, one.bounding_box.height, one.bounding_box.width
+        top, left, bottom, right = 100 * box
+        assert edges == pytest.approx((top, left, bottom - top, right - left), abs=1)
+        assert one.categories[0].score == pytest.approx(score, abs=0.02)
