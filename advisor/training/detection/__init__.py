@@ -1,0 +1,1 @@
+"""Train detectors: a head for boxes on the maps of a frozen backbone."""
