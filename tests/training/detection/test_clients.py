@@ -20,7 +20,6 @@ from advisor.training.finetune.network import flatbuffer
 from tests.training.detection.test_fit import VIEW
 from tests.training.nets import WIDE, halvings
 
-
 PHOTOS = 20
 
 

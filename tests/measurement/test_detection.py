@@ -1,0 +1,120 @@
+"""How well boxes were found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from advisor.core.errors import RuntimeRefusal, StageError, UsageError
+from advisor.datasets.images import InputSpec
+from advisor.measurement.detection import Detections, Detector, score
+from advisor.tflite.postprocess import Suppression, append_postprocess
+from tests.tflite.graphs import tiny_detector, tiny_features
+
+VIEW = InputSpec(2, (127.5,) * 3, (127.5,) * 3)
+ANCHORS = np.array([[0.2, 0.2, 0.2, 0.2], [0.5, 0.5, 0.4, 0.2], [0.9, 0.9, 0.4, 0.4]], np.float32)
+SIZES = [(100, 200)] * 4
+
+
+def boxes(*rows: tuple[float, float, float, float], labels: list[int] | None = None, sure: float = 1.0) -> Detections:
+    count = len(rows)
+    edges = np.array(rows, np.float32).reshape(-1, 4)
+    return Detections(edges, np.array(labels or [0] * count, np.int64), np.full(count, sure, np.float32))
+
+
+HERE, THERE = (0.1, 0.1, 0.3, 0.3), (0.5, 0.5, 0.9, 0.9)
+TRUE = [boxes(HERE, THERE, labels=[0, 1]), boxes(HERE), boxes(THERE, labels=[1]), boxes(HERE)]
+
+
+def test_boxes_that_are_all_found_have_a_precision_of_one() -> None:
+    found = score(TRUE, TRUE, SIZES, 2)
+    assert (found.half.value, found.coco, found.by_class) == (1.0, 1.0, (1.0, 1.0))
+    assert found.half.low == found.half.high == 1.0
+
+
+def test_where_nothing_is_found_it_is_zero() -> None:
+    found = score(TRUE, [boxes() for _ in TRUE], SIZES, 2)
+    assert (found.half.value, found.coco) == (0.0, 0.0)
+
+
+def test_each_class_has_its_precision() -> None:
+    half = [boxes(HERE, labels=[0]), boxes(HERE), boxes(), boxes(HERE)]
+    found = score(TRUE, half, SIZES, 2)
+    assert found.by_class == (1.0, 0.0)
+    assert found.half.value == 0.5
+
+
+def test_a_class_without_a_true_box_does_not_count() -> None:
+    found = score(TRUE, TRUE, SIZES, 3)
+    assert found.by_class == (1.0, 1.0, None)
+    assert found.half.value == 1.0
+
+
+def test_a_box_that_overlaps_by_six_tenths_counts_at_one_half_alone() -> None:
+    moved = (0.1, 0.15, 0.3, 0.35)  # intersection over union 0.6
+    found = score([boxes(HERE)] * 4, [boxes(moved)] * 4, SIZES, 1)
+    assert found.half.value == 1.0
+    assert found.coco == pytest.approx(0.3, abs=0.01)  # at 0.5, 0.55 and 0.6
+
+
+def test_wrong_boxes_that_are_less_sure_than_the_right_ones_cost_nothing() -> None:
+    wrong = np.array([[0.6, 0.0, 0.7, 0.1]], np.float32)
+    more = [
+        Detections(np.concatenate([one.boxes, wrong]), np.append(one.labels, 0), np.append(one.scores, 0.1))
+        for one in TRUE
+    ]
+    assert score(TRUE, more, SIZES, 2).half.value == 1.0
+
+
+def test_the_interval_covers_the_value_and_is_wider_with_fewer_images() -> None:
+    draw = np.random.default_rng(0)
+    found = [one if draw.random() < 0.7 else boxes() for one in TRUE * 30]
+    few, many = (score((TRUE * 30)[:count], found[:count], SIZES * (count // 4), 2).half for count in (20, 120))
+    assert few.low <= few.value <= few.high
+    assert few.high - few.low > many.high - many.low
+
+
+def test_without_a_true_box_there_is_no_score() -> None:
+    with pytest.raises(ValueError, match="no image has a box"):
+        score([boxes()], [boxes()], SIZES[:1], 1)
+
+
+@pytest.fixture
+def image(tmp_path: Path) -> Path:
+    path = tmp_path / "image.png"
+    pixels = np.array([10, 200, 40, 90, 60, 120, 250, 0, 30, 180, 220, 70], np.uint8).reshape(2, 2, 3)
+    Image.fromarray(pixels.repeat(8, axis=0).repeat(8, axis=1)).save(path)
+    return path
+
+
+def written(folder: Path, data: bytes) -> Path:
+    path = folder / "model.tflite"
+    path.write_bytes(data)
+    return path
+
+
+def test_a_detector_gives_boxes_within_the_image_the_surest_first(tmp_path: Path, image: Path) -> None:
+    data = append_postprocess(tiny_detector(), ANCHORS, Suppression(12, score=0.5, overlap=1.0))
+    found = Detector(written(tmp_path, data), VIEW)(image)
+    assert len(found.boxes) == len(found.labels) == len(found.scores) > 1
+    assert found.boxes.min() >= 0.0
+    assert found.boxes.max() <= 1.0
+    assert sorted(found.scores, reverse=True) == found.scores.tolist()
+
+
+def test_a_model_without_detections_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(StageError, match="are not those of a detector"):
+        Detector(written(tmp_path, tiny_features()), VIEW)
+
+
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError):
+        Detector(tmp_path / "no.tflite", VIEW)
+
+
+def test_a_file_that_is_no_model_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeRefusal):
+        Detector(written(tmp_path, b"no model"), VIEW)
