@@ -57,7 +57,7 @@ def reason(
 
 def _met(pick: Evaluation, budget: Budget) -> str:
     """Say how the pick meets the latency budget, and with which probability what is uncertain."""
-    words = {"accuracy": "the limit of {} top-1", "drop": "the limit of {} of drop"}
+    words = {"accuracy": "the limit of {} accuracy", "drop": "the limit of {} of drop"}
     uncertain = "".join(
         f"; {words[limit].format(show_figure(limit, budget.limits[limit]))} is {text}"
         for limit, text in show_met(budget, pick).items()

@@ -47,7 +47,7 @@ def key_figures(view: RunView, evaluation: Evaluation) -> tuple[Figure, ...]:
     budget = view.budget
     figures = (
         _accuracy(view, evaluation),
-        _on_holdout("Top-1 on the hold-out", evaluation.holdout_accuracy, LIKE_THESE),
+        _on_holdout(f"{view.task.heading} on the hold-out", evaluation.holdout_accuracy, LIKE_THESE),
         _in_new_conditions(evaluation.new_conditions),
         _on_holdout("Under capture conditions", evaluation.capture.holdout, "mean over all conditions, {} images"),
         _latency(view, evaluation),
@@ -65,7 +65,7 @@ def _accuracy(view: RunView, evaluation: Evaluation) -> Figure | None:
     sample = f" on {quantity.n} images" if quantity.n else ""
     required = f"at least {floor:g} % required" if floor is not None else ""
     required = ", ".join(filter(None, (required, show_met(view.budget, evaluation).get("accuracy"))))
-    label = "Top-1 on validation" if evaluation.holdout_accuracy else "Top-1 accuracy"
+    label = f"{view.task.heading} on validation" if evaluation.holdout_accuracy else view.task.heading
     remark = _join(_interval(quantity), f"{quantity.provenance.value}{sample}", required)
     return Figure(label, f"{quantity.value:.1f} %", remark)
 

@@ -158,7 +158,7 @@ def _data(view: RunView) -> Variables | None:
     return {
         "dataset": dataset,
         "parts": parts(dataset),
-        "largest": max([1, *dataset.images_per_class.values()]),
+        "largest": max([1, *dataset.per_class.values()]),
         "rejected": dataset.rejected[:REJECTED_SHOWN],
         "more_rejected": max(0, len(dataset.rejected) - REJECTED_SHOWN),
     }

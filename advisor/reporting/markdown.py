@@ -114,7 +114,7 @@ def _cells(view: RunView, row: Evaluation, judged: bool) -> dict[str, str]:
         "compression": row.configuration.variant_name,
         "device": row.configuration.target.device,
         "threads": str(row.configuration.target.threads),
-        "validation % (95 %)" if judged else "top-1 % (95 %)": text.with_interval(row.accuracy),
+        "validation % (95 %)" if judged else f"{view.metric} % (95 %)": text.with_interval(row.accuracy),
     }
     if judged:
         cells["hold-out % (95 %)"] = text.with_interval(row.holdout_accuracy)
@@ -127,7 +127,7 @@ def _cells(view: RunView, row: Evaluation, judged: bool) -> dict[str, str]:
         "memory MB": text.megabytes(row.memory),
         "deflated MB": _download(row.file_facts.download_bytes),
         "zstd MB": _download(row.file_facts.download_zstd_bytes),
-        "from (top-1, latency)": text.provenance_note(row),
+        f"from ({view.metric}, latency)": text.provenance_note(row),
     }
 
 
@@ -168,7 +168,7 @@ def _data(view: RunView) -> Iterable[str]:
         return
     rejected = f", {len(dataset.rejected)} files not used" if dataset.rejected else ""
     yield (
-        f"Images: {dataset.images} in {len(dataset.classes)} classes "
+        f"Images: {dataset.counted} in {len(dataset.classes)} classes "
         f"({escaped(', '.join(dataset.classes[:20]))}{', ...' if len(dataset.classes) > 20 else ''}), "
         f"{parts(dataset)}{rejected}."
     )

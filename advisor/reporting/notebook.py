@@ -53,12 +53,12 @@ def _cells(view: RunView, row: Evaluation) -> dict[str, str]:
         "model": row.configuration.card,
         "compression": row.configuration.variant_name,
         "threads": str(row.configuration.target.threads),
-        "top-1 %": text.percent(row.accuracy),
+        f"{view.metric} %": text.percent(row.accuracy),
         "95 %": text.interval(row.accuracy),
         "hold-out %": text.percent(row.holdout_accuracy),
         "p90 ms": text.milliseconds(row.latency_p90 or row.latency),
         "size MB": text.megabytes(row.size),
-        "from (top-1, latency)": text.provenance_note(row),
+        f"from ({view.metric}, latency)": text.provenance_note(row),
     }
 
 
@@ -78,7 +78,7 @@ def _plot(view: RunView) -> Markup:
     dots = Markup("").join(_dot(view, row, position(x, y)) for row, x, y in points)
     line = _limit(position(limit, up[0])[0], limit) if limit else Markup("")
     corner = (10 ** min(across), 10 ** max(across), min(up), max(up))
-    return _frame(corner) + line + dots + Markup("</svg>")
+    return _frame(corner, f"{view.metric} %") + line + dots + Markup("</svg>")
 
 
 def _figures(row: Evaluation) -> tuple[float, float] | None:
@@ -93,7 +93,7 @@ def _share(value: float, among: Sequence[float]) -> float:
     return 0.5 if high == low else (value - low) / (high - low)
 
 
-def _frame(corner: tuple[float, float, float, float]) -> Markup:
+def _frame(corner: tuple[float, float, float, float], title: str) -> Markup:
     left, right, low, high = (text.number(value) for value in corner)
     base = HEIGHT - MARGIN
     labels = (
@@ -102,7 +102,7 @@ def _frame(corner: tuple[float, float, float, float]) -> Markup:
         (MARGIN - 6, base, "end", low),
         (MARGIN - 6, MARGIN + 4, "end", high),
         (WIDTH / 2, HEIGHT - 8, "middle", "latency, 90th percentile (logarithmic)"),
-        (MARGIN - 6, 16, "start", "top-1 %"),
+        (MARGIN - 6, 16, "start", title),
     )
     words = Markup("").join(
         Markup('<text x="{}" y="{}" text-anchor="{}" font-size="11" fill="currentColor">{}</text>').format(*label)

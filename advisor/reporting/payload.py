@@ -65,6 +65,7 @@ def payload(view: RunView) -> dict[str, object]:
     return {
         "rows": [{**_row(view, row, sources), "licence": licences[row.configuration.card]} for row in rows],
         "quantities": QUANTITIES,
+        "metric": view.task.heading,
         "sources": list(sources),
         "families": _distinct([row.family for row in view.evaluations]),
         "compressions": _distinct([row.configuration.compression for row in view.evaluations]),

@@ -21,7 +21,7 @@ _SHOWN_ALONE = ("command_line", "versions", "durations", "weights", "without_wei
 def limits(view: RunView) -> tuple[tuple[str, str], ...]:
     """Return every limit set, by its name, as text."""
     budget = view.budget
-    labels = {"latency": "p90 latency", "accuracy": "top-1"}
+    labels = {"latency": "p90 latency", "accuracy": view.metric}
     numbers = [
         (labels.get(name, name), f"{'≥' if name == 'accuracy' else '≤'} {show_figure(name, value)}")
         for name, value in budget.limits.items()

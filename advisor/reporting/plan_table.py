@@ -125,11 +125,13 @@ def _images(view: PlanView) -> list[str]:
     if view.split is None:
         return []
     counts = Counter[str]()
-    for part in view.split.parts.values():
+    for part in (view.split.boxes or view.split.parts).values():
         counts.update(part)
     fewest, most = min(counts.values()), max(counts.values())
     each = f"{fewest} in each" if fewest == most else f"{fewest} to {most} in each"
-    return [f"Images: {view.images:,} in {plural(len(counts), 'class', 'classes')}, {each}.", *view.split.lines]
+    boxes = f" with {counts.total():,} boxes" if view.split.boxes else ""
+    classes = plural(len(counts), "class", "classes")
+    return [f"Images: {view.images:,}{boxes} in {classes}, {each}.", *view.split.lines]
 
 
 def _skipped(skipped: Mapping[str, str]) -> list[str]:

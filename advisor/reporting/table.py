@@ -101,7 +101,7 @@ def _laid_out(view: RunView, rows: Sequence[Evaluation], layout: _Layout) -> Tab
         else:
             table.add_column(title, justify="right")
     if per_row:
-        table.add_column("from (top-1, latency)")
+        table.add_column(f"from ({view.metric}, latency)")
     for row, by_title, note in zip(rows, cells, notes, strict=True):
         shown = [*by_title.values(), *([note] if per_row else [])]
         table.add_row(*map(Text, shown), style=_style(view, row))
@@ -129,9 +129,9 @@ def _cells(view: RunView, row: Evaluation, rows: Sequence[Evaluation], layout: _
         cells["valid."] = text.percent(row.accuracy)
         cells["hold-out %"] = _share(row.holdout_accuracy)
     elif whole:
-        cells["top-1 % (95 %)"] = text.with_interval(row.accuracy)
+        cells[f"{view.metric} % (95 %)"] = text.with_interval(row.accuracy)
     else:
-        cells["top-1 %"] = _share(row.accuracy)
+        cells[f"{view.metric} %"] = _share(row.accuracy)
     if layout.robust and any(other.capture.holdout for other in rows):
         cells["robust %"] = text.percent(row.capture.holdout)
     p90 = f" ({text.milliseconds(row.latency_p90)})" if row.latency_p90 else ""
@@ -155,10 +155,11 @@ def _share(quantity: Quantity | None) -> str:
 
 
 def _legend(view: RunView, rows: Sequence[Evaluation], notes: Sequence[str]) -> list[str]:
-    lines = [f"from (top-1, latency): {'; '.join(dict.fromkeys(notes))}"] if notes else []
+    lines = [f"from ({view.metric}, latency): {'; '.join(dict.fromkeys(notes))}"] if notes else []
     if _are_judged(rows):
         chooses = "validation" if view.request.get("objective") != ROBUST else "validation under capture conditions"
-        lines.append(f"ranked by {chooses}; finalists ran once on the hold-out: expect that on images like these")
+        lines.append(f"ranked by {view.metric} on {chooses}")
+        lines[-1] += "; finalists ran once on the hold-out: expect that on images like these"
         if not all(row.holdout_accuracy for row in rows):
             lines.append(f"hold-out {text.MISSING}: not run there, because the file can hardly become the pick")
         if any(row.capture.holdout for row in rows):

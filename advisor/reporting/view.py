@@ -14,6 +14,7 @@ from advisor.compression.diagnosis.values import Diagnosis
 from advisor.core.budget import Budget
 from advisor.core.decision import Decision
 from advisor.core.evaluation import Evaluation, Status
+from advisor.core.tasks import CLASSIFICATION, TASKS, Task
 from advisor.datasets.split import PARTS, VALIDATION
 from advisor.engine.history.diagnoses import FILE as DIAGNOSES
 from advisor.engine.history.expected_tuning import ExpectedTuning, expected_tuning
@@ -37,6 +38,7 @@ class DatasetSummary:
         validated_per_class: class name to its number of validation images, 0 where it has none; empty if not known.
         groups_per_class: class name to its number of groups of images; empty if the images do not come in groups.
         notes: sentences about the split that a reader may not expect.
+        boxes_per_class: class name to its number of boxes, in label order; empty where images themselves have classes.
     """
 
     folder: str
@@ -50,11 +52,23 @@ class DatasetSummary:
     validated_per_class: Mapping[str, int] = field(default_factory=dict)
     groups_per_class: Mapping[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    boxes_per_class: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def per_class(self) -> Mapping[str, int]:
+        """Class name to its number of boxes, or of images where there are no boxes."""
+        return self.boxes_per_class or self.images_per_class
+
+    @property
+    def counted(self) -> str:
+        """The images, and the boxes if there are any, in numbers."""
+        boxes = f", {sum(self.boxes_per_class.values()):,} boxes" if self.boxes_per_class else ""
+        return f"{self.images}{boxes}"
 
     @property
     def classes(self) -> tuple[str, ...]:
         """Class names in label order."""
-        return tuple(self.images_per_class)
+        return tuple(self.per_class)
 
     @property
     def images(self) -> int:
@@ -105,6 +119,16 @@ class RunView:
     diagnoses: Mapping[str, Diagnosis] = field(default_factory=dict)
     tuning: ExpectedTuning | None = None
     unfinished: Unfinished | None = None
+
+    @property
+    def task(self) -> Task:
+        """The facts of the run's task."""
+        return TASKS.get(str(self.request.get("task")), CLASSIFICATION)
+
+    @property
+    def metric(self) -> str:
+        """What accuracy is in this run, such as top-1."""
+        return self.task.metric
 
     @property
     def unfinished_sentence(self) -> str:
@@ -210,6 +234,7 @@ def _dataset(document: Mapping[str, Any], split: Mapping[str, Any]) -> DatasetSu
             validated_per_class=_validated(split, document["pictures_per_class"]),
             groups_per_class=_groups(split),
             notes=tuple(map(str, document.get("notes") or ())),
+            boxes_per_class=dict(document.get("boxes_per_class") or {}),
         )
     except (KeyError, TypeError):
         return None

@@ -62,7 +62,7 @@ def test_another_candidate_that_meets_the_limit_is_picked_instead() -> None:
 def test_the_answer_says_with_which_probability_a_limit_is_met() -> None:
     decision = decide([judged("one", (336, 474), None)], SEVENTY)
     assert decision.feasible
-    assert "; the limit of 70.0 % top-1 is met with 66 % probability" in decision.reason
+    assert "; the limit of 70.0 % accuracy is met with 66 % probability" in decision.reason
 
 
 def test_three_images_of_296_do_not_throw_out_a_form() -> None:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 from rich.console import Console
 
+from advisor.core.tasks import OBJECT_DETECTION
 from advisor.engine.data_check import DataCheck, check_data
-from advisor.engine.question.names import OBJECT_DETECTION
 from advisor.reporting import data_check as sheet
 from advisor.reporting.data_check import SAMPLES, SIDE, data_uri, render, samples, sections
 from tests.datasets.boxes.writers import Photo, photos, save, write_table

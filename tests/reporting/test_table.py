@@ -59,7 +59,7 @@ def test_both_accuracies_stand_side_by_side_by_name(width: int, names: tuple[str
     assert pick.accuracy is not None
     assert pick.holdout_accuracy is not None
     assert all(name in output.splitlines()[0] for name in names)
-    row = table_of(output.replace("ranked by validation", "from (top-1"))[0]
+    row = table_of(output.replace("ranked by top-1", "from (top-1"))[0]
     assert row.index(f"{pick.accuracy.value:.1f}") < row.index(f"{pick.holdout_accuracy.value:.1f}")
     assert all(len(line) <= width for line in output.splitlines())
     assert "on the hold-out: expect that on images like these" in " ".join(output.split())

@@ -16,7 +16,8 @@
   const [ACCURACY, LATENCY, P90, SIZE, MEMORY, DROP, HELD_OUT] = [0, 1, 2, 3, 4, 5, 6];
   const UNIT = {[ACCURACY]: "%", [LATENCY]: "ms", [P90]: "ms", [SIZE]: "MB", [MEMORY]: "MB", [DROP]: "points",
     [HELD_OUT]: "%"};
-  const TITLE = {[ACCURACY]: "Top-1", [HELD_OUT]: "Top-1 on the hold-out", [LATENCY]: "Median latency", [P90]: "p90 latency", [SIZE]: "File size",
+  const METRIC = data.metric;
+  const TITLE = {[ACCURACY]: METRIC, [HELD_OUT]: `${METRIC} on the hold-out`, [LATENCY]: "Median latency", [P90]: "p90 latency", [SIZE]: "File size",
     [MEMORY]: "Peak memory", [DROP]: "Lost by compression"};
 
   const rows = (data.rows || []).map((row, index) => ({index, ...row}));
@@ -194,7 +195,7 @@
       font: {family: "system-ui, sans-serif", size: 12, color: look.soft}, hovermode: "closest",
       hoverlabel: {align: "left", bgcolor: look.card, bordercolor: look.soft, font: {color: look.ink, size: 12}},
       xaxis: {...grid, title: {text: title}, type: log ? "log" : "linear", range: ends, ...(log ? logTicks(ends) : {})},
-      yaxis: {...grid, title: {text: "Top-1 accuracy (%)"},
+      yaxis: {...grid, title: {text: `${METRIC} (%)`},
         range: range(heights, false, data.budget.accuracy, [0.05, 0.1])},
       shapes: [...limitShapes(axis, limit, log, ends, look), ...floorShapes(look)], annotations: note,
       legend: {orientation: "h", y: -0.2, x: 0, itemclick: false, itemdoubleclick: false, font: {size: 11}},
