@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
@@ -178,3 +178,7 @@ class Card:
     def top1(self, precision: str = "float32") -> float | None:
         """Return the first published top-1 (percent) at ``precision``, or None."""
         return next((p.top1 for p in self.published if p.precision == precision and p.top1 is not None), None)
+
+    def at(self, side: int) -> Card:
+        """Return the card with another side of the input, in pixels: the weights of convolutions fit every size."""
+        return replace(self, input_size=side, macs=round(self.macs * (side / self.input_size) ** 2))

@@ -43,7 +43,7 @@ def _flag(panel: str, name: str, text: str) -> Any:
 
 
 SEARCH_OPTIONS: Mapping[str, Any] = {
-    "task": _value(QUESTION, "TASK", "Task of the model. Default: image-classification."),
+    "task": _value(QUESTION, "TASK", "image-classification (default), or object-detection for images with boxes."),
     "data": _value(
         QUESTION, "PATH", "Labelled images: a folder with one sub-folder for each class, or a CSV or Parquet manifest."
     ),

@@ -43,6 +43,7 @@ def make_file(
     inputs: RecipeInputs,
     metadata: Metadata | None,
     out: Path,
+    anchors: Path | None = None,
 ) -> Mapping[str, Any]:
     """Apply a recipe to a float file, write the result with its metadata, and return the recipe's notes.
 
@@ -53,6 +54,7 @@ def make_file(
         inputs: what recipes that score or train use; ``calibration`` in it is replaced.
         metadata: labels and normalisation for the file; None writes none.
         out: where to write.
+        anchors: ``.npy`` of the anchors of a detector, (N, 4): the file gets its post-processing.
 
     Raises:
         UnsupportedRecipe: the recipe does not apply to this model, or needs labelled images and got none.
@@ -66,8 +68,17 @@ def make_file(
     needs_images = inputs.observer.only is None or chosen.needs > Needs.CALIBRATION
     arrays = calibration.read() if chosen.needs_calibration and needs_images else None
     made = chosen.make(model.read_bytes(), replace(inputs, calibration=arrays))
-    out.write_bytes(write_metadata(made.data, metadata) if metadata else made.data)
+    data = made.data if anchors is None else _detecting(made.data, anchors)
+    out.write_bytes(write_metadata(data, metadata) if metadata else data)
     return dict(made.notes)
+
+
+def _detecting(data: bytes, anchors: Path) -> bytes:
+    import numpy as np
+
+    from advisor.tflite.postprocess import Suppression, append_postprocess
+
+    return append_postprocess(data, np.load(anchors, allow_pickle=False), Suppression())
 
 
 def sizes_of(path: Path) -> Sizes:

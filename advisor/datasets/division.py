@@ -6,6 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from advisor.datasets.boxes.reading import BoxSurvey
+from advisor.datasets.boxes.strata import stratified
+from advisor.datasets.checks.box_rules import Counts, boxes_in_parts, lacking, require_usable_boxes
 from advisor.datasets.checks.findings import counted
 from advisor.datasets.checks.repeated import kept_together, leaks
 from advisor.datasets.dataset import Dataset
@@ -123,6 +126,33 @@ def divide(
     given, rejoined = _complete(shared)
     parts = split(shared, seed, together=together, given=given, grouping=grouping)
     return Division(parts, grouping, groups, together, leaks(dataset, together), rejoined)
+
+
+def divide_boxes(
+    read: BoxSurvey, seed: int, alike: tuple[Pair, ...] | None = None
+) -> tuple[Division, Counts, tuple[str, ...]]:
+    """Check and divide a set; return its division, the boxes in each part, and notes for a reader.
+
+    Args:
+        read: the set.
+        seed: of the split.
+        alike: near duplicates, None to find them.
+
+    Raises:
+        UsageError: the set cannot be used or divided, a part has no box, or the training part lacks a class.
+    """
+    require_usable_boxes(read)
+    division = divide(read.images, seed, alike, stratified(read))
+    boxes = boxes_in_parts(read, division.split)
+    return division, boxes, (*division.notes(read.images.dataset), *lacking(boxes), *_turned(read))
+
+
+def _turned(read: BoxSurvey) -> tuple[str, ...]:
+    if not read.turned:
+        return ()
+    return (
+        f"{counted(read.turned, 'photo is', 'photos are')} stored rotated, and so were the boxes: they were turned.",
+    )
 
 
 def _complete(dataset: Dataset) -> tuple[tuple[str | None, ...], tuple[str, ...]]:

@@ -25,6 +25,9 @@ from advisor.store import RunFolder
 
 FLOAT = "float32"
 
+LARGEST_SHARE = 1000.0
+"""A share that a detector's image can have: one image of a class may hold all boxes of it. A larger one is damage."""
+
 Decide = Callable[[Sequence[Evaluation]], Decision]
 
 
@@ -180,13 +183,18 @@ def _labels(run: RunFolder, part: str = VALIDATION) -> tuple[int, ...]:
 
 
 def _correct(file: Path, labels: Sequence[int]) -> tuple[float, ...] | None:
-    """Return the share of correct answers on each image, None if the file is missing, damaged or of other images."""
+    """Return each image's share in the accuracy, None if the file is missing, damaged or of other images.
+
+    Of a classifier it is the share of correct answers, from the labels that it gave; of a detector it is in the file.
+    """
     try:
         if not file.is_file():  # a pipe would never end
             return None
         answers = np.lib.format.open_memmap(file, mode="r")  # refuses a shape that is larger than the file
     except (OSError, ValueError, OverflowError):
         return None
+    if answers.dtype == np.float32 and answers.shape == (len(labels),) and (np.abs(answers) <= LARGEST_SHARE).all():
+        return tuple(map(float, answers))
     if (
         answers.dtype.kind not in "iu"
         or answers.ndim not in (1, 2)

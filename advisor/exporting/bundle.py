@@ -83,6 +83,11 @@ def export(
     folder = _checked(Path(to), force)
     stored = load_run(run)
     evaluation = choose(stored, pick)
+    if not stored.question.of_task.bundled:
+        raise UsageError(
+            f"a run of {stored.question.task} has no bundle yet",
+            f"copy {stored.folder.path / evaluation.artefact}: it has labels and normalisation, and MediaPipe loads it",
+        )
     key = read_key(Path(key_file)) if key_file is not None else None
     artefact = _artefact(stored, evaluation)
     wanted = tuple(targets) or tuple(PLATFORMS)

@@ -181,9 +181,20 @@ class RunFolder:
         """Write the predicted label of each hold-out image, and return the file's path in the run."""
         import numpy as np
 
+        return self._keep_array(name, np.asarray(answers, dtype=np.int32))
+
+    def keep_shares(self, name: str, shares: Sequence[float]) -> str:
+        """Write each validation image's share in the figure that decides, and return the file's path in the run."""
+        import numpy as np
+
+        return self._keep_array(name, np.asarray(shares, dtype=np.float32))
+
+    def _keep_array(self, name: str, values: Any) -> str:
+        import numpy as np
+
         folder = self.path / "answers"
         folder.mkdir(exist_ok=True)
-        np.save(folder / f"{name}.npy", np.asarray(answers, dtype=np.int32))
+        np.save(folder / f"{name}.npy", values)
         return f"answers/{name}.npy"
 
     def keep_artefact(self, source: Path, name: str) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from advisor.datasets.boxes.yolo import NAMES, YAML, is_yolo, list_yolo
 from advisor.datasets.layouts import missing_hint
 from advisor.datasets.layouts.manifest import SUFFIXES
 
-__all__ = ["Box", "BoxEntry", "BoxFault", "BoxListing", "list_boxes"]
+__all__ = ["Box", "BoxEntry", "BoxFault", "BoxListing", "formats_of", "list_boxes"]
 
 HINT = (
     "boxes come as Pascal VOC (Annotations/ and JPEGImages/), COCO (a JSON file beside images/), YOLO (images/, "
@@ -55,17 +56,22 @@ def _file(path: Path) -> BoxListing:
     raise UsageError(f"--data: '{path}' is a file, but neither a table, nor a COCO file, nor YOLO's class names", HINT)
 
 
-def _folder(path: Path) -> BoxListing:
+def formats_of(path: Path) -> dict[str, Callable[[Path], BoxListing]]:
+    """Return the formats of boxes that a folder surely has, by their names, with what reads them."""
     found = {
         "Pascal VOC (XML files)": (is_voc(path), list_voc),
         "COCO (JSON files)": (bool(coco_files(path, sure=True)), list_coco),
         "YOLO (labels or class names)": (is_yolo(path), list_yolo),
     }
-    formats = [name for name, (there, _) in found.items() if there]
+    return {name: read for name, (there, read) in found.items() if there}
+
+
+def _folder(path: Path) -> BoxListing:
+    formats = formats_of(path)
     if not formats and coco_files(path):
         return list_coco(path)
     if len(formats) == 1:
-        return found[formats[0]][1](path)
+        return next(iter(formats.values()))(path)
     if formats:
         raise UsageError(
             f"--data: '{path}' has annotations in {len(formats)} formats: {', '.join(formats)}",

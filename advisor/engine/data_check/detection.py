@@ -12,14 +12,12 @@ from typing import Any
 from advisor.core.errors import UsageError
 from advisor.core.units import plural
 from advisor.datasets.boxes.reading import BoxSurvey, survey_boxes
-from advisor.datasets.boxes.strata import stratified
-from advisor.datasets.checks.box_rules import boxes_in_parts, lacking, require_usable_boxes
 from advisor.datasets.checks.boxes import check_boxes
-from advisor.datasets.checks.findings import Finding, counted
+from advisor.datasets.checks.findings import Finding
 from advisor.datasets.checks.fix import write_boxes
 from advisor.datasets.checks.image_quality import OF_ANY_PLACE, conditions
 from advisor.datasets.checks.object_sizes import ObjectSizes, object_sizes
-from advisor.datasets.division import Overview, divide
+from advisor.datasets.division import Overview, divide_boxes
 from advisor.datasets.duplicates import Pair, near_duplicates
 from advisor.engine.data_check import jobs
 from advisor.engine.data_check.label_checker import LabelChecker
@@ -107,18 +105,7 @@ def _split(read: BoxSurvey, pairs: tuple[Pair, ...]) -> tuple[Overview | None, s
     """Return how a search would split the images, or why it would refuse them."""
     dataset = read.images.dataset
     try:
-        require_usable_boxes(read)
-        division = divide(read.images, jobs.SEED, pairs, stratified(read))
-        boxes = boxes_in_parts(read, division.split)
+        division, boxes, notes = divide_boxes(read, jobs.SEED, pairs)
     except UsageError as error:
         return None, error.message
-    notes = (*division.notes(dataset), *lacking(boxes), *_turned(read))
     return replace(Overview.of(dataset, division.split, division.grouping, notes), boxes=boxes), ""
-
-
-def _turned(read: BoxSurvey) -> tuple[str, ...]:
-    if not read.turned:
-        return ()
-    return (
-        f"{counted(read.turned, 'photo is', 'photos are')} stored rotated, and so were the boxes: they were turned.",
-    )

@@ -54,6 +54,7 @@ def write_images(run: RunFolder, images: Images) -> None:
             "rejected": rejected,
             "leaks": [[dataset.shown(dataset.images[index].path) for index in group] for group in images.leaks],
             "fingerprint": dataset.fingerprint,
+            **({"boxes_per_class": images.boxes.counts} if images.boxes else {}),
         },
     )
 

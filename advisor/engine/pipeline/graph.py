@@ -1,11 +1,12 @@
 """Stage graph of a variant: from a model card to a file that could ship, and to its figures.
 
-Adding a stage takes one member of :class:`StageName`, one job and one line here; ``docs/design.md`` shows it.
+Adding a stage takes one member of :class:`StageName`, one job and one line here; ``docs/design.md`` shows it. A task
+has one line in :data:`MODELS`, which makes its float file, and one in :data:`SCORES`, which runs its files over images.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,11 +14,13 @@ from typing import Any
 
 from advisor.catalog.cards import Card
 from advisor.core.evaluation_facts import NewConditions
+from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_DETECTION
 from advisor.core.training import FINETUNED, HEAD, HEAD_SUBSET
+from advisor.datasets.images import InputSpec
 from advisor.engine.pipeline import cost
 from advisor.engine.pipeline.images import Role
 from advisor.engine.pipeline.materials import Artefact, FloatModel, Purpose, Workload, input_spec
-from advisor.engine.pipeline.stage import Scope, Stage
+from advisor.engine.pipeline.stage import Scope, Source, Stage
 from advisor.engine.pipeline.stages.artefacts import (
     Calibration,
     calibrated,
@@ -26,6 +29,7 @@ from advisor.engine.pipeline.stages.artefacts import (
     shares_calibration,
 )
 from advisor.engine.pipeline.stages.backbone import PROBABILITIES, cut
+from advisor.engine.pipeline.stages.detection import detections, detector
 from advisor.engine.pipeline.stages.figures import Answer, Timings, answers, capture, score, timing
 from advisor.engine.pipeline.stages.finetuning import finetuned
 from advisor.engine.pipeline.stages.head import Head, expected, fitted, joined, scored
@@ -33,13 +37,31 @@ from advisor.engine.pipeline.stages.head import Head, expected, fitted, joined, 
 FLOAT = "float32"
 
 
-def float_model(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
+def _classifier(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
     """Return the stage that leaves the card's float classifier: of ImageNet, or of the user's classes."""
     if not workload.images:
         return cut(card, PROBABILITIES)
     if training in FINETUNED:
         return finetuned(card, training, purpose, workload)
     return joined(card, training, purpose, workload)
+
+
+MODELS: Mapping[str, Callable[[Card, str, Purpose, Workload], Stage[FloatModel]]] = {
+    IMAGE_CLASSIFICATION: _classifier,
+    OBJECT_DETECTION: detector,
+}
+"""The stage that leaves a card's float file, by task."""
+
+SCORES: Mapping[str, Callable[[Scope, InputSpec, Source, Role, float], Stage[Path]]] = {
+    IMAGE_CLASSIFICATION: score,
+    OBJECT_DETECTION: detections,
+}
+"""The stage that runs a file over images, by task."""
+
+
+def float_model(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
+    """Return the stage that leaves the card's float file for the task."""
+    return MODELS[workload.task](card, training, purpose, workload)
 
 
 def variant(card: Card, training: str, compression: str, purpose: Purpose, workload: Workload) -> Stage[Artefact]:
@@ -89,26 +111,27 @@ class VariantStages:
 
     @cached_property
     def head(self) -> Stage[Head] | None:
-        """Leaves the head that candidates are compared by; None without images, or if fine-tuning trains it further."""
-        if not self.workload.images or self.training in FINETUNED:
+        """Leaves a classifier's head that candidates are compared by; None if none is, or it is trained further."""
+        if not self.workload.images or self.training in FINETUNED or not self.workload.of_task.labelled:
             return None
         return fitted(self.card, self.training, self.workload)
 
     @cached_property
     def expected(self) -> Stage[NewConditions] | None:
         """Leaves what to expect in new conditions; None for what is never judged, or by the user's own hold-out."""
-        if not self.workload.judged(self.training) or self.workload.own_holdout:
+        task, judged = self.workload.of_task, self.workload.judged(self.training)
+        if not judged or self.workload.own_holdout or not task.conditions:
             return None
         return expected(self.card, self.workload)
 
     @cached_property
     def scored(self) -> Stage[Path]:
-        """Leaves the file's probabilities on the validation part."""
-        if (self.training, self.compression) == (HEAD, FLOAT):
+        """Leaves what the file answers on the validation part."""
+        if (self.training, self.compression) == (HEAD, FLOAT) and self.workload.of_task.labelled:
             return scored(self.card, self._scope, self.workload)
         count = self.workload.images[Role.VALIDATION]
         seconds = cost.scoring_s(self.card, self.compression, count)
-        return score(self._scope, input_spec(self.card), self.compared, Role.VALIDATION, seconds)
+        return self.scoring(self._scope, self.compared, Role.VALIDATION, seconds)
 
     @cached_property
     def captured(self) -> Stage[Path]:
@@ -153,9 +176,13 @@ class VariantStages:
         card, images, spec = self.card, self.workload.images, input_spec(self.card)
         scoring_s = cost.scoring_s(card, self.compression, images[Role.HOLDOUT])
         network, judging_s = Scope(card.name, self.training), cost.judging_s(card, images[Role.CAPTURED])
-        scored = score(network, spec, self.ships, Role.HOLDOUT, scoring_s)
+        scored = self.scoring(network, self.ships, Role.HOLDOUT, scoring_s)
         tried = capture(network, spec, self.ships, Role.CAPTURED, judging_s)
         return (scored, tried) if self.workload.robust else (scored,)
+
+    def scoring(self, scope: Scope, source: Source, role: Role, seconds: float) -> Stage[Path]:
+        """Return the stage that runs a file of the card over images."""
+        return SCORES[self.workload.task](scope, input_spec(self.card), source, role, seconds)
 
     @property
     def _scope(self) -> Scope:

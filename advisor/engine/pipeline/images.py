@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
 
 from advisor.datasets.dataset import Dataset
-from advisor.datasets.split import HOLDOUT, Split
+from advisor.datasets.division import Overview
+from advisor.datasets.split import HOLDOUT, TRAIN, VALIDATION, Split
 from advisor.datasets.whole_groups import UNGROUPED, Grouping
 from advisor.store.files import sha256_json
+
+Object = tuple[int, float, float, float, float]
+"""The label of a box, and its top, left, bottom and right in shares of the upright image."""
 
 LARGE = 5000
 """Sets with more images than this get a first look at some of the images."""
@@ -53,6 +58,7 @@ class Part:
         stamps: size and modification time of each file when it was read.
         hashes: SHA-256 of each file, in hexadecimal.
         groups: number of the group of each image; images of one group belong together. Empty if each image is a group.
+        objects: the objects in each image; empty where images have no boxes.
     """
 
     indices: tuple[int, ...]
@@ -62,6 +68,7 @@ class Part:
     stamps: tuple[tuple[int, int], ...] = ()
     hashes: tuple[str, ...] = ()
     groups: tuple[int, ...] = ()
+    objects: tuple[tuple[Object, ...], ...] = ()
 
     def between(self, start: int, end: int) -> Part:
         """Return the images from place ``start`` to before place ``end``."""
@@ -73,12 +80,38 @@ class Part:
             stamps=self.stamps[start:end],
             hashes=self.hashes[start:end],
             groups=self.groups[start:end],
+            objects=self.objects[start:end],
         )
 
     def rows_of(self, part: Part) -> list[int]:
         """Return the places of another part's images among these."""
         row_of = {index: row for row, index in enumerate(self.indices)}
         return [row_of[index] for index in part.indices]
+
+
+@dataclass(frozen=True)
+class Boxes:
+    """The boxes in a set of images.
+
+    Attributes:
+        classes: their classes, in label order.
+        objects: the objects in each image of the dataset.
+        sizes: width and height of each upright image in pixels.
+    """
+
+    classes: tuple[str, ...]
+    objects: tuple[tuple[Object, ...], ...]
+    sizes: tuple[tuple[int, int], ...]
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Boxes of each class."""
+        return self.among(range(len(self.objects)))
+
+    def among(self, indices: Iterable[int]) -> Mapping[str, int]:
+        """Return the boxes of each class in some images."""
+        found = Counter(label for index in indices for label, *_ in self.objects[index])
+        return {name: found[label] for label, name in enumerate(self.classes)}
 
 
 @dataclass(frozen=True)
@@ -95,6 +128,7 @@ class Images:
             Empty if each image is a group.
         grouping: the groups that the split keeps whole, each taken on one occasion.
         notes: a sentence about each thing that a reader may not expect of the split.
+        boxes: the boxes in the images, None where images themselves have classes.
     """
 
     dataset: Dataset
@@ -104,11 +138,22 @@ class Images:
     groups: tuple[int, ...] = ()
     grouping: Grouping = UNGROUPED
     notes: tuple[str, ...] = ()
+    boxes: Boxes | None = None
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """Names of the classes in label order."""
-        return self.dataset.classes
+        """Names of the classes in label order: those of the boxes, where there are boxes."""
+        return self.boxes.classes if self.boxes else self.dataset.classes
+
+    @property
+    def overview(self) -> Overview:
+        """The images, and the boxes if there are any, of each class in each part."""
+        split = self.split
+        found = Overview.of(self.dataset, split, self.grouping, self.notes)
+        if self.boxes is None:
+            return found
+        parts = {TRAIN: split.train, VALIDATION: split.validation, HOLDOUT: split.holdout}
+        return replace(found, boxes={part: self.boxes.among(indices) for part, indices in parts.items()})
 
     @property
     def own_holdout(self) -> bool:
@@ -155,12 +200,15 @@ class Images:
 
     def _part(self, indices: tuple[int, ...]) -> Part:
         images = [self.dataset.images[index] for index in indices]
+        objects = tuple(self.boxes.objects[index] for index in indices) if self.boxes else ()
+        known: tuple[object, ...] = objects or tuple(image.label for image in images)
         return Part(
             indices=indices,
             paths=tuple(image.path for image in images),
             labels=tuple(image.label for image in images),
-            fingerprint=sha256_json([(image.sha256, image.label) for image in images]),
+            fingerprint=sha256_json([(image.sha256, own) for image, own in zip(images, known, strict=True)]),
             stamps=tuple(image.stamp for image in images),
             hashes=tuple(image.sha256 for image in images),
             groups=tuple(self.groups[index] for index in indices) if self.groups else (),
+            objects=objects,
         )

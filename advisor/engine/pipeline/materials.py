@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.catalog.cards import Card, WeightsFile
+from advisor.core.tasks import IMAGE_CLASSIFICATION, TASKS, Task
 from advisor.core.training import FINETUNED, HEAD_SUBSET
 from advisor.datasets.images import InputSpec
 from advisor.engine.pipeline.images import CAPTURED_IMAGES, SUBSET_IMAGES, Images, Part, Role
@@ -22,7 +23,7 @@ from advisor.store.files import sha256_file
 Variant = tuple[str, str]
 """A training recipe and a compression recipe: of one card, one artefact."""
 
-MODEL, RESULT = "model.tflite", "result.json"
+MODEL, RESULT, ANCHORS = "model.tflite", "result.json", "anchors.npy"
 
 DAMAGED = (OSError, ValueError, KeyError, TypeError, EOFError, RecursionError)
 """Errors of a stage that reads a result whose files are missing or damaged."""
@@ -50,6 +51,7 @@ class Workload:
         robust: candidates are compared under capture conditions too.
         trials: trials of the hyperparameters of each fine-tuning; 0 for none.
         own_holdout: the user's own split names the hold-out.
+        task: name of the task, see :data:`advisor.core.tasks.TASKS`.
     """
 
     trainings: tuple[str, ...]
@@ -58,6 +60,12 @@ class Workload:
     robust: bool = False
     trials: int = 0
     own_holdout: bool = False
+    task: str = IMAGE_CLASSIFICATION
+
+    @property
+    def of_task(self) -> Task:
+        """The facts of the task."""
+        return TASKS[self.task]
 
     @property
     def variants(self) -> tuple[Variant, ...]:
@@ -147,10 +155,19 @@ class Materials:
 
 @dataclass(frozen=True)
 class FloatModel:
-    """A float ``.tflite`` of a card with its hash, the origin of its artefacts."""
+    """A float ``.tflite`` of a card with its hash, the origin of its artefacts.
+
+    A detector has no post-processing yet, because recipes take builtin operators alone. Each of its forms gets it.
+    """
 
     path: Path
     sha256: str
+
+    @property
+    def anchors(self) -> Path | None:
+        """The file of a detector's anchors; None for a classifier."""
+        file = self.path.with_name(ANCHORS)
+        return file if file.is_file() else None
 
     @classmethod
     def within(cls, folder: Path) -> FloatModel:

@@ -7,9 +7,6 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from advisor.core.errors import UsageError, nearest
 
-IMAGE_CLASSIFICATION, OBJECT_DETECTION = "image-classification", "object-detection"
-TASKS = (IMAGE_CLASSIFICATION,)
-
 ROBUST = "robust-accuracy"
 OBJECTIVES = ("accuracy", ROBUST)
 

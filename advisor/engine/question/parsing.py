@@ -11,7 +11,8 @@ from advisor.core.errors import UsageError, nearest
 from advisor.core.figures import HOST
 from advisor.core.latency_distribution import CONFIDENCE
 from advisor.core.preference import BALANCED, parse_preference
-from advisor.core.training import CHOOSABLE, DEFAULT, HEAD, NONE, in_order
+from advisor.core.tasks import TASKS
+from advisor.core.training import CHOOSABLE, HEAD, NONE, in_order
 from advisor.engine.question.names import (
     ALL,
     CAPTURES,
@@ -21,7 +22,6 @@ from advisor.engine.question.names import (
     RAY,
     ROBUST,
     SAMPLERS,
-    TASKS,
     check_storage,
     require_known,
 )
@@ -93,7 +93,7 @@ def resolve_resumed(
 
 def _question(written: Options) -> Question:
     return Question(
-        task=require_known("--task", written.task, TASKS),
+        task=require_known("--task", written.task, tuple(TASKS)),
         data=Path(written.data) if written.data else None,
         devices=_devices(written.device),
         profiles=tuple(map(Path, written.profiles)),
@@ -102,7 +102,7 @@ def _question(written: Options) -> Question:
         robust=require_known("--objective", written.objective, OBJECTIVES) == ROBUST,
         candidates=written.candidates,
         trainings=_trainings(written),
-        tuning_limited=bool(written.data) and not written.training,
+        tuning_limited=bool(written.data) and not written.training and len(TASKS[written.task].default) > 1,
         tune_training=written.tune_training,
         compressions=written.compressions,
         thread_counts=tuple(sorted(set(written.threads or (1, usable_cores())))),
@@ -166,7 +166,7 @@ def _trainings(written: Options) -> tuple[str, ...]:
     """Return the training recipes, the lightest first; fine-tuning starts from a head, so ``head`` is one of them."""
     for name in written.training:
         require_known("--training", name, CHOOSABLE)
-    return in_order((HEAD, *(written.training or DEFAULT))) if written.data else (NONE,)
+    return in_order((HEAD, *(written.training or TASKS[written.task].default))) if written.data else (NONE,)
 
 
 def _stop_below(text: str) -> float | None:

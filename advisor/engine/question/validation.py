@@ -22,6 +22,7 @@ def validate_question(question: Question, training: tuple[str, ...]) -> None:
     Raises:
         UsageError: the wrong option, and what to do about it.
     """
+    _refuse_for_task(question, training)
     if question.data is None:
         _refuse_without_data(question, training)
     elif NONE in training:
@@ -33,6 +34,21 @@ def validate_question(question: Question, training: tuple[str, ...]) -> None:
         raise UsageError(
             f"--tune-training: {question.tune_training} trials of fine-tuning, and nothing is fine-tuned",
             "add --training finetune_top, or leave --tune-training out",
+        )
+
+
+def _refuse_for_task(question: Question, training: tuple[str, ...]) -> None:
+    """Refuse what the task does not have."""
+    task, option = question.of_task, f"--task {question.task}"
+    if not task.published and question.data is None:
+        raise UsageError(f"{option} needs --data: no card has a published {task.metric}", "add --data DIR")
+    for name in training:
+        if name not in task.trainings:
+            valid = ", ".join(task.trainings)
+            raise UsageError(f"--training: '{name}' is not for {option}", f"one of: {valid}; or leave it out")
+    if question.robust and not task.conditions:
+        raise UsageError(
+            f"--objective: robust accuracy is not for {option}", "leave --objective out: images are scored as they are"
         )
 
 

@@ -9,8 +9,9 @@ from pathlib import Path
 from advisor.core.budget import Budget
 from advisor.core.figures import HOST
 from advisor.core.preference import BALANCED, Preference
+from advisor.core.tasks import IMAGE_CLASSIFICATION, TASKS, Task
 from advisor.core.training import NONE
-from advisor.engine.question.names import ADVISOR, IMAGE_CLASSIFICATION, JOURNAL, LOCAL
+from advisor.engine.question.names import ADVISOR, JOURNAL, LOCAL
 from advisor.isolation.resources import usable_cores
 
 LEAST_GAIN = 0.005
@@ -27,7 +28,7 @@ class Question:
     """The question. Two runs with the same question can be compared; a resumed run keeps its question.
 
     Attributes:
-        task: ``image-classification``.
+        task: name of the task, see :data:`advisor.core.tasks.TASKS`.
         data: folder or manifest of labelled images, None for none.
         devices: names of the devices of the question, each once: ``host``, ``galaxy-s24``, ``galaxy-s24:qnn-npu``.
         profiles: folders of device profiles.
@@ -60,6 +61,11 @@ class Question:
     thread_counts: tuple[int, ...] = field(default_factory=_default_thread_counts)
     catalog: tuple[Path, ...] = ()
     seed: int = 0
+
+    @property
+    def of_task(self) -> Task:
+        """The facts of the task."""
+        return TASKS[self.task]
 
 
 @dataclass(frozen=True)

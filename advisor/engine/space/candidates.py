@@ -5,22 +5,27 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
+from pathlib import Path
 
 from advisor.catalog.cards import Card, WeightsFile
 from advisor.catalog.catalogue import load_catalogue
 from advisor.catalog.weights.missing import none_to_be_had
 from advisor.catalog.weights.options import FetchOptions
 from advisor.compression.recipes import RECIPES, Recipe
+from advisor.compression.recipes.base import Needs
 from advisor.core.errors import UsageError, WeightsError, nearest
+from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_DETECTION
 from advisor.core.training import HEAD_SUBSET
+from advisor.datasets.boxes import Box, formats_of
+from advisor.datasets.boxes.reading import survey_boxes
 from advisor.datasets.checks.check import require_usable
 from advisor.datasets.checks.findings import counted
 from advisor.datasets.dataset import Dataset
-from advisor.datasets.division import Division, divide
+from advisor.datasets.division import Division, divide, divide_boxes
 from advisor.datasets.survey import survey
-from advisor.engine.pipeline.images import SUBSET_IMAGES, Images
+from advisor.engine.pipeline.images import SUBSET_IMAGES, Boxes, Images
 from advisor.engine.pipeline.materials import Materials
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stages.figures import effort_for
@@ -66,16 +71,56 @@ def read_images(question: Question, say: Say) -> Images | None:
 
     Raises:
         UsageError: see :mod:`advisor.datasets.survey`, :mod:`advisor.datasets.checks.check` and
-            :func:`advisor.datasets.division.divide`.
+            :func:`advisor.datasets.division.divide`; for boxes :mod:`advisor.datasets.boxes.reading`.
     """
     if question.data is None:
         return None
     say(f"reading images of {question.data}")
-    read = survey(question.data)
-    dataset = read.dataset
-    require_usable(dataset)
-    division = divide(read, question.seed)
-    for note in _notes(division, dataset):
+    return READERS[question.task](question.data, question.seed, say)
+
+
+def _with_classes(path: Path, seed: int, say: Say) -> Images:
+    """Read images that have classes."""
+    try:
+        read = survey(path)
+        require_usable(read.dataset)
+    except UsageError as error:
+        formats = formats_of(path) if path.is_dir() else {}
+        if not formats:
+            raise
+        hint = f"the folder has boxes, {' and '.join(formats)}: add --task {OBJECT_DETECTION}"
+        raise UsageError(error.message, hint) from None
+    division = divide(read, seed)
+    return _divided(read.dataset, division, division.notes(read.dataset), say)
+
+
+def _with_boxes(path: Path, seed: int, say: Say) -> Images:
+    """Read images in which boxes have classes."""
+    read = survey_boxes(path)
+    division, _, notes = divide_boxes(read, seed)
+    place = {name: label for label, name in enumerate(read.classes)}
+    objects = tuple(
+        tuple((place[box.label], *_shares(box, *size)) for box in boxes)
+        for boxes, size in zip(read.boxes, read.sizes, strict=True)
+    )
+    images = _divided(read.images.dataset, division, notes, say)
+    return replace(images, boxes=Boxes(read.classes, objects, read.sizes))
+
+
+def _shares(box: Box, width: int, height: int) -> tuple[float, float, float, float]:
+    """Return top, left, bottom and right of a box in shares of its image."""
+    return box.top / height, box.left / width, box.bottom / height, box.right / width
+
+
+READERS: Mapping[str, Callable[[Path, int, Say], Images]] = {
+    IMAGE_CLASSIFICATION: _with_classes,
+    OBJECT_DETECTION: _with_boxes,
+}
+"""What reads and splits the images, by task."""
+
+
+def _divided(dataset: Dataset, division: Division, notes: tuple[str, ...], say: Say) -> Images:
+    for note in (*notes, *_leaking(division)):
         say(note)
     return Images(
         dataset,
@@ -84,12 +129,11 @@ def read_images(question: Question, say: Say) -> Images | None:
         SUBSET_IMAGES,
         division.groups,
         division.grouping,
-        division.notes(dataset),
+        notes,
     )
 
 
-def _notes(division: Division, dataset: Dataset) -> Iterator[str]:
-    yield from division.notes(dataset)
+def _leaking(division: Division) -> Iterator[str]:
     if division.leaks:
         what = counted(len(division.leaks), "image or group lies", "images or groups lie")
         yield f"{what} in several parts of the split"
@@ -101,8 +145,9 @@ def chosen_recipes(question: Question) -> dict[str, Recipe]:
     Raises:
         UsageError: an unknown name.
     """
-    known = {recipe.name: recipe for recipe in RECIPES}
-    heavier = HEAVIER_RECIPES if question.data is not None and question.limits.max_drop_points is not None else ()
+    task, limited = question.of_task, question.limits.max_drop_points is not None
+    known = {recipe.name: recipe for recipe in RECIPES if task.labelled or recipe.needs < Needs.SCORING}
+    heavier = HEAVIER_RECIPES if question.data is not None and limited and task.labelled else ()
     names = question.compressions or (*DEFAULT_RECIPES, *heavier)
     for name in names:
         if name not in known:
@@ -116,10 +161,10 @@ def chosen_cards(question: Question) -> tuple[Card, ...]:
     Raises:
         UsageError: an unknown name, or a catalogue file that cannot be read.
     """
-    catalogue = load_catalogue(question.catalog)
-    if question.candidates:
-        return order_by_promise(catalogue.select(question.candidates))
-    return order_by_promise([card for card in catalogue.values() if card.weights])
+    catalogue, side = load_catalogue(question.catalog), question.of_task.side
+    named = catalogue.select(question.candidates) if question.candidates else ()
+    cards = named or [card for card in catalogue.values() if card.weights]
+    return order_by_promise([card.at(side) for card in cards] if side else cards)
 
 
 def find_weights(question: Question, execution: Execution, cards: Sequence[Card], say: Say) -> Candidates:
@@ -196,6 +241,7 @@ def make_plan(
         own_holdout=images is not None and images.own_holdout,
         pace=pace or {},
         subset=images.subset_images if images else SUBSET_IMAGES,
+        task=question.task,
         cores=cores,
         lead=lead,
     )
@@ -237,7 +283,8 @@ def card_hash(card: Card) -> str:
 
 def trainings_of(question: Question, images: Images | None) -> tuple[str, ...]:
     """Return the trainings of a search, the lightest first: a large set gets a first look at some of it."""
-    return (HEAD_SUBSET, *question.trainings) if images is not None and images.large else question.trainings
+    first_look = images is not None and images.large and question.of_task.labelled
+    return (HEAD_SUBSET, *question.trainings) if first_look else question.trainings
 
 
 def runtime_version() -> str:

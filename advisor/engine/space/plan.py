@@ -11,6 +11,7 @@ from itertools import product
 from advisor.catalog.cards import Card
 from advisor.core.evaluation import Configuration, Target
 from advisor.core.forms import form_of
+from advisor.core.tasks import IMAGE_CLASSIFICATION
 from advisor.core.training import FINETUNED
 from advisor.engine.pipeline.cost_model import CostModel
 from advisor.engine.pipeline.images import SUBSET_IMAGES
@@ -59,6 +60,7 @@ class Plan:
         tuning_limited: fine-tuning gets a limited time, see :mod:`advisor.engine.scheduling.allowance`.
         own_holdout: the user's own split names the hold-out.
         subset: images of a first look at a large set, at most.
+        task: name of the task, see :data:`advisor.core.tasks.TASKS`.
         lead: the target of the configurations if this machine is no device of the question; None for this machine.
     """
 
@@ -78,6 +80,7 @@ class Plan:
     tuning_limited: bool = False
     own_holdout: bool = False
     subset: int = SUBSET_IMAGES
+    task: str = IMAGE_CLASSIFICATION
 
     @property
     def size(self) -> int:
@@ -110,7 +113,7 @@ class Plan:
     def workload(self) -> Workload:
         """The work for each card."""
         counts = image_counts(self.images, self.validation, self.holdout, self.subset)
-        return Workload(self.trainings, self.recipes, counts, self.robust, self.tunings, self.own_holdout)
+        return Workload(self.trainings, self.recipes, counts, self.robust, self.tunings, self.own_holdout, self.task)
 
     @cached_property
     def costs(self) -> CostModel:

@@ -13,7 +13,6 @@ from advisor.core.evaluation import Configuration
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.training import FINETUNED
 from advisor.core.units import show_seconds
-from advisor.datasets.division import Overview
 from advisor.engine.pipeline.cost import rough_size
 from advisor.engine.pipeline.cost_calibration import CostCalibration
 from advisor.engine.pipeline.images import Images
@@ -58,7 +57,7 @@ def preview(request: Request) -> PlanView:
     return PlanView(
         request, space.configurations(request.question), forecasts, space.candidates.missing, count,
         space.plan.tuning_s / space.plan.cores,
-        Overview.of(images.dataset, images.split, images.grouping, images.notes) if images else None,
+        images.overview if images else None,
         select_targets(request.question).remarks,
     )  # fmt: skip
 

@@ -20,18 +20,18 @@ from advisor.core.quantity import Provenance, Quantity
 from advisor.core.relaxation import LOOSER
 from advisor.core.training import FINETUNED
 from advisor.core.units import show_ms
-from advisor.datasets.split import HOLDOUT
 from advisor.engine.pipeline import cost
 from advisor.engine.pipeline.evaluation import accuracy
 from advisor.engine.pipeline.evaluation.accuracy import Captured, Verdict
+from advisor.engine.pipeline.evaluation.judging import JUDGES
 from advisor.engine.pipeline.events import StageAborted
-from advisor.engine.pipeline.graph import FLOAT, VariantStages, float_model
+from advisor.engine.pipeline.graph import FLOAT, SCORES, VariantStages, float_model
 from advisor.engine.pipeline.images import Role
 from advisor.engine.pipeline.materials import Artefact, Purpose, Workload, input_spec
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import Scope
 from advisor.engine.pipeline.stages.backbone import screen
-from advisor.engine.pipeline.stages.figures import THOROUGH, ThreadTiming, capture, score, timing
+from advisor.engine.pipeline.stages.figures import THOROUGH, ThreadTiming, capture, timing
 from advisor.engine.pipeline.walker import Walker
 from advisor.store import RunFolder
 
@@ -72,11 +72,16 @@ class Evaluator:
         run: RunFolder,
         timed: bool = True,
     ) -> None:
-        self._walker, self._workload, self._run = walker, workload, run
+        self._walker, self._workload, self._run, self._task = walker, workload, run, workload.task
         self._cards, self._limits, self._timed = cards, limits, timed
         self._escalation, self._named = Escalation(recipes, limits.max_drop_points, named), named
         self._floats: dict[Configuration, asyncio.Task[Evaluation]] = {}
         self.screening, self.outclassed = True, cast("Outclassed | None", None)
+
+    @property
+    def captures(self) -> bool:
+        """Whether finalists run under capture conditions."""
+        return self._workload.of_task.conditions
 
     @property
     def holdout_images(self) -> int:
@@ -112,14 +117,9 @@ class Evaluator:
         part = images.part(Role.HOLDOUT)
         card, scope = self._cards[evaluation.configuration.card], scope_of(evaluation)
         seconds = cost.scoring_s(card, scope.compression, len(part.paths))
-        stage = score(scope, input_spec(card), artefact, Role.HOLDOUT, seconds)
-        answers = accuracy.read_answers(await self._walker.run(stage))
-        right = [answer == label for answer, label in zip(answers, part.labels, strict=True)]
-        file = self._run.keep_answers(f"{HOLDOUT}-{artefact.path.stem}", answers)
-        judged = replace(
-            evaluation,
-            holdout_accuracy=accuracy.share_of(right, accuracy.HELD_OUT),
-            holdout_answers=accuracy.per_class(answers, part.labels, images.classes, file),
+        answers = await self._walker.run(SCORES[self._task](scope, input_spec(card), artefact, Role.HOLDOUT, seconds))
+        judged = await asyncio.to_thread(
+            JUDGES[self._task].held_out, evaluation, answers, images, self._run, artefact.path.stem
         )
         return with_new_conditions(judged, images.own_holdout)
 
@@ -250,11 +250,12 @@ class Evaluator:
         images = self._walker.materials.images
         if images is None:
             return await self._published(stages)
-        validation, name = images.part(Role.VALIDATION), f"{stages.card.name}-{stages.training}-{stages.compression}"
-        own, floats = await asyncio.gather(self._answers(stages), self._answers(stages.reference))
-        verdict = accuracy.measured(own, floats, validation.labels, images.classes)
+        name = f"{stages.card.name}-{stages.training}-{stages.compression}"
+        own, floats = await asyncio.gather(*(self._walker.run(each.scored) for each in (stages, stages.reference)))
+        verdict = await asyncio.to_thread(JUDGES[self._task].verdict, own, floats, images, self._run, name)
         if not self._workload.robust:
-            return replace(verdict, answers=replace(verdict.answers, file=self._run.keep_answers(name, own)))
+            return verdict
+        validation = images.part(Role.VALIDATION)
         labels, float_labels = await asyncio.gather(self._captured(stages), self._captured(stages.reference))
         chosen = accuracy.robust(labels, float_labels, validation.labels)
         by_class = replace(verdict.answers, file=self._run.keep_answers(name, labels))
@@ -267,10 +268,6 @@ class Evaluator:
             self._walker.run(stages.answered), self._walker.run(stages.reference.answered)
         )
         return accuracy.published(stages.card, stages.compression, own, floats)
-
-    async def _answers(self, stages: VariantStages) -> tuple[int, ...]:
-        """Return a variant's answers on images that it has not learnt from."""
-        return accuracy.read_answers(await self._walker.run(stages.scored))
 
     async def _captured(self, stages: VariantStages) -> Captured:
         """Return a variant's answers on the validation part under each capture condition."""

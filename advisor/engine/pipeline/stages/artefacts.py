@@ -133,7 +133,7 @@ def compressed(
             jobs.compress, results[source].path, recipe.name, _calibration(materials), input_spec(card),
             materials.seed, metadata_of(card, materials.images, scope.training), folders.model,
             _stands_in(materials, card), recipe_inputs(materials, results),
-            _files(calibration, results),
+            _files(calibration, results), results[source].anchors,
         )  # fmt: skip
 
     def recipe_inputs(materials: Materials, results: Results) -> RecipeInputs | None:
@@ -165,13 +165,13 @@ def decides_on_scores(recipe: str) -> bool:
 def metadata_of(card: Card, images: Images | None, training: str) -> Metadata:
     """Return the metadata of each file of the card: labels, normalisation, licence."""
     labels = images.classes if images else published_labels(card)
-    data = "ImageNet"
+    data, kind = "ImageNet", "Object detector" if images and images.boxes else "Image classifier"
     if images:
         role = {HEAD: Role.LEARNT, HEAD_SUBSET: Role.SUBSET}.get(training, Role.TRAIN)
         data = f"retrained ({training}) on {images.counts[role]} images of {len(labels)} classes"
     return Metadata(
         name=card.name,
-        description=f"Image classifier {card.name}, {data}; made by advisor",
+        description=f"{kind} {card.name}, {data}; made by advisor",
         labels=labels,
         mean=card.preprocessing.mean,
         std=card.preprocessing.std,

@@ -99,7 +99,7 @@ def score(scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: flo
         return partial(jobs.score, path, images, spec, folders.out / PROBABILITIES_FILE)
 
     return Stage(
-        StageName.SCORE, _with_detail(scope, role, source), "1", "scoring", after(source), inputs, job,
+        StageName.SCORE, with_detail(scope, role, source), "1", "scoring", after(source), inputs, job,
         _file(PROBABILITIES_FILE), cost_s, reads=lambda materials: materials.part(role),
     )  # fmt: skip
 
@@ -123,7 +123,7 @@ def capture(scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: f
         return partial(jobs.captured, path, images, spec, folders.out / LABELS_FILE)
 
     return Stage(
-        StageName.CAPTURE, _with_detail(scope, role, source), "1", "applying capture conditions to images for",
+        StageName.CAPTURE, with_detail(scope, role, source), "1", "applying capture conditions to images for",
         after(source), inputs, job, _file(LABELS_FILE), cost_s, reads=lambda materials: materials.part(role),
     )  # fmt: skip
 
@@ -179,7 +179,7 @@ def timing(scope: Scope, source: Source, effort: str = "") -> Stage[Timings]:
         return partial(jobs.time_file, path, materials.thread_counts, effort or materials.effort)
 
     return Stage(
-        StageName.TIMING, _with_detail(scope, effort, source), "2", f"timing {scope.compression} of",
+        StageName.TIMING, with_detail(scope, effort, source), "2", f"timing {scope.compression} of",
         after(source), inputs, job, _read_timings, cost.TIMING_S, Resources(Pool.DEVICE),
         keep_if=_undisturbed, also_kept_as=thorough,
     )  # fmt: skip
@@ -189,7 +189,7 @@ def _undisturbed(rows: Mapping[str, Mapping[str, Any]]) -> bool:
     return not any(row["contended"] for row in rows.values())
 
 
-def _with_detail(scope: Scope, detail: str, source: Source) -> Scope:
+def with_detail(scope: Scope, detail: str, source: Source) -> Scope:
     """Return a scope that also names the file: one scope may have several files, such as that of an earlier run."""
     file = "" if isinstance(source, Stage) else source.sha256
     return replace(scope, detail=f"{detail} {file}".strip())

@@ -16,6 +16,7 @@ from advisor.datasets.images import InputSpec, decoded
 from advisor.tflite.metadata import Metadata
 
 if TYPE_CHECKING:
+    from advisor.catalog.cards import Card, WeightsFile
     from advisor.compression.quantization.grid import Grids
     from advisor.compression.recipes.base import RecipeInputs
     from advisor.measurement.latency.results import ModelTiming
@@ -177,6 +178,7 @@ def compress(
     stands_in: bool = False,
     inputs: RecipeInputs | None = None,
     calibrated: Sequence[Path] = (),
+    anchors: Path | None = None,
 ) -> dict[str, Any]:
     """Apply a compression recipe to a float file and write the artefact with its metadata.
 
@@ -192,6 +194,7 @@ def compress(
             it. Its download size is unknown, because the trained file compresses differently.
         inputs: further inputs of recipes that score or train.
         calibrated: the files of :func:`calibrate` for this model; empty to observe it here.
+        anchors: see :func:`advisor.compression.make.make_file`.
 
     Returns:
         ``arena_bytes`` of the activations, ``download_bytes`` and ``download_zstd_bytes`` unless ``stands_in``, and
@@ -206,7 +209,7 @@ def compress(
     given = inputs or RecipeInputs()
     if calibrated:
         given = replace(given, observer=Prepared.load(calibrated[0].parent).observer())
-    notes = make_file(model, recipe, images, given, metadata, path)
+    notes = make_file(model, recipe, images, given, metadata, path, anchors)
     if stands_in:
         return {"arena_bytes": arena_bytes(path), "notes": notes}
     sizes = sizes_of(path)
@@ -237,6 +240,54 @@ def score_head(features: Sequence[Path], rows: Sequence[int], head: Path, path: 
     arrays = np.load(head, allow_pickle=False)
     logits = joined(features, np.asarray(rows)) @ arrays["weights"] + arrays["bias"]
     np.save(path, softmax(logits, axis=1).astype(np.float32))
+
+
+def train_detector(
+    card: Card,
+    weights: WeightsFile | None,
+    images: Sequence[Path],
+    objects: Sequence[Sequence[tuple[int, float, float, float, float]]],
+    classes: int,
+    seed: int,
+    path: Path,
+    anchors: Path,
+) -> dict[str, Any]:
+    """Train a card's detector, write its float file without post-processing and the anchors for it.
+
+    Args:
+        card: the model card.
+        weights: the pretrained weights.
+        images: the images to learn from.
+        objects: label, top, left, bottom and right (in shares) of the objects in each image.
+        classes: number of classes.
+        seed: of the training.
+        path: where to write the ``.tflite``.
+        anchors: where to write the ``.npy``.
+
+    Returns:
+        ``copies``: the number of changed copies of each image that were learnt from.
+    """
+    import tempfile
+
+    from advisor.training.detection.changes import objects_of
+    from advisor.training.detection.fit import Fitting
+    from advisor.training.detection.maps import Boxed
+    from advisor.training.detection.train import train
+
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        boxed = Boxed(images, [objects_of(rows) for rows in objects])
+        trained = train(card, weights, boxed, classes, Fitting(seed=seed), Path(folder))
+    path.write_bytes(trained.data)
+    np.save(anchors, trained.anchors)
+    return {"copies": trained.copies}
+
+
+def detect(model: Path, images: Sequence[Path], view: InputSpec, path: Path) -> None:
+    """Run a detector over images and write what it finds, as :func:`advisor.measurement.detection.save` does."""
+    from advisor.measurement.detection import Detector, save
+
+    run = Detector(model, view)
+    save(path, [run(image) for image in images])
 
 
 def captured(model: Path, images: Sequence[Path], view: InputSpec, path: Path) -> None:

@@ -1,0 +1,73 @@
+"""How the answers of a file on images become its accuracy, by task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol
+
+from advisor.core.evaluation import Evaluation
+from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_DETECTION
+from advisor.datasets.split import HOLDOUT
+from advisor.engine.pipeline.evaluation import accuracy, precision
+from advisor.engine.pipeline.evaluation.accuracy import Verdict
+from advisor.engine.pipeline.images import Images, Role
+from advisor.store import RunFolder
+
+
+class Judge(Protocol):
+    """Turns answers of files into figures."""
+
+    def verdict(self, own: Path, floats: Path, images: Images, run: RunFolder, name: str) -> Verdict:
+        """Return the accuracy on the validation part and the loss against float32.
+
+        Args:
+            own: what the file answered.
+            floats: what the float32 file of the same card answered.
+            images: the user's images.
+            run: keeps answers for comparisons.
+            name: of the file, for its answers.
+        """
+
+    def held_out(self, evaluation: Evaluation, own: Path, images: Images, run: RunFolder, name: str) -> Evaluation:
+        """Return an evaluation with the accuracy of its file on the hold-out."""
+
+
+class Classified:
+    """Top-1 of classifiers; the answers of each file are kept, so that files are compared image by image."""
+
+    def verdict(self, own: Path, floats: Path, images: Images, run: RunFolder, name: str) -> Verdict:
+        """See :class:`Judge`."""
+        answers, part = accuracy.read_answers(own), images.part(Role.VALIDATION)
+        found = accuracy.measured(answers, accuracy.read_answers(floats), part.labels, images.classes)
+        return replace(found, answers=replace(found.answers, file=run.keep_answers(name, answers)))
+
+    def held_out(self, evaluation: Evaluation, own: Path, images: Images, run: RunFolder, name: str) -> Evaluation:
+        """See :class:`Judge`."""
+        answers, part = accuracy.read_answers(own), images.part(Role.HOLDOUT)
+        right = [answer == label for answer, label in zip(answers, part.labels, strict=True)]
+        file = run.keep_answers(f"{HOLDOUT}-{name}", answers)
+        return replace(
+            evaluation,
+            holdout_accuracy=accuracy.share_of(right, accuracy.HELD_OUT),
+            holdout_answers=accuracy.per_class(answers, part.labels, images.classes, file),
+        )
+
+
+class Detected:
+    """Average precision of detectors; each image's share in it is kept, so that files are compared image by image."""
+
+    def verdict(self, own: Path, floats: Path, images: Images, run: RunFolder, name: str) -> Verdict:
+        """See :class:`Judge`."""
+        found, shares = precision.measured(own, floats, images)
+        return replace(found, answers=replace(found.answers, file=run.keep_shares(name, shares)))
+
+    def held_out(self, evaluation: Evaluation, own: Path, images: Images, run: RunFolder, name: str) -> Evaluation:
+        """See :class:`Judge`."""
+        found, by_class = precision.held_out(own, images)
+        return replace(evaluation, holdout_accuracy=found, holdout_answers=by_class)
+
+
+JUDGES: Mapping[str, Judge] = {IMAGE_CLASSIFICATION: Classified(), OBJECT_DETECTION: Detected()}
+"""Who judges the answers, by task."""

@@ -1,0 +1,89 @@
+"""Stages of a detector: trained from a card and images with boxes, and run over images."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from advisor.catalog.cards import Card
+from advisor.core.errors import UnsupportedRecipe
+from advisor.datasets.images import InputSpec
+from advisor.engine.pipeline import cost
+from advisor.engine.pipeline.images import Role
+from advisor.engine.pipeline.materials import ANCHORS, FloatModel, Materials, Purpose, Workload, versions
+from advisor.engine.pipeline.names import StageName
+from advisor.engine.pipeline.stage import (
+    Folders,
+    Inputs,
+    Job,
+    Pool,
+    Resources,
+    Results,
+    Scope,
+    Source,
+    Stage,
+    after,
+    artefact_of,
+)
+from advisor.engine.pipeline.stages import jobs
+from advisor.engine.pipeline.stages.backbone import identity
+from advisor.engine.pipeline.stages.figures import with_detail
+from advisor.isolation import Limits
+
+DETECTIONS_FILE = "detections.npz"
+VERSION = "1"
+"""Raised when equal images and weights give another detector."""
+
+TRAINING = Resources(Pool.TRAINERS, 3_000_000_000, Limits(seconds=3 * 3600, memory_bytes=8_000_000_000))
+
+
+def detector(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
+    """Train a head for boxes on the card's frozen backbone.
+
+    The compared one learns from the training part, the one that ships from everything but the hold-out. The stage
+    leaves the float file without post-processing, and its anchors.
+    """
+    role = Role.TRAIN if purpose is Purpose.COMPARE else Role.LEARNT
+
+    def inputs(materials: Materials, _results: Results) -> Inputs:
+        if card.own_file:
+            raise UnsupportedRecipe("a file of your own has no graph that boxes can be trained on; name a network")
+        part = materials.part(role)
+        own = {"pictures": part.fingerprint, "seed": materials.seed}
+        packages = versions("tensorflow", "keras", "ai-edge-litert", "pillow", "numpy")
+        return {**identity(materials, card), **own, **packages}
+
+    def job(materials: Materials, _results: Results, folders: Folders) -> Job:
+        part, classes = materials.part(role), len(materials.require_images().classes)
+        return partial(
+            jobs.train_detector, card, materials.weights[card.name], part.paths, part.objects, classes, materials.seed,
+            folders.model, folders.out / ANCHORS,
+        )  # fmt: skip
+
+    scope = Scope(card.name, training, purpose=purpose)
+    return Stage(
+        StageName.HEAD, scope, VERSION, "training the detector of", (), inputs, job, FloatModel.within,
+        cost.detector_s(card, workload.images[role]), TRAINING,
+        reads=lambda materials: materials.part(role),
+    )  # fmt: skip
+
+
+def detections(scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float) -> Stage[Path]:
+    """Run a detector over images and write what it finds; arguments as of :func:`.figures.score`."""
+
+    def inputs(materials: Materials, results: Results) -> Inputs:
+        return {
+            "artefact": artefact_of(source, results).sha256,
+            "pictures": materials.part(role).fingerprint,
+            "view": spec.key,
+            **versions("ai-edge-litert", "pillow", "numpy"),
+        }
+
+    def job(materials: Materials, results: Results, folders: Folders) -> Job:
+        path, images = artefact_of(source, results).path, materials.part(role).paths
+        return partial(jobs.detect, path, images, spec, folders.out / DETECTIONS_FILE)
+
+    return Stage(
+        StageName.SCORE, with_detail(scope, role, source), "1", "scoring", after(source), inputs, job,
+        lambda folder: folder / DETECTIONS_FILE, cost_s, reads=lambda materials: materials.part(role),
+    )  # fmt: skip
