@@ -21,6 +21,7 @@ NAMES = (
     "training",
     "training_accuracy",
     "accuracy",
+    "detection",
     "trashnet_table",
     "trashnet_climb",
     "outclassed",

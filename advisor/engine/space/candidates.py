@@ -43,8 +43,6 @@ HEAVIER_RECIPES = ("mixed_int8", "qat_int8")
 
 RUNTIME = "ai-edge-litert"
 DOWNLOADS = 4
-DEFAULT_CARDS = 12
-"""Number of cards that are tried by default: the most promising ones whose weights can be fetched."""
 
 Say = Callable[[str], None]
 
@@ -168,7 +166,7 @@ def chosen_cards(question: Question) -> tuple[Card, ...]:
 
 
 def find_weights(question: Question, execution: Execution, cards: Sequence[Card], say: Say) -> Candidates:
-    """Fetch the weights of the cards, several at a time: of all that the user named, else of the first dozen.
+    """Fetch the weights of the cards, several at a time: of all that the user named, else of the first ones.
 
     A card without weights stays a candidate if the user named it and gave no images: latency, memory and operators
     do not depend on weights.
@@ -189,7 +187,7 @@ def find_weights(question: Question, execution: Execution, cards: Sequence[Card]
 
     weights: dict[str, WeightsFile | None] = {}
     errors: dict[str, WeightsError] = {}
-    at_most = len(cards) if question.candidates else DEFAULT_CARDS
+    at_most = len(cards) if question.candidates else question.of_task.cards
     with ThreadPoolExecutor(DOWNLOADS) as pool:
         for start in range(0, len(cards), DOWNLOADS):
             group = cards[start : start + DOWNLOADS]

@@ -20,7 +20,6 @@ from advisor.engine.pipeline.materials import Variant
 from advisor.engine.pipeline.stage import Stage
 from advisor.engine.question import Execution, Question, Request, require_sampler_installed
 from advisor.engine.space.candidates import (
-    DEFAULT_CARDS,
     Candidates,
     chosen_cards,
     chosen_recipes,
@@ -196,7 +195,7 @@ def _locate_weights(
     files: dict[str, WeightsFile | None] = {}
     missing: dict[str, str] = {}
     for card in cards:
-        if not question.candidates and len(downloads) == DEFAULT_CARDS:
+        if not question.candidates and len(downloads) == question.of_task.cards:
             break
         file = locate(card, options)
         sources = [source for source in card.weights if source.file.checkable]
