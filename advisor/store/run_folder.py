@@ -33,6 +33,11 @@ REQUEST_BYTES = 4 * 2**20
 """Largest request in bytes: a command line is at most half as long."""
 
 
+def answers_file(name: str) -> str:
+    """Return the path within a run of the answers of this name."""
+    return f"answers/{name}.npy"
+
+
 class RunFolder:
     """A folder under ``runs/``; the files in it are part of the product's contract (``docs/design.md``)."""
 
@@ -192,10 +197,10 @@ class RunFolder:
     def _keep_array(self, name: str, values: Any) -> str:
         import numpy as np
 
-        folder = self.path / "answers"
-        folder.mkdir(exist_ok=True)
-        np.save(folder / f"{name}.npy", values)
-        return f"answers/{name}.npy"
+        file = answers_file(name)
+        (self.path / file).parent.mkdir(exist_ok=True)
+        np.save(self.path / file, values)
+        return file
 
     def keep_artefact(self, source: Path, name: str) -> Path:
         """Copy an artefact into the run, as a hard link if possible, and return its path."""

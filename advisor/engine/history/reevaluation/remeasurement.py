@@ -12,14 +12,15 @@ from advisor.datasets.split import HOLDOUT
 from advisor.engine.execution.machine import Machine
 from advisor.engine.history.loaded_run import LoadedRun, input_spec
 from advisor.engine.history.manifest import other_parts
-from advisor.engine.pipeline.evaluation import accuracy
 from advisor.engine.pipeline.evaluation.evaluator import scope_of
+from advisor.engine.pipeline.evaluation.judging import JUDGES
 from advisor.engine.pipeline.events import StageAborted, StageEvent
+from advisor.engine.pipeline.graph import SCORES
 from advisor.engine.pipeline.images import Images, Role
 from advisor.engine.pipeline.materials import Artefact, Materials
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import Pool
-from advisor.engine.pipeline.stages.figures import score, timing
+from advisor.engine.pipeline.stages.figures import timing
 from advisor.engine.pipeline.walker import Walker, Workers
 from advisor.engine.space.candidates import read_images, runtime_version
 from advisor.isolation import ChildPool, Scratch
@@ -123,16 +124,11 @@ async def _score(run: LoadedRun, walker: Walker, evaluation: Evaluation) -> tupl
     images = walker.materials.images
     if images is None or evaluation.status is not Status.OK or evaluation.holdout_accuracy is None:
         return evaluation, []
-    spec, labels = input_spec(evaluation), images.part(Role.HOLDOUT).labels
-    stage = score(scope_of(evaluation), spec, _artefact(run, evaluation), Role.HOLDOUT, cost_s=0.0)
-    answers = accuracy.read_answers(await walker.run(stage))
-    correct = [answer == label for answer, label in zip(answers, labels, strict=True)]
-    scored = replace(
-        evaluation,
-        holdout_accuracy=accuracy.share_of(correct, accuracy.HELD_OUT),
-        holdout_answers=accuracy.per_class(answers, labels, images.classes, _answers_file(evaluation)),
-    )
-    return with_new_conditions(scored, images.own_holdout), list(answers)
+    task, artefact = run.question.task, _artefact(run, evaluation)
+    stage = SCORES[task](scope_of(evaluation), input_spec(evaluation), artefact, Role.HOLDOUT, 0.0)
+    answers = await walker.run(stage)
+    scored, kept = JUDGES[task].held_out(evaluation, answers, images, _answers_file(evaluation))
+    return with_new_conditions(scored, images.own_holdout), list(kept)
 
 
 def _answers_file(evaluation: Evaluation) -> str:

@@ -20,6 +20,7 @@ from advisor.core.quantity import Provenance, Quantity
 from advisor.core.relaxation import LOOSER
 from advisor.core.training import FINETUNED
 from advisor.core.units import show_ms
+from advisor.datasets.split import HOLDOUT
 from advisor.engine.pipeline import cost
 from advisor.engine.pipeline.evaluation import accuracy
 from advisor.engine.pipeline.evaluation.accuracy import Captured, Verdict
@@ -33,7 +34,7 @@ from advisor.engine.pipeline.stage import Scope
 from advisor.engine.pipeline.stages.backbone import screen
 from advisor.engine.pipeline.stages.figures import THOROUGH, ThreadTiming, capture, timing
 from advisor.engine.pipeline.walker import Walker
-from advisor.store import RunFolder
+from advisor.store import RunFolder, answers_file
 
 Outclassed = Callable[[Evaluation, Configuration], str]
 """Returns why a form cannot reach the front, by the evaluation of its float32 file; empty if it can."""
@@ -118,9 +119,12 @@ class Evaluator:
         card, scope = self._cards[evaluation.configuration.card], scope_of(evaluation)
         seconds = cost.scoring_s(card, scope.compression, len(part.paths))
         answers = await self._walker.run(SCORES[self._task](scope, input_spec(card), artefact, Role.HOLDOUT, seconds))
-        judged = await asyncio.to_thread(
-            JUDGES[self._task].held_out, evaluation, answers, images, self._run, artefact.path.stem
+        name = f"{HOLDOUT}-{artefact.path.stem}"
+        judged, kept = await asyncio.to_thread(
+            JUDGES[self._task].held_out, evaluation, answers, images, answers_file(name)
         )
+        if kept:
+            self._run.keep_answers(name, kept)
         return with_new_conditions(judged, images.own_holdout)
 
     async def capture(self, evaluation: Evaluation) -> Evaluation:

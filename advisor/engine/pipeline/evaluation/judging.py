@@ -9,11 +9,13 @@ from typing import Protocol
 
 from advisor.core.evaluation import Evaluation
 from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_DETECTION
-from advisor.datasets.split import HOLDOUT
 from advisor.engine.pipeline.evaluation import accuracy, precision
 from advisor.engine.pipeline.evaluation.accuracy import Verdict
 from advisor.engine.pipeline.images import Images, Role
 from advisor.store import RunFolder
+
+HeldOut = tuple[Evaluation, tuple[int, ...]]
+"""An evaluation with its hold-out figures, and its answer for each image; empty where no answers are kept."""
 
 
 class Judge(Protocol):
@@ -30,8 +32,15 @@ class Judge(Protocol):
             name: of the file, for its answers.
         """
 
-    def held_out(self, evaluation: Evaluation, own: Path, images: Images, run: RunFolder, name: str) -> Evaluation:
-        """Return an evaluation with the accuracy of its file on the hold-out."""
+    def held_out(self, evaluation: Evaluation, own: Path, images: Images, file: str = "") -> HeldOut:
+        """Return an evaluation with the accuracy of its file on the hold-out, and the answers to keep.
+
+        Args:
+            evaluation: the finalist.
+            own: what its file answered.
+            images: the user's images.
+            file: path of the answers in the run, if they are kept.
+        """
 
 
 class Classified:
@@ -43,16 +52,16 @@ class Classified:
         found = accuracy.measured(answers, accuracy.read_answers(floats), part.labels, images.classes)
         return replace(found, answers=replace(found.answers, file=run.keep_answers(name, answers)))
 
-    def held_out(self, evaluation: Evaluation, own: Path, images: Images, run: RunFolder, name: str) -> Evaluation:
+    def held_out(self, evaluation: Evaluation, own: Path, images: Images, file: str = "") -> HeldOut:
         """See :class:`Judge`."""
         answers, part = accuracy.read_answers(own), images.part(Role.HOLDOUT)
         right = [answer == label for answer, label in zip(answers, part.labels, strict=True)]
-        file = run.keep_answers(f"{HOLDOUT}-{name}", answers)
-        return replace(
+        judged = replace(
             evaluation,
             holdout_accuracy=accuracy.share_of(right, accuracy.HELD_OUT),
             holdout_answers=accuracy.per_class(answers, part.labels, images.classes, file),
         )
+        return judged, answers
 
 
 class Detected:
@@ -63,10 +72,10 @@ class Detected:
         found, shares = precision.measured(own, floats, images)
         return replace(found, answers=replace(found.answers, file=run.keep_shares(name, shares)))
 
-    def held_out(self, evaluation: Evaluation, own: Path, images: Images, run: RunFolder, name: str) -> Evaluation:
+    def held_out(self, evaluation: Evaluation, own: Path, images: Images, file: str = "") -> HeldOut:
         """See :class:`Judge`."""
         found, by_class = precision.held_out(own, images)
-        return replace(evaluation, holdout_accuracy=found, holdout_answers=by_class)
+        return replace(evaluation, holdout_accuracy=found, holdout_answers=by_class), ()
 
 
 JUDGES: Mapping[str, Judge] = {IMAGE_CLASSIFICATION: Classified(), OBJECT_DETECTION: Detected()}
