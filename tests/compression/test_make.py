@@ -5,10 +5,20 @@ import random
 import zipfile
 from pathlib import Path
 
+import numpy as np
+import pytest
 import zstandard
 
-from advisor.compression.make import Sizes, arena_bytes, deflated_bytes, sizes_of, zstd_bytes
+from advisor.compression.calibration import CalibrationImages
+from advisor.compression.make import Sizes, arena_bytes, deflated_bytes, make_file, sizes_of, zstd_bytes
+from advisor.compression.recipes.base import RecipeInputs
+from advisor.datasets.images import InputSpec
+from advisor.tflite.metadata import Metadata, read_metadata
+from advisor.tflite.model import read
+from advisor.tflite.postprocess import OPERATOR
+from tests.tflite.graphs import tiny_detector
 
+NO_IMAGES = CalibrationImages((), InputSpec(2, (127.5,) * 3, (127.5,) * 3))
 COARSE = bytes(random.Random(0).choices(range(16), k=40_000))
 
 
@@ -36,3 +46,37 @@ def test_sizes_carry_both(float_model: bytes, tmp_path: Path) -> None:
     sizes = sizes_of(path)
     assert sizes == Sizes(len(float_model), deflated_bytes(float_model), zstd_bytes(float_model), sizes.arena_bytes)
     assert sizes.arena_bytes == arena_bytes(path) > 0
+
+
+def made(folder: Path, metadata: Metadata | None = None, anchors: Path | None = None) -> bytes:
+    """Make the float32 form of a small detector."""
+    (folder / "float.tflite").write_bytes(tiny_detector())
+    out = folder / "made.tflite"
+    make_file(folder / "float.tflite", "float32", NO_IMAGES, RecipeInputs(), metadata, out, anchors)
+    return out.read_bytes()
+
+
+@pytest.fixture
+def anchors(tmp_path: Path) -> Path:
+    np.save(tmp_path / "anchors.npy", np.full((3, 4), 0.5, np.float32))
+    return tmp_path / "anchors.npy"
+
+
+def test_a_detector_ends_in_post_processing(tmp_path: Path, anchors: Path) -> None:
+    model = read(made(tmp_path, anchors=anchors))
+    assert [tensor.shape[0] for tensor in model.outputs] == [1] * 4
+    assert [len(tensor.shape) for tensor in model.outputs] == [3, 2, 2, 1]
+    assert model.operators[-1].name == f"CUSTOM:{OPERATOR}"
+
+
+def test_a_detector_has_its_labels_behind_the_post_processing(tmp_path: Path, anchors: Path) -> None:
+    metadata = Metadata("net", ("a", "b", "c", "d"), (127.5,), (127.5,))
+    data = made(tmp_path, metadata, anchors)
+    found = read_metadata(data)
+    assert found is not None
+    assert found.labels == metadata.labels
+    assert len(read(data).outputs) == 4
+
+
+def test_without_anchors_and_metadata_nothing_is_added(tmp_path: Path) -> None:
+    assert [tensor.shape for tensor in read(made(tmp_path)).outputs] == [(1, 3, 4), (1, 3, 4)]

@@ -7,10 +7,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from advisor.datasets.division import Overview, divide
+from advisor.core.errors import UsageError
+from advisor.datasets.boxes.reading import survey_boxes
+from advisor.datasets.division import Overview, divide, divide_boxes
 from advisor.datasets.split import PARTS, VALIDATION, split
 from advisor.datasets.survey import survey
 from advisor.datasets.whole_groups import Source
+from tests.datasets.boxes.writers import Photo, photos, write_table
 from tests.datasets.folders import image, make
 
 
@@ -127,3 +130,30 @@ def test_a_film_of_each_class_gives_its_last_images(tmp_path: Path) -> None:
     assert division.grouping.count == 2
     held = {read.dataset.images[index].path.stem for index in division.split.holdout}
     assert held == {f"frame{number}" for number in range(16, 20)}
+
+
+def test_images_with_boxes_are_divided_and_their_boxes_counted(tmp_path: Path) -> None:
+    division, boxes, notes = divide_boxes(survey_boxes(write_table(tmp_path, photos(60, "cat", "dog"))), 0)
+    sizes = [len(part) for part in (division.split.train, division.split.validation, division.split.holdout)]
+    assert sum(sizes) == 60
+    assert [boxes[part] for part in PARTS] == [{"cat": size, "dog": size} for size in sizes]
+    assert notes == ()
+
+
+def test_a_part_that_lacks_a_class_of_boxes_is_told(tmp_path: Path) -> None:
+    parts = ("train",) * 20 + ("val",) * 6 + ("test",) * 6
+    made = [
+        Photo(photo.name, photo.objects if part == "train" else photo.objects[:1], part)
+        for photo, part in zip(photos(32, "cat", "dog"), parts, strict=True)
+    ]
+    _, boxes, notes = divide_boxes(survey_boxes(write_table(tmp_path, made)), 0)
+    assert boxes[VALIDATION] == {"cat": 6, "dog": 0}
+    assert notes == tuple(
+        f"The {part} part has no box of dog: no average precision there." for part in ("validation", "holdout")
+    )
+
+
+def test_a_set_whose_class_is_on_too_few_images_is_refused_before_it_is_divided(tmp_path: Path) -> None:
+    read = survey_boxes(write_table(tmp_path, [*photos(40, "cat"), Photo("x", (("dog", 5, 5, 20, 20),))]))
+    with pytest.raises(UsageError, match="fewer than 8 images with a box of 'dog'"):
+        divide_boxes(read, 0)

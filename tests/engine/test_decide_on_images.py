@@ -44,6 +44,40 @@ def test_answers_on_another_number_of_images_are_not_known(run: RunFolder) -> No
     assert correct_answers(run, _answered(run, "one", [0, 1, 0])) is None
 
 
+def _shared(run: RunFolder, card: str, shares: list[float]) -> Evaluation:
+    return replace(evaluation(card), answers=ImageAnswers(file=run.keep_shares(card, shares)))
+
+
+def test_of_a_detector_it_is_the_share_in_the_precision_as_it_was_kept(run: RunFolder) -> None:
+    shares = [1.5, -0.25, 0.75, 1.0]
+    assert correct_answers(run, _shared(run, "one", shares)) == tuple(shares)
+
+
+@pytest.mark.parametrize(
+    "shares",
+    [[1.0, float("nan"), 1.0, 1.0], [1.0, float("inf"), 1.0, 1.0], [1.0, -1e9, 1.0, 1.0], [1.0, 1.0, 1.0], [1.0] * 5],
+    ids=["no number", "infinite", "huge", "too few", "too many"],
+)
+def test_shares_that_cannot_be_right_are_not_known(run: RunFolder, shares: list[float]) -> None:
+    assert correct_answers(run, _shared(run, "one", shares)) is None
+
+
+def test_shares_of_another_type_or_shape_are_not_known(run: RunFolder) -> None:
+    found = _shared(run, "one", [1.0] * 4)
+    for damaged in (np.ones(4), np.ones((1, 4), np.float32), np.ones(4, bool)):
+        np.save(run.path / found.answers.file, damaged)
+        assert correct_answers(run, found) is None
+
+
+def test_detectors_are_compared_image_by_image_by_their_shares(run: RunFolder) -> None:
+    first = replace(_shared(run, "one", [1.0, 1.0, 0.5, 0.9]), accuracy=evaluation(accuracy=85).accuracy)
+    second = replace(_shared(run, "two", [0.5, 0.5, 0.0, 0.4]), accuracy=evaluation(accuracy=35).accuracy)
+    points, errors = Posterior([first, second], answers_on_images(run)).differences([second], [first])
+    apart = Posterior([first, second]).differences([second], [first])
+    assert points[0, 0] == pytest.approx(50.0) == apart[0][0, 0]
+    assert errors[0, 0] != apart[1][0, 0]
+
+
 def test_without_a_file_nothing_is_known(run: RunFolder) -> None:
     assert correct_answers(run, evaluation("one")) is None
 

@@ -10,7 +10,8 @@ from PIL import Image
 
 from advisor.core.errors import RuntimeRefusal, StageError, UsageError
 from advisor.datasets.images import InputSpec
-from advisor.measurement.detection import Detections, Detector, score
+from advisor.measurement import detection
+from advisor.measurement.detection import Detections, Detector, load, save, score, shares, true_boxes
 from advisor.tflite.postprocess import Suppression, append_postprocess
 from tests.tflite.graphs import tiny_detector, tiny_features
 
@@ -80,6 +81,73 @@ def test_the_interval_covers_the_value_and_is_wider_with_fewer_images() -> None:
 def test_without_a_true_box_there_is_no_score() -> None:
     with pytest.raises(ValueError, match="no image has a box"):
         score([boxes()], [boxes()], SIZES[:1], 1)
+
+
+def test_what_is_saved_is_loaded_image_by_image(tmp_path: Path) -> None:
+    found = [boxes(HERE, THERE, labels=[0, 1], sure=0.5), boxes(), boxes(THERE, labels=[3])]
+    save(tmp_path / "found.npz", found)
+    for one, kept in zip(found, load(tmp_path / "found.npz"), strict=True):
+        assert kept.boxes.shape == one.boxes.shape
+        for name in ("boxes", "labels", "scores"):
+            assert getattr(kept, name).dtype == getattr(one, name).dtype
+            assert getattr(kept, name).tolist() == getattr(one, name).tolist()
+
+
+def test_images_in_which_nothing_is_found_are_saved_too(tmp_path: Path) -> None:
+    save(tmp_path / "found.npz", [boxes(), boxes()])
+    assert [one.boxes.shape for one in load(tmp_path / "found.npz")] == [(0, 4), (0, 4)]
+
+
+def test_true_boxes_are_sure() -> None:
+    (one, none) = (true_boxes(rows) for rows in (((1, *THERE), (0, *HERE)), ()))
+    assert one.labels.tolist() == [1, 0]
+    assert one.boxes == pytest.approx(np.array([THERE, HERE]))
+    assert one.scores.tolist() == [1.0, 1.0]
+    assert none.boxes.shape == (0, 4)
+
+
+def part_found(count: int, seed: int = 0) -> tuple[list[Detections], list[Detections]]:
+    """Return the true boxes of some images, and what a poor detector finds: some of them, and some wrong ones."""
+    draw = np.random.default_rng(seed)
+    true = (TRUE * count)[:count]
+    return true, [one if draw.random() < 0.6 else boxes(THERE, sure=float(draw.random())) for one in true]
+
+
+@pytest.mark.parametrize("count", [4, 13, 40])
+def test_the_mean_of_the_shares_is_the_precision(count: int) -> None:
+    true, found = part_found(count)
+    sizes = [(100, 200)] * count
+    each = shares(true, found, sizes, 2)
+    assert each.shape == (count,)
+    assert each.dtype == np.float32
+    assert each.mean() == pytest.approx(score(true, found, sizes, 2).half.value, abs=1e-6)
+
+
+def test_an_image_of_which_all_boxes_are_missed_has_the_lowest_share() -> None:
+    true = TRUE * 3
+    found = [boxes() if number == 5 else one for number, one in enumerate(true)]
+    each = shares(true, found, SIZES * 3, 2)
+    assert each.argmin() == 5
+    assert each[5] < 0.5  # the other class, of which it has no box, is found
+    assert np.delete(each, 5).min() > 0.9
+
+
+def test_images_of_equal_content_have_equal_shares() -> None:
+    assert shares(TRUE, TRUE, SIZES, 2).tolist() == [1.0] * 4
+
+
+def test_the_only_image_with_boxes_leaves_finite_shares() -> None:
+    each = shares([boxes(HERE), boxes()], [boxes(HERE), boxes()], SIZES[:2], 1)
+    assert each.tolist() == [1.0, 1.0]
+
+
+def test_of_many_images_several_are_left_out_at_a_time_and_share_a_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(detection, "MOST_GROUPS", 5)
+    true, found = part_found(20)
+    each = shares(true, found, SIZES * 5, 2).reshape(5, 4)
+    assert (each == each[:, :1]).all()
+    assert len(set(each[:, 0].tolist())) > 1
+    assert each.mean() == pytest.approx(score(true, found, SIZES * 5, 2).half.value, abs=1e-6)
 
 
 @pytest.fixture

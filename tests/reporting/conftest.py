@@ -1,20 +1,24 @@
-"""One browser for the tests of a page."""
+"""One browser for the tests of a page, and a run of detectors."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from advisor.core.evaluation_facts import ImageAnswers
+from advisor.core.tasks import OBJECT_DETECTION
+from advisor.datasets.boxes.values import ONE_CLASS
 from advisor.reporting.html import render_html
-from advisor.reporting.view import RunView
+from advisor.reporting.view import RunView, load_view
 from tests.reporting.views import run_view
 from tests.requirements import skip_or_fail
+from tests.run_folders import candidates, images, write_run
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Dialog, Page
@@ -69,6 +73,21 @@ def run_page(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iter
     """The page of ``run_view``, opened once for the tests that change nothing on it."""
     with _opener(browser, tmp_path_factory.mktemp("page")) as open_view:
         yield open_view(run_view())
+
+
+@pytest.fixture
+def detectors(tmp_path: Path) -> RunView:
+    """A run of object detection, of which the pick has the precision of each class."""
+    by_class = ImageAnswers({"cat": 0.95, "dog": 0.85, "owl": None})
+    rows = [replace(row, answers=by_class) for row in candidates()]
+    boxes = {"boxes_per_class": {"cat": 70, "dog": 49, "owl": 1}}
+    run = write_run(
+        tmp_path,
+        rows,
+        request={"task": OBJECT_DETECTION, "data": "boxes", "min_accuracy": "50%"},
+        dataset={**images({ONE_CLASS: 60}), **boxes},
+    )
+    return load_view(run)
 
 
 @contextmanager

@@ -208,3 +208,24 @@ def test_page_names_no_other_address_to_load_from() -> None:
     page = without_scripts(render_html(run_view()))
 
     assert {address[0] for address in re.findall(r"(?:src|href)=[\"']?([^\"'>\s]+)", page)} == {"#"}
+
+
+def test_detectors_have_boxes_and_their_average_precision(detectors: RunView) -> None:
+    page = unescape(without_scripts(render_html(detectors)))
+    assert "<b>60</b> images with <b>120</b> boxes in <b>3</b> classes" in page
+    assert "<caption>Usable boxes of each class</caption>" in page
+    assert "<caption>AP@0.5: average precision of a class's boxes at an overlap of 0.5</caption>" in page
+    assert "Scatter plot of mAP@0.5 against latency" in page
+    assert "mAP@0.5 %</th>" in page
+    assert "top-1" not in page.lower()
+    assert "Recall" not in page
+    assert embedded(render_html(detectors))["metric"] == "mAP@0.5"
+
+
+def test_classifiers_have_recall_and_top_1() -> None:
+    page = unescape(without_scripts(render_html(run_view())))
+    assert "<caption>Recall: share of a class's images that were recognised</caption>" in page
+    assert "<caption>Usable images of each class</caption>" in page
+    assert "Top-1 %</th>" in page
+    assert "mAP" not in page
+    assert embedded(render_html(run_view()))["metric"] == "Top-1"

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from advisor.core.escape import markdown
 from advisor.reporting.markdown import render_markdown
+from advisor.reporting.view import RunView
 from tests.reporting.views import HOSTILE, empty_view, few_view, infeasible_view, judged_view, run_view, running_view
 
 
@@ -124,3 +125,20 @@ def test_part_that_raises_costs_only_itself() -> None:
     assert "| pick |" in text
     assert "This part could not be made: AttributeError" in broken
     assert "| pick |" in broken
+
+
+def test_detectors_have_boxes_and_their_mean_average_precision(detectors: RunView) -> None:
+    said = render_markdown(detectors)
+    metric = markdown("mAP@0.5")
+    assert f"| {metric} | 92.0 % |" in said
+    assert f"| {metric} % (95 %) |" in said
+    assert f"| from ({metric}, latency) |" in said
+    assert "Images: 60, 120 boxes in 3 classes (cat, dog, owl)" in said
+    assert "top-1" not in said.lower()
+
+
+def test_classifiers_have_top_1_and_no_boxes() -> None:
+    said = render_markdown(run_view())
+    assert "| top-1 % (95 %) |" in said
+    assert "mAP" not in said
+    assert " boxes" not in said

@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import unescape
 
 from advisor.reporting.notebook import summary_html
+from advisor.reporting.view import RunView
 from tests.reporting.views import empty_view, few_view, run_view
 
 
@@ -28,3 +29,10 @@ def test_names_are_escaped() -> None:
 
 def test_run_in_which_all_failed_says_so() -> None:
     assert "No candidate could be evaluated" in summary_html(empty_view())
+
+
+def test_detectors_have_their_mean_average_precision_on_the_table_and_the_plot(detectors: RunView) -> None:
+    summary = summary_html(detectors)
+    assert summary.count("mAP@0.5 %") == 2
+    assert "top-1" not in summary
+    assert summary_html(run_view()).count("top-1 %") == 2

@@ -187,3 +187,25 @@ def test_ascii_output_says_the_same() -> None:
 
     assert "> " in output
     assert "Pick:" in output
+
+
+@pytest.mark.parametrize(("width", "title"), [(140, "mAP@0.5 % (95 %)"), (80, "mAP@0.5 %")])
+def test_the_accuracy_of_detectors_is_their_mean_average_precision(detectors: RunView, width: int, title: str) -> None:
+    output = said(detectors, width)
+    assert title in output.splitlines()[0]
+    assert "from (mAP@0.5, latency)" in output
+    assert "top-1" not in output
+
+
+def test_finalists_among_detectors_are_ranked_by_their_precision_on_validation(detectors: RunView) -> None:
+    pick = detectors.decision.pick
+    assert pick is not None
+    judged = replace(pick, holdout_accuracy=Quantity(90.0, "%", Provenance.MEASURED))
+    output = said(replace(detectors, decision=replace(detectors.decision, pick=judged)))
+    assert "ranked by mAP@0.5 on validation; finalists ran once on the hold-out" in " ".join(output.split())
+
+
+def test_the_accuracy_of_classifiers_is_top_1() -> None:
+    output = said(run_view())
+    assert "top-1 % (95 %)" in output.splitlines()[0]
+    assert "mAP" not in output

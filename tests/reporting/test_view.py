@@ -6,10 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from advisor.core.quantity import Provenance, Quantity
+from advisor.core.tasks import CLASSIFICATION, DETECTION
+from advisor.datasets.boxes.values import ONE_CLASS
 from advisor.engine.question import resolve
 from advisor.reporting.files import write_all
 from advisor.reporting.phrases import so_far
-from advisor.reporting.view import load_view
+from advisor.reporting.view import RunView, load_view
 from advisor.store import RunFolder
 from tests.builders import evaluation
 from tests.reporting.views import run_view
@@ -89,3 +91,21 @@ def test_images_without_groups_have_none(tmp_path: Path) -> None:
     dataset = load_view(run).dataset
     assert dataset is not None
     assert dataset.groups_per_class == {}
+
+
+def test_a_run_has_the_task_and_the_metric_that_it_was_asked_for(detectors: RunView) -> None:
+    assert (detectors.task, detectors.metric) == (DETECTION, "mAP@0.5")
+    assert (run_view().task, run_view().metric) == (CLASSIFICATION, "top-1")
+
+
+def test_a_run_from_before_there_were_tasks_is_one_of_classification() -> None:
+    assert replace(run_view(), request={}).task is CLASSIFICATION
+
+
+def test_the_classes_of_detectors_are_those_of_the_boxes(detectors: RunView) -> None:
+    dataset = detectors.dataset
+    assert dataset is not None
+    assert (dataset.classes, dataset.counted) == (("cat", "dog", "owl"), "60, 120 boxes")
+    assert dataset.images == 60
+    plain = replace(dataset, boxes_per_class={})
+    assert (plain.classes, plain.counted) == ((ONE_CLASS,), "60")

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from advisor.core.errors import UsageError
@@ -130,3 +131,11 @@ def test_a_run_folder_that_leads_elsewhere_is_not_opened(run: RunFolder, tmp_pat
     (run.path / "log.txt").symlink_to(tmp_path / "precious")
     with pytest.raises(UsageError, match=r"log\.txt is neither a file nor a folder in it"):
         RunFolder.open(run.path)
+
+
+def test_answers_are_kept_as_labels_and_shares_as_numbers(run: RunFolder) -> None:
+    files = run.keep_answers("labels", [2, 0, 1]), run.keep_shares("shares", [0.5, -0.25, 1.0])
+    assert files == ("answers/labels.npy", "answers/shares.npy")
+    labels, shares = (np.load(run.path / file) for file in files)
+    assert (labels.dtype, labels.tolist()) == (np.int32, [2, 0, 1])
+    assert (shares.dtype, shares.tolist()) == (np.float32, [0.5, -0.25, 1.0])

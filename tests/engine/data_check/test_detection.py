@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from advisor.core.errors import UsageError
+from advisor.core.tasks import OBJECT_DETECTION
 from advisor.engine.data_check import check_data
-from advisor.engine.question.names import OBJECT_DETECTION
 from tests.datasets.boxes.writers import Photo, photos, save, write, write_table, xml
 
 

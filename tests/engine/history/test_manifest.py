@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from advisor.engine.history.loaded_run import load_run, stored_request
-from advisor.engine.history.manifest import describe_run, write_manifest
+from advisor.engine.history.manifest import describe_run, write_images, write_manifest
 from advisor.engine.question import resolve
 from advisor.engine.space.candidates import Candidates, make_plan
 from advisor.store import RunFolder
+from tests.engine.pipeline.boxed import boxed_images
 from tests.run_folders import write_run
 
 
@@ -44,3 +46,12 @@ def test_a_run_from_before_fine_tuning_was_a_default_keeps_its_heads(tmp_path: P
         tmp_path, [], request={"data": "photos"}, manifest={"space": {"training": ["head", "finetune_cached"]}}
     )
     assert load_run(newer.path).question.tuning_limited
+
+
+def test_the_boxes_of_each_class_are_in_the_facts_of_the_images(tmp_path: Path) -> None:
+    run, images = RunFolder.create(tmp_path, "run"), boxed_images()
+    write_images(run, images)
+    assert run.read_json("dataset.json")["boxes_per_class"] == {"cat": 12, "dog": 6}
+    assert run.read_json("dataset.json")["pictures_per_class"] == {"all images": 12}
+    write_images(run, replace(images, boxes=None))
+    assert "boxes_per_class" not in run.read_json("dataset.json")

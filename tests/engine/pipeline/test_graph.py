@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -11,15 +12,22 @@ from hypothesis import strategies as st
 
 from advisor.catalog.catalogue import load_catalogue
 from advisor.compression.recipes import RECIPES
+from advisor.core.tasks import OBJECT_DETECTION, TASKS
 from advisor.core.training import FINETUNE_TOP, HEAD, HEAD_SUBSET, NONE
-from advisor.engine.pipeline.graph import VariantStages, variant, with_all_before
+from advisor.engine.pipeline.graph import MODELS, SCORES, VariantStages, float_model, variant, with_all_before
+from advisor.engine.pipeline.images import Role
 from advisor.engine.pipeline.materials import Purpose, Workload, image_counts
 from advisor.engine.pipeline.names import StageName
+from advisor.engine.pipeline.stage import Results
+from advisor.engine.pipeline.stages.detection import DETECTIONS_FILE
+from tests.engine.pipeline.boxed import boxed_images
+from tests.engine.pipeline.walking import materials
 
 CARD = load_catalogue()["mobilenet_v2_1.0_224"]
 NAMES = tuple(recipe.name for recipe in RECIPES)
 TRAINED = Workload((HEAD,), ("float32", "int8"), image_counts(1000, 200, 250))
 PUBLISHED = Workload((NONE,), ("float32", "int8"))
+BOXED = replace(TRAINED, task=OBJECT_DETECTION)
 
 
 def names(stages: VariantStages) -> Counter[str]:
@@ -110,3 +118,53 @@ def test_only_finalists_of_images_are_judged() -> None:
 
 def test_the_users_own_holdout_needs_no_estimate_of_new_conditions() -> None:
     assert names(VariantStages(CARD, HEAD, "int8", replace(TRAINED, own_holdout=True)))["expectation"] == 0
+
+
+def test_every_task_has_its_stages() -> None:
+    assert set(MODELS) == set(SCORES) == set(TASKS)
+
+
+def test_a_detector_is_trained_to_compare_and_scored_then_trained_to_ship_and_timed() -> None:
+    stages = with_all_before(VariantStages(CARD, HEAD, "int8", BOXED).evaluation)
+    assert [(stage.name.value, stage.scope.purpose) for stage in stages] == [
+        ("head", "compare"), ("calibrate", "compare"), ("compress", "compare"), ("score", ""),
+        ("head", "ship"), ("calibrate", "ship"), ("compress", "ship"), ("timing", ""),
+    ]  # fmt: skip
+
+
+def test_the_float_file_of_a_detector_needs_no_calibration() -> None:
+    assert names(VariantStages(CARD, HEAD, "float32", BOXED)) == {"head": 2, "compress": 2, "score": 1, "timing": 1}
+
+
+def test_a_detector_to_ship_learns_from_more_images_than_one_to_compare(tmp_path: Path) -> None:
+    given = materials(tmp_path, boxed_images(), weights={CARD.name: None})
+    stages = {purpose: float_model(CARD, HEAD, purpose, BOXED) for purpose in Purpose}
+    learnt = {purpose: stage.inputs(given, Results({}))["pictures"] for purpose, stage in stages.items()}
+    assert learnt == {
+        Purpose.COMPARE: given.part(Role.TRAIN).fingerprint,
+        Purpose.SHIP: given.part(Role.LEARNT).fingerprint,
+    }
+    assert stages[Purpose.COMPARE] != stages[Purpose.SHIP]
+    assert stages[Purpose.COMPARE].cost_s < stages[Purpose.SHIP].cost_s
+
+
+def test_another_size_of_the_input_is_another_detector(tmp_path: Path) -> None:
+    given = materials(tmp_path, boxed_images(), weights={CARD.name: None})
+    small, large = (
+        float_model(card, HEAD, Purpose.SHIP, BOXED).inputs(given, Results({})) for card in (CARD, CARD.at(320))
+    )
+    assert small != large
+
+
+@pytest.mark.parametrize("form", ["float32", "int8"])
+def test_a_detector_has_neither_facts_of_a_head_nor_an_estimate_of_new_conditions(form: str) -> None:
+    stages = VariantStages(CARD, HEAD, form, BOXED)
+    assert (stages.head, stages.expected) == (None, None)
+
+
+@pytest.mark.parametrize("form", ["float32", "int8"])
+def test_the_file_of_a_detector_is_scored_by_what_it_finds(form: str) -> None:
+    stages = VariantStages(CARD, HEAD, form, BOXED)
+    assert stages.compared in stages.scored.after
+    assert stages.scored.read(Path("made")) == Path("made") / DETECTIONS_FILE
+    assert [(stage.name, stage.scope.detail) for stage in stages.judging] == [(StageName.SCORE, Role.HOLDOUT)]

@@ -10,6 +10,7 @@ import pytest
 from advisor.core.budget import Budget
 from advisor.core.errors import UsageError
 from advisor.core.preference import PREFERENCES
+from advisor.core.tasks import TASKS
 from advisor.engine.question import FREE_ON_RESUME, QUESTION_OPTIONS, Execution, Question, Request, resolve
 from advisor.isolation.resources import usable_cores
 
@@ -49,7 +50,7 @@ OTHER_VALUES: dict[str, Any] = {
     "shared_folder": ".",
     "out": "elsewhere",
 }
-"""A value other than the default for each option; there is one task."""
+"""A value other than the default for each option; the other task does not go with all of them."""
 
 
 def _without(request: Request, *names: str) -> Request:
@@ -153,6 +154,13 @@ def test_an_executor_is_a_name_and_an_address(executor: str, name: str, cluster:
     assert (execution.executor, execution.cluster) == (name, cluster)
 
 
+@pytest.mark.parametrize("training", [[], ["head"]])
+def test_a_detector_has_a_head_and_no_fine_tuning_that_needs_a_limit(training: list[str]) -> None:
+    question = resolve({"task": "object-detection", "data": "boxes", "training": training}).question
+    assert (question.trainings, question.tuning_limited) == (("head",), False)
+    assert question.of_task is TASKS["object-detection"]
+
+
 @pytest.mark.parametrize(("written", "share"), [("", None), ("never", 0.0), ("0.5%", 0.005)])
 def test_stop_below_is_a_share(written: str, share: float | None) -> None:
     assert resolve({"stop_below": written}).execution.stop_below == share
@@ -165,6 +173,7 @@ def test_stop_below_is_a_share(written: str, share: float | None) -> None:
         ({"budget": "-1ms"}, "not above zero"),
         ({"budget": "0ms"}, "not above zero"),
         ({"task": "image-clasification"}, "did you mean 'image-classification'"),
+        ({"task": "detection"}, "did you mean 'object-detection'"),
         ({"sampler": "tpee"}, "did you mean 'tpe'"),
         ({"prefer": "speed"}, "--prefer: unknown preference 'speed'"),
         ({"licence": "<b>"}, "--licence: '<b>' is no"),

@@ -24,6 +24,19 @@ from advisor.engine.question import resolve
             {"tune_training": 4, "data": "photos", "training": ["head"]},
             "--tune-training: 4 trials of fine-tuning, and nothing is fine-tuned",
         ),
+        ({"task": "object-detection"}, "--task object-detection needs --data: no card has a published mAP@0.5"),
+        (
+            {"task": "object-detection", "data": "boxes", "training": ["finetune_top"]},
+            "--training: 'finetune_top' is not for --task object-detection",
+        ),
+        (
+            {"task": "object-detection", "data": "boxes", "training": ["none"]},
+            "--training: 'none' is not for --task object-detection",
+        ),
+        (
+            {"task": "object-detection", "data": "boxes", "objective": "robust-accuracy"},
+            "--objective: robust accuracy is not for --task object-detection",
+        ),
         ({"stop_below": "1%", "sampler": "tpe"}, "--stop-below needs --sampler advisor, not 'tpe'"),
         ({"workers": 1001}, "--workers: 1001 is more than 1000"),
         ({"shared_folder": "."}, "--shared-folder: the local executor uses no other machines"),
@@ -43,6 +56,8 @@ def test_a_contradiction_is_refused_with_what_to_do(options: dict[str, Any], wor
         {"training": ["none"]},
         {"tune_training": 4, "data": "photos", "training": ["finetune_top"]},
         {"tune_training": 4, "data": "photos"},
+        {"task": "object-detection", "data": "boxes", "training": ["head"]},
+        {"task": "object-detection", "data": "boxes", "max_drop": "1pt"},
         {"stop_below": "never", "sampler": "tpe"},
         {"workers": 1000},
         {"executor": "ray", "shared_folder": "."},
@@ -50,3 +65,9 @@ def test_a_contradiction_is_refused_with_what_to_do(options: dict[str, Any], wor
 )
 def test_options_that_go_together_are_accepted(options: dict[str, Any]) -> None:
     assert resolve(options)
+
+
+def test_a_training_that_a_task_does_not_have_is_refused_with_those_that_it_has() -> None:
+    with pytest.raises(UsageError) as refused:
+        resolve({"task": "object-detection", "data": "boxes", "training": ["head", "finetune_all"]})
+    assert refused.value.hint == "one of: head; or leave it out"

@@ -51,7 +51,7 @@ class MadeUp:
 
     def __init__(self, result: Result = ok, pause_s: float = 0.0) -> None:
         self._result, self._pause_s = result, pause_s
-        self.screening, self.holdout_images = True, 500
+        self.screening, self.holdout_images, self.captures = True, 500, True
         self.started: list[Configuration] = []
         self.cancelled: list[Configuration] = []
         self.scored: list[str] = []
@@ -310,6 +310,23 @@ def test_where_the_hold_out_refutes_the_pick_the_next_pick_is_judged_too(tmp_pat
     assert "second" in evaluator.scored
     (judged,) = [e for e in search.run.evaluations() if e.configuration.card == "second"]
     assert judged.holdout_accuracy is not None
+
+
+@pytest.mark.parametrize("captures", [True, False])
+def test_finalists_run_under_capture_conditions_where_the_task_has_them(tmp_path: Path, captures: bool) -> None:
+    class Capturing(MadeUp):
+        async def capture(self, made: Evaluation) -> Evaluation:
+            tried.append(made.artefact_sha256)
+            return made
+
+    tried: list[str] = []
+    search, evaluator = Search(tmp_path, plan(), data=str(tmp_path)), Capturing()
+    evaluator.captures = captures
+    for row in map(ok, search.plan.configurations()):
+        search.run.append(row)
+    asyncio.run(search.loop().judge(evaluator))
+    assert evaluator.scored
+    assert bool(tried) is captures
 
 
 def test_an_interrupted_search_leaves_the_hold_out_to_the_resumed_one(tmp_path: Path) -> None:

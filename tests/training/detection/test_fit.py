@@ -89,11 +89,13 @@ def test_a_head_learns_to_find_objects_of_two_classes(
     assert reached.half.value > 0.8
 
 
+@pytest.mark.slow
 def test_equal_maps_and_seeds_give_equal_heads(kept: KeptMaps) -> None:
     first, second = (fit_head(kept, 2, Fitting(epochs=2))[0].get_weights() for _ in range(2))
     assert all(np.array_equal(one, other) for one, other in zip(first, second, strict=True))
 
 
+@pytest.mark.slow
 def test_a_rate_that_is_too_high_is_an_error(kept: KeptMaps) -> None:
     with pytest.raises(StageError, match="diverged"):
         fit_head(kept, 2, Fitting(epochs=4, learning_rate=float("inf")))

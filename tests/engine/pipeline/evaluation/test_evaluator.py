@@ -16,12 +16,14 @@ from advisor.core.errors import StageError
 from advisor.core.evaluation import Configuration, Evaluation, Status, Target
 from advisor.core.evaluation_facts import HeadFacts, NewConditions
 from advisor.core.quantity import Provenance, Quantity
+from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_DETECTION
 from advisor.core.training import HEAD
 from advisor.datasets.dataset import Dataset, LabelledImage, fingerprint
 from advisor.datasets.split import Split
+from advisor.engine.pipeline.evaluation import accuracy, precision
 from advisor.engine.pipeline.evaluation.evaluator import SCREEN_MARGIN, Evaluator, Outclassed
 from advisor.engine.pipeline.events import aborted
-from advisor.engine.pipeline.images import Images
+from advisor.engine.pipeline.images import Images, Role
 from advisor.engine.pipeline.materials import Artefact, Workload
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import Stage
@@ -30,6 +32,7 @@ from advisor.engine.pipeline.stages.head import Head
 from advisor.engine.pipeline.walker import Walker
 from advisor.isolation.coroutine import run_coroutine
 from advisor.store import RunFolder
+from tests.engine.pipeline.boxed import boxed_images, save_found
 from tests.engine.pipeline.walking import materials
 
 CARD = load_catalogue()["mobilenet_v2_1.0_224"]
@@ -50,8 +53,10 @@ def images() -> Images:
 class Prepared(Walker):
     """Gives results that are there; notes which stages were asked for."""
 
-    def __init__(self, folder: Path, right: Mapping[str, int], screen_ms: float = 1.0) -> None:
-        self.materials = materials(folder / "cache", images(), weights={CARD.name: None})
+    def __init__(
+        self, folder: Path, right: Mapping[str, int], screen_ms: float = 1.0, given: Images | None = None
+    ) -> None:
+        self.materials = materials(folder / "cache", given or images(), weights={CARD.name: None})
         self.asked: list[str] = []
         self.failing: dict[str, Exception] = {}
         self._folder, self._right, self._screen_ms = folder, right, screen_ms
@@ -87,11 +92,22 @@ class Prepared(Walker):
         return Artefact(path, recipe * 2, len(recipe), {"arena_bytes": 5})
 
 
+class Detecting(Prepared):
+    """Gives what detectors found: all boxes but those of the first validation images."""
+
+    def __init__(self, folder: Path, right: Mapping[str, int]) -> None:
+        super().__init__(folder, right, given=boxed_images())
+
+    def _probabilities(self, recipe: str) -> Path:
+        missed = range(4 - self._right[recipe])
+        return save_found(self._folder / f"{recipe}.npz", boxed_images(), Role.VALIDATION, missed)
+
+
 def evaluated(
     walker: Prepared, recipe: str, tmp_path: Path, limits: Budget | None = None, named: tuple[str, ...] = (),
-    screening: bool = True, timed: bool = True, outclassed: Outclassed | None = None,
+    screening: bool = True, timed: bool = True, outclassed: Outclassed | None = None, task: str = IMAGE_CLASSIFICATION,
 ) -> Evaluation:  # fmt: skip
-    workload = Workload((HEAD,), NAMES, images().counts)
+    workload = Workload((HEAD,), NAMES, images().counts, task=task)
     run = RunFolder.create(tmp_path / "runs", "run")
     recipes = {name: MADE[name] for name in NAMES}
     evaluator = Evaluator(
@@ -208,3 +224,45 @@ def test_a_recipe_that_the_user_named_waits_for_none(tmp_path: Path) -> None:
     found = evaluated(walker, "mixed_int8", tmp_path, Budget(max_drop_points=1.0), named=("mixed_int8",))
     assert found.status is Status.OK
     assert not any("compress int8" in stage for stage in walker.asked)
+
+
+def test_a_detector_has_precision_and_shares_but_no_head_and_no_new_conditions(tmp_path: Path) -> None:
+    walker = Detecting(tmp_path, {"float32": 4, "int8": 3})
+    found = evaluated(walker, "int8", tmp_path, task=OBJECT_DETECTION)
+    assert found.status is Status.OK
+    assert found.accuracy is not None
+    assert found.accuracy.value == pytest.approx(50 * (76 / 101 + 1))  # a cat of four is missed
+    assert found.drop is not None
+    assert found.drop.value == pytest.approx(100 - found.accuracy.value, abs=1e-4)
+    assert found.answers.file == f"answers/{CARD.name}-head-int8.npy"
+    assert (found.head, found.expectation, found.new_conditions) == (None, None, None)
+    assert walker.asked == ["compress int8", "score int8", "score float32", "timing int8"]
+
+
+@pytest.mark.parametrize(("task", "captures"), [(IMAGE_CLASSIFICATION, True), (OBJECT_DETECTION, False)])
+def test_only_classifiers_run_under_capture_conditions(tmp_path: Path, task: str, captures: bool) -> None:
+    workload, run = Workload((HEAD,), NAMES, images().counts, task=task), RunFolder.create(tmp_path, "run")
+    evaluator = Evaluator(Prepared(tmp_path, {}), workload, {}, {}, Budget(), frozenset(), run)
+    assert evaluator.captures is captures
+
+
+@pytest.mark.parametrize(
+    ("kind", "task", "source", "file"),
+    [
+        (Prepared, IMAGE_CLASSIFICATION, accuracy.HELD_OUT, f"answers/holdout-{CARD.name}-head-int8.npy"),
+        (Detecting, OBJECT_DETECTION, precision.HELD_OUT, ""),
+    ],
+)
+def test_a_finalist_is_judged_on_the_hold_out_by_its_task(
+    tmp_path: Path, kind: type[Prepared], task: str, source: str, file: str
+) -> None:
+    walker = kind(tmp_path, {"float32": 4, "int8": 3})
+    finalist = evaluated(walker, "int8", tmp_path, task=task)
+    run, workload = RunFolder((tmp_path / "runs" / "latest").resolve()), Workload((HEAD,), NAMES, task=task)
+    evaluator = Evaluator(walker, workload, {CARD.name: CARD}, {}, Budget(), frozenset(), run)
+    judged = run_coroutine(evaluator.hold_out(finalist))
+    assert judged.holdout_accuracy is not None
+    assert (judged.holdout_accuracy.source, judged.holdout_accuracy.n) == (source, 4)
+    assert judged.holdout_answers is not None
+    assert judged.holdout_answers.file == file
+    assert [str(path.relative_to(run.path)) for path in run.path.glob("answers/holdout-*")] == ([file] if file else [])

@@ -1,0 +1,50 @@
+"""The facts of the tasks fit together."""
+
+from __future__ import annotations
+
+import pytest
+
+from advisor.core.tasks import CLASSIFICATION, DETECTION, IMAGE_CLASSIFICATION, OBJECT_DETECTION, TASKS, Task
+from advisor.core.training import CHOOSABLE, DEFAULT, FINETUNED, HEAD
+
+EVERY = pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
+
+
+def test_a_task_is_found_by_its_name() -> None:
+    assert TASKS == {IMAGE_CLASSIFICATION: CLASSIFICATION, OBJECT_DETECTION: DETECTION}
+    assert {name: task.name for name, task in TASKS.items()} == {name: name for name in TASKS}
+
+
+@EVERY
+def test_what_is_trained_by_default_can_be_chosen(task: Task) -> None:
+    assert task.default
+    assert set(task.default) <= set(task.trainings) <= set(CHOOSABLE)
+
+
+@EVERY
+def test_a_head_is_always_trained_so_every_task_has_one(task: Task) -> None:
+    assert HEAD in task.trainings
+
+
+def test_classification_has_every_recipe_and_the_default_ones() -> None:
+    assert (CLASSIFICATION.trainings, CLASSIFICATION.default) == (CHOOSABLE, DEFAULT)
+
+
+def test_nothing_of_a_detector_is_fine_tuned() -> None:
+    assert not set(DETECTION.trainings) & set(FINETUNED)
+
+
+@pytest.mark.parametrize(
+    ("task", "metric", "heading"), [(CLASSIFICATION, "top-1", "Top-1"), (DETECTION, "mAP@0.5", "mAP@0.5")]
+)
+def test_a_heading_begins_with_a_capital_unless_the_metric_has_capitals(task: Task, metric: str, heading: str) -> None:
+    assert (task.metric, task.heading) == (metric, heading)
+
+
+def test_detectors_alone_have_one_side_of_the_input() -> None:
+    assert CLASSIFICATION.side == 0
+    assert DETECTION.side % 32 == 0 < DETECTION.side  # a cell of the coarsest map is 32 pixels
+
+
+def test_fewer_detectors_than_classifiers_are_tried_by_default_because_each_takes_minutes() -> None:
+    assert 0 < DETECTION.cards < CLASSIFICATION.cards

@@ -1,0 +1,33 @@
+"""Made-up images with boxes of two classes, and what a detector finds in them; no image file exists."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from advisor.datasets.boxes.values import ONE_CLASS
+from advisor.datasets.dataset import Dataset, LabelledImage, fingerprint
+from advisor.datasets.split import Split
+from advisor.engine.pipeline.images import Boxes, Images, Object, Role
+from advisor.measurement.detection import save, true_boxes
+
+CLASSES = ("cat", "dog")
+CAT: Object = (0, 0.1, 0.1, 0.3, 0.3)
+DOG: Object = (1, 0.5, 0.5, 0.9, 0.9)
+SIZE = (200, 100)
+
+
+def boxed_images(objects: Sequence[Sequence[Object]] = ()) -> Images:
+    """Return twelve images, four in each part; by default each has a cat, and every second one a dog too."""
+    boxes = tuple(map(tuple, objects)) or tuple((CAT, DOG) if n % 2 else (CAT,) for n in range(12))
+    made = tuple(LabelledImage(Path(f"data/{n}.jpg"), 0, f"{n}") for n in range(len(boxes)))
+    dataset = Dataset(Path("data"), (ONE_CLASS,), made, (), fingerprint((ONE_CLASS,), made))
+    split = Split(tuple(range(4)), tuple(range(4, 8)), tuple(range(8, 12)), 0)
+    return Images(dataset, split, boxes=Boxes(CLASSES, boxes, (SIZE,) * len(boxes)))
+
+
+def save_found(path: Path, images: Images, role: Role, missed: Collection[int] = ()) -> Path:
+    """Write that all boxes of a part were found, except those of the images at some places of the part."""
+    objects = images.part(role).objects
+    save(path, [true_boxes(() if place in missed else rows) for place, rows in enumerate(objects)])
+    return path

@@ -1,0 +1,82 @@
+"""Answers of files become figures, by task."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_DETECTION, TASKS
+from advisor.engine.pipeline.evaluation import accuracy, precision
+from advisor.engine.pipeline.evaluation.judging import JUDGES
+from advisor.engine.pipeline.images import Role
+from advisor.store import RunFolder
+from tests.builders import evaluation
+from tests.engine.pipeline.boxed import boxed_images, save_found
+from tests.engine.pipeline.evaluation.test_evaluator import images
+
+CLASSIFIED, DETECTED = JUDGES[IMAGE_CLASSIFICATION], JUDGES[OBJECT_DETECTION]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunFolder:
+    return RunFolder.create(tmp_path / "runs", "run")
+
+
+def answered(path: Path, labels: list[int]) -> Path:
+    """Write probabilities of which each row is sure of a label."""
+    np.save(path, np.eye(2, dtype=np.float32)[labels])
+    return path
+
+
+def test_every_task_has_a_judge() -> None:
+    assert set(JUDGES) == set(TASKS)
+
+
+def test_a_classifier_is_judged_by_its_labels_and_they_are_kept(run: RunFolder, tmp_path: Path) -> None:
+    own, floats = answered(tmp_path / "own.npy", [0, 1, 1, 1]), answered(tmp_path / "float.npy", [0, 1, 0, 1])
+    verdict = CLASSIFIED.verdict(own, floats, images(), run, "net-head-int8")
+    plain = accuracy.measured([0, 1, 1, 1], [0, 1, 0, 1], [0, 1, 0, 1], ("a", "b"))
+    assert (verdict.accuracy, verdict.drop) == (plain.accuracy, plain.drop)
+    assert verdict.answers.confusion == plain.answers.confusion
+    assert verdict.answers.file == "answers/net-head-int8.npy"
+    kept = np.load(run.path / verdict.answers.file)
+    assert (kept.dtype, kept.tolist()) == (np.int32, [0, 1, 1, 1])
+
+
+def test_a_classifier_on_the_hold_out_has_its_labels_to_keep(tmp_path: Path) -> None:
+    own = answered(tmp_path / "own.npy", [0, 1, 1, 1])
+    judged, kept = CLASSIFIED.held_out(evaluation(), own, images(), "answers/holdout-net.npy")
+    assert judged.holdout_accuracy is not None
+    assert (judged.holdout_accuracy.value, judged.holdout_accuracy.source) == (75.0, accuracy.HELD_OUT)
+    assert judged.holdout_answers is not None
+    assert judged.holdout_answers.confusion == ((1, 1), (0, 2))
+    assert judged.holdout_answers.file == "answers/holdout-net.npy"
+    assert kept == (0, 1, 1, 1)
+
+
+def test_a_detector_is_judged_by_its_precision_and_the_share_of_each_image_is_kept(
+    run: RunFolder, tmp_path: Path
+) -> None:
+    boxed = boxed_images()
+    own = save_found(tmp_path / "own.npz", boxed, Role.VALIDATION, missed=(0,))
+    floats = save_found(tmp_path / "float.npz", boxed, Role.VALIDATION)
+    verdict = DETECTED.verdict(own, floats, boxed, run, "net-head-int8")
+    plain, shares = precision.measured(own, floats, boxed)
+    assert (verdict.accuracy, verdict.drop) == (plain.accuracy, plain.drop)
+    assert verdict.answers.file == "answers/net-head-int8.npy"
+    kept = np.load(run.path / verdict.answers.file)
+    assert (kept.dtype, kept.tolist()) == (np.float32, shares)
+
+
+def test_a_detector_on_the_hold_out_has_its_precision_by_class_and_nothing_to_keep(tmp_path: Path) -> None:
+    boxed = boxed_images()
+    own = save_found(tmp_path / "own.npz", boxed, Role.HOLDOUT)
+    judged, kept = DETECTED.held_out(evaluation(), own, boxed, "answers/holdout-net.npy")
+    assert judged.holdout_accuracy is not None
+    assert (judged.holdout_accuracy.value, judged.holdout_accuracy.source) == (100.0, precision.HELD_OUT)
+    assert judged.holdout_answers is not None
+    assert judged.holdout_answers.per_class_recall == {"cat": 1.0, "dog": 1.0}
+    assert (judged.holdout_answers.file, kept) == ("", ())
+    assert judged.accuracy == evaluation().accuracy

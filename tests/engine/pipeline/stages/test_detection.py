@@ -1,0 +1,76 @@
+"""Stages of a detector, without training."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from advisor.catalog.cards import OWN_FILE
+from advisor.catalog.catalogue import load_catalogue
+from advisor.core.evaluation import Status
+from advisor.core.tasks import OBJECT_DETECTION
+from advisor.core.training import HEAD
+from advisor.datasets.images import InputSpec
+from advisor.engine.pipeline.events import StageAborted
+from advisor.engine.pipeline.images import Images, Role
+from advisor.engine.pipeline.materials import Artefact, Purpose, Workload
+from advisor.engine.pipeline.names import StageName
+from advisor.engine.pipeline.stage import Pool, Scope
+from advisor.engine.pipeline.stages.detection import detections, detector
+from advisor.engine.question import resolve
+from advisor.engine.space.candidates import read_images
+from advisor.measurement.detection import Detector, load
+from advisor.store.files import sha256_file
+from advisor.tflite.postprocess import Suppression, append_postprocess
+from tests.datasets.boxes.writers import photos, write_table
+from tests.engine.pipeline.boxed import boxed_images
+from tests.engine.pipeline.walking import materials, walk
+from tests.tflite.graphs import tiny_detector
+
+CARD = load_catalogue()["mobilenet_v2_1.0_224"]
+WORKLOAD = Workload((HEAD,), ("float32",), boxed_images().counts, task=OBJECT_DETECTION)
+VIEW = InputSpec(2, (127.5,) * 3, (127.5,) * 3)
+ANCHORS = np.array([[0.2, 0.2, 0.2, 0.2], [0.5, 0.5, 0.4, 0.2], [0.9, 0.9, 0.4, 0.4]], np.float32)
+
+
+def test_boxes_cannot_be_trained_on_a_file_of_the_user(tmp_path: Path) -> None:
+    card = replace(CARD, architecture=OWN_FILE)
+    given = materials(tmp_path, boxed_images(), weights={card.name: None})
+    with pytest.raises(StageAborted) as ended:
+        walk(detector(card, HEAD, Purpose.COMPARE, WORKLOAD), given)
+    assert (ended.value.status, ended.value.stage) == (Status.SKIPPED, StageName.HEAD)
+    assert ended.value.reason.startswith("a file of your own has no graph that boxes can be trained on")
+
+
+def test_a_detector_is_trained_where_a_gpu_is_seen_and_reads_its_images(tmp_path: Path) -> None:
+    given = materials(tmp_path, boxed_images(), weights={CARD.name: None})
+    stage = detector(CARD, HEAD, Purpose.COMPARE, WORKLOAD)
+    assert stage.resources.pool is Pool.TRAINERS
+    assert stage.reads is not None
+    assert stage.reads(given) == given.part(Role.TRAIN)
+
+
+@pytest.fixture
+def images(tmp_path: Path) -> Images:
+    """Images on disk with a box of each of two classes."""
+    table = write_table(tmp_path / "boxes", photos(40, "cat", "dog"))
+    question = resolve({"task": OBJECT_DETECTION, "data": str(table)}).question
+    found = read_images(question, lambda _: None)
+    assert found is not None
+    return found
+
+
+def test_what_a_file_finds_in_each_image_of_a_part_is_written(tmp_path: Path, images: Images) -> None:
+    path = tmp_path / "model.tflite"
+    path.write_bytes(append_postprocess(tiny_detector(), ANCHORS, Suppression(12, score=0.5, overlap=1.0)))
+    artefact = Artefact.at(path, sha256_file(path))
+    stage = detections(Scope("tiny"), VIEW, artefact, Role.HOLDOUT, 1.0)
+    found = load(walk(stage, materials(tmp_path / "cache", images)))
+    run = Detector(path, VIEW)
+    for one, image in zip(found, images.part(Role.HOLDOUT).paths, strict=True):
+        assert one.boxes.tolist() == run(image).boxes.tolist()
+        assert one.labels.tolist() == run(image).labels.tolist()
+    assert any(len(one.labels) for one in found)

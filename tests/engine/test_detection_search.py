@@ -1,0 +1,160 @@
+"""A search for detectors, end to end: real weights, generated images with boxes, real training and measurements."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+from filelock import FileLock
+from PIL import Image, ImageDraw
+
+from advisor.core.escape import markdown
+from advisor.core.evaluation import Evaluation, Status
+from advisor.core.quantity import Provenance
+from advisor.core.tasks import DETECTION, OBJECT_DETECTION
+from advisor.engine.history.loaded_run import load_run
+from advisor.engine.pipeline.evaluation.precision import HELD_OUT, VALIDATED
+from advisor.reporting.markdown import render_markdown
+from advisor.reporting.view import load_view
+from advisor.tflite.metadata import read_metadata
+from advisor.tflite.model import read
+from advisor.tflite.postprocess import DETECTIONS, OPERATOR
+from tests.datasets.boxes.writers import Photo, write_voc
+from tests.engine.conftest import SMALLEST, Searched, searched_once
+
+pytestmark = pytest.mark.slow
+
+COLOURS = {"blue": (30, 40, 230), "red": (230, 40, 30)}
+SIZE = (160, 120)
+FORMS = ("float32", "int8")
+
+
+def write_rectangles(root: Path, count: int) -> Path:
+    """Write images with a rectangle of each colour, and their boxes as Pascal VOC."""
+    draw = np.random.default_rng(0)
+    made = []
+    for number in range(count):
+        objects = []
+        for place, name in enumerate(COLOURS):
+            width, height = draw.integers(30, 60, 2).tolist()
+            left = 80 * place + int(draw.integers(0, 80 - width))
+            top = int(draw.integers(0, 120 - height))
+            objects.append((name, left, top, left + width, top + height))
+        made.append(Photo(f"{number:03d}", tuple(objects), size=SIZE))
+    write_voc(root, made)
+    for photo in made:
+        path = root / "JPEGImages" / f"{photo.name}.jpg"
+        image = Image.open(path)
+        for name, *edges in photo.objects:
+            ImageDraw.Draw(image).rectangle(edges, fill=COLOURS[name])
+        image.save(path, quality=95)
+    return root
+
+
+@pytest.fixture(scope="session")
+def searched(shared_folder: Path, warm_cache: Path) -> Searched:
+    """``advisor search --task object-detection`` on two forms of the smallest card."""
+    data = shared_folder / "rectangles"
+    with FileLock(shared_folder / "rectangles.lock"):
+        if not data.is_dir():
+            write_rectangles(data, 40)
+    options = ("--task", OBJECT_DETECTION, "--data", str(data), "--candidates", SMALLEST, "--budget", "1s")
+    few = ("--compressions", ",".join(FORMS), "--threads", "1")
+    return searched_once(shared_folder / "with-boxes", warm_cache, *options, *few)
+
+
+@pytest.fixture
+def by_form(searched: Searched) -> Mapping[str, Evaluation]:
+    """The evaluations by compression."""
+    return {evaluation.configuration.compression: evaluation for evaluation in searched.run.evaluations()}
+
+
+def test_it_ends_with_a_pick_and_names_the_precision(searched: Searched) -> None:
+    assert searched.code == 0, searched.err
+    assert "Pick: " in searched.out
+    assert "mAP@0.5" in searched.out
+    assert "top-1" not in searched.out
+
+
+def test_every_form_is_trained_scored_and_timed(by_form: Mapping[str, Evaluation]) -> None:
+    assert set(by_form) == set(FORMS)
+    for evaluation in by_form.values():
+        assert evaluation.status is Status.OK, evaluation.reason
+        assert evaluation.latency is not None
+        assert evaluation.latency.provenance is Provenance.MEASURED
+        assert evaluation.card_facts.input_size == DETECTION.side
+        assert (evaluation.head, evaluation.new_conditions, evaluation.capture.by_condition) == (None, None, ())
+
+
+def test_the_accuracy_is_the_precision_on_the_validation_part_in_percent(
+    searched: Searched, by_form: Mapping[str, Evaluation]
+) -> None:
+    split = searched.run.read_json("split.json")
+    for evaluation in by_form.values():
+        found, drop = evaluation.accuracy, evaluation.drop
+        assert found is not None
+        assert drop is not None
+        assert (found.unit, found.source, found.n) == ("%", VALIDATED, len(split["validation"]))
+        assert found.low is not None
+        assert found.high is not None
+        assert 0 <= found.low <= found.value <= found.high <= 100
+        assert found.value > 1, "coloured rectangles are learnt in part even in two steps an epoch"
+        assert set(evaluation.answers.per_class_recall) == set(COLOURS)
+        assert drop.unit == "points"
+    floats = by_form["float32"].drop
+    assert floats is not None
+    assert floats.value == 0
+
+
+def test_the_share_of_each_validation_image_is_kept(searched: Searched, by_form: Mapping[str, Evaluation]) -> None:
+    count = len(searched.run.read_json("split.json")["validation"])
+    for evaluation in by_form.values():
+        assert evaluation.accuracy is not None
+        shares = np.load(searched.run.path / evaluation.answers.file)
+        assert (shares.dtype, shares.shape) == (np.float32, (count,))
+        assert 100 * shares.mean() == pytest.approx(evaluation.accuracy.value, abs=1e-3)
+
+
+def test_every_artefact_is_a_detector_with_labels(searched: Searched, by_form: Mapping[str, Evaluation]) -> None:
+    for evaluation in by_form.values():
+        data = (searched.run.path / evaluation.artefact).read_bytes()
+        model, metadata = read(data), read_metadata(data)
+        assert len(model.outputs) == len(DETECTIONS) == 4
+        assert model.inputs[0].shape == (1, 320, 320, 3)
+        assert model.operators[-1].name == f"CUSTOM:{OPERATOR}"
+        assert metadata is not None
+        assert metadata.labels == ("blue", "red")
+        assert metadata.description.startswith(f"Object detector {SMALLEST}, retrained (head) on ")
+
+
+def test_int8_is_smaller_than_float(by_form: Mapping[str, Evaluation]) -> None:
+    floats, whole = by_form["float32"].size, by_form["int8"].size
+    assert floats is not None
+    assert whole is not None
+    assert whole.value < 0.5 * floats.value
+
+
+def test_the_pick_has_its_precision_on_the_hold_out(searched: Searched) -> None:
+    pick = load_run(searched.run.path).decision.pick
+    assert pick is not None
+    found, by_class = pick.holdout_accuracy, pick.holdout_answers
+    assert found is not None
+    assert (found.unit, found.source) == ("%", HELD_OUT)
+    assert found.n == len(searched.run.read_json("split.json")["holdout"])
+    assert by_class is not None
+    assert set(by_class.per_class_recall) == set(COLOURS)
+
+
+def test_the_boxes_of_each_class_are_counted(searched: Searched) -> None:
+    dataset = searched.run.read_json("dataset.json")
+    assert dataset["boxes_per_class"] == {"blue": 40, "red": 40}
+    assert dataset["train"] + dataset["validation"] + dataset["holdout"] == 40
+
+
+def test_the_report_names_the_precision_and_counts_the_boxes(searched: Searched) -> None:
+    said = render_markdown(load_view(searched.run))
+    assert f"| {markdown('mAP@0.5')} on the hold-out |" in said
+    assert "Images: 40, 80 boxes in 2 classes (blue, red)" in said
+    assert "top-1" not in said.lower()
