@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -15,14 +16,19 @@ from advisor.core.evaluation import Evaluation, Status
 from advisor.core.quantity import Provenance
 from advisor.core.tasks import DETECTION, OBJECT_DETECTION
 from advisor.engine.history.loaded_run import load_run
+from advisor.engine.history.reevaluation.reevaluate import Devices
 from advisor.engine.pipeline.evaluation.precision import HELD_OUT, VALIDATED
 from advisor.reporting.markdown import render_markdown
 from advisor.reporting.view import load_view
+from advisor.store import RunFolder
+from advisor.store.integrity import integrity_problems
 from advisor.tflite.metadata import read_metadata
 from advisor.tflite.model import read
 from advisor.tflite.postprocess import DETECTIONS, OPERATOR
 from tests.datasets.boxes.writers import Photo, write_voc
 from tests.engine.conftest import SMALLEST, Searched, searched_once
+from tests.engine.history.reevaluation.test_reevaluate import edited
+from tests.engine.history.reevaluation.with_search import reevaluate
 
 pytestmark = pytest.mark.slow
 
@@ -158,3 +164,20 @@ def test_the_report_names_the_precision_and_counts_the_boxes(searched: Searched)
     assert f"| {markdown('mAP@0.5')} on the hold-out |" in said
     assert "Images: 40, 80 boxes in 2 classes (blue, red)" in said
     assert "top-1" not in said.lower()
+
+
+def test_with_another_runtime_finalists_are_judged_again_as_detectors(
+    searched: Searched, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path / "cache"))
+    shutil.copytree(searched.run.path, tmp_path / "runs" / "20260101-000000-boxes")
+    run = RunFolder.open(tmp_path / "runs" / "20260101-000000-boxes")
+    edited(run, versions={"ai-edge-litert": "2.2.0"})
+    (found,) = reevaluate(run.path, Devices())
+    assert found.remarks == ()
+    assert found.run is not None
+    former = {e.configuration.key: e.holdout_accuracy for e in run.evaluations()}
+    latter = {e.configuration.key: e.holdout_accuracy for e in load_run(found.run).evaluations}
+    assert latter == former
+    assert any(latter.values())
+    assert integrity_problems(load_run(found.run).folder) == ()
