@@ -22,13 +22,13 @@ def plot(
     curves: Mapping[str, Sequence[Sequence[float]]],
     everything: float,
     goals: Mapping[float, float],
-    title: str,
+    title: str = "",
     shares: str = "share of the whole hypervolume, median over seeds",
 ) -> str:
     """Return an SVG of the share reached against seconds, the median over the runs of each curve.
 
     Args:
-        curves: for each name and run, the share reached at equal steps of the cost of everything; 0 draws no line.
+        curves: for each name and run, the share reached at equal steps of the cost of everything; NaN draws no line.
         everything: that cost in seconds.
         goals: for each share to reach, the share of that cost within which to reach it.
         title: what is searched.
@@ -44,10 +44,13 @@ def _curve(name: str, runs: Sequence[Sequence[float]], place: int) -> str:
     colour = COLOURS[place % len(COLOURS)]
     medians = [0.0, *(statistics.median(values) for values in zip(*runs, strict=True))]
     steps = len(medians) - 1
-    places = [(_x(step / steps), _y(reached), reached > 0) for step, reached in enumerate(medians)]
-    parts = [list(points) for known, points in groupby(places, key=lambda each: each[2]) if known]
-    path = "".join(f"M{' '.join(f'{x:.1f},{y:.1f}' for x, y, _ in points)}" for points in parts)
-    line = f'<path clip-path="url(#a)" fill="none" stroke="{colour}" stroke-width="2" d="{path}"/>'
+    places = [(step, reached) for step, reached in enumerate(medians) if step or not math.isnan(medians[1])]
+    parts = [list(points) for unknown, points in groupby(places, key=lambda each: math.isnan(each[1])) if not unknown]
+    line = "".join(
+        f'<polyline clip-path="url(#a)" fill="none" stroke="{colour}" stroke-width="2" points="'
+        f'{" ".join(f"{_x(step / steps):.1f},{_y(reached):.1f}" for step, reached in points)}"/>'
+        for points in parts
+    )
     return f'{line}<text x="560" y="{270 + 18 * place}" fill="{colour}" {HALO}>{name}</text>'
 
 

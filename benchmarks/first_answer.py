@@ -9,6 +9,7 @@ run had at each time.
 from __future__ import annotations
 
 import json
+import math
 import tempfile
 import threading
 import time
@@ -110,12 +111,12 @@ def answers(run: Path, seen: Sequence[tuple[float, int]]) -> Iterator[AnswerSoFa
 def curve(
     answers: Sequence[AnswerSoFar], figure: Callable[[Evaluation], Quantity | None], until_s: float
 ) -> list[float]:
-    """Return the accuracy (0-1) of the pick at equal steps of the seconds of a search, 0 where it is not known."""
+    """Return the accuracy (0-1) of the pick at equal steps of the seconds of a search, NaN where it is not known."""
     found = list[float]()
     for step in range(1, STEPS + 1):
         pick = next((each.pick for each in reversed(answers) if each.seconds <= step / STEPS * until_s), None)
         known = figure(pick) if pick is not None else None
-        found.append(known.value / 100 if known is not None else 0.0)
+        found.append(known.value / 100 if known is not None else math.nan)
     return found
 
 

@@ -200,7 +200,7 @@ def test_a_set_or_task_that_does_not_fit_is_refused(advisor: Advisor, photos: Pa
     assert "hint:" in said.err
 
 
-def test_a_search_does_not_know_the_task_yet(advisor: Advisor, photos: Path) -> None:
+def test_a_search_for_objects_refuses_images_without_boxes(advisor: Advisor, photos: Path) -> None:
     said = advisor("search", "--data", "photos", "--task", "object-detection")
     assert said.code == 2
-    assert "--task: unknown 'object-detection'" in said.err
+    assert "--data: 'photos' has no boxes in a known format" in said.err
