@@ -11,7 +11,7 @@ from PIL import Image
 from advisor.core.errors import RuntimeRefusal, StageError, UsageError
 from advisor.datasets.images import InputSpec
 from advisor.measurement import detection
-from advisor.measurement.detection import Detections, Detector, load, save, score, shares, true_boxes
+from advisor.measurement.detection import Detections, Detector, load, save, score, shares, threshold, true_boxes
 from advisor.tflite.postprocess import Suppression, append_postprocess
 from tests.tflite.graphs import tiny_detector, tiny_features
 
@@ -148,6 +148,54 @@ def test_of_many_images_several_are_left_out_at_a_time_and_share_a_value(monkeyp
     assert (each == each[:, :1]).all()
     assert len(set(each[:, 0].tolist())) > 1
     assert each.mean() == pytest.approx(score(true, found, SIZES * 5, 2).half.value, abs=1e-6)
+
+
+def sure_of(right: list[float], wrong: list[float]) -> tuple[list[Detections], list[Detections]]:
+    """Return images with a box each, and boxes found with these scores: in place, then elsewhere on the first image."""
+    true = [boxes(HERE) for _ in right]
+    found = [boxes(HERE, sure=sure) for sure in right]
+    surest = Detections(
+        np.array([HERE, *[THERE] * len(wrong)], np.float32),
+        np.zeros(1 + len(wrong), np.int64),
+        np.array([right[0], *wrong], np.float32),
+    )
+    return true, [surest, *found[1:]]
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "least"),
+    [
+        ([0.9, 0.8, 0.7], [0.3, 0.2], 0.5),  # between right and wrong
+        ([0.9, 0.8, 0.2], [0.4], 0.1),  # a wrong box is the price of a third right one
+        ([0.9, 0.8, 0.2], [0.6, 0.5, 0.4], 0.7),  # three are too many
+        ([0.9, 0.8], [], 0.4),
+    ],
+)
+def test_the_threshold_has_the_best_f1(right: list[float], wrong: list[float], least: float) -> None:
+    true, found = sure_of(right, wrong)
+    assert threshold(true, found, SIZES[:1] * len(true), 1) == pytest.approx(least)
+
+
+def test_a_second_box_on_an_object_is_wrong() -> None:
+    found = [Detections(np.array([HERE, HERE], np.float32), np.zeros(2, np.int64), np.array([0.9, 0.5], np.float32))]
+    assert threshold([boxes(HERE)], found, SIZES[:1], 1) == pytest.approx(0.7)
+
+
+def test_boxes_with_one_score_are_on_one_side_of_the_threshold() -> None:
+    true, found = sure_of([0.8, 0.5], [0.5, 0.5, 0.5, 0.5])
+    assert threshold(true, found, SIZES[:2], 1) == pytest.approx(0.65)
+
+
+def test_one_threshold_is_for_all_classes() -> None:
+    true = [boxes(HERE, THERE, labels=[0, 1])] * 2
+    found = [boxes(HERE, sure=0.9), boxes(THERE, labels=[1], sure=0.3)]
+    assert threshold(true, found, SIZES[:2], 2) == pytest.approx(0.15)
+
+
+def test_where_no_box_is_right_the_threshold_is_above_all() -> None:
+    assert threshold([boxes(HERE)], [boxes(THERE, sure=0.6)], SIZES[:1], 1) == pytest.approx(0.8)
+    assert threshold([boxes(HERE)], [boxes()], SIZES[:1], 1) == 0.5
+    assert threshold([boxes()], [boxes()], SIZES[:1], 1) == 0.5
 
 
 @pytest.fixture
