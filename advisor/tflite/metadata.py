@@ -47,20 +47,23 @@ DETECTOR_OUTPUTS = ("location", "category", "score", "number of detections")
 """Names by which MediaPipe knows the outputs of a detector."""
 
 _RGB = 1
-_NORMALIZATION = 1
+_NORMALIZATION, _SCORE_THRESHOLD = 1, 3
 
 _SCHEMA: Schema = MappingProxyType(
     {
         "": (),
         "Model": (*strings(4, 6, 8, 12, 14, 18), Field(10, "tables", "Subgraph"), Field(16, "tables", "File")),
-        "Subgraph": (*strings(4, 6), Field(8, "tables", "Tensor"), Field(10, "tables", "Tensor")),
+        "Subgraph": (*strings(4, 6), Field(8, "tables", "Tensor"), Field(10, "tables", "Output")),
         "Tensor": (*strings(4, 6), Field(12, "tables", "Unit"), Field(16, "tables", "File")),
+        "Output": (*strings(4, 6), Field(12, "tables", "OutputUnit"), Field(16, "tables", "File")),
+        "OutputUnit": (Field(6, "table"),),
         "Unit": (Field(6, "table", "Normalization"),),
         "Normalization": vectors(4, 4, 6),
         "File": strings(4),
     }
 )
-"""Fields that are read back. A unit may be of another kind than ``Normalization``; :func:`read_metadata` checks it."""
+"""Fields that are read back. A unit may be of another kind than ``Normalization`` or, of an output, than a threshold;
+:func:`read_metadata` checks it."""
 
 _LINE_BREAKS = re.compile(r"[\x00\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
 
@@ -79,6 +82,7 @@ class Metadata:
         author: who made it.
         licence: its licence.
         version: the model's version.
+        threshold: of a detector, the score from which on clients show a box; None leaves it to them.
     """
 
     name: str
@@ -89,6 +93,7 @@ class Metadata:
     author: str = ""
     licence: str = ""
     version: str = ""
+    threshold: float | None = None
 
 
 def one_line(label: str) -> str:
@@ -134,7 +139,7 @@ def _encoded(metadata: Metadata, detects: bool) -> bytes:
     """Return the flatbuffer of ``metadata``, for a model of one image input and of scores or detections."""
     writer = _Writer(1024)
     inputs = writer.tables([_input(writer, metadata)])
-    outputs = {3: writer.tables(_detections(writer))} if detects else {3: writer.tables([_scores(writer)])}
+    outputs = {3: writer.tables(_detections(writer, metadata.threshold) if detects else [_scores(writer)])}
     if detects:
         names = writer.tables([writer.text(name) for name in DETECTOR_OUTPUTS[:3]])
         outputs[7] = writer.tables([writer.table(2, {0: writer.text("detection_result"), 1: names})])
@@ -194,8 +199,9 @@ def _scores(writer: _Writer) -> int:
     )
 
 
-def _detections(writer: _Writer) -> list[int]:
+def _detections(writer: _Writer, threshold: float | None) -> list[int]:
     """Write the four outputs of a detector."""
+    units = {} if threshold is None else {4: writer.tables([_threshold(writer, threshold)])}
     order = int(writer.CreateNumpyVector(np.asarray(_LEFT_TOP_RIGHT_BOTTOM, dtype="<u4")))
     boxes = writer.table(3, {1: writer.table(3, {0: order}, {1: _BOUNDARIES})}, {0: _BOX_PROPERTIES})
     location, category, score, count = DETECTOR_OUTPUTS
@@ -203,9 +209,15 @@ def _detections(writer: _Writer) -> list[int]:
     return [
         writer.table(7, {0: writer.text(location), 3: boxes}),
         writer.table(7, {0: writer.text(category), 3: _feature(writer), **labels}),
-        writer.table(7, {0: writer.text(score), 3: _feature(writer)}),
+        writer.table(7, {0: writer.text(score), 3: _feature(writer), **units}),
         writer.table(7, {0: writer.text(count), 3: _feature(writer)}),
     ]
+
+
+def _threshold(writer: _Writer, threshold: float) -> int:
+    writer.StartObject(1)
+    writer.PrependFloat32Slot(0, threshold, 0.0)
+    return writer.table(2, {1: int(writer.EndObject())}, {0: _SCORE_THRESHOLD})
 
 
 def _feature(writer: _Writer) -> int:
@@ -252,7 +264,10 @@ def _decoded(content: bytes) -> tuple[Metadata, str]:
     graph = next(iter(root.children(10)), None)
     image = next(iter(graph.children(8)), None) if graph else None
     mean, std = _normalization(image)
-    files = [file for output in (graph.children(10) if graph else []) for file in output.children(16)]
+    outputs = graph.children(10) if graph else []
+    files = [file for output in outputs for file in output.children(16)]
+    units = [unit for output in outputs for unit in output.children(12) if unit.kind(4) == _SCORE_THRESHOLD]
+    limits = [options.number(4) for unit in units if (options := unit.child(6)) is not None]
     labels_file = next((file.text(4) for file in files if file.kind(8) in {_AXIS_LABELS, _VALUE_LABELS}), "")
     metadata = Metadata(
         name=root.text(4),
@@ -263,6 +278,7 @@ def _decoded(content: bytes) -> tuple[Metadata, str]:
         author=root.text(12),
         licence=root.text(14),
         version=root.text(8),
+        threshold=limits[0] if limits else None,
     )
     return metadata, labels_file
 
@@ -276,6 +292,9 @@ class _View(Table):  # type: ignore[misc]
 
     def kind(self, slot: int) -> int:
         return int(self.GetSlot(slot, 0, Uint8Flags))
+
+    def number(self, slot: int) -> float:
+        return float(self.GetSlot(slot, 0.0, Float32Flags))
 
     def child(self, slot: int) -> _View | None:
         offset = self.Offset(slot)

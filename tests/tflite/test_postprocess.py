@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -85,16 +85,22 @@ def test_a_detector_is_described() -> None:
     data = append_postprocess(tiny_detector(), ANCHORS, Suppression())
     metadata = described(("a", "b", "c", "d"))
     assert read_metadata(write_metadata(data, metadata)) == metadata
+    limited = replace(metadata, threshold=0.625)
+    assert read_metadata(write_metadata(data, limited)) == limited
 
 
 @pytest.mark.integration
-def test_mediapipe_finds_the_boxes_that_litert_finds(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("least", "threshold"), [(0.61, None), (0.0, 0.61)])
+def test_mediapipe_finds_the_boxes_that_litert_finds(least: float, threshold: float | None) -> None:
     mediapipe = pytest.importorskip("mediapipe")
     tasks = mediapipe.tasks
-    data = append_postprocess(tiny_detector(), ANCHORS, Suppression(4, score=0.61, overlap=1.0))
+    data, limited = (
+        append_postprocess(tiny_detector(), ANCHORS, Suppression(12, score, overlap=1.0)) for score in (least, 0.61)
+    )
     pixels = np.array([10, 200, 40, 90, 60, 120, 250, 0, 30, 180, 220, 70], np.uint8).reshape(2, 2, 3)
-    found = detections(data, (pixels.reshape(1, 3, 4).astype(np.float32) - 127.5) / 127.5)
-    model = write_metadata(data, described(("a", "b", "c", "d")))
+    found = detections(limited, (pixels.reshape(1, 3, 4).astype(np.float32) - 127.5) / 127.5)
+    assert 0 < len(found["scores"]) < 12
+    model = write_metadata(data, replace(described(("a", "b", "c", "d")), threshold=threshold))
     options = tasks.vision.ObjectDetectorOptions(base_options=tasks.BaseOptions(model_asset_buffer=model))
     large = pixels.repeat(50, axis=0).repeat(50, axis=1)  # MediaPipe drops a box that equals a better one
     with tasks.vision.ObjectDetector.create_from_options(options) as detector:
