@@ -31,7 +31,9 @@ def to_json(value: Any, defaults: bool = False) -> dict[str, Any]:
 def _plain(value: Any) -> Any:
     if is_dataclass(value):
         return to_json(value)
-    return dict(value) if isinstance(value, Mapping) else value
+    if isinstance(value, Mapping):
+        return {name: _plain(each) for name, each in value.items()}
+    return tuple(map(_plain, value)) if isinstance(value, tuple) else value
 
 
 def _default(field: Field[Any]) -> Any:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import astuple, dataclass, field
 from typing import NamedTuple
 
+from advisor.core.box_facts import BoxFacts
 from advisor.core.quantity import Quantity
 
 
@@ -177,11 +178,13 @@ class ImageAnswers:
         per_class_recall: share of right answers by class, 0 to 1; None for a class without an image.
         confusion: images by true class (rows) and answer (columns); None where there are too many classes.
         file: path of the answers within the run folder, empty where they were not kept.
+        boxes: what a detector found; None of other files.
     """
 
     per_class_recall: Mapping[str, float | None] = field(default_factory=dict)
     confusion: tuple[tuple[int, ...], ...] | None = None
     file: str = ""
+    boxes: BoxFacts | None = None
 
     @property
     def has_classes(self) -> bool:

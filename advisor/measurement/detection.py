@@ -149,8 +149,8 @@ def score(
 
     if not sum(len(one.labels) for one in true):
         raise ValueError("no image has a box")
-    precision = _precision(_evaluated(true, found, sizes, classes), range(len(true)))
-    judged = _evaluated(true, found, sizes, classes, HALF)
+    precision = _precision(evaluated(true, found, sizes, classes), range(len(true)))
+    judged = evaluated(true, found, sizes, classes, HALF)
     draw = np.random.default_rng(0)
     drawn = [_mean(_precision(judged, draw.integers(0, len(true), len(true)).tolist())[0]) for _ in range(RESAMPLES)]
     low, high = np.nanquantile(drawn, [0.025, 0.975])
@@ -177,7 +177,7 @@ def shares(
     """
     import numpy as np
 
-    judged, count = _evaluated(true, found, sizes, classes, HALF), len(true)
+    judged, count = evaluated(true, found, sizes, classes, HALF), len(true)
     groups = np.arange(count) * min(count, MOST_GROUPS) // count
     whole, left = _mean(_precision(judged, range(count))[0]), np.zeros(groups[-1] + 1)
     for group in range(len(left)):
@@ -205,7 +205,7 @@ def threshold(
     """
     import numpy as np
 
-    judged = [each for each in _evaluated(true, found, sizes, classes, HALF).evalImgs if each]
+    judged = [each for each in evaluated(true, found, sizes, classes, HALF).evalImgs if each]
     right = np.concatenate([np.zeros(0, bool), *(each["dtMatches"][0] > 0 for each in judged)])
     scores = np.concatenate([np.zeros(0), *(each["dtScores"] for each in judged)])
     order = np.argsort(-scores)
@@ -232,7 +232,7 @@ def _mean(values: Floats) -> float:
     return float(np.nanmean(values)) if np.isfinite(values).any() else float("nan")
 
 
-def _evaluated(
+def evaluated(
     true: Sequence[Detections],
     found: Sequence[Detections],
     sizes: Sequence[tuple[int, int]],

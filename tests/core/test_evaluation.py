@@ -29,6 +29,24 @@ FIGURES = {
     "budget_probability": 0.97,
 }
 
+BOXES: dict[str, Any] = {
+    "threshold": 0.42,
+    "coco": 0.5,
+    "by_class": {
+        "glass": {"true": 4, "found": 5, "precision": 0.6, "recall": 0.75, "count_error": 0.25},
+        "paper": {"true": 0, "found": 0, "precision": None, "recall": None, "count_error": None},
+    },
+}
+IMAGE: dict[str, Any] = {
+    "path": "a/1.jpg",
+    "sha256": "0f",
+    "width": 640,
+    "height": 480,
+    "f1": 0.5,
+    "true": [[0, 0.1, 0.2, 0.3, 0.4, 1.0, False]],
+    "found": [[1, 0.1, 0.2, 0.3, 0.4, 0.7, True]],
+}
+
 DETAILS: dict[str, Any] = {
     "threads": 2,
     "effort": "search",
@@ -90,7 +108,13 @@ DETAILS: dict[str, Any] = {
         "clusters": 180,
         "images": 1600,
     },
-    "holdout": {"per_class_recall": {"glass": 1.0}, "confusion": [[1]], "answers": "answers/holdout-net.npy"},
+    "boxes": BOXES,
+    "holdout": {
+        "per_class_recall": {"glass": 1.0},
+        "confusion": [[1]],
+        "answers": "answers/holdout-net.npy",
+        "boxes": {**BOXES, "worst": [IMAGE]},
+    },
     "holdout_drop": {"value": 0.4, "unit": "points", "provenance": "measured", "low": -0.2, "high": 1.0, "n": 505},
     "robustness": [["low light", 1.0, 58.6], ["JPEG", 2.0, 50.9]],
     "plain_accuracy": QUANTITY,
@@ -153,6 +177,20 @@ def test_a_damaged_detail_leaves_the_others_as_they_are(name: str, damage: objec
     assert {key: value for key, value in read.items() if key not in touched} == {
         key: value for key, value in whole.items() if key not in touched
     }
+
+
+@pytest.mark.parametrize(
+    "boxes",
+    [
+        {**BOXES, "threshold": None},
+        {**BOXES, "by_class": {"glass": {}}},
+        {**BOXES, "worst": [{}]},
+        {**BOXES, "worst": [{**IMAGE, "true": [[0, 0.1, 0.2]]}]},
+        {**BOXES, "worst": [{**IMAGE, "width": "wide"}]},
+    ],
+)
+def test_damaged_facts_of_boxes_are_not_known(boxes: object) -> None:
+    assert evaluation_from_json(line({"boxes": boxes, "confusion": [[1]]})).answers == ImageAnswers(confusion=((1,),))
 
 
 @pytest.mark.parametrize("graph", [{}, {"macs": 1}, [], "x", {**DETAILS["graph"], "macs": "many"}])

@@ -35,6 +35,22 @@ def test_every_kind_of_answer_is_valid(validator: Any, view: RunView) -> None:
     assert document["schema_version"] == SCHEMA_VERSION
 
 
+def test_the_answer_of_detectors_is_valid_and_has_their_boxes_at_the_threshold(
+    validator: Any, judged_detectors: RunView
+) -> None:
+    document = json.loads(recommendation_json(judged_detectors))
+    assert [error.message for error in validator.iter_errors(document)] == []
+    judged = document["pick"]["details"]["holdout"]
+    assert judged["per_class_recall"] == {"cat": 0.91, "dog": 0.82, "owl": None}
+    assert (judged["boxes"]["threshold"], judged["boxes"]["coco"]) == (0.375, 0.512)
+    assert judged["boxes"]["by_class"]["cat"] == {
+        "true": 4, "found": 5, "precision": 0.6, "recall": 0.75, "count_error": 0.25,
+    }  # fmt: skip
+    assert [image["path"] for image in judged["boxes"]["worst"]] == ["first.png", "<b>gone.png", "last.png"]
+    judged["boxes"]["worst"][0]["found"][0].pop()
+    assert not validator.is_valid(document)
+
+
 def test_an_answer_so_far_says_how_far_the_search_came() -> None:
     assert json.loads(recommendation_json(running_view()))["unfinished"] == {
         "evaluated": 34, "configurations": 100, "running": True, "at": "2026-01-31 12:00:00 UTC",

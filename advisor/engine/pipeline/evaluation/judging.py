@@ -74,7 +74,8 @@ class Detected:
 
     def held_out(self, evaluation: Evaluation, own: Path, images: Images, file: str = "") -> HeldOut:
         """See :class:`Judge`."""
-        found, by_class = precision.held_out(own, images)
+        chosen = evaluation.answers.boxes
+        found, by_class = precision.held_out(own, images, chosen.threshold if chosen else None)
         return replace(evaluation, holdout_accuracy=found, holdout_answers=by_class), ()
 
 

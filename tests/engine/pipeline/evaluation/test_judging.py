@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -80,3 +81,15 @@ def test_a_detector_on_the_hold_out_has_its_precision_by_class_and_nothing_to_ke
     assert judged.holdout_answers.per_class_recall == {"cat": 1.0, "dog": 1.0}
     assert (judged.holdout_answers.file, kept) == ("", ())
     assert judged.accuracy == evaluation().accuracy
+
+
+def test_a_detector_is_counted_on_the_hold_out_at_the_threshold_of_validation(run: RunFolder, tmp_path: Path) -> None:
+    boxed = boxed_images()
+    own = save_found(tmp_path / "own.npz", boxed, Role.VALIDATION)
+    answers = DETECTED.verdict(own, own, boxed, run, "net-head-int8").answers
+    held = save_found(tmp_path / "held.npz", boxed, Role.HOLDOUT)
+    judged, _ = DETECTED.held_out(replace(evaluation(), answers=answers), held, boxed)
+    assert answers.boxes is not None
+    assert judged.holdout_answers is not None
+    assert judged.holdout_answers.boxes is not None
+    assert judged.holdout_answers.boxes.threshold == answers.boxes.threshold

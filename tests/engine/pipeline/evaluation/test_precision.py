@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from advisor.core.box_facts import BoxFacts, ClassBoxes, JudgedBox
 from advisor.core.quantity import Provenance
 from advisor.engine.pipeline.evaluation.accuracy import Verdict
-from advisor.engine.pipeline.evaluation.precision import HELD_OUT, VALIDATED, held_out, measured
+from advisor.engine.pipeline.evaluation.precision import HELD_OUT, VALIDATED, WORST, held_out, measured
 from advisor.engine.pipeline.images import Images, Role
-from tests.engine.pipeline.boxed import CAT, DOG, boxed_images, save_found
+from advisor.measurement.detection import Detections, save
+from tests.engine.pipeline.boxed import CAT, DOG, SIZE, boxed_images, save_found
 
 IMAGES = boxed_images()
 
@@ -101,3 +105,68 @@ def test_an_image_without_a_box_counts_against_what_is_found_in_it(tmp_path: Pat
     assert clean.accuracy is not None
     assert wrong.accuracy is not None
     assert clean.accuracy.value == 100.0 > wrong.accuracy.value
+
+
+def scored(folder: Path, images: Images, *rows: tuple[float, ...]) -> Path:
+    """Write that the cat of the first hold-out images was found with some scores, and nothing else."""
+    found = [
+        Detections(
+            np.array([CAT[1:]] * len(one), np.float32).reshape(-1, 4),
+            np.zeros(len(one), np.int64),
+            np.array(one, np.float32),
+        )
+        for one in (*rows, *[()] * (len(images.part(Role.HOLDOUT).paths) - len(rows)))
+    ]
+    save(folder / "scored.npz", found)
+    return folder / "scored.npz"
+
+
+def at(path: Path, images: Images, threshold: float) -> BoxFacts:
+    boxes = held_out(path, images, threshold)[1].boxes
+    assert boxes is not None
+    return boxes
+
+
+def test_the_threshold_is_chosen_on_the_validation_part(tmp_path: Path) -> None:
+    boxes = compared(tmp_path, ())[0].answers.boxes
+    assert boxes is not None
+    assert boxes.threshold == 0.5  # all boxes have a score of 1, and no score is below 0
+    assert boxes.coco == 1.0
+    assert boxes.by_class["cat"] == ClassBoxes(4, 4, 1.0, 1.0, 0.0)
+    assert boxes.worst == ()
+
+
+def test_boxes_of_the_hold_out_are_counted_from_the_threshold_on(tmp_path: Path) -> None:
+    images = boxed_images([(CAT,)] * 12)
+    path = scored(tmp_path, images, (0.9,), (0.8, 0.7), (0.3,))
+    assert at(path, images, 0.5).by_class == {
+        "cat": ClassBoxes(4, 3, pytest.approx(2 / 3), 0.5, pytest.approx(3 / 4)),  # one too many, two missed
+        "dog": ClassBoxes(0, 0, None, None, None),
+    }
+    assert at(path, images, 0.2).by_class["cat"].count_error == pytest.approx(2 / 4)
+
+
+def test_without_a_threshold_boxes_are_not_counted(tmp_path: Path) -> None:
+    path = save_found(tmp_path / "own.npz", IMAGES, Role.HOLDOUT)
+    assert held_out(path, IMAGES)[1].boxes is None
+
+
+def test_the_images_of_the_hold_out_with_the_lowest_f1_are_kept_with_their_boxes(tmp_path: Path) -> None:
+    images = boxed_images([(CAT,)] * 10 + [(CAT, DOG), (CAT,)])
+    worst = at(scored(tmp_path, images, (0.9,), (0.9, 0.8), (0.9,)), images, 0.5).worst
+    assert [(one.path, one.f1) for one in worst] == [
+        ("11.jpg", 0.0), ("9.jpg", pytest.approx(2 / 3)), ("10.jpg", pytest.approx(2 / 3)), ("8.jpg", 1.0),
+    ]  # fmt: skip
+    missed, doubled = worst[0], worst[1]
+    assert (missed.sha256, (missed.width, missed.height)) == ("11", SIZE)
+    assert (missed.true, missed.found) == ((JudgedBox(*CAT, 1.0, False),), ())
+    assert [(box.score, box.matched) for box in doubled.found] == [(0.9, True), (0.8, False)]
+
+
+def test_of_many_images_ten_are_kept_those_with_more_errors_first(tmp_path: Path) -> None:
+    images = boxed_images([(CAT,)] * 12)
+    split = replace(images.split, holdout=tuple(range(12)), train=(), validation=())
+    images = replace(images, split=split, boxes=boxed_images([(CAT,)] * 11 + [(CAT, DOG)]).boxes)
+    worst = at(scored(tmp_path, images), images, 0.5).worst
+    assert len(worst) == WORST == 10
+    assert [one.path for one in worst[:2]] == ["11.jpg", "0.jpg"]
