@@ -1,7 +1,8 @@
-"""Append TensorFlow Lite's post-processing of detectors: decoding of boxes and non-maximum suppression."""
+"""Take off and put on TensorFlow Lite's post-processing of detectors: decoding of boxes and non-maximum suppression."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,9 +10,13 @@ from ai_edge_litert import schema_py_generated as schema
 from flatbuffers import flexbuffers
 from numpy.typing import NDArray
 
-from advisor.core.errors import StageError
+from advisor.core.errors import StageError, UsageError
+from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_DETECTION
 from advisor.tflite.interface import to_float_io
+from advisor.tflite.model import Model, guarded, read
 from advisor.tflite.rewrite import add_tensor, pack, sign, single_graph, unpack
+from advisor.tflite.surgery import prune
+from advisor.tflite.values import Operator, real_values
 
 OPERATOR = "TFLite_Detection_PostProcess"
 ENCODINGS, SCORES = "encodings", "scores"
@@ -20,6 +25,11 @@ ENCODINGS, SCORES = "encodings", "scores"
 CENTRE_SCALE, SIDE_SCALE = 10.0, 5.0
 """A centre is encoded as ten times its distance from the anchor's in sides of the anchor, a side as five times the
 logarithm of its ratio: W. Liu et al., "SSD: Single Shot MultiBox Detector" (2016) and its published implementation."""
+
+MOST = 10_000
+"""Boxes of an image, at most, in a file that is not damaged; published detectors give 10 to 100."""
+
+ENDS = f"a detector ends in one {OPERATOR}, as TensorFlow's Object Detection API and Model Maker export it"
 
 DETECTIONS = ("boxes", "classes", "scores", "count")
 """The outputs of a detector after it, in the operator's order."""
@@ -41,6 +51,93 @@ class Suppression:
     overlap: float = 0.5
 
 
+@dataclass(frozen=True, eq=False)
+class PostProcess:
+    """The post-processing of one detector.
+
+    Attributes:
+        anchors: float32 (N, 4): centre y and x, height and width, as shares of the image.
+        options: the operator's options, a flexbuffer.
+        most: boxes of an image, at most.
+        classes: number of classes.
+        columns: columns of the scores: one a class, after one for the background where a detector has one.
+    """
+
+    anchors: NDArray[np.float32]
+    options: bytes
+    most: int
+    classes: int
+    columns: int
+
+
+def task_of(model: Model) -> str:
+    """Return the name of the task that a file is for: a file with post-processing detects objects."""
+    return OBJECT_DETECTION if _operators(model) else IMAGE_CLASSIFICATION
+
+
+def cut_postprocess(data: bytes, name: str = "the model") -> tuple[bytes, PostProcess]:
+    """Take the operator off a detector; :func:`put_back` gives a file with the same boxes.
+
+    Args:
+        data: a model that ends in the operator. Its four outputs may come in any order, and it needs no signature.
+        name: what to call it in an error.
+
+    Returns:
+        The model with the outputs ``encodings`` (1, N, 4) and ``scores`` (1, N, C), without description (labels,
+        normalization), and what was taken off.
+
+    Raises:
+        UsageError: the file is damaged, has no such operator or several, or does not end in it.
+    """
+    given = read(data, name)
+    operator = _last_operator(given, name)
+    model = unpack(data, name)
+    graph = model.subgraphs[0]
+    options = graph.operators[given.operators.index(operator)].customOptions
+    process = _process(given, operator, b"" if options is None else bytes(options), name)
+    encodings, scores, _ = operator.inputs
+    sign(model, graph, "image", {ENCODINGS: encodings, SCORES: scores})
+    prune(model, graph, model.signatureDefs[0])
+    return pack(model), process
+
+
+def put_back(data: bytes, process: PostProcess) -> bytes:
+    """Append a detector's post-processing.
+
+    Args:
+        data: a model with the outputs ``encodings`` and ``scores``, as of :func:`append_postprocess`.
+        process: what :func:`cut_postprocess` took off.
+
+    Returns:
+        The model with the outputs of :data:`DETECTIONS`, in this order.
+
+    Raises:
+        UsageError: the file is damaged.
+        StageError: the model has no such outputs, or the anchors do not fit them.
+    """
+    model = unpack(to_float_io(data))
+    graph, signature = single_graph(model)
+    places = {(entry.name or b"").decode(): int(entry.tensorIndex) for entry in signature.outputs or []}
+    _require_raw(places)
+    encodings, scores = places[ENCODINGS], places[SCORES]
+    shape = [int(side) for side in graph.tensors[scores].shape]
+    if process.anchors.shape != (shape[1], 4):
+        raise StageError(f"anchors of shape {process.anchors.shape} for {shape[1]} places")
+    float32 = schema.TensorType.FLOAT32
+    content = np.ascontiguousarray(process.anchors, dtype="<f4").tobytes()
+    reference = add_tensor(model, graph, "anchors", process.anchors.shape, float32, content)
+    sizes = ((1, process.most, 4), (1, process.most), (1, process.most), (1,))
+    outputs = [add_tensor(model, graph, name, size, float32) for name, size in zip(DETECTIONS, sizes, strict=True)]
+    operator = schema.OperatorT()
+    operator.opcodeIndex = _code(model)
+    operator.inputs, operator.outputs = [encodings, scores, reference], outputs
+    operator.customOptions = list(process.options)
+    graph.operators.append(operator)
+    image = next(iter(signature.inputs)).name.decode()
+    sign(model, graph, image, dict(zip(DETECTIONS, outputs, strict=True)))
+    return pack(model)
+
+
 def append_postprocess(data: bytes, anchors: NDArray[np.float32], kept: Suppression) -> bytes:
     """Append the operator to a detector.
 
@@ -58,28 +155,78 @@ def append_postprocess(data: bytes, anchors: NDArray[np.float32], kept: Suppress
         UsageError: the file is damaged.
         StageError: the model has no such outputs, or the anchors do not fit them.
     """
-    model = unpack(to_float_io(data))
-    graph, signature = single_graph(model)
-    places = {(entry.name or b"").decode(): int(entry.tensorIndex) for entry in signature.outputs or []}
-    if set(places) != {ENCODINGS, SCORES}:
-        raise StageError(f"the outputs {', '.join(sorted(places))} are not '{ENCODINGS}' and '{SCORES}'")
-    shape = [int(side) for side in graph.tensors[places[SCORES]].shape]
-    if anchors.shape != (shape[1], 4):
-        raise StageError(f"anchors of shape {anchors.shape} for {shape[1]} places")
-    float32 = schema.TensorType.FLOAT32
-    content = np.ascontiguousarray(anchors, dtype="<f4").tobytes()
-    reference = add_tensor(model, graph, "anchors", anchors.shape, float32, content)
-    sizes = ((1, kept.most, 4), (1, kept.most), (1, kept.most), (1,))
-    outputs = [add_tensor(model, graph, name, size, float32) for name, size in zip(DETECTIONS, sizes, strict=True)]
-    operator = schema.OperatorT()
-    operator.opcodeIndex = _code(model)
-    operator.inputs = [places[ENCODINGS], places[SCORES], reference]
-    operator.outputs = outputs
-    operator.customOptions = list(_options(kept, shape[2]))
-    graph.operators.append(operator)
-    image = next(iter(signature.inputs)).name.decode()
-    sign(model, graph, image, dict(zip(DETECTIONS, outputs, strict=True)))
-    return pack(model)
+    model = read(data)
+    places = {name: index for signature in model.signatures for name, index in signature.outputs}
+    _require_raw(places)
+    classes = model.tensors[places[SCORES]].shape[-1]
+    return put_back(data, PostProcess(anchors, _options(kept, classes), kept.most, classes, classes))
+
+
+def _require_raw(names: Collection[str]) -> None:
+    if set(names) != {ENCODINGS, SCORES}:
+        raise StageError(f"the outputs {', '.join(sorted(names))} are not '{ENCODINGS}' and '{SCORES}'")
+
+
+def _operators(model: Model) -> list[Operator]:
+    return [operator for operator in model.operators if operator.name == f"CUSTOM:{OPERATOR}"]
+
+
+def _last_operator(model: Model, name: str) -> Operator:
+    """Return the post-processing that a detector ends in.
+
+    Raises:
+        UsageError: it ends in none, or in several.
+    """
+    found = _operators(model)
+    if len(found) != 1:
+        raise UsageError(f"{name} has {len(found)} operators {OPERATOR}, and a detector has 1", ENDS)
+    operator, graph = found[0], model.subgraphs[0]
+    if len(model.subgraphs) > 1 or len(model.inputs) != 1:
+        raise UsageError(
+            f"{name} has {len(model.subgraphs)} graphs and {len(model.inputs)} inputs, not 1 of each", ENDS
+        )
+    reader = next((each for each in model.operators if set(each.inputs) & set(operator.outputs)), None)
+    if reader is not None:
+        raise UsageError(f"{name} does not end in {OPERATOR}: {reader.name} reads its output", ENDS)
+    if sorted(graph.outputs) != sorted(operator.outputs) or len(graph.outputs) != len(DETECTIONS):
+        names = ", ".join(tensor.name for tensor in model.outputs)
+        raise UsageError(f"{name} has the outputs {names}, not the {len(DETECTIONS)} of {OPERATOR}", ENDS)
+    return operator
+
+
+def _process(model: Model, operator: Operator, options: bytes, name: str) -> PostProcess:
+    """Return what the operator needs besides encodings and scores.
+
+    Raises:
+        UsageError: its inputs or options are not those of a detector.
+    """
+    shapes = [model.tensors[index].shape for index in operator.inputs]
+    if [len(shape) for shape in shapes] != [3, 3, 2]:
+        raise UsageError(f"{name}: {OPERATOR} reads {shapes}, not boxes, scores and anchors", ENDS)
+    anchors = _constant(model, operator.inputs[2])
+    if anchors is None or anchors.shape != (shapes[1][1], 4):
+        stated = "no constants" if anchors is None else f"of shape {anchors.shape}"
+        raise UsageError(f"{name}: its anchors are {stated}, and it has {shapes[1][1]} places", ENDS)
+    most, classes = guarded(f"{name} (options of {OPERATOR})", lambda: _counts(options))
+    columns = shapes[1][2]
+    if not (1 <= most <= MOST and classes >= 1 and columns - classes in (0, 1)):
+        raise UsageError(f"{name}: {OPERATOR} gives {most} boxes of {classes} classes by {columns} scores", ENDS)
+    return PostProcess(anchors.astype(np.float32), options, most, classes, columns)
+
+
+def _constant(model: Model, index: int) -> NDArray[np.float64] | None:
+    """Return the values of a constant, also one that a DEQUANTIZE expands; None for an activation."""
+    makers = {tensor: operator for operator in model.operators for tensor in operator.outputs}
+    maker = makers.get(index)
+    tensor = model.tensors[maker.inputs[0] if maker and maker.name == "DEQUANTIZE" else index]
+    return real_values(tensor) if tensor.is_constant else None
+
+
+def _counts(options: bytes) -> tuple[int, int]:
+    """Return the largest number of boxes and the number of classes that the options state."""
+    table = flexbuffers.GetRoot(bytearray(options)).AsMap
+    each = table["max_classes_per_detection"].AsInt
+    return table["max_detections"].AsInt * each, table["num_classes"].AsInt
 
 
 def _code(model: schema.ModelT) -> int:

@@ -46,11 +46,12 @@ def select_output(data: bytes, name: str) -> bytes:
         raise StageError(f"the model has no output '{name}'{nearest(name, names)}", f"It has: {', '.join(names)}.")
     signature.outputs = kept[:1]
     graph.outputs = [kept[0].tensorIndex]
-    _prune(model, graph, signature)
+    prune(model, graph, signature)
     return pack(model)
 
 
-def _prune(model: schema.ModelT, graph: schema.SubGraphT, signature: Any) -> None:
+def prune(model: schema.ModelT, graph: schema.SubGraphT, signature: Any) -> None:
+    """Remove every operator, tensor and buffer that the outputs of ``graph`` do not need; inputs stay."""
     graph.operators = _live_operators(graph)
     _keep_tensors(graph, signature)
     drop_unused_buffers(model)
@@ -126,7 +127,7 @@ def attach_head(data: bytes, weights: npt.NDArray[np.floating], bias: npt.NDArra
     graph.outputs = [output]
     signature.outputs[0].name = PROBABILITIES.encode()
     signature.outputs[0].tensorIndex = output
-    _prune(model, graph, signature)
+    prune(model, graph, signature)
     return pack(model)
 
 

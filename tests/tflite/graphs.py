@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from ai_edge_litert import schema_py_generated as schema
 
-from advisor.tflite.rewrite import add_tensor, operator_code, pack
+from advisor.tflite.postprocess import Suppression, append_postprocess
+from advisor.tflite.rewrite import add_tensor, operator_code, pack, unpack
 
 FLOAT32 = schema.TensorType.FLOAT32
 INT32 = schema.TensorType.INT32
@@ -85,3 +86,15 @@ def tiny_detector() -> bytes:
     graph.operator(schema.BuiltinOperator.RESHAPE, [image], [logits], shape)
     graph.operator(schema.BuiltinOperator.LOGISTIC, [logits], [scores])
     return graph.finish({"image": image}, {"encodings": encodings, "scores": scores})
+
+
+def foreign_detector(data: bytes | None = None, order: Sequence[int] = (3, 0, 2, 1), keep: float = 0.5) -> bytes:
+    """A detector as another converter writes it: no signature, names of its own, its outputs in another order."""
+    anchors = np.array([[0.2, 0.2, 0.2, 0.2], [0.5, 0.5, 0.4, 0.2], [0.8, 0.7, 0.1, 0.3]], np.float32)
+    model = unpack(append_postprocess(data or tiny_detector(), anchors, Suppression(12, score=keep, overlap=1.0)))
+    graph = model.subgraphs[0]
+    model.signatureDefs = []
+    graph.outputs = [graph.outputs[place] for place in order]
+    for number, tensor in enumerate(graph.operators[-1].outputs):
+        graph.tensors[tensor].name = f"TFLite_Detection_PostProcess:{number}".encode()
+    return pack(model)

@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
+from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter
+from flatbuffers import flexbuffers
 
 from advisor.core.errors import StageError, UsageError
+from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_DETECTION
 from advisor.tflite.metadata import read_metadata, write_metadata
 from advisor.tflite.model import read
-from advisor.tflite.postprocess import DETECTIONS, OPERATOR, Suppression, append_postprocess
+from advisor.tflite.postprocess import (
+    DETECTIONS,
+    OPERATOR,
+    Suppression,
+    append_postprocess,
+    cut_postprocess,
+    put_back,
+    task_of,
+)
+from advisor.tflite.rewrite import add_tensor, new_operator, pack, unpack
 from advisor.training.detection.anchors import Anchors, decode
 
-from .graphs import tiny_detector, tiny_features
+from .graphs import FLOAT32, foreign_detector, tiny_detector, tiny_features
 from .test_metadata import described
 
 ANCHORS = np.array([[0.2, 0.2, 0.2, 0.2], [0.5, 0.5, 0.4, 0.2], [0.8, 0.7, 0.1, 0.3]], np.float32)
@@ -87,6 +101,114 @@ def test_a_detector_is_described() -> None:
     assert read_metadata(write_metadata(data, metadata)) == metadata
     limited = replace(metadata, threshold=0.625)
     assert read_metadata(write_metadata(data, limited)) == limited
+
+
+def test_post_processing_that_was_cut_and_put_back_gives_the_same_boxes() -> None:
+    data = append_postprocess(tiny_detector(), ANCHORS, Suppression(7, score=0.4, overlap=0.3))
+    raw, process = cut_postprocess(data)
+    assert [tensor.name for tensor in read(raw).outputs] == ["encodings", "scores"]
+    assert not any(operator.name.startswith("CUSTOM") for operator in read(raw).operators)
+    assert (process.most, process.classes, process.columns) == (7, 4, 4)
+    before, after = detections(data), detections(put_back(raw, process))
+    for name in before:
+        assert before[name].tolist() == after[name].tolist()
+
+
+def test_outputs_in_another_order_and_without_a_signature_come_back_under_their_names() -> None:
+    raw, process = cut_postprocess(foreign_detector(keep=0.0))
+    found = detections(put_back(raw, process))
+    wanted = detections(append_postprocess(tiny_detector(), ANCHORS, Suppression(12, score=0.0, overlap=1.0)))
+    for name in wanted:
+        assert found[name].tolist() == wanted[name].tolist()
+
+
+def test_a_background_in_the_scores_is_no_class() -> None:
+    data = foreign_detector()
+
+    def three_classes(model: Any) -> None:
+        options = bytearray(model.subgraphs[0].operators[-1].customOptions)
+        table = flexbuffers.Loads(options)
+        model.subgraphs[0].operators[-1].customOptions = list(flexbuffers.Dumps({**table, "num_classes": 3}))
+
+    raw, process = cut_postprocess(edited(data, three_classes))
+    assert (process.classes, process.columns) == (3, 4)
+    assert detections(put_back(raw, process))["classes"].max() <= 2
+
+
+def edited(data: bytes, edit: Callable[[Any], None]) -> bytes:
+    model = unpack(data)
+    edit(model)
+    return pack(model)
+
+
+def two_operators(model: Any) -> None:
+    graph = model.subgraphs[0]
+    graph.operators.append(graph.operators[-1])
+
+
+def in_the_middle(model: Any) -> None:
+    graph = model.subgraphs[0]
+    scores = graph.operators[-1].outputs[2]
+    positive = add_tensor(model, graph, "positive", (1, 12), FLOAT32)
+    graph.operators.append(new_operator(model, schema.BuiltinOperator.RELU, [scores], positive))
+    graph.outputs = [positive if place == scores else place for place in graph.outputs]
+
+
+def without_count(model: Any) -> None:
+    graph = model.subgraphs[0]
+    graph.outputs = [place for place in graph.outputs if place != graph.operators[-1].outputs[3]]
+
+
+def other_anchors(model: Any) -> None:
+    graph = model.subgraphs[0]
+    graph.operators[-1].inputs[2] = add_tensor(model, graph, "few", (1, 4), FLOAT32, np.zeros((1, 4), "f4").tobytes())
+
+
+def no_anchors(model: Any) -> None:
+    graph = model.subgraphs[0]
+    graph.operators[-1].inputs[2] = add_tensor(model, graph, "none", (3, 4), FLOAT32)
+
+
+def two_inputs(model: Any) -> None:
+    model.subgraphs[0].operators[-1].inputs = model.subgraphs[0].operators[-1].inputs[:2]
+
+
+def no_options(model: Any) -> None:
+    model.subgraphs[0].operators[-1].customOptions = None
+
+
+def endless(model: Any) -> None:
+    options = flexbuffers.Loads(bytearray(model.subgraphs[0].operators[-1].customOptions))
+    model.subgraphs[0].operators[-1].customOptions = list(flexbuffers.Dumps({**options, "max_detections": 2**40}))
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (two_operators, f"net.tflite has 2 operators {OPERATOR}, and a detector has 1"),
+        (in_the_middle, f"net.tflite does not end in {OPERATOR}: RELU reads its output"),
+        (without_count, r"net.tflite has the outputs .*, not the 4 of"),
+        (other_anchors, r"its anchors are of shape \(1, 4\), and it has 3 places"),
+        (no_anchors, "its anchors are no constants"),
+        (two_inputs, "not boxes, scores and anchors"),
+        (no_options, f"net.tflite .options of {OPERATOR}. is not a usable"),
+        (endless, "gives 1099511627776 boxes of 4 classes"),
+    ],
+)
+def test_a_file_that_does_not_end_in_one_is_refused(edit: Callable[[Any], None], message: str) -> None:
+    with pytest.raises(UsageError, match=message) as caught:
+        cut_postprocess(edited(foreign_detector(), edit), "net.tflite")
+    assert caught.value.hint
+
+
+def test_a_file_without_post_processing_is_refused() -> None:
+    with pytest.raises(UsageError, match=f"net.tflite has 0 operators {OPERATOR}"):
+        cut_postprocess(tiny_detector(), "net.tflite")
+
+
+def test_a_file_tells_its_task() -> None:
+    assert task_of(read(foreign_detector())) == OBJECT_DETECTION
+    assert task_of(read(tiny_features())) == IMAGE_CLASSIFICATION
 
 
 @pytest.mark.integration

@@ -12,7 +12,7 @@ from PIL import Image
 from advisor.core.errors import StageError
 from advisor.datasets.images import InputSpec
 from advisor.measurement.detection import Detections, Detector, score
-from advisor.tflite.postprocess import Suppression, append_postprocess
+from advisor.tflite.postprocess import Suppression, append_postprocess, cut_postprocess, put_back
 from advisor.training.detection import maps as maps_module
 from advisor.training.detection.changes import Objects
 from advisor.training.detection.fit import Fitting, fit_head
@@ -80,10 +80,16 @@ def test_a_head_learns_to_find_objects_of_two_classes(
 ) -> None:
     head, anchors = fit_head(kept, 2, Fitting(epochs=40))
     data = append_postprocess(flatbuffer(detector(backbone, head)), anchors.boxes, Suppression())
-    path = tmp_path / "detector.tflite"
+    path, again = tmp_path / "detector.tflite", tmp_path / "again.tflite"
     path.write_bytes(data)
-    run = Detector(path, VIEW)
-    found = [run(image) for image in boxed.paths[LEARNT:]]
+    again.write_bytes(put_back(*cut_postprocess(data)))
+    found, same = (
+        [run(image) for image in boxed.paths[LEARNT:]] for run in (Detector(path, VIEW), Detector(again, VIEW))
+    )
+    for one, other in zip(found, same, strict=True):
+        assert one.boxes.tolist() == other.boxes.tolist()
+        assert one.labels.tolist() == other.labels.tolist()
+        assert one.scores.tolist() == other.scores.tolist()
     true = [Detections(one.boxes, one.labels, np.ones(1, np.float32)) for one in boxed.objects[LEARNT:]]
     reached = score(true, found, [(WIDE, WIDE)] * len(true), 2)
     assert reached.half.value > 0.8
