@@ -22,8 +22,8 @@ from advisor.catalog.weights.options import FetchOptions
 from advisor.compression.calibration import CALIBRATION, choose
 from advisor.compression.recipes import RECIPES
 from advisor.compression.recipes.base import Needs
-from advisor.compression.user_model import jobs
-from advisor.compression.user_model.compress import compare_answers, time_forms
+from advisor.compression.user_model.by_task import Classifiers
+from advisor.compression.user_model.compress import time_forms
 from advisor.compression.user_model.values import Compression, Form, Likeness, notes_text
 from advisor.core.errors import AdvisorError
 from advisor.core.statistics import Interval
@@ -171,10 +171,10 @@ def _accuracy(form: Form) -> tuple[str, str]:
     likeness = form.likeness
     if likeness is None:
         return DASH, DASH
-    if likeness.top1 is None or likeness.drop is None:
+    if likeness.accuracy is None or likeness.drop is None:
         noise = "alike" if likeness.snr_db is None else f"SNR {likeness.snr_db:.0f} dB"
         return f"random weights; as float {100 * likeness.agreement.value:.1f}, {noise}", DASH
-    return _percent(likeness.top1), DASH if form.recipe == "float32" else _percent(likeness.drop)
+    return _percent(likeness.accuracy), DASH if form.recipe == "float32" else _percent(likeness.drop)
 
 
 def _percent(interval: Interval) -> str:
@@ -273,15 +273,16 @@ def _side_by_side(model: Path, place: Path) -> tuple[Sequence[str], list[Row], l
 def _likeness(place: Path, images: list[Path], labels: list[int], card: Card) -> Likeness:
     """Hold our int8 file's answers against the converter's, as a form against its origin."""
     view = InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)
-    ours, theirs = (jobs.answer(place / f"{who}-int8.tflite", images, view, 0) for who in ("ours", "theirs"))
-    return compare_answers(ours, theirs, labels)
+    kind = Classifiers()
+    ours, theirs = (kind.answers(place / f"{who}-int8.tflite", images, view, 0) for who in ("ours", "theirs"))
+    return kind.compare(ours, theirs, labels)
 
 
 def _accuracy_of(likeness: Likeness) -> str:
-    assert likeness.top1 is not None and likeness.drop is not None, "labels were given"  # noqa: PT018
-    theirs = 100 * (likeness.top1.value + likeness.drop.value)
+    assert likeness.accuracy is not None and likeness.drop is not None, "labels were given"  # noqa: PT018
+    theirs = 100 * (likeness.accuracy.value + likeness.drop.value)
     return (
-        f"ours {100 * likeness.top1.value:.2f} %, the converter's {theirs:.2f} % (ours loses "
+        f"ours {100 * likeness.accuracy.value:.2f} %, the converter's {theirs:.2f} % (ours loses "
         f"{_percent(likeness.drop)} points), the same answer on {100 * likeness.agreement.value:.1f} %"
     )
 

@@ -29,7 +29,7 @@ def compress(
     force: bool = False,
     tell: Callable[[str], None] | None = None,
 ) -> Compression:
-    """Make compressed files of a float ``.tflite`` classifier and measure what each costs.
+    """Make compressed files of a float ``.tflite`` classifier or detector and measure what each costs.
 
     ::
 
@@ -41,7 +41,8 @@ def compress(
         model: the float file.
         recipes: names of compression recipes.
         calibration: folder of calibration images. Default: the images of ``data``, else bundled photographs.
-        data: folder of labelled images with one sub-folder for each class; measures accuracy.
+        data: folder of labelled images with one sub-folder for each class, or images with boxes for a detector;
+            measures accuracy.
         max_drop_points: percentage points of accuracy that a file may lose against float. Needs ``data``.
         to: folder for the files. Default: ``MODEL-forms``.
         mean: value subtracted from RGB 0..255, one number or three. Default: the value in the file.

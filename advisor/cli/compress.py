@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def compress(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="A float .tflite classifier with fixed shapes.")],
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A float .tflite classifier or detector.")],
     recipe: Annotated[
         list[str],
         typer.Option(
@@ -29,7 +29,7 @@ def compress(
     ] = None,
     data: Annotated[
         str | None,
-        typer.Option(metavar="DIR", help="Labelled images, one sub-folder for each class; measures accuracy."),
+        typer.Option(metavar="PATH", help="Images in class folders, or for a detector with boxes; measures accuracy."),
     ] = None,
     max_drop: Annotated[
         str | None,
@@ -54,7 +54,7 @@ def compress(
     as_json: options.AsJson = False,
     force: Annotated[bool, typer.Option("--force", help="Replace files that exist.")] = False,
 ) -> None:
-    """Make compressed files of a float .tflite classifier and measure what each costs.
+    """Make compressed files of a float .tflite classifier or detector and measure what each costs.
 
     Exit code 3: no file could be made that stays within --max-drop.
 

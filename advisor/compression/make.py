@@ -47,6 +47,8 @@ def make_file(
 ) -> Mapping[str, Any]:
     """Apply a recipe to a float file, write the result with its metadata, and return the recipe's notes.
 
+    Recipes take builtin operators only. So a detector is compressed without its post-processing, and gets it back.
+
     Args:
         model: the float ``.tflite``.
         recipe: name of the recipe.
@@ -54,7 +56,7 @@ def make_file(
         inputs: what recipes that score or train use; ``calibration`` in it is replaced.
         metadata: labels and normalisation for the file; None writes none.
         out: where to write.
-        anchors: ``.npy`` of the anchors of a detector, (N, 4): the file gets its post-processing.
+        anchors: ``.npy`` of the anchors of a detector that has no post-processing yet, (N, 4).
 
     Raises:
         UnsupportedRecipe: the recipe does not apply to this model, or needs labelled images and got none.
@@ -63,12 +65,15 @@ def make_file(
     """
     from advisor.compression.recipes import recipe as find_recipe
     from advisor.tflite.metadata import write_metadata
+    from advisor.tflite.postprocess import put_back, split_postprocess
 
     chosen = find_recipe(recipe)
     needs_images = inputs.observer.only is None or chosen.needs > Needs.CALIBRATION
     arrays = calibration.read() if chosen.needs_calibration and needs_images else None
-    made = chosen.make(model.read_bytes(), replace(inputs, calibration=arrays))
-    data = made.data if anchors is None else _detecting(made.data, anchors)
+    raw, process = split_postprocess(model.read_bytes(), model.name)
+    made = chosen.make(raw, replace(inputs, calibration=arrays))
+    data = put_back(made.data, process) if process else made.data
+    data = data if anchors is None else _detecting(data, anchors)
     out.write_bytes(write_metadata(data, metadata) if metadata else data)
     return dict(made.notes)
 

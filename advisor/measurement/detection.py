@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,6 +43,19 @@ class Detections:
     boxes: Floats
     labels: NDArray[np.int64]
     scores: Floats
+
+    def above(self, least: float) -> Detections:
+        """Return the boxes with at least this score."""
+        sure = self.scores >= least
+        return Detections(self.boxes[sure], self.labels[sure], self.scores[sure])
+
+    def relabelled(self, places: Mapping[int, int]) -> Detections:
+        """Return the boxes of some classes under other labels, without the boxes of all other classes."""
+        import numpy as np
+
+        kept = np.isin(self.labels, list(places))
+        labels = np.array([places[label] for label in self.labels[kept].tolist()], np.int64)
+        return Detections(self.boxes[kept], labels, self.scores[kept])
 
 
 @dataclass(frozen=True)
@@ -96,9 +109,17 @@ class Detector:
             StageError: the image cannot be read.
             RuntimeRefusal: the runtime fails.
         """
+        return self.found_in(self._view.read(path))
+
+    def found_in(self, array: Floats) -> Detections:
+        """Return what is found in a normalised image, float32 (size, size, 3).
+
+        Raises:
+            RuntimeRefusal: the runtime fails.
+        """
         import numpy as np
 
-        image = quantise(self._view.read(path)[None], self._input)
+        image = quantise(array[None], self._input)
         try:
             found = self._run(**{self._name: image})
         except (ValueError, RuntimeError) as error:

@@ -19,15 +19,15 @@ ALL = 0.999
 
 _SIZES = (Column("MB"), Column("deflated"), Column("zstd", width=96))
 _SPEED = (Column("ms"), Column("95 %", width=WIDE), Column("memory MB", width=WIDE, short="memory"))
-_LABELLED = (Column("top-1 %"), Column("95 %", width=WIDE), Column("drop"), Column("95 %", width=76))
+_LABELLED = (Column("95 %", width=WIDE), Column("drop"), Column("95 %", width=76))
 _UNLABELLED = (Column("as float %"), Column("95 %", width=WIDE), Column("SNR dB"))
 
 
 def print_compression(found: Compression, console: Console | None = None) -> None:
     """Write the table and the sentences to ``console``, or to standard output."""
     console = console or default_console()
-    labelled = any(form.likeness and form.likeness.top1 for form in found.forms)
-    answers = _LABELLED if labelled else _UNLABELLED
+    labelled = any(form.likeness and form.likeness.accuracy for form in found.forms)
+    answers = (Column(f"{found.metric} %"), *_LABELLED) if labelled else _UNLABELLED
     columns = (Column("form", left=True), *_SIZES, *answers, *_SPEED, Column(f"{found.accelerator} takes", width=WIDE))
     good = [form for form in found.forms if form.status == "ok"]
     parts: list[RenderableType] = [
@@ -52,11 +52,11 @@ def _row(form: Form, labelled: bool) -> list[str | Text]:
 def _answers(form: Form, labelled: bool) -> list[str]:
     likeness = form.likeness
     if likeness is None:
-        return [text.MISSING] * len(_LABELLED if labelled else _UNLABELLED)
-    if labelled and likeness.top1 and likeness.drop:
+        return [text.MISSING] * (1 + len(_LABELLED) if labelled else len(_UNLABELLED))
+    if labelled and likeness.accuracy and likeness.drop:
         reference = form.recipe == "float32"
         drop = [text.MISSING] * 2 if reference else [f"{100 * likeness.drop.value:+.1f}", _percents(likeness.drop)]
-        return [f"{100 * likeness.top1.value:.1f}", _percents(likeness.top1), *drop]
+        return [f"{100 * likeness.accuracy.value:.1f}", _percents(likeness.accuracy), *drop]
     noise = text.MISSING if likeness.snr_db is None else f"{likeness.snr_db:.0f}"
     return [f"{100 * likeness.agreement.value:.1f}", _percents(likeness.agreement), noise]
 

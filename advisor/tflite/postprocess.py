@@ -90,7 +90,7 @@ def cut_postprocess(data: bytes, name: str = "the model") -> tuple[bytes, PostPr
         UsageError: the file is damaged, has no such operator or several, or does not end in it.
     """
     given = read(data, name)
-    operator = _last_operator(given, name)
+    operator = post_processing(given, name)
     model = unpack(data, name)
     graph = model.subgraphs[0]
     options = graph.operators[given.operators.index(operator)].customOptions
@@ -99,6 +99,23 @@ def cut_postprocess(data: bytes, name: str = "the model") -> tuple[bytes, PostPr
     sign(model, graph, "image", {ENCODINGS: encodings, SCORES: scores})
     prune(model, graph, model.signatureDefs[0])
     return pack(model), process
+
+
+def split_postprocess(data: bytes, name: str = "the model") -> tuple[bytes, PostProcess | None]:
+    """Return what :func:`cut_postprocess` does; of a file without post-processing, the file itself and None."""
+    return cut_postprocess(data, name) if _operators(read(data, name)) else (data, None)
+
+
+def with_named_outputs(data: bytes, name: str = "the model") -> bytes:
+    """Return a detector whose outputs have the names and the order of :data:`DETECTIONS`, without description.
+
+    Raises:
+        UsageError: see :func:`cut_postprocess`.
+    """
+    operator = post_processing(read(data, name), name)
+    model = unpack(data, name)
+    sign(model, model.subgraphs[0], "image", dict(zip(DETECTIONS, operator.outputs, strict=True)))
+    return pack(model)
 
 
 def put_back(data: bytes, process: PostProcess) -> bytes:
@@ -171,7 +188,7 @@ def _operators(model: Model) -> list[Operator]:
     return [operator for operator in model.operators if operator.name == f"CUSTOM:{OPERATOR}"]
 
 
-def _last_operator(model: Model, name: str) -> Operator:
+def post_processing(model: Model, name: str = "the model") -> Operator:
     """Return the post-processing that a detector ends in.
 
     Raises:

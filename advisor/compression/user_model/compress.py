@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from advisor.compression.calibration import CalibrationImages
-from advisor.compression.diagnosis.signals import decibel
 from advisor.compression.recipes import Recipe
-from advisor.compression.recipes.base import RecipeInputs
+from advisor.compression.recipes.base import Needs, RecipeInputs
 from advisor.compression.user_model import jobs
 from advisor.compression.user_model.question import FLOAT, Question
-from advisor.compression.user_model.values import Compression, Form, Likeness, Speed
+from advisor.compression.user_model.values import Compression, Form, Speed
 from advisor.core.errors import AdvisorError, RuntimeRefusal, StageError, UnsupportedRecipe, UsageError
-from advisor.core.statistics import paired_difference, wilson
+from advisor.core.tasks import TASKS
 from advisor.isolation import Limits, Scratch
 from advisor.isolation.pool import ChildPool, trainers
 from advisor.measurement.latency.findings import FileBenchmark
 from advisor.measurement.latency.session import benchmark
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+from advisor.tflite.model import read
 
 LIMITS = Limits(seconds=3600, memory_bytes=10_000_000_000)
 """Limits of one recipe. Training takes minutes, and gradients keep every activation of a batch."""
@@ -65,7 +61,8 @@ def compress(question: Question, tell: Tell, latency: bool = True) -> Compressio
         accelerator=question.accelerator,
         max_drop_points=question.max_drop_points,
         forms=tuple(forms),
-        notes=(*_notes(question), *notes),
+        notes=(*_notes(question, forms[0]), *notes),
+        task=question.task,
     )
 
 
@@ -78,6 +75,7 @@ def _made(pool: ChildPool, question: Question, one: Recipe, tell: Tell) -> Form:
     notes: Mapping[str, Any] = {}
     try:
         if one.name != FLOAT:
+            _require_learnable(question.task, one)
             tell(f"making {one.name}")
             notes = _write(pool, question, one.name, path)
         sizes, taken = _call(pool, "describe", path, question.accelerator)
@@ -86,6 +84,11 @@ def _made(pool: ChildPool, question: Question, one: Recipe, tell: Tell) -> Form:
     except AdvisorError as error:
         return Form(one.name, "failed", error.message)
     return Form(one.name, "ok", "", str(path), time.monotonic() - start, sizes, taken, notes=notes)
+
+
+def _require_learnable(task: str, one: Recipe) -> None:
+    if one.needs >= Needs.SCORING and not TASKS[task].labelled:
+        raise UnsupportedRecipe(f"{one.name} learns from images of one class each, and the file is for {task}")
 
 
 def _write(pool: ChildPool, question: Question, name: str, path: Path) -> Mapping[str, Any]:
@@ -111,46 +114,23 @@ def _scored(pool: ChildPool, question: Question, forms: list[Form], tell: Tell) 
         raise UsageError(f"{question.model.name} cannot be compressed: {reference.reason}", "see advisor profile")
     tell("scoring float32")
     try:
-        floats = _call(pool, "answer", question.model, images.scored, question.spec, question.seed)
+        floats = _call(pool, "answer", question.model, question.task, images.scored, question.spec, question.seed)
     except StageError as error:
         raise UsageError(error.message, error.hint) from error
-    scored = [replace(reference, likeness=compare_answers(floats, floats, images.labels))]
+    scored = [replace(reference, likeness=question.kind.compare(floats, floats, images.labels))]
     for form in forms[1:]:
         if form.status != "ok":
             scored.append(form)
             continue
         tell(f"scoring {form.recipe}")
         try:
-            own = _call(pool, "answer", Path(form.path), images.scored, question.spec, question.seed)
-            scored.append(replace(form, likeness=compare_answers(own, floats, images.labels)))
+            own = _call(pool, "answer", Path(form.path), question.task, images.scored, question.spec, question.seed)
+            scored.append(replace(form, likeness=question.kind.compare(own, floats, images.labels)))
         except RuntimeRefusal as error:
             scored.append(replace(form, status="skipped", reason=f"this runtime cannot run it: {error.message}"))
         except StageError as error:
             scored.append(replace(form, status="failed", reason=error.message))
     return scored
-
-
-def compare_answers(own: NDArray[np.float32], floats: NDArray[np.float32], labels: Sequence[int]) -> Likeness:
-    """Compare answers with the float file's, and with the labels if they are known.
-
-    Args:
-        own: (n, classes).
-        floats: the float file's on the same images.
-        labels: true classes; empty if they are not known.
-    """
-    import numpy as np
-
-    answers, expected = own.argmax(axis=1), floats.argmax(axis=1)
-    same = int((answers == expected).sum())
-    signal, noise = (float((values.astype(np.float64) ** 2).sum()) for values in (floats, own - floats))
-    alike = Likeness(len(own), wilson(same, len(own)), decibel(signal, noise))
-    if not labels:
-        return alike
-    right, float_right = (
-        [bool(one == label) for one, label in zip(row, labels, strict=True)] for row in (answers, expected)
-    )
-    top1, drop = wilson(sum(right), len(right)), paired_difference(float_right, right)
-    return Likeness(alike.images, alike.agreement, alike.snr_db, top1, drop)
 
 
 def time_forms(forms: list[Form], tell: Tell) -> tuple[list[Form], tuple[str, ...]]:
@@ -177,11 +157,14 @@ def _timed(form: Form, found: FileBenchmark | None) -> Form:
     return replace(form, speed=Speed(result.rank_ms, low, high, memory, result.verdict.value))
 
 
-def _notes(question: Question) -> Iterator[str]:
+def _notes(question: Question, reference: Form) -> Iterator[str]:
+    yield from question.kind.notes(read(question.model))
     if question.metadata is None:
         yield f"{question.model.name} has no labels, so the compressed files carry no metadata either"
     scored = len(question.images.labels)
     if 0 < scored < FEW:
         yield f"{scored} images cannot show a drop of one point: see the intervals"
+    if not scored and reference.likeness and reference.likeness.agreement.low == 0:
+        yield "the float file is sure of nothing in these images: give images of its objects with --calibration"
     if not scored:
         yield "agreement with float is no accuracy: give labelled images with --data to measure the loss"

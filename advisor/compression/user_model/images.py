@@ -8,18 +8,33 @@ from pathlib import Path
 
 from advisor.compression.calibration import CALIBRATION, FEWEST, choose, drawn, find_images
 from advisor.compression.recipes.base import Needs, TrainingImages
-from advisor.core.errors import UsageError
+from advisor.core.errors import UsageError, nearest
+from advisor.datasets.boxes import formats_of
+from advisor.datasets.boxes.reading import survey_boxes
 from advisor.datasets.checks.check import require_usable
 from advisor.datasets.dataset import Dataset
-from advisor.datasets.division import divide
+from advisor.datasets.division import divide, divide_boxes
 from advisor.datasets.images import InputSpec
 from advisor.datasets.split import Split, halved
-from advisor.datasets.survey import survey
+from advisor.datasets.survey import Survey, survey
 
 SCORED = 200
 """Unlabelled images to count agreement with float on, at most."""
 
 PHOTOGRAPHS = "bundled everyday photographs; give your own images with --calibration"
+
+
+@dataclass(frozen=True)
+class Objects:
+    """The true boxes in an image.
+
+    Attributes:
+        rows: class in the order of the model, then top, left, bottom and right in shares of the image.
+        size: height and width of the image in pixels.
+    """
+
+    rows: tuple[tuple[int, float, float, float, float], ...]
+    size: tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -30,7 +45,7 @@ class Images:
         calibration: images to calibrate on; empty for the bundled photographs.
         calibration_source: says which these are.
         scored: images to score the files on; empty for the bundled photographs.
-        labels: their classes in the order of the model's output; empty if they are not labelled.
+        labels: the truth of each, in the order of the model's classes: its class, or its boxes; empty if not known.
         scored_source: says which these are.
         training: for recipes that score or train; None without labelled images.
     """
@@ -38,7 +53,7 @@ class Images:
     calibration: tuple[Path, ...]
     calibration_source: str
     scored: tuple[Path, ...]
-    labels: tuple[int, ...]
+    labels: tuple[int, ...] | tuple[Objects, ...]
     scored_source: str
     training: TrainingImages | None = None
 
@@ -51,8 +66,9 @@ def read_images(
     classes: int,
     seed: int,
     needs: Collection[Needs],
+    /,
 ) -> Images:
-    """Read the user's folders, or none.
+    """Read the user's folders of a classifier, or none.
 
     With both folders and no recipe that uses labels, all of ``--data`` scores the files. Otherwise its hold-out scores
     them, split off as in ``advisor search``, and the rest is for calibration and training. A model that a search
@@ -74,9 +90,8 @@ def read_images(
     own = find_images(calibration) if calibration else ()
     if data is None:
         return _unlabelled(own, calibration, seed)
-    read = survey(data)
+    read = _survey(data)
     dataset = read.dataset
-    require_usable(dataset)
     order = class_order(dataset.classes, names, classes)
     if own and max(needs) < Needs.SCORING:
         chosen, scored = drawn(own, CALIBRATION, seed), _labelled(dataset, range(len(dataset.images)), order)
@@ -101,6 +116,57 @@ def read_images(
     return Images(chosen, source, *scored, _held_out(parts, whole, data), for_recipes)
 
 
+def _survey(data: Path) -> Survey:
+    """Read images that have classes."""
+    try:
+        read = survey(data)
+        require_usable(read.dataset)
+        return read
+    except UsageError as error:
+        formats = formats_of(data) if data.is_dir() else {}
+        if not formats:
+            raise
+        hint = f"the folder has boxes, {' and '.join(formats)}; the model is a classifier: give class folders"
+        raise UsageError(error.message, hint) from None
+
+
+def read_boxes(
+    calibration: Path | None,
+    data: Path | None,
+    _spec: InputSpec,
+    names: Sequence[str],
+    classes: int,
+    seed: int,
+    _needs: Collection[Needs],
+    /,
+) -> Images:
+    """Read the user's folders for a detector, or none; arguments as of :func:`read_images`.
+
+    With both folders, all of ``--data`` scores the files. Otherwise its hold-out scores them, split off as in
+    ``advisor search``.
+
+    Raises:
+        UsageError: a folder is missing or cannot be used, or the classes of its boxes are not the model's.
+    """
+    own = find_images(calibration) if calibration else ()
+    if data is None:
+        return _unlabelled(own, calibration, seed)
+    read = survey_boxes(data)
+    order, objects = class_order(read.classes, names, classes), read.objects
+    paths = [image.path for image in read.images.dataset.images]
+    chosen, scored = drawn(own, CALIBRATION, seed), tuple(range(len(paths)))
+    source, judged = f"{len(chosen)} images of {calibration}", f"all {len(paths)} images of {data}"
+    if not own:
+        parts = divide_boxes(read, seed)[0].split
+        chosen = drawn(tuple(paths[index] for index in parts.train), CALIBRATION, seed)
+        scored, judged = parts.holdout, f"the {len(parts.holdout)} images held out of {data}"
+        source = f"{len(chosen)} training images of {data}"
+    truth = tuple(
+        Objects(tuple((order[row[0]], *row[1:]) for row in objects[index]), read.sizes[index][::-1]) for index in scored
+    )
+    return Images(chosen, source, tuple(paths[index] for index in scored), truth, judged)
+
+
 def _for_choosing(dataset: Dataset, parts: Split, together: Sequence[Sequence[int]]) -> Split:
     """Return the split with half of its hold-out as validation part, if the hold-out is large enough."""
     chosen_on, scored = halved(dataset, parts.holdout, parts.seed, together)
@@ -108,7 +174,9 @@ def _for_choosing(dataset: Dataset, parts: Split, together: Sequence[Sequence[in
 
 
 def class_order(folders: Sequence[str], names: Sequence[str], classes: int) -> tuple[int, ...]:
-    """Return the index of the model's output for each class folder: by name, or in order if the model has no labels.
+    """Return the index of the model's output for each class of the images.
+
+    It is found by name, or if the model has no labels, in order.
 
     Raises:
         UsageError: the folders and the outputs are not the same classes.
@@ -124,8 +192,9 @@ def class_order(folders: Sequence[str], names: Sequence[str], classes: int) -> t
     plain = [" ".join(folder.split()).casefold() for folder in folders]
     unknown = [folder for folder, name in zip(folders, plain, strict=True) if name not in known]
     if unknown:
+        close = nearest(unknown[0], names)
         raise UsageError(
-            f"--data: the model has no class {', '.join(map(repr, unknown[:5]))}",
+            f"--data: the model has no class {', '.join(map(repr, unknown[:5]))}{close}",
             f"its classes: {', '.join(names[:20])}{', ...' if len(names) > 20 else ''}",
         )
     return tuple(known[name] for name in plain)

@@ -6,23 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from advisor.compression.calibration import CalibrationImages
 from advisor.compression.make import Sizes, make_file, sizes_of
 from advisor.compression.quantization.observe import Observer
 from advisor.compression.recipes.base import RecipeInputs
+from advisor.compression.user_model.by_task import KINDS
 from advisor.compression.user_model.values import Taken
-from advisor.core.errors import StageError
 from advisor.datasets.images import InputSpec
 from advisor.tflite.metadata import Metadata
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-SCORING_SEED = 1
-"""Added to the seed: other crops of the bundled photographs than those for calibration."""
 
 
 def make(
@@ -53,18 +46,10 @@ def describe(path: Path, target: str) -> tuple[Sizes, Taken]:
     return sizes_of(path), Taken(found.taken, found.operators, found.share, found.kept, found.reasons)
 
 
-def answer(path: Path, images: Sequence[Path], spec: InputSpec, seed: int) -> NDArray[np.float32]:
-    """Return the scores of images, or of the bundled photographs if there are none, float32 (n, classes).
+def answer(path: Path, task: str, images: Sequence[Path], spec: InputSpec, seed: int) -> Any:
+    """Return the answers to images, or to the bundled photographs if there are none; see :class:`.by_task.Kind`.
 
     Raises:
         StageError: the runtime cannot run the file.
     """
-    import numpy as np
-
-    from advisor.compression.calibration import from_photographs
-    from advisor.measurement.accuracy import predict, predict_arrays
-
-    rows = predict(path, images, spec) if images else predict_arrays(path, from_photographs(spec, seed + SCORING_SEED))
-    if not np.isfinite(rows).all():
-        raise StageError(f"{path.name} gives values that are not finite")
-    return rows
+    return KINDS[task].answers(path, images, spec, seed)

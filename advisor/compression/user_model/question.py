@@ -9,13 +9,15 @@ from pathlib import Path
 from advisor.compression.calibration import spec_of_file
 from advisor.compression.recipes import Recipe, recipe
 from advisor.compression.recipes.suitable import require_plain_float
-from advisor.compression.user_model.images import Images, read_images
+from advisor.compression.user_model.by_task import KINDS, Kind
+from advisor.compression.user_model.images import Images
 from advisor.core.errors import UnsupportedRecipe, UsageError
 from advisor.datasets.images import InputSpec
 from advisor.measurement.accelerators.rules import accelerator
 from advisor.store.files import ensure_output_dir
 from advisor.tflite.metadata import Metadata, read_metadata
-from advisor.tflite.model import Model, read
+from advisor.tflite.model import read
+from advisor.tflite.postprocess import split_postprocess, task_of
 
 FLOAT = "float32"
 ON_CPU = "xnnpack"
@@ -35,6 +37,7 @@ class Question:
         folder: where the files go.
         max_drop_points: points that a file may lose against float; None for no limit.
         seed: of every draw.
+        task: name of the task that the file is for.
         accelerator: whose operators are counted.
         learn_s: time that a recipe that scores or trains may take; it then returns the best result so far.
     """
@@ -47,8 +50,14 @@ class Question:
     folder: Path
     max_drop_points: float | None
     seed: int
+    task: str
     accelerator: str = ON_CPU
     learn_s: float = LEARN_S
+
+    @property
+    def kind(self) -> Kind:
+        """What files of the task do."""
+        return KINDS[self.task]
 
     def path_of(self, name: str) -> Path:
         """Return where a recipe's file goes; the float file is not copied."""
@@ -79,15 +88,18 @@ def ask(
     chosen = _recipes(recipes)
     accelerator(target)
     graph = read(model)
+    task = task_of(graph)
     _require_float(model)
     if max_drop_points is not None and data is None:
         raise UsageError("--max-drop limits the loss of accuracy, which needs labelled images", "give them with --data")
     metadata = read_metadata(model.read_bytes(), model.name)
     spec = spec_of_file(model.name, graph, metadata, mean, std)
-    _require_labels(model.name, graph, metadata)
+    classes = KINDS[task].classes(model.read_bytes(), graph, model.name)
     names = metadata.labels if metadata else ()
+    if names and len(names) != classes:
+        raise UsageError(f"{model.name} has {len(names)} labels and {classes} classes", "correct its metadata")
     needs = {one.needs for one in chosen}
-    images = read_images(calibration, data, spec, names, graph.outputs[0].shape[-1], seed, needs)
+    images = KINDS[task].images(calibration, data, spec, names, classes, seed, needs)
     folder = to or Path(f"{model.stem}-forms")
     question = Question(
         model,
@@ -98,6 +110,7 @@ def ask(
         folder,
         max_drop_points,
         seed,
+        task,
         target,
         learn_s,
     )
@@ -115,21 +128,11 @@ def _recipes(names: Sequence[str]) -> tuple[Recipe, ...]:
 def _require_float(model: Path) -> None:
     """Raise an error if no recipe applies to the file."""
     try:
-        require_plain_float(model.read_bytes(), "compress")
+        raw, _ = split_postprocess(model.read_bytes(), model.name)
+        require_plain_float(raw, "compress")
     except UnsupportedRecipe as error:
         reason = error.message.removeprefix("compress does not apply: ")
         raise UsageError(f"{model.name} cannot be compressed: {reason}", error.hint) from None
-
-
-def _require_labels(name: str, graph: Model, metadata: Metadata | None) -> None:
-    outputs = graph.outputs
-    if len(outputs) != 1 or len(outputs[0].shape) < 2 or outputs[0].elements != outputs[0].shape[-1]:
-        shapes = ", ".join("x".join(map(str, tensor.shape)) for tensor in outputs)
-        raise UsageError(f"{name} gives {shapes}, not one row of scores", "the output must be 1 x classes")
-    if metadata and metadata.labels and len(metadata.labels) != outputs[0].shape[-1]:
-        raise UsageError(
-            f"{name} has {len(metadata.labels)} labels and {outputs[0].shape[-1]} outputs", "correct its metadata"
-        )
 
 
 def _with_spec(metadata: Metadata | None, spec: InputSpec) -> Metadata | None:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from advisor.compression.make import Sizes
 from advisor.core.statistics import Interval
+from advisor.core.tasks import IMAGE_CLASSIFICATION, TASKS
 
 NAMED = 4
 """Operators left in float that a note names."""
@@ -19,16 +20,17 @@ class Likeness:
 
     Attributes:
         images: number of images.
-        agreement: share of images with the same answer, with Wilson's 95 % interval.
-        snr_db: signal-to-noise ratio of the answer; None if both are equal to the last bit.
-        top1: share of right answers with Wilson's 95 % interval; None without labels.
-        drop: loss of top-1 against float on the same images, with its paired 95 % interval; None without labels.
+        agreement: share of images with the same answer, with Wilson's 95 % interval. For detectors the mAP@0.5 (0-1),
+            if the boxes that the float file is sure of were the true ones.
+        snr_db: signal-to-noise ratio of the answer; None if both are equal to the last bit, and for detectors.
+        accuracy: the metric of the task (0-1) with its 95 % interval; None without labels.
+        drop: loss of accuracy against float on the same images, with its paired 95 % interval; None without labels.
     """
 
     images: int
     agreement: Interval
-    snr_db: float | None
-    top1: Interval | None = None
+    snr_db: float | None = None
+    accuracy: Interval | None = None
     drop: Interval | None = None
 
 
@@ -121,6 +123,7 @@ class Compression:
         max_drop_points: points that a file may lose against float; None for no limit.
         forms: float32 first, then the recipes in the order asked.
         notes: what the reader must know.
+        task: name of the task, see :data:`advisor.core.tasks.TASKS`.
     """
 
     model: str
@@ -131,6 +134,12 @@ class Compression:
     max_drop_points: float | None
     forms: tuple[Form, ...]
     notes: tuple[str, ...] = ()
+    task: str = IMAGE_CLASSIFICATION
+
+    @property
+    def metric(self) -> str:
+        """The metric of the task."""
+        return TASKS[self.task].metric
 
     @property
     def good(self) -> tuple[Form, ...]:
@@ -140,7 +149,7 @@ class Compression:
     def to_json(self) -> dict[str, Any]:
         """Return a JSON object."""
         rows = [{**asdict(form), "within": form.within(self.max_drop_points)} for form in self.forms]
-        return {"schema_version": 1, **asdict(self), "forms": rows}
+        return {"schema_version": 2, **asdict(self), "metric": self.metric, "forms": rows}
 
 
 def notes_text(notes: Mapping[str, Any]) -> str:

@@ -66,6 +66,15 @@ class BoxSurvey:
         return Counter(label for content in self.contents for label in content)
 
     @property
+    def objects(self) -> tuple[tuple[tuple[int, float, float, float, float], ...], ...]:
+        """For each image its boxes: index of the class, then top, left, bottom and right in shares of the image."""
+        place = {name: label for label, name in enumerate(self.classes)}
+        return tuple(
+            tuple((place[box.label], box.top / h, box.left / w, box.bottom / h, box.right / w) for box in boxes)
+            for boxes, (w, h) in zip(self.boxes, self.sizes, strict=True)
+        )
+
+    @property
     def index(self) -> Mapping[Path, int]:
         """The place of each image in the tuples."""
         return {image.path: place for place, image in enumerate(self.images.dataset.images)}

@@ -18,7 +18,7 @@ from advisor.compression.recipes.base import Needs
 from advisor.core.errors import UsageError, WeightsError, nearest
 from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_DETECTION
 from advisor.core.training import HEAD_SUBSET
-from advisor.datasets.boxes import Box, formats_of
+from advisor.datasets.boxes import formats_of
 from advisor.datasets.boxes.reading import survey_boxes
 from advisor.datasets.checks.check import require_usable
 from advisor.datasets.checks.findings import counted
@@ -96,18 +96,8 @@ def _with_boxes(path: Path, seed: int, say: Say) -> Images:
     """Read images in which boxes have classes."""
     read = survey_boxes(path)
     division, _, notes = divide_boxes(read, seed)
-    place = {name: label for label, name in enumerate(read.classes)}
-    objects = tuple(
-        tuple((place[box.label], *_shares(box, *size)) for box in boxes)
-        for boxes, size in zip(read.boxes, read.sizes, strict=True)
-    )
     images = _divided(read.images.dataset, division, notes, say)
-    return replace(images, boxes=Boxes(read.classes, objects, read.sizes))
-
-
-def _shares(box: Box, width: int, height: int) -> tuple[float, float, float, float]:
-    """Return top, left, bottom and right of a box in shares of its image."""
-    return box.top / height, box.left / width, box.bottom / height, box.right / width
+    return replace(images, boxes=Boxes(read.classes, read.objects, read.sizes))
 
 
 READERS: Mapping[str, Callable[[Path, int, Say], Images]] = {

@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.compression.user_model.compress import _scored, compare_answers, compress
+from advisor.compression.user_model.by_task import Classifiers
+from advisor.compression.user_model.compress import _scored, compress
 from advisor.compression.user_model.question import ask
 from advisor.compression.user_model.values import Form
 from advisor.isolation import ChildPool
@@ -31,7 +32,7 @@ def test_forms_carry_the_files_description_and_their_figures(described: Path, ph
     assert said is not None
     assert (said.labels, said.licence, said.mean) == (CLASSES, "MIT", (127.5,))
     assert int8.likeness is not None
-    assert int8.likeness.top1 is not None
+    assert int8.likeness.accuracy is not None
     assert int8.likeness.drop is not None
     assert int8.likeness.images == len(question.images.scored)
     assert int8.sizes is not None
@@ -67,7 +68,7 @@ def test_without_labels_there_is_agreement_and_a_note(described: Path, tmp_path:
     found = compress(ask(described, ["float16"], to=tmp_path / "forms"), _silent, latency=False)
     likeness = found.forms[1].likeness
     assert likeness is not None
-    assert likeness.top1 is None
+    assert likeness.accuracy is None
     assert likeness.agreement.value == 1
     assert likeness.snr_db is not None
     assert likeness.snr_db > 30
@@ -77,10 +78,10 @@ def test_without_labels_there_is_agreement_and_a_note(described: Path, tmp_path:
 def test_answers_are_judged_against_float_and_truth() -> None:
     floats = np.eye(4, dtype=np.float32)
     own = floats[[0, 1, 2, 2]]
-    found = compare_answers(own, floats, (0, 1, 2, 3))
+    found = Classifiers().compare(own, floats, (0, 1, 2, 3))
     assert found.agreement.value == 0.75
-    assert found.top1 is not None
-    assert found.top1.value == 0.75
+    assert found.accuracy is not None
+    assert found.accuracy.value == 0.75
     assert found.drop is not None
     assert found.drop.value == 0.25
     assert found.snr_db == pytest.approx(10 * np.log10(4 / 2))

@@ -159,8 +159,9 @@ def calibrate(
     from advisor.compression.quantization.prepared import Prepared, prepare_all
     from advisor.compression.quantization.quantizer import fitting_images
     from advisor.compression.recipes.suitable import require_plain_float
+    from advisor.tflite.postprocess import split_postprocess
 
-    data = model.read_bytes()
+    data, _ = split_postprocess(model.read_bytes())
     require_plain_float(data, "compression")
     images = CalibrationImages(tuple(calibration or ()), view, seed, STAND_IN_CROPS if stands_in else None)
     known = Prepared.load(earlier[0].parent) if earlier else None

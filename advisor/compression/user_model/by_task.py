@@ -1,0 +1,199 @@
+"""How the files of each task read labelled images, answer, and are compared with their float file."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from advisor.compression.calibration import from_photographs
+from advisor.compression.diagnosis.signals import decibel
+from advisor.compression.recipes.base import Needs
+from advisor.compression.user_model.images import Images, Objects, read_boxes, read_images
+from advisor.compression.user_model.values import Likeness
+from advisor.core.errors import StageError, UsageError
+from advisor.core.statistics import Interval, paired_difference, paired_shares, wilson
+from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_DETECTION
+from advisor.datasets.images import InputSpec
+from advisor.tflite.model import Model
+from advisor.tflite.postprocess import DETECTIONS, OPERATOR, cut_postprocess, post_processing, with_named_outputs
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from advisor.measurement.detection import Detections
+
+SCORING_SEED = 1
+"""Added to the seed: other crops of the bundled photographs than those for calibration."""
+
+SURE = 0.5
+"""Least score of a box of the float file that its forms should find, too."""
+
+SIDES = (100, 100)
+"""Sides of an image without true boxes; the overlap of boxes does not depend on them."""
+
+
+class Kind(Protocol):
+    """The files of one task."""
+
+    def classes(self, data: bytes, model: Model, name: str) -> int:
+        """Return the number of classes.
+
+        Raises:
+            UsageError: the outputs are not those of the task.
+        """
+
+    def images(
+        self,
+        calibration: Path | None,
+        data: Path | None,
+        spec: InputSpec,
+        names: Sequence[str],
+        classes: int,
+        seed: int,
+        needs: Collection[Needs],
+        /,
+    ) -> Images:
+        """Read the user's folders; see :func:`advisor.compression.user_model.images.read_images`."""
+
+    def answers(self, path: Path, images: Sequence[Path], spec: InputSpec, seed: int) -> Any:
+        """Return the answers of a file to images, or to the bundled photographs if there are none."""
+
+    def compare(self, own: Any, floats: Any, labels: Sequence[Any]) -> Likeness:
+        """Compare answers with the float file's, and with the truth if it is known."""
+
+    def notes(self, model: Model) -> Iterator[str]:
+        """Yield what a reader must know about the forms of a file."""
+
+
+@dataclass(frozen=True)
+class Classifiers:
+    """Files that give one row of scores."""
+
+    def classes(self, _data: bytes, model: Model, name: str) -> int:
+        """See :class:`Kind`."""
+        outputs = model.outputs
+        if len(outputs) != 1 or len(outputs[0].shape) < 2 or outputs[0].elements != outputs[0].shape[-1]:
+            shapes = ", ".join("x".join(map(str, tensor.shape)) for tensor in outputs)
+            raise UsageError(f"{name} gives {shapes}, not one row of scores", "the output must be 1 x classes")
+        return outputs[0].shape[-1]
+
+    images = staticmethod(read_images)
+
+    def answers(self, path: Path, images: Sequence[Path], spec: InputSpec, seed: int) -> NDArray[np.float32]:
+        """Return the scores, float32 (n, classes).
+
+        Raises:
+            StageError: a score is not finite.
+        """
+        import numpy as np
+
+        from advisor.measurement.accuracy import predict, predict_arrays
+
+        crops = () if images else from_photographs(spec, seed + SCORING_SEED)
+        rows = predict(path, images, spec) if images else predict_arrays(path, crops)
+        if not np.isfinite(rows).all():
+            raise StageError(f"{path.name} gives values that are not finite")
+        return rows
+
+    def compare(self, own: NDArray[np.float32], floats: NDArray[np.float32], labels: Sequence[int]) -> Likeness:
+        """See :class:`Kind`.
+
+        Args:
+            own: (n, classes).
+            floats: the float file's on the same images.
+            labels: true classes; empty if they are not known.
+        """
+        import numpy as np
+
+        answers, expected = own.argmax(axis=1), floats.argmax(axis=1)
+        same = int((answers == expected).sum())
+        signal, noise = (float((values.astype(np.float64) ** 2).sum()) for values in (floats, own - floats))
+        alike = Likeness(len(own), wilson(same, len(own)), decibel(signal, noise))
+        if not labels:
+            return alike
+        right, float_right = (
+            [bool(one == label) for one, label in zip(row, labels, strict=True)] for row in (answers, expected)
+        )
+        drop = paired_difference(float_right, right)
+        return replace(alike, accuracy=wilson(sum(right), len(right)), drop=drop)
+
+    def notes(self, _model: Model) -> Iterator[str]:
+        """See :class:`Kind`."""
+        yield from ()
+
+
+@dataclass(frozen=True)
+class Detectors:
+    """Files that end in post-processing."""
+
+    def classes(self, data: bytes, _model: Model, name: str) -> int:
+        """See :class:`Kind`."""
+        return cut_postprocess(data, name)[1].classes
+
+    images = staticmethod(read_boxes)
+
+    def answers(self, path: Path, images: Sequence[Path], spec: InputSpec, seed: int) -> list[Detections]:
+        """See :class:`Kind`."""
+        from advisor.measurement.detection import Detector
+
+        with tempfile.TemporaryDirectory() as folder:
+            named = Path(folder) / path.name
+            named.write_bytes(with_named_outputs(path.read_bytes(), path.name))
+            detector = Detector(named, spec)
+            if images:
+                return [detector(image) for image in images]
+            return [detector.found_in(array) for array in from_photographs(spec, seed + SCORING_SEED)]
+
+    def compare(self, own: list[Detections], floats: list[Detections], labels: Sequence[Objects]) -> Likeness:
+        """See :class:`Kind`.
+
+        Agreement is the mAP@0.5 where the boxes that the float file is sure of are the true ones.
+
+        Args:
+            own: what the file found in n images.
+            floats: what the float file found.
+            labels: the true boxes; empty if they are not known.
+        """
+        from advisor.measurement.detection import score, shares, true_boxes
+
+        expected = [one.above(SURE) for one in floats]
+        alike = Likeness(len(own), _precision(expected, own, [SIDES] * len(own)))
+        if not labels:
+            return alike
+        true, sizes = [true_boxes(one.rows) for one in labels], [one.size for one in labels]
+        places = _places(true)
+        renamed, wanted, of_float = ([one.relabelled(places) for one in rows] for rows in (own, true, floats))
+        reached = score(wanted, renamed, sizes, len(places)).half
+        each, of_floats = (shares(wanted, rows, sizes, len(places)).tolist() for rows in (renamed, of_float))
+        return replace(alike, accuracy=reached, drop=paired_shares(of_floats, each))
+
+    def notes(self, model: Model) -> Iterator[str]:
+        """See :class:`Kind`."""
+        yield f"each form has the post-processing of the file ({OPERATOR}), and its latency includes it"
+        order = [model.subgraphs[0].outputs.index(tensor) for tensor in post_processing(model).outputs]
+        if order != sorted(order):
+            yield f"the outputs of the forms are {', '.join(DETECTIONS)}, in this order; your file has another order"
+
+
+def _precision(true: list[Detections], found: list[Detections], sizes: list[tuple[int, int]]) -> Interval:
+    """Return the mAP@0.5; the whole range from 0 to 1 where there is no true box."""
+    from advisor.measurement.detection import score
+
+    places = _places(true)
+    if not places:
+        return Interval(1.0, 0.0, 1.0)
+    renamed, wanted = ([one.relabelled(places) for one in rows] for rows in (found, true))
+    return score(wanted, renamed, sizes, len(places)).half
+
+
+def _places(true: list[Detections]) -> Mapping[int, int]:
+    """Number the classes of true boxes: a detector may know many more, which have no precision here."""
+    return {label: place for place, label in enumerate(sorted({int(label) for one in true for label in one.labels}))}
+
+
+KINDS: Mapping[str, Kind] = {IMAGE_CLASSIFICATION: Classifiers(), OBJECT_DETECTION: Detectors()}
+"""The files of each task."""

@@ -1,0 +1,209 @@
+"""``advisor compress`` on a detector of others."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from ai_edge_litert import schema_py_generated as schema
+
+from advisor.compression.recipes import RECIPES
+from advisor.compression.recipes.base import Needs
+from advisor.compression.user_model.by_task import Detectors
+from advisor.compression.user_model.compress import compress
+from advisor.compression.user_model.images import Objects
+from advisor.compression.user_model.question import Question, ask
+from advisor.core.errors import UsageError
+from advisor.core.tasks import OBJECT_DETECTION
+from advisor.measurement.detection import Detections
+from advisor.tflite.metadata import read_metadata
+from advisor.tflite.model import read
+from advisor.tflite.postprocess import OPERATOR
+from advisor.tflite.rewrite import pack, unpack
+from tests.detectors import COLOURS, detector_file, raw_detector, write_cells
+
+HERE, THERE = (0.1, 0.1, 0.3, 0.3), (0.5, 0.5, 0.9, 0.9)
+
+
+@pytest.fixture
+def detector(tmp_path: Path) -> Path:
+    return detector_file(tmp_path / "cells.tflite")
+
+
+@pytest.fixture
+def boxes(tmp_path: Path) -> Path:
+    return write_cells(tmp_path / "boxes")
+
+
+@pytest.fixture
+def asked(tmp_path: Path) -> Callable[..., Question]:
+    def ask_here(model: Path, *recipes: str, **options: Any) -> Question:
+        return ask(model, recipes or ("int8",), **{"to": tmp_path / "forms", **options})
+
+    return ask_here
+
+
+def found(*rows: tuple[int, float, tuple[float, ...]]) -> Detections:
+    labels, scores, edges = ([row[place] for row in rows] for place in range(3))
+    return Detections(np.array(edges, "f4").reshape(-1, 4), np.array(labels, np.int64), np.array(scores, "f4"))
+
+
+@pytest.mark.integration
+def test_every_recipe_that_applies_makes_a_detector_with_its_labels(
+    detector: Path, boxes: Path, asked: Callable[..., Question]
+) -> None:
+    names = [recipe.name for recipe in RECIPES]
+    result = compress(asked(detector, *names, data=boxes), lambda _: None, latency=False)
+    assert (result.task, result.metric) == (OBJECT_DETECTION, "mAP@0.5")
+    learning = {recipe.name for recipe in RECIPES if recipe.needs >= Needs.SCORING}
+    for form in result.forms:
+        if form.recipe in learning:
+            assert form.status == "skipped"
+            assert "learns from images of one class each, and the file is for object-detection" in form.reason
+            continue
+        assert form.status == "ok", form.reason
+        assert form.likeness is not None
+        assert form.likeness.accuracy is not None
+        assert form.likeness.accuracy.value > 0.95
+        data = Path(form.path).read_bytes()
+        assert read(data).operators[-1].name == f"CUSTOM:{OPERATOR}"
+        said = read_metadata(data)
+        assert said is not None
+        assert (said.labels, said.licence) == (COLOURS, "MIT")
+
+
+@pytest.mark.integration
+def test_without_boxes_there_is_agreement_and_what_changes_is_said(
+    detector: Path, asked: Callable[..., Question]
+) -> None:
+    result = compress(asked(detector), lambda _: None, latency=False)
+    likeness = result.forms[1].likeness
+    assert likeness is not None
+    assert likeness.accuracy is None
+    assert 0.5 < likeness.agreement.value <= 1
+    assert any(
+        f"post-processing of the file ({OPERATOR}), and its latency includes it" in note for note in result.notes
+    )
+    assert any("the outputs of the forms are boxes, classes, scores, count" in note for note in result.notes)
+
+
+@pytest.mark.integration
+def test_where_the_float_file_is_sure_of_nothing_a_note_says_so(tmp_path: Path, asked: Callable[..., Question]) -> None:
+    unsure = detector_file(tmp_path / "unsure.tflite", raw=raw_detector(shift=-8.0))
+    result = compress(asked(unsure, "float16"), lambda _: None, latency=False)
+    assert any("the float file is sure of nothing in these images" in note for note in result.notes)
+
+
+def test_images_with_boxes_are_split_as_a_search_splits_them(
+    detector: Path, boxes: Path, asked: Callable[..., Question]
+) -> None:
+    from advisor.datasets.boxes.reading import survey_boxes
+    from advisor.datasets.division import divide_boxes
+
+    images = asked(detector, data=boxes).images
+    read_again = survey_boxes(boxes)
+    parts = divide_boxes(read_again, 0)[0].split
+    assert images.scored == tuple(read_again.images.dataset.images[index].path for index in parts.holdout)
+    assert not set(images.calibration) & set(images.scored)
+
+
+def test_with_calibration_images_of_their_own_all_boxes_are_judged_on(
+    detector: Path, boxes: Path, asked: Callable[..., Question], tmp_path: Path
+) -> None:
+    shutil.copytree(boxes.parent, tmp_path / "others")
+    images = asked(detector, data=boxes, calibration=tmp_path / "others").images
+    assert len(images.scored) == 40
+
+
+def test_classes_of_boxes_find_their_class_by_name(detector: Path, boxes: Path, asked: Callable[..., Question]) -> None:
+    first = asked(detector, data=boxes).images.labels[0]
+    assert isinstance(first, Objects)
+    assert first.size == (32, 32)
+    rows = boxes.read_text().splitlines()[1:]
+    name = asked(detector, data=boxes, force=True).images.scored[0].name
+    assert sorted(COLOURS[row[0]] for row in first.rows) == sorted(
+        row.split(",")[1] for row in rows if row.startswith(f"{name},")
+    )
+
+
+def test_a_class_that_the_detector_does_not_know_names_the_nearest(
+    tmp_path: Path, detector: Path, asked: Callable[..., Question]
+) -> None:
+    others = write_cells(tmp_path / "others", names=("red", "greem", "blue"))
+    with pytest.raises(UsageError, match="the model has no class 'greem' .did you mean 'green'") as caught:
+        asked(detector, data=others)
+    assert "its classes: red, green, blue" in caught.value.hint
+
+
+def test_class_folders_are_no_images_for_a_detector(
+    detector: Path, photos: Path, asked: Callable[..., Question]
+) -> None:
+    with pytest.raises(UsageError, match="has no boxes in a known format"):
+        asked(detector, data=photos)
+
+
+def test_boxes_are_no_images_for_a_classifier(described: Path, tmp_path: Path, asked: Callable[..., Question]) -> None:
+    from tests.datasets.boxes.writers import photos, write_voc
+
+    with pytest.raises(UsageError) as caught:
+        asked(described, data=write_voc(tmp_path / "voc", photos(10, "cat")))
+    assert "the model is a classifier: give class folders" in caught.value.hint
+
+
+def test_another_number_of_labels_than_classes_is_refused(tmp_path: Path, asked: Callable[..., Question]) -> None:
+    path = detector_file(tmp_path / "few.tflite", labels=("red", "green"))
+    with pytest.raises(UsageError, match="few.tflite has 2 labels and 3 classes"):
+        asked(path)
+
+
+def test_a_detector_without_metadata_needs_its_normalisation_and_classes_by_number(
+    tmp_path: Path, boxes: Path, asked: Callable[..., Question]
+) -> None:
+    path = detector_file(tmp_path / "bare.tflite", labels=None)
+    with pytest.raises(UsageError, match=r"bare.tflite does not say how its images are normalised"):
+        asked(path)
+    question = asked(path, data=boxes, mean=(127.5,), std=(127.5,))
+    assert question.metadata is None
+    two = write_cells(tmp_path / "two", names=("red", "red", "blue"))
+    with pytest.raises(UsageError, match=r"2 class.*the model has 3 classes .and no labels"):
+        asked(path, data=two, mean=(127.5,), std=(127.5,), force=True)
+
+
+def test_a_detector_that_takes_uint8_is_refused(tmp_path: Path, asked: Callable[..., Question]) -> None:
+    path = detector_file(tmp_path / "bytes.tflite")
+    model = unpack(path.read_bytes())
+    image = model.subgraphs[0].tensors[model.subgraphs[0].inputs[0]]
+    image.type = schema.TensorType.UINT8
+    image.quantization = schema.QuantizationParametersT(scale=[1 / 127.5], zeroPoint=[127])
+    path.write_bytes(pack(model))
+    with pytest.raises(UsageError, match=r"bytes.tflite cannot be compressed: .*quantized already") as caught:
+        asked(path, mean=(0.0,), std=(1.0,))
+    assert "float file" in caught.value.hint
+
+
+def test_two_post_processing_operators_are_refused(detector: Path, asked: Callable[..., Question]) -> None:
+    model = unpack(detector.read_bytes())
+    model.subgraphs[0].operators.append(model.subgraphs[0].operators[-1])
+    detector.write_bytes(pack(model))
+    with pytest.raises(UsageError, match=f"cells.tflite has 2 operators {OPERATOR}, and a detector has 1"):
+        asked(detector)
+
+
+def test_boxes_are_judged_against_float_and_truth() -> None:
+    floats = [found((1, 0.9, HERE), (2, 0.8, THERE), (0, 0.2, HERE))]
+    own = [found((1, 0.9, HERE), (0, 0.7, THERE))]
+    truth = [Objects(((1, *HERE), (2, *THERE)), (100, 200))]
+    likeness = Detectors().compare(own, floats, truth)
+    assert likeness.accuracy is not None
+    assert likeness.drop is not None
+    assert [likeness.accuracy.value, likeness.drop.value, likeness.agreement.value] == pytest.approx([0.5] * 3)
+    assert likeness.snr_db is None
+
+
+def test_where_float_is_sure_of_nothing_agreement_is_not_known() -> None:
+    likeness = Detectors().compare([found()], [found((0, 0.2, HERE))], ())
+    assert (likeness.agreement.low, likeness.agreement.high) == (0.0, 1.0)
