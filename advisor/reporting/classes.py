@@ -1,10 +1,11 @@
-"""Recall and confusion of single classes, from a confusion matrix (rows: true class, columns: answer)."""
+"""Figures of single classes: recall and confusion (rows: true class, columns: answer), boxes of a detector."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from advisor.core.box_facts import ClassBoxes
 from advisor.core.errors import UsageError
 from advisor.core.evaluation_facts import ImageAnswers
 from advisor.core.statistics import wilson
@@ -19,7 +20,7 @@ PAIRS = 10
 class ClassRecall:
     """Share of a class's hold-out images that were recognised, in %; with interval and ``n`` where counts are known.
 
-    The share is None for a class without an image.
+    The share is None for a class without an image. Of a detector it is the average precision, and ``boxes`` are known.
     """
 
     label: str
@@ -27,6 +28,13 @@ class ClassRecall:
     low: float | None = None
     high: float | None = None
     n: int | None = None
+    boxes: ClassBoxes | None = None
+
+    @property
+    def shares(self) -> tuple[float | None, ...]:
+        """Precision, recall and error of counting of its boxes (0-1), each None if it is not known."""
+        own = self.boxes
+        return (own.precision, own.recall, own.count_error) if own else (None, None, None)
 
 
 @dataclass(frozen=True)
@@ -67,10 +75,12 @@ def recalls(answers: ImageAnswers, labels: Sequence[str]) -> tuple[ClassRecall, 
     """Return the recall of each class: from the confusion matrix with intervals, else ``per_class_recall`` (shares)."""
     table = confusion_of(answers, labels)
     if table is None:
-        given = answers.per_class_recall
+        boxes = answers.boxes.by_class if answers.boxes else {}
         return tuple(
-            ClassRecall(label, None, n=0) if value is None else ClassRecall(label, 100 * value)
-            for label, value in given.items()
+            ClassRecall(
+                label, None if value is None else 100 * value, n=0 if value is None else None, boxes=boxes.get(label)
+            )
+            for label, value in answers.per_class_recall.items()
         )
     return tuple(
         _recall(label, row[index], sum(row)) for index, (label, row) in enumerate(zip(labels, table, strict=True))

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, partial
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from advisor.core.errors import StageError
 from advisor.core.units import plural
 from advisor.datasets.boxes import Box
 from advisor.datasets.checks.findings import Finding, Kind
 from advisor.datasets.checks.image_quality import Condition
 from advisor.datasets.checks.object_sizes import SMALL_SIDE, ObjectSizes
-from advisor.datasets.decode import READ_ERRORS, open_image, quiet
 from advisor.engine.data_check import DataCheck
 from advisor.reporting import text
 from advisor.reporting.console import Column, columns, default_console, line, next_command, table, write
 from advisor.reporting.outlines import COLOURS, outlines
 from advisor.reporting.templating import render_page
+from advisor.reporting.thumbnails import data_uri
 
 GROUPS, MEMBERS = 60, 6
 """Groups shown of each finding, and images shown of each group; the rest is counted."""
@@ -42,8 +39,6 @@ BOXED_SIDE = 240
 
 SAMPLES = 12
 """Images with boxes that are shown whether or not there are findings, to see that the boxes are in place."""
-
-QUALITY = 72
 
 NAMED = 3
 """Examples of each finding on the terminal; the page shows more."""
@@ -217,22 +212,3 @@ class _Figures:
             "size": drawing.size if drawing else (0, 0),
             "outlines": outlines(drawing.boxes, marked, self._colours) if drawing else (),
         }
-
-
-def data_uri(path: Path, side: int = SIDE) -> str:
-    """Return an image as a JPEG inside a ``data:`` address, its longer side ``side`` pixels; empty if it is unreadable.
-
-    The file is decoded and encoded again, so only its pixels reach the page.
-    """
-    from PIL import Image, ImageOps
-
-    try:
-        with quiet(), open_image(path) as image:
-            image.draft("RGB", (2 * side, 2 * side))
-            small = ImageOps.exif_transpose(image.convert("RGBA" if image.mode in {"P", "LA", "PA"} else "RGB"))
-            small.thumbnail((side, side), Image.Resampling.BILINEAR)
-            stored = BytesIO()
-            small.convert("RGB").save(stored, "JPEG", quality=QUALITY)
-    except (*READ_ERRORS, StageError):
-        return ""
-    return f"data:image/jpeg;base64,{base64.b64encode(stored.getvalue()).decode()}"

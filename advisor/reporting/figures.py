@@ -48,6 +48,7 @@ def key_figures(view: RunView, evaluation: Evaluation) -> tuple[Figure, ...]:
     figures = (
         _accuracy(view, evaluation),
         _on_holdout(f"{view.task.heading} on the hold-out", evaluation.holdout_accuracy, LIKE_THESE),
+        _over_overlaps(evaluation),
         _in_new_conditions(evaluation.new_conditions),
         _on_holdout("Under capture conditions", evaluation.capture.holdout, "mean over all conditions, {} images"),
         _latency(view, evaluation),
@@ -75,6 +76,14 @@ def _on_holdout(label: str, quantity: Quantity | None, remark: str) -> Figure | 
         return None
     remark = f"95 %: {text.interval(quantity)} · {remark.format(quantity.n)}"
     return Figure(label, f"{quantity.value:.1f} %", remark)
+
+
+def _over_overlaps(evaluation: Evaluation) -> Figure | None:
+    boxes, on = (evaluation.holdout_answers or evaluation.answers).boxes, evaluation.holdout_answers is not None
+    if boxes is None:
+        return None
+    label = f"mAP@0.5:0.95 on {'the hold-out' if on else 'validation'}"
+    return Figure(label, f"{100 * boxes.coco:.1f} %", "COCO's main figure: the mean over overlaps from 0.5 to 0.95")
 
 
 def _in_new_conditions(quantity: Quantity | None) -> Figure | None:

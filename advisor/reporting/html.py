@@ -18,6 +18,7 @@ from advisor.reporting.classes import confused_pairs, heatmap, recalls, weakest
 from advisor.reporting.device_results import device_decisions, device_results
 from advisor.reporting.figures import foundations, key_figures
 from advisor.reporting.funnel import funnel
+from advisor.reporting.judged_images import LOOKS, photos
 from advisor.reporting.payload import facets, payload
 from advisor.reporting.phrases import counts, limits, method, parts, verdict
 from advisor.reporting.profile.diagnosis import diagnosis_html
@@ -97,7 +98,17 @@ def _classes(view: RunView) -> Variables | None:
         "weakest": weakest(found),
         "pairs": confused_pairs(answers, labels),
         "heatmap": heatmap(answers, labels),
+        "boxes": answers.boxes,
     }
+
+
+def _boxes(view: RunView) -> Variables | None:
+    pick = view.decision.pick
+    boxes = pick.holdout_answers.boxes if pick and pick.holdout_answers else None
+    if boxes is None or not boxes.worst:
+        return None
+    labels = view.dataset.classes if view.dataset else ()
+    return {"photos": photos(boxes.worst, view.images, labels), "looks": LOOKS, "threshold": boxes.threshold}
 
 
 def _robustness(view: RunView) -> Variables | None:
@@ -169,6 +180,7 @@ SECTIONS = (
     Section("explore", "Trade-offs", _explore),
     Section("devices", "Devices", _devices),
     Section("classes", "Classes", _classes),
+    Section("boxes", "Boxes", _boxes),
     Section("robustness", "Capture", _robustness),
     Section("operators", "Operators", _operators),
     Section("losses", "Losses", _losses),

@@ -18,6 +18,7 @@ from advisor.core.tasks import CLASSIFICATION, TASKS, Task
 from advisor.datasets.split import PARTS, VALIDATION
 from advisor.engine.history.diagnoses import FILE as DIAGNOSES
 from advisor.engine.history.expected_tuning import ExpectedTuning, expected_tuning
+from advisor.engine.history.inputs import images_folder
 from advisor.engine.history.loaded_run import LoadedRun, Unfinished, load_run, unfinished_search
 from advisor.store import RunFolder
 
@@ -104,6 +105,7 @@ class RunView:
         diagnoses: why a compressed file loses accuracy, by its configuration's key.
         tuning: what fine-tuning is expected to add to the pick; None if it was fine-tuned or cannot be.
         unfinished: how far the search came; None if it has ended.
+        images: the folder that paths of images count from.
     """
 
     name: str
@@ -119,6 +121,7 @@ class RunView:
     diagnoses: Mapping[str, Diagnosis] = field(default_factory=dict)
     tuning: ExpectedTuning | None = None
     unfinished: Unfinished | None = None
+    images: Path = Path()
 
     @property
     def task(self) -> Task:
@@ -211,6 +214,7 @@ def view_of(run: LoadedRun, running: bool = False) -> RunView:
         diagnoses=_diagnoses(run.folder),
         tuning=None if unfinished else expected_tuning(run),
         unfinished=unfinished,
+        images=images_folder(run.folder),
     )
 
 

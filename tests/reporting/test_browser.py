@@ -58,6 +58,33 @@ def test_page_of_a_run_opens_without_complaint_and_asks_for_nothing_but_itself(r
     assert run_page.requests == [run_page.address]
 
 
+@pytest.mark.parametrize("width", [1280, 390])
+def test_boxes_lie_over_their_images_and_fit_every_screen(
+    open_page: Open, judged_detectors: RunView, width: int
+) -> None:
+    opened = open_page(judged_detectors, viewport={"width": width, "height": 800})
+    assert opened.complaints == []
+    assert opened.requests == [opened.address]
+    assert opened.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    photo = opened.page.locator(".photo").first
+    photo.scroll_into_view_if_needed()
+    image, drawing = (photo.locator(part).bounding_box() for part in ("img", "svg"))
+    assert image == drawing
+    assert image is not None
+    missed = photo.locator("rect.missed").bounding_box()
+    assert missed is not None
+    expected = [image["x"] + 0.5 * image["width"], image["y"] + 0.5 * image["height"]]
+    assert [missed["x"], missed["y"]] == pytest.approx(expected, abs=4)
+    looks = [
+        opened.page.locator(f".photo rect.{look}").first.evaluate(
+            "r => [getComputedStyle(r).stroke, getComputedStyle(r).strokeDasharray, getComputedStyle(r).strokeWidth]"
+        )
+        for look in ("seen", "missed", "right", "wrong")
+    ]
+    assert [dashes == "none" for _, dashes, _ in looks] == [True, True, False, False]
+    assert len({tuple(look) for look in looks}) == 4
+
+
 def test_plots_hold_every_evaluation_at_its_figures(run_page: Opened) -> None:
     view = run_view()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from advisor.core.box_facts import BoxFacts, ClassBoxes
 from advisor.core.errors import UsageError
 from advisor.core.evaluation_facts import ImageAnswers
 from advisor.reporting.classes import HEATMAP_CLASSES, confused_pairs, heatmap, recalls, weakest
@@ -36,6 +37,13 @@ def test_class_without_images_has_no_recall_and_is_not_the_weakest(answers: Imag
     assert (found[0].recall, found[0].low, found[0].n) == (None, None, 0)
     assert weakest(found) is found[1]
     assert weakest(found[:1]) is None
+
+
+def test_classes_of_a_detector_have_precision_recall_and_error_of_counting() -> None:
+    boxes = BoxFacts(0.4, 0.5, {"a": ClassBoxes(4, 5, 0.6, 0.75, 0.25)})
+    first, second = recalls(ImageAnswers({"a": 0.9, "b": None}, boxes=boxes), ("a", "b"))
+    assert (first.recall, first.shares) == (90.0, (0.6, 0.75, 0.25))
+    assert (second.recall, second.n, second.shares) == (None, 0, (None, None, None))
 
 
 def test_most_frequent_mistake_is_first() -> None:

@@ -13,9 +13,9 @@ from rich.console import Console
 from advisor.core.tasks import OBJECT_DETECTION
 from advisor.engine.data_check import DataCheck, check_data
 from advisor.reporting import data_check as sheet
-from advisor.reporting.data_check import SAMPLES, SIDE, data_uri, render, samples, sections
+from advisor.reporting.data_check import SAMPLES, render, samples, sections
 from tests.datasets.boxes.writers import Photo, photos, save, write_table
-from tests.datasets.folders import image, make
+from tests.datasets.folders import make
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -75,36 +75,6 @@ def test_only_so_many_are_shown_and_the_rest_is_counted(checked: DataCheck, monk
     assert [len(group["images"]) for group in copies["groups"]] == [1]
     assert copies["groups"][0]["more"] == 1
     assert "and 1 more" in render(checked)
-
-
-def test_a_thumbnail_is_small_and_carries_nothing_but_pixels(tmp_path: Path) -> None:
-    from PIL import Image
-
-    exif = Image.Exif()
-    exif[0x010E] = "a secret place"
-    image(3, (800, 400)).save(tmp_path / "a.jpg", exif=exif)
-    uri = data_uri(tmp_path / "a.jpg")
-    assert uri.startswith("data:image/jpeg;base64,")
-    import base64
-    from io import BytesIO
-
-    stored = base64.b64decode(uri.split(",", 1)[1])
-    assert b"secret" not in stored
-    with Image.open(BytesIO(stored)) as thumbnail:
-        assert thumbnail.size == (SIDE, SIDE // 2)
-
-
-@pytest.mark.parametrize("mode", ["P", "LA", "I;16", "CMYK", "1"])
-def test_every_mode_gives_a_thumbnail(tmp_path: Path, mode: str) -> None:
-    path = tmp_path / ("a.jpg" if mode == "CMYK" else "a.png")
-    plain = image(3)
-    (plain.convert("I").convert("I;16") if mode == "I;16" else plain.convert(mode)).save(path)
-    assert data_uri(path)
-
-
-def test_what_cannot_be_read_gives_none(tmp_path: Path) -> None:
-    (tmp_path / "a.jpg").write_bytes(b"\xff\xd8\xff no")
-    assert data_uri(tmp_path / "a.jpg") == data_uri(tmp_path / "gone.jpg") == ""
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from advisor.core.box_facts import BoxFacts
 from advisor.core.evaluation import Configuration, Evaluation, Status, Target
+from advisor.core.evaluation_facts import ImageAnswers
 from advisor.core.quantity import Provenance, Quantity
-from advisor.reporting.figures import certainty, expectations
+from advisor.reporting.figures import certainty, expectations, key_figures
 from tests.reporting.views import infeasible_view, run_view
 
 HELD = Quantity(90.7, "%", Provenance.MEASURED, 85.3, 94.3, 0.95, 162, "hold-out")
@@ -53,3 +55,14 @@ def test_the_files_that_resampled_figures_pick_instead_are_named_with_their_shar
 
 def test_nothing_is_said_of_certainty_where_nothing_meets_the_budget() -> None:
     assert certainty(infeasible_view()) == ""
+
+
+def test_detectors_have_the_main_figure_of_coco() -> None:
+    chosen, judged = (ImageAnswers(boxes=BoxFacts(0.4, coco, {})) for coco in (0.6, 0.5))
+    validated = replace(PICK, answers=chosen)
+    for evaluation, label, value in (
+        (validated, "mAP@0.5:0.95 on validation", "60.0 %"),
+        (replace(validated, holdout_answers=judged), "mAP@0.5:0.95 on the hold-out", "50.0 %"),
+    ):
+        assert {figure.label: figure.value for figure in key_figures(run_view(), evaluation)}[label] == value
+    assert not any("0.95" in figure.label for figure in key_figures(run_view(), PICK))

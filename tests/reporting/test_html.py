@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import gzip
+import hashlib
 import json
 import re
 from collections.abc import Mapping
@@ -12,6 +13,7 @@ from html import unescape
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from advisor.core.evaluation_facts import ImageAnswers, TimingFacts
 from advisor.core.relaxation import Relaxation
@@ -229,3 +231,67 @@ def test_classifiers_have_recall_and_top_1() -> None:
     assert "Top-1 %</th>" in page
     assert "mAP" not in page
     assert embedded(render_html(run_view()))["metric"] == "Top-1"
+
+
+def test_detectors_on_the_hold_out_have_their_figures_at_the_threshold(judged_detectors: RunView) -> None:
+    page = unescape(without_scripts(render_html(judged_detectors)))
+    cells = re.findall(r">([^<>]+)</t[dh]>", page.split('id="classes"')[1].split("</table>")[0].replace("</bdi>", ""))
+    titles = ["Class", "True boxes", "AP@0.5 %", "Precision %", "Recall %", "Count error %"]
+    assert cells[:6] == titles
+    assert " ".join(cells[6:]) == "cat 4 91.0 60.0 75.0 25.0 dog 3 82.0 100.0 33.3 66.7 owl 0 no box"
+    assert "<b>0.375</b>, which has the best F1 over all boxes of the validation images" in page
+    figures = page.split('id="explore"')[0]
+    assert "mAP@0.5:0.95 on the hold-out</dt>\n      <dd><b>51.2 %</b>" in figures
+
+
+def test_the_images_with_the_most_errors_are_shown_with_their_boxes(judged_detectors: RunView) -> None:
+    page = without_scripts(render_html(judged_detectors)).split('id="boxes"')[1].split("</section>")[0]
+    figures = page.split("<figure>")[1:]
+    assert ["F1 0.00" in figures[0], "F1 0.50" in figures[1], "F1 1.00" in figures[2]] == [True] * 3
+    assert 'alt="first.png: 1 of 2 true boxes found; missed: 1 dog; wrong: 1 cat"' in figures[0]
+    rectangles = re.findall(
+        r'<rect class="(\w+)" x="(\d+)" y="(\d+)" width="(\d+)" height="(\d+)"><title>(.*?)</', figures[0]
+    )
+    assert rectangles == [
+        ("seen", "6", "5", "13", "14", "cat: true box, found"),
+        ("missed", "32", "24", "26", "19", "dog: true box, missed"),
+        ("right", "6", "5", "16", "14", "cat: found box, right, score 0.90"),
+        ("wrong", "32", "24", "26", "19", "cat: found box, wrong, score 0.60"),
+    ]  # fmt: skip
+
+
+def test_an_image_that_is_gone_or_has_changed_is_not_shown(judged_detectors: RunView) -> None:
+    changed = judged_detectors.images / "last.png"
+    changed.write_bytes(changed.read_bytes() + b"\0")
+    page = without_scripts(render_html(judged_detectors))
+    assert page.count("data:image/jpeg;base64,") == 1
+    assert page.count("The image is gone, or has changed.") == 2
+    assert "&lt;b&gt;gone.png" in page
+
+
+def test_before_the_hold_out_is_used_no_image_is_shown(detectors: RunView) -> None:
+    assert 'id="boxes"' not in without_scripts(render_html(detectors))
+
+
+def test_ten_photographs_add_less_than_half_a_megabyte(judged_detectors: RunView) -> None:
+    from skimage import data
+
+    pick = judged_detectors.decision.pick
+    assert pick is not None
+    assert pick.holdout_answers is not None
+    assert pick.holdout_answers.boxes is not None
+    photograph = judged_detectors.images / "photograph.png"
+    Image.fromarray(data.coffee()).resize((2000, 1500)).save(photograph)
+    image = replace(
+        pick.holdout_answers.boxes.worst[0],
+        path=photograph.name,
+        sha256=hashlib.sha256(photograph.read_bytes()).hexdigest(),
+    )
+    image = replace(image, true=image.true * 15, found=image.found * 15)
+    boxes = replace(pick.holdout_answers.boxes, worst=(image,) * 10)
+    shown = replace(pick, holdout_answers=replace(pick.holdout_answers, boxes=boxes))
+    view = replace(judged_detectors, decision=replace(judged_detectors.decision, pick=shown))
+    plain = len(render_html(judged_detectors))
+    page = render_html(view)
+    assert page.count("data:image/jpeg;base64,") == 10
+    assert len(page) - plain < 500_000

@@ -50,6 +50,11 @@ def located(request: Request, run: RunFolder) -> Request:
     )
 
 
+def images_folder(run: RunFolder) -> Path:
+    """Return the folder that the paths of the images in ``split.json`` count from, wherever the run was started."""
+    return _found(Path(str(run.read_json("dataset.json").get("folder", ""))), run)
+
+
 def _found(path: Path, run: RunFolder) -> Path:
     inputs = run.read_json(INPUTS)
     started = Path(inputs.get("folder", ""))

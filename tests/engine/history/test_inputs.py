@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from advisor.catalog.catalogue_files import shipped_files
-from advisor.engine.history.inputs import CATALOGS, keep_inputs, located
+from advisor.engine.history.inputs import CATALOGS, images_folder, keep_inputs, located
 from advisor.engine.history.loaded_run import load_run
 from advisor.engine.history.reevaluation.changes import find_card_changes
 from advisor.engine.question import resolve
@@ -48,6 +48,17 @@ def run(started: Path) -> RunFolder:
     hashes = {card.name: card_hash(card) for card in chosen_cards(request.question)}
     run.write_json("manifest.json", {"cards": hashes})
     return run
+
+
+def test_the_images_are_found_from_every_folder(
+    run: RunFolder, started: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (started / "photos").mkdir()
+    run.write_json("dataset.json", {"folder": "photos"})
+    monkeypatch.chdir(tmp_path)
+    assert images_folder(run) == started / "photos"
+    run.write_json("dataset.json", {"folder": "gone"})
+    assert images_folder(run) == Path("gone")
 
 
 def test_paths_count_from_the_folder_that_the_run_was_started_in(

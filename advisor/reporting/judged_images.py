@@ -1,0 +1,115 @@
+"""The images of the hold-out with the most errors of a detector, with their boxes, as the page shows them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+
+from advisor.core.box_facts import JudgedBox, JudgedImage
+from advisor.core.units import plural
+from advisor.datasets.decode import READ_ERRORS, read_bytes
+from advisor.reporting.outlines import DRAWN
+from advisor.reporting.thumbnails import data_uri
+
+SIDE = 320
+"""Longer side of an image in pixels. Ten photographs then add about 200 kB to the page."""
+
+LOOKS = {
+    "seen": "true box, found",
+    "missed": "true box, missed",
+    "right": "found box, right",
+    "wrong": "found box, wrong",
+}
+"""Classes of the style sheet, with what they mean."""
+
+
+@dataclass(frozen=True)
+class DrawnBox:
+    """A rectangle in pixels of the image: its class of the style sheet, its edges, and its class and score in words."""
+
+    look: str
+    left: float
+    top: float
+    width: float
+    height: float
+    title: str
+
+
+@dataclass(frozen=True)
+class Photo:
+    """One image as the template shows it.
+
+    Attributes:
+        name: path relative to the data set.
+        image: its ``data:`` address; empty if the file is gone or has changed.
+        width: of the upright image, in pixels.
+        height: in pixels.
+        boxes: true and found ones.
+        f1: its F1.
+        result: how many true boxes were found, what was missed and what is wrong, in words.
+    """
+
+    name: str
+    image: str
+    width: int
+    height: int
+    boxes: tuple[DrawnBox, ...]
+    f1: float
+    result: str
+
+
+def photos(images: Sequence[JudgedImage], root: Path, labels: Sequence[str]) -> list[Photo]:
+    """Return images with their boxes.
+
+    Args:
+        images: the images.
+        root: the folder that their paths count from.
+        labels: names of the classes.
+    """
+    return [_photo(image, root, labels) for image in images]
+
+
+def _photo(image: JudgedImage, root: Path, labels: Sequence[str]) -> Photo:
+    missed, wrong = ([box for box in boxes if not box.matched] for boxes in (image.true, image.found))
+    named = [f"{said}: {_counted(some, labels)}" for said, some in (("missed", missed), ("wrong", wrong)) if some]
+    found = f"{len(image.true) - len(missed)} of {plural(len(image.true), 'true box', 'true boxes')} found"
+    true = [_drawn(image, box, "seen" if box.matched else "missed", labels) for box in image.true[:DRAWN]]
+    answered = [_drawn(image, box, "right" if box.matched else "wrong", labels) for box in image.found[:DRAWN]]
+    return Photo(
+        name=image.path,
+        image=_data_uri(root / image.path, image.sha256),
+        width=image.width,
+        height=image.height,
+        boxes=(*true, *answered),
+        f1=image.f1,
+        result="; ".join((found, *named)),
+    )
+
+
+def _counted(boxes: Sequence[JudgedBox], labels: Sequence[str]) -> str:
+    found = Counter(_name(box, labels) for box in boxes)
+    return ", ".join(f"{count} {name}" for name, count in found.most_common())
+
+
+def _name(box: JudgedBox, labels: Sequence[str]) -> str:
+    return labels[box.label] if 0 <= box.label < len(labels) else f"class {box.label}"
+
+
+def _drawn(image: JudgedImage, box: JudgedBox, look: str, labels: Sequence[str]) -> DrawnBox:
+    left, top = box.left * image.width, box.top * image.height
+    width, height = box.right * image.width - left, box.bottom * image.height - top
+    score = f", score {box.score:.2f}" if look in ("right", "wrong") else ""
+    return DrawnBox(look, left, top, max(width, 0.0), max(height, 0.0), f"{_name(box, labels)}: {LOOKS[look]}{score}")
+
+
+def _data_uri(path: Path, sha256: str) -> str:
+    """Return the image as a ``data:`` address; empty if the file is gone, or is not the one that was judged."""
+    try:
+        data, _ = read_bytes(path)
+    except READ_ERRORS:
+        return ""
+    return data_uri(BytesIO(data), SIDE) if hashlib.sha256(data).hexdigest() == sha256 else ""
