@@ -72,7 +72,12 @@ class PostProcess:
 
 def task_of(model: Model) -> str:
     """Return the name of the task that a file is for: a file with post-processing detects objects."""
-    return OBJECT_DETECTION if _operators(model) else IMAGE_CLASSIFICATION
+    return OBJECT_DETECTION if has_postprocess(model) else IMAGE_CLASSIFICATION
+
+
+def has_postprocess(model: Model) -> bool:
+    """Return whether a file decodes boxes and drops those that overlap."""
+    return bool(_operators(model))
 
 
 def cut_postprocess(data: bytes, name: str = "the model") -> tuple[bytes, PostProcess]:
@@ -83,7 +88,7 @@ def cut_postprocess(data: bytes, name: str = "the model") -> tuple[bytes, PostPr
         name: what to call it in an error.
 
     Returns:
-        The model with the outputs ``encodings`` (1, N, 4) and ``scores`` (1, N, C), without description (labels,
+        The model with the outputs ``scores`` (1, N, C) and ``encodings`` (1, N, 4), without description (labels,
         normalization), and what was taken off.
 
     Raises:
@@ -96,14 +101,14 @@ def cut_postprocess(data: bytes, name: str = "the model") -> tuple[bytes, PostPr
     options = graph.operators[given.operators.index(operator)].customOptions
     process = _process(given, operator, b"" if options is None else bytes(options), name)
     encodings, scores, _ = operator.inputs
-    sign(model, graph, "image", {ENCODINGS: encodings, SCORES: scores})
+    sign(model, graph, "image", {SCORES: scores, ENCODINGS: encodings})
     prune(model, graph, model.signatureDefs[0])
     return pack(model), process
 
 
 def split_postprocess(data: bytes, name: str = "the model") -> tuple[bytes, PostProcess | None]:
     """Return what :func:`cut_postprocess` does; of a file without post-processing, the file itself and None."""
-    return cut_postprocess(data, name) if _operators(read(data, name)) else (data, None)
+    return cut_postprocess(data, name) if has_postprocess(read(data, name)) else (data, None)
 
 
 def with_named_outputs(data: bytes, name: str = "the model") -> bytes:

@@ -106,7 +106,7 @@ def test_a_detector_is_described() -> None:
 def test_post_processing_that_was_cut_and_put_back_gives_the_same_boxes() -> None:
     data = append_postprocess(tiny_detector(), ANCHORS, Suppression(7, score=0.4, overlap=0.3))
     raw, process = cut_postprocess(data)
-    assert [tensor.name for tensor in read(raw).outputs] == ["encodings", "scores"]
+    assert [tensor.name for tensor in read(raw).outputs] == ["scores", "encodings"]
     assert not any(operator.name.startswith("CUSTOM") for operator in read(raw).operators)
     assert (process.most, process.classes, process.columns) == (7, 4, 4)
     before, after = detections(data), detections(put_back(raw, process))

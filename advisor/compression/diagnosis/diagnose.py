@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from advisor.compression.calibration import CalibrationImages, drawn, find_images, spec_of_file
 from advisor.compression.diagnosis.pairs import Pair, pairs, short_name, working_operators
-from advisor.compression.diagnosis.running import Run, alone
+from advisor.compression.diagnosis.running import Alone, Run, alone
 from advisor.compression.diagnosis.signals import Sums, decibel
 from advisor.compression.diagnosis.values import Channels, Diagnosis, Layer
 from advisor.compression.diagnosis.weights import (
@@ -30,6 +30,7 @@ from advisor.measurement.accelerators.delegation import Delegation, delegate
 from advisor.measurement.accelerators.rules import accelerator
 from advisor.tflite.metadata import read_metadata
 from advisor.tflite.model import Model, Tensor, read
+from advisor.tflite.postprocess import split_postprocess
 
 if TYPE_CHECKING:
     import numpy as np
@@ -119,7 +120,7 @@ def _spec(model: Path, against: Path, mean: Sequence[float] | None, std: Sequenc
 def compare(
     model: Path, against: Path, images: NDArray[np.float32], source: str, seconds: float = SECONDS
 ) -> Diagnosis:
-    """Compare a quantized file with its float file, layer by layer.
+    """Compare a quantized file with its float file, layer by layer; detectors without their post-processing.
 
     Args:
         model: the quantized ``.tflite``.
@@ -132,13 +133,15 @@ def compare(
         UsageError: a file is damaged, or the two do not fit each other.
         StageError: the runtime cannot run one of them.
     """
-    quantized, reference = read(model), read(against)
+    data, floats = (_builtin(path) for path in (model, against))
+    quantized, reference = read(data, str(model)), read(floats, str(against))
     _require_same_model(model, quantized, against, reference)
     found = pairs(quantized, reference)
     if not found:
         hint = "give the float file that the quantized one was made from"
         raise UsageError(f"{model.name} and {against.name} have no operator in common", hint)
-    seen = _Comparison(model, against, quantized, reference, found)
+    runs = Run(data, model.name), Run(floats, against.name)
+    seen = _Comparison(*runs, alone(data, quantized, reference, found), quantized, reference, found)
     deadline = time.monotonic() + seconds
     for image in images:
         if seen.count and time.monotonic() > deadline:
@@ -163,13 +166,25 @@ def compare(
     return replace(result, verdict=verdict(result, delegation, float_delegation), channels=channels)
 
 
+def _builtin(path: Path) -> bytes:
+    """Return a file, a detector without its post-processing; its first output are then the scores."""
+    read(path)
+    return split_postprocess(path.read_bytes(), path.name)[0]
+
+
 class _Comparison:
     """Both files loaded, and the sums over the images so far."""
 
-    def __init__(self, model: Path, against: Path, quantized: Model, reference: Model, found: tuple[Pair, ...]) -> None:
-        data = model.read_bytes()
-        self._ours, self._theirs = Run(data, model.name), Run(against.read_bytes(), against.name)
-        self._found, self._alone = found, alone(data, quantized, reference, found)
+    def __init__(
+        self,
+        ours: Run,
+        theirs: Run,
+        single: Mapping[int, Alone],
+        quantized: Model,
+        reference: Model,
+        found: tuple[Pair, ...],
+    ) -> None:
+        self._ours, self._theirs, self._found, self._alone = ours, theirs, found, single
         self._factors = factors(quantized, reference, found)
         self.sums = {pair.quantized: Sums(*(_range(quantized.tensors[pair.output]) or ())) for pair in found}
         self.answer, self.same, self.count = Sums(), 0, 0

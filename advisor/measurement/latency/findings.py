@@ -28,6 +28,7 @@ class FileBenchmark:
         loaded: latency during a load on the other processors for each thread count; empty if not measured.
         sustained: latency in a run without a pause, None if not measured.
         pipeline: times from an image to an answer, None if not measured.
+        detects: the file decodes boxes and drops those that overlap, which its latency includes.
     """
 
     model: str
@@ -38,6 +39,7 @@ class FileBenchmark:
     loaded: tuple[LatencyResult, ...] = ()
     sustained: Sustained | None = None
     pipeline: Pipeline | None = None
+    detects: bool = False
 
     @property
     def advice(self) -> tuple[str, ...]:

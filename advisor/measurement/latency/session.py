@@ -15,7 +15,7 @@ from advisor.measurement.latency.findings import Benchmark, FileBenchmark
 from advisor.measurement.latency.results import LatencyResult
 from advisor.measurement.latency.sustained import sustain
 from advisor.measurement.latency.timing import Setup, interleave, measure, ratios, thread_counts
-from advisor.measurement.processes.model_file import read_model
+from advisor.measurement.processes.model_file import detector_notes, read_model
 from advisor.measurement.processes.runtimes import interpreter, parse
 
 Tell = Callable[[str], None]
@@ -90,7 +90,7 @@ def _checked(model: str) -> FileBenchmark:
     """Return the size of a file and the memory of its activations; refuse one that is damaged or too large."""
     file = read_model(model)
     file.require_memory()
-    return FileBenchmark(model, file.graph.size_bytes, file.arena_bytes)
+    return FileBenchmark(model, file.graph.size_bytes, file.arena_bytes, detects=file.detects)
 
 
 def _python_of(runtime: str | None, say: Tell) -> Path | None:
@@ -187,4 +187,4 @@ def _notes(conditions: Conditions, plan: Plan, files: Sequence[FileBenchmark]) -
     contended = [file for file in files if file.timing and any(row.contended for row in file.timing.results)]
     if contended and not notes:
         notes.append("the machine became busy: CPU time ranks at one thread, the shortest wall time at several")
-    return tuple(notes)
+    return (*notes, *detector_notes(Path(file.model).name for file in files if file.detects))

@@ -21,7 +21,7 @@ from advisor.measurement.latency.summary import LEVEL
 from advisor.measurement.latency.timing import ratios
 from advisor.measurement.latency.trust import judge
 from advisor.measurement.on_device.findings import DeviceBenchmark, DeviceRow
-from advisor.measurement.processes.model_file import ModelFile, read_model
+from advisor.measurement.processes.model_file import ModelFile, detector_notes, read_model
 
 if TYPE_CHECKING:
     from advisor.devices.prediction.predictor import Predictor
@@ -78,7 +78,8 @@ def benchmark_on_device(
         if target.accelerator != "cpu"
     )
     remark = "" if connection else runtime_remark(f"{profile.name}:{target.name}", target.runtime)
-    notes = tuple(filter(None, (remark, *_limits(files, profile))))
+    included = detector_notes(file.path.name for file in files if file.detects)
+    notes = tuple(filter(None, (remark, *included, *_limits(files, profile))))
     reached = connection.label if connection else ""
     return DeviceBenchmark(profile.name, target.name, reached, effort, tuple(rows), compared, delegations, notes)
 

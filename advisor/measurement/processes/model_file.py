@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,6 +32,13 @@ class ModelFile:
     graph: Model
     arena_bytes: int
 
+    @property
+    def detects(self) -> bool:
+        """True if the file decodes boxes and drops those that overlap."""
+        from advisor.tflite.postprocess import has_postprocess
+
+        return has_postprocess(self.graph)
+
     def require_memory(self) -> None:
         """Refuse the file if its constants and activations do not fit into the memory of a measuring process.
 
@@ -46,6 +54,16 @@ class ModelFile:
                 f"{self.path.name} needs {show_bytes(needed)} for its constants and activations",
                 f"{show_bytes(free)} are free on this machine, and a measuring process may take {limit}",
             )
+
+
+def detector_notes(names: Iterable[str]) -> tuple[str, ...]:
+    """Return what the latency of detectors includes, in words; nothing if there is no detector."""
+    from advisor.tflite.postprocess import OPERATOR
+
+    listed = ", ".join(names)
+    return (
+        (f"the latency of {listed} includes {OPERATOR}, which takes longer if it keeps more boxes",) if listed else ()
+    )
 
 
 def existing_model(model: Path | str) -> Path:

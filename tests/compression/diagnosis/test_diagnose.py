@@ -13,7 +13,9 @@ from advisor.compression.diagnosis.values import Diagnosis
 from advisor.compression.diagnosis.words import cause
 from advisor.compression.recipes import recipe
 from advisor.core.errors import UsageError
+from advisor.tflite.postprocess import cut_postprocess, put_back
 from advisor.tflite.rewrite import pack, unpack
+from tests.detectors import SIDE, detector_file
 from tests.measurement import small_models
 
 SOURCE = "photographs"
@@ -43,6 +45,18 @@ def test_a_file_against_itself_has_no_noise(tmp_path: Path, float_model: bytes, 
     assert found.output_snr_db is None
     assert all(layer.snr_db is None and layer.own_snr_db is None for layer in found.layers)
     assert "sound" in found.verdict[-1]
+
+
+def test_detectors_are_compared_without_their_post_processing(tmp_path: Path) -> None:
+    cells, made = detector_file(tmp_path / "cells.tflite"), tmp_path / "int8.tflite"
+    images = np.random.default_rng(0).uniform(-1, 1, (12, SIDE, SIDE, 3)).astype(np.float32)
+    raw, process = cut_postprocess(cells.read_bytes())
+    made.write_bytes(put_back(recipe("int8").apply(raw, images), process))
+    found = compare(made, cells, images[:3], SOURCE)
+    assert found.agreement == 1
+    assert found.output_snr_db is not None
+    assert found.output_snr_db > 25
+    assert {layer.operator for layer in found.layers} == {"CONV_2D", "RESHAPE", "LOGISTIC"}
 
 
 def test_int8_layers_stand_well_by_themselves(tmp_path: Path, float_model: bytes, photographs: np.ndarray) -> None:

@@ -15,6 +15,8 @@ from advisor.measurement.latency.findings import Benchmark
 from advisor.measurement.latency.session import benchmark
 from advisor.measurement.on_device.gpu import benchmark_on_gpu
 from advisor.measurement.operators.profile import profile
+from advisor.tflite.postprocess import OPERATOR
+from tests.detectors import detector_file
 from tests.measurement import small_models
 
 SHARED = Path(__file__).resolve().parents[3].parent / "shared" / "data" / "models"
@@ -199,3 +201,12 @@ def test_files_made_by_others_are_measured() -> None:
     found = benchmark(*sorted(SHARED.glob("*.tflite")), effort="search", force=True)
     assert not found.failed
     assert all(file.pipeline and file.pipeline.normalization == "from the file" for file in found.files)
+
+
+@pytest.mark.integration
+def test_the_latency_of_a_detector_includes_its_post_processing_and_says_so(tmp_path: Path, float_model: Path) -> None:
+    detector = detector_file(tmp_path / "cells.tflite")
+    found = benchmark(detector, float_model, effort="search", pipeline=False, force=True)
+    assert not found.failed
+    (note,) = (note for note in found.notes if OPERATOR in note)
+    assert note.startswith(f"the latency of cells.tflite includes {OPERATOR}")
