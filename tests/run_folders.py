@@ -8,7 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from PIL import Image
+
+from advisor.core.box_facts import BoxFacts, ClassBoxes, JudgedBox, JudgedImage
 from advisor.core.evaluation import Evaluation, Status
+from advisor.core.evaluation_facts import ImageAnswers
+from advisor.core.quantity import Provenance, Quantity
+from advisor.core.tasks import OBJECT_DETECTION
+from advisor.datasets.boxes.values import ONE_CLASS
 from advisor.engine.question import resolve
 from advisor.store import RunFolder
 from tests.builders import evaluation
@@ -75,3 +82,35 @@ def images(counts: Mapping[str, int], fingerprint: str = "f" * 64) -> dict[str, 
 
 def lines(run: RunFolder) -> Sequence[str]:
     return run.evaluations_file.read_text(encoding="utf-8").splitlines()
+
+
+WORST = (("first", 0.0, 90), ("<b>gone", 0.5, 120), ("last", 1.0, 150))
+
+
+def write_judged_detectors(out: Path) -> RunFolder:
+    """Write a run of detectors that were judged on the hold-out, with three of its images; the second one is gone."""
+    photos = out / "photos"
+    photos.mkdir(parents=True)
+    worst = [_judged(photos / f"{name}.png", f1, shade) for name, f1, shade in WORST]
+    (photos / "<b>gone.png").unlink()
+    counts = {"cat": ClassBoxes(4, 5, 0.6, 0.75, 0.25), "dog": ClassBoxes(3, 1, 1.0, 1 / 3, 2 / 3)}
+    counts["owl"] = ClassBoxes(0, 0, None, None, None)
+    boxes = BoxFacts(0.375, 0.512, counts, tuple(worst))
+    chosen = ImageAnswers({"cat": 0.95, "dog": 0.85, "owl": None}, boxes=replace(boxes, worst=()))
+    judged = ImageAnswers({"cat": 0.91, "dog": 0.82, "owl": None}, boxes=boxes)
+    precision = Quantity(86.5, "%", Provenance.MEASURED, 80.0, 92.0, 0.95, 12, "hold-out")
+    made = {"answers": chosen, "holdout_answers": judged, "holdout_accuracy": precision}
+    rows = [replace(row, **made) for row in candidates()]
+    per_class = {"boxes_per_class": {"cat": 70, "dog": 49, "owl": 1}, "folder": str(photos)}
+    request = {"task": OBJECT_DETECTION, "data": "boxes", "min_accuracy": "50%"}
+    return write_run(out, rows, request=request, dataset={**images({ONE_CLASS: 60}), **per_class})
+
+
+def _judged(path: Path, f1: float, shade: int) -> JudgedImage:
+    """Draw an image of one shade, and return it with a cat that was found and a dog that was taken for a cat."""
+    Image.new("RGB", (64, 48), (shade,) * 3).save(path)
+    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+    cat, dog = (0, 0.1, 0.1, 0.4, 0.3, 1.0, True), (1, 0.5, 0.5, 0.9, 0.9, 1.0, False)
+    found = ((0, 0.1, 0.1, 0.4, 0.35, 0.9, True), (0, 0.5, 0.5, 0.9, 0.9, 0.6, False))
+    true, answered = ([JudgedBox(*box) for box in some] for some in ((cat, dog), found))
+    return JudgedImage(path.name, sha256, 64, 48, f1, tuple(true), tuple(answered))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,6 +55,7 @@ def report(
     licence: str | None = None,
     must_run_on: Sequence[str] | None = None,
     profiles: Sequence[str | Path] | None = None,
+    photos: bool = True,
     to: str | Path | None = None,
     force: bool = False,
 ) -> Report:
@@ -79,6 +80,7 @@ def report(
         licence: accepted licences: ``permissive``, SPDX identifiers, or both joined by commas.
         must_run_on: further devices on which the pick must meet the latency budget.
         profiles: folders of your own device profiles.
+        photos: show images of the hold-out that a detector judged wrongly in ``report.html``.
         to: folder for the report files. Default: the run folder, if no option changed the question.
         force: replace report files that are in ``to``.
 
@@ -86,7 +88,7 @@ def report(
         UsageError: no run folder, a damaged one, an invalid option, or report files that are in the way.
     """
     arguments = dict(locals())
-    changes = {name: value for name, value in arguments.items() if name not in ("run", "to", "force")}
+    changes = {name: value for name, value in arguments.items() if name not in ("run", "photos", "to", "force")}
 
     from advisor.engine.history.loaded_run import load_run
     from advisor.reporting.files import report_folder, write_all
@@ -97,6 +99,7 @@ def report(
     if folder is None and loaded.own_question:
         folder = loaded.folder.path
     view = view_of(loaded)
+    view = view if photos else replace(view, images=None)
     return Report(view, write_all(view, folder) if folder else ())
 
 

@@ -26,6 +26,9 @@ def report(
         str | None,
         typer.Option(metavar="PERCENT", help="Probability that a predicted latency meets the budget, such as 90%."),
     ] = None,
+    photos: Annotated[
+        bool, typer.Option("--photos/--no-photos", help="Show images on which a detector errs in report.html.")
+    ] = True,
     to: Annotated[
         str | None,
         typer.Option(metavar="DIR", help="Folder for the report files. Default: the run folder, if no limit changed."),
@@ -44,7 +47,7 @@ def report(
     from advisor.reporting.table import print_answer
 
     warn_of_problems(run, artefacts=True)
-    found = api.report(run, prefer=prefer, confidence=confidence, to=to, force=force, **limits)
+    found = api.report(run, prefer=prefer, confidence=confidence, photos=photos, to=to, force=force, **limits)
     print_answer(found.view)
     for path in found.files:
         typer.echo(f"wrote {path}", err=True)

@@ -45,7 +45,7 @@ class Photo:
 
     Attributes:
         name: path relative to the data set.
-        image: its ``data:`` address; empty if the file is gone or has changed.
+        image: its ``data:`` address; empty if the file is gone or has changed, or is left out.
         width: of the upright image, in pixels.
         height: in pixels.
         boxes: true and found ones.
@@ -62,18 +62,18 @@ class Photo:
     result: str
 
 
-def photos(images: Sequence[JudgedImage], root: Path, labels: Sequence[str]) -> list[Photo]:
+def photos(images: Sequence[JudgedImage], root: Path | None, labels: Sequence[str]) -> list[Photo]:
     """Return images with their boxes.
 
     Args:
         images: the images.
-        root: the folder that their paths count from.
+        root: the folder that their paths count from; None to leave out their pixels.
         labels: names of the classes.
     """
     return [_photo(image, root, labels) for image in images]
 
 
-def _photo(image: JudgedImage, root: Path, labels: Sequence[str]) -> Photo:
+def _photo(image: JudgedImage, root: Path | None, labels: Sequence[str]) -> Photo:
     missed, wrong = ([box for box in boxes if not box.matched] for boxes in (image.true, image.found))
     named = [f"{said}: {_counted(some, labels)}" for said, some in (("missed", missed), ("wrong", wrong)) if some]
     found = f"{len(image.true) - len(missed)} of {plural(len(image.true), 'true box', 'true boxes')} found"
@@ -81,7 +81,7 @@ def _photo(image: JudgedImage, root: Path, labels: Sequence[str]) -> Photo:
     answered = [_drawn(image, box, "right" if box.matched else "wrong", labels) for box in image.found[:DRAWN]]
     return Photo(
         name=image.path,
-        image=_data_uri(root / image.path, image.sha256),
+        image=_data_uri(root / image.path, image.sha256) if root else "",
         width=image.width,
         height=image.height,
         boxes=(*true, *answered),

@@ -73,7 +73,7 @@ def megabytes(quantity: Quantity | None) -> str:
 
 def points(quantity: Quantity | None) -> str:
     """Format a loss of accuracy in points; a gain is negative."""
-    return MISSING if quantity is None else f"{quantity.value + 0.0:.1f}"
+    return MISSING if quantity is None else f"{round(quantity.value, 1) + 0.0:.1f}"
 
 
 def provenance(quantity: Quantity | None, device: str = "") -> str:

@@ -105,7 +105,7 @@ class RunView:
         diagnoses: why a compressed file loses accuracy, by its configuration's key.
         tuning: what fine-tuning is expected to add to the pick; None if it was fine-tuned or cannot be.
         unfinished: how far the search came; None if it has ended.
-        images: the folder that paths of images count from.
+        images: the folder that paths of images count from; None to show no image.
     """
 
     name: str
@@ -121,7 +121,7 @@ class RunView:
     diagnoses: Mapping[str, Diagnosis] = field(default_factory=dict)
     tuning: ExpectedTuning | None = None
     unfinished: Unfinished | None = None
-    images: Path = Path()
+    images: Path | None = None
 
     @property
     def task(self) -> Task:

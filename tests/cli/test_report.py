@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Advisor
-from tests.run_folders import write_run
+from tests.run_folders import write_judged_detectors, write_run
 
 
 @pytest.fixture
@@ -40,6 +40,16 @@ def test_another_budget_is_written_where_asked(advisor: Advisor, run: Path, tmp_
     document = json.loads((tmp_path / "out" / "here" / "recommendation.json").read_text())
     assert document["budget"]["latency_ms"] == 10
     assert document["pick"]["configuration"]["card"] == "fast"
+
+
+def test_images_are_left_out_where_asked(advisor: Advisor, tmp_path: Path) -> None:
+    run = write_judged_detectors(tmp_path / "runs").path
+    for options, shown in (((), 2), (("--no-photos",), 0)):
+        said = advisor("report", "runs/latest", *options)
+        assert said.code == 0, said.err
+        page = (run / "report.html").read_text()
+        assert page.count("data:image/jpeg;base64,") == shown
+        assert page.count("The image is left out.") == (0 if shown else 3)
 
 
 def test_nothing_that_fits_ends_with_three_and_the_price(advisor: Advisor, run: Path) -> None:

@@ -153,6 +153,29 @@ def test_the_pick_has_its_precision_on_the_hold_out(searched: Searched) -> None:
     assert set(by_class.per_class_recall) == set(COLOURS)
 
 
+def test_the_pick_has_its_boxes_on_the_hold_out_at_the_threshold_of_validation(searched: Searched) -> None:
+    pick, split = load_run(searched.run.path).decision.pick, searched.run.read_json("split.json")
+    assert pick is not None
+    assert pick.holdout_answers is not None
+    chosen, judged = pick.answers.boxes, pick.holdout_answers.boxes
+    assert chosen is not None
+    assert judged is not None
+    assert 0 < chosen.threshold == judged.threshold < 1
+    assert 0 <= judged.coco <= 1
+    held = split["holdout"]
+    assert {name: boxes.true for name, boxes in judged.by_class.items()} == dict.fromkeys(COLOURS, len(held))
+    assert {(image.path, image.sha256) for image in judged.worst} <= {(row["path"], row["sha256"]) for row in held}
+    assert len(judged.worst) == min(len(held), 10)
+    assert all({(image.width, image.height), len(image.true)} == {SIZE, 2} for image in judged.worst)
+
+
+def test_the_report_shows_the_images_with_the_most_errors(searched: Searched) -> None:
+    page = (searched.run.path / "report.html").read_text()
+    split = searched.run.read_json("split.json")
+    assert page.count("<figcaption>F1 ") == page.count("data:image/jpeg;base64,") == min(len(split["holdout"]), 10)
+    assert "gone, or has changed" not in page
+
+
 def test_the_boxes_of_each_class_are_counted(searched: Searched) -> None:
     dataset = searched.run.read_json("dataset.json")
     assert dataset["boxes_per_class"] == {"blue": 40, "red": 40}

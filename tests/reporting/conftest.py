@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,18 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from PIL import Image
 
-from advisor.core.box_facts import BoxFacts, ClassBoxes, JudgedBox, JudgedImage
 from advisor.core.evaluation_facts import ImageAnswers
-from advisor.core.quantity import Provenance, Quantity
 from advisor.core.tasks import OBJECT_DETECTION
 from advisor.datasets.boxes.values import ONE_CLASS
 from advisor.reporting.html import render_html
 from advisor.reporting.view import RunView, load_view
 from tests.reporting.views import run_view
 from tests.requirements import skip_or_fail
-from tests.run_folders import candidates, images, write_run
+from tests.run_folders import candidates, images, write_judged_detectors, write_run
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Dialog, Page
@@ -97,35 +93,7 @@ def detectors(tmp_path: Path) -> RunView:
 @pytest.fixture
 def judged_detectors(tmp_path: Path) -> RunView:
     """Such a run of which the pick was judged on the hold-out, with three of its images: the second one is gone."""
-    photos = tmp_path / "photos"
-    photos.mkdir()
-    worst = [_judged(photos / f"{name}.png", f1, shade) for name, f1, shade in NAMES]
-    (photos / "<b>gone.png").unlink()
-    counts = {"cat": ClassBoxes(4, 5, 0.6, 0.75, 0.25), "dog": ClassBoxes(3, 1, 1.0, 1 / 3, 2 / 3)}
-    counts["owl"] = ClassBoxes(0, 0, None, None, None)
-    boxes = BoxFacts(0.375, 0.512, counts, tuple(worst))
-    chosen = ImageAnswers({"cat": 0.95, "dog": 0.85, "owl": None}, boxes=replace(boxes, worst=()))
-    judged = ImageAnswers({"cat": 0.91, "dog": 0.82, "owl": None}, boxes=boxes)
-    precision = Quantity(86.5, "%", Provenance.MEASURED, 80.0, 92.0, 0.95, 12, "hold-out")
-    made = {"answers": chosen, "holdout_answers": judged, "holdout_accuracy": precision}
-    rows = [replace(row, **made) for row in candidates()]
-    per_class = {"boxes_per_class": {"cat": 70, "dog": 49, "owl": 1}, "folder": str(photos)}
-    request = {"task": OBJECT_DETECTION, "data": "boxes", "min_accuracy": "50%"}
-    run = write_run(tmp_path, rows, request=request, dataset={**images({ONE_CLASS: 60}), **per_class})
-    return load_view(run)
-
-
-NAMES = (("first", 0.0, 90), ("<b>gone", 0.5, 120), ("last", 1.0, 150))
-
-
-def _judged(path: Path, f1: float, shade: int) -> JudgedImage:
-    """Draw an image of one shade, and return it with a cat that was found and a dog that was taken for a cat."""
-    Image.new("RGB", (64, 48), (shade,) * 3).save(path)
-    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
-    cat, dog = (0, 0.1, 0.1, 0.4, 0.3, 1.0, True), (1, 0.5, 0.5, 0.9, 0.9, 1.0, False)
-    found = ((0, 0.1, 0.1, 0.4, 0.35, 0.9, True), (0, 0.5, 0.5, 0.9, 0.9, 0.6, False))
-    true, answered = ([JudgedBox(*box) for box in some] for some in ((cat, dog), found))
-    return JudgedImage(path.name, sha256, 64, 48, f1, tuple(true), tuple(answered))
+    return load_view(write_judged_detectors(tmp_path))
 
 
 @contextmanager

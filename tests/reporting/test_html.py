@@ -261,6 +261,7 @@ def test_the_images_with_the_most_errors_are_shown_with_their_boxes(judged_detec
 
 
 def test_an_image_that_is_gone_or_has_changed_is_not_shown(judged_detectors: RunView) -> None:
+    assert judged_detectors.images is not None
     changed = judged_detectors.images / "last.png"
     changed.write_bytes(changed.read_bytes() + b"\0")
     page = without_scripts(render_html(judged_detectors))
@@ -280,6 +281,7 @@ def test_ten_photographs_add_less_than_half_a_megabyte(judged_detectors: RunView
     assert pick is not None
     assert pick.holdout_answers is not None
     assert pick.holdout_answers.boxes is not None
+    assert judged_detectors.images is not None
     photograph = judged_detectors.images / "photograph.png"
     Image.fromarray(data.coffee()).resize((2000, 1500)).save(photograph)
     image = replace(

@@ -8,8 +8,9 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
+from advisor.core.quantity import Provenance, Quantity
 from advisor.reporting.templating import json_for_script
-from advisor.reporting.text import plain, spreadsheet
+from advisor.reporting.text import plain, points, spreadsheet
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -41,3 +42,11 @@ def test_joiners_that_scripts_need_are_kept() -> None:
 @given(st.text())
 def test_cell_never_starts_as_a_formula(text: str) -> None:
     assert str(spreadsheet(text))[:1] not in ("=", "+", "-", "@", "\t", "\r")
+
+
+def test_a_loss_that_rounds_to_zero_has_no_sign() -> None:
+    assert [points(Quantity(value, "points", Provenance.MEASURED)) for value in (-0.03, 0.0, -0.3)] == [
+        "0.0",
+        "0.0",
+        "-0.3",
+    ]
