@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from advisor.compression.diagnosis.values import Diagnosis
-    from advisor.compression.user_model.values import Compression
+    from advisor.compression.user_model.values import Compression, Likeness
     from advisor.engine.data_check import DataCheck
 
 
@@ -65,6 +65,37 @@ def compress(
         to=_path(to), mean=mean, std=std, seed=seed, target=accelerator, learn_s=learn_s, force=force,
     )  # fmt: skip
     return made(question, tell or (lambda _text: None), latency)
+
+
+def judge(
+    model: str | Path, data: str | Path, *, seed: int = 0, tell: Callable[[str], None] | None = None
+) -> tuple[str, Likeness]:
+    """Measure the accuracy of a float ``.tflite`` classifier or detector on your images.
+
+    ::
+
+        from advisor.api.models import judge
+        images, found = judge("detector.tflite", "boxes")
+        print(images, found.accuracy)
+
+    Args:
+        model: the float file, with labels and normalisation.
+        data: labelled images: class folders for a classifier, boxes for a detector. The hold-out counts, as a search
+            with the same seed draws it.
+        seed: of the draw.
+        tell: called with a line about each step.
+
+    Returns:
+        Which images these are, in words, and the accuracy.
+
+    Raises:
+        UsageError: the file or the images are not usable, or the file does not know a class of the images.
+    """
+    from advisor.compression.user_model.compress import judge as judged
+    from advisor.compression.user_model.question import ask
+
+    question = ask(Path(model), (), data=Path(data), seed=seed, judged_only=True)
+    return question.images.scored_source, judged(question, tell or (lambda _text: None))
 
 
 def diagnose(

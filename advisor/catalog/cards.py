@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
+from types import MappingProxyType
 from typing import Literal
+
+from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_DETECTION
 
 Scalar = bool | int | float | str
 SourceKind = Literal["url", "tfhub", "huggingface", "pypi", "npm", "file"]
 
-OWN_FILE = "tflite_file"
-"""The architecture of a card whose network is a user's own ``.tflite``, used without change."""
+OWN_FILE, OWN_DETECTOR = "tflite_file", "tflite_detector"
+OWN_FILES: Mapping[str, str] = MappingProxyType({OWN_FILE: IMAGE_CLASSIFICATION, OWN_DETECTOR: OBJECT_DETECTION})
+"""The task of a card whose network is a user's own ``.tflite``, used without change, by its architecture."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +173,17 @@ class Card:
     @property
     def own_file(self) -> bool:
         """True if the card is a user's own file, for which no graph is built."""
-        return self.architecture == OWN_FILE
+        return self.architecture in OWN_FILES
+
+    @property
+    def task(self) -> str:
+        """The only task of a user's own file; empty for a network, which is trained for any task."""
+        return OWN_FILES.get(self.architecture, "")
+
+    @property
+    def as_it_is(self) -> bool:
+        """True if the card is compressed and judged, and never trained, also with images: a user's own detector."""
+        return self.architecture == OWN_DETECTOR
 
     @property
     def keywords(self) -> dict[str, Scalar]:
@@ -180,5 +195,10 @@ class Card:
         return next((p.top1 for p in self.published if p.precision == precision and p.top1 is not None), None)
 
     def at(self, side: int) -> Card:
-        """Return the card with another side of the input, in pixels: the weights of convolutions fit every size."""
+        """Return the card with another side of the input, in pixels: the weights of convolutions fit every size.
+
+        A user's own file keeps its side.
+        """
+        if self.own_file:
+            return self
         return replace(self, input_size=side, macs=round(self.macs * (side / self.input_size) ** 2))

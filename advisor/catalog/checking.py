@@ -160,8 +160,10 @@ def _count_file(card: Card) -> Counts:
     from advisor.catalog.weights.fetching import fetch
     from advisor.tflite.macs import count
     from advisor.tflite.model import read
+    from advisor.tflite.postprocess import split_postprocess
 
-    cost = count(read(fetch(card, FetchOptions(offline=True)).path))
+    path = fetch(card, FetchOptions(offline=True)).path
+    cost = count(read(split_postprocess(path.read_bytes(), str(path))[0]))
     return Counts(cost.parameters, cost.parameters, cost.macs)
 
 

@@ -183,11 +183,15 @@ def add(
     into: Annotated[
         str | None, typer.Option(metavar="FILE", help="Catalogue file that takes the card. Default: your own.")
     ] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(metavar="PATH", help="Your labelled images, or with boxes for a detector: measures accuracy."),
+    ] = None,
 ) -> None:
     """Make a card of your own model and check the model by running it. Every later search finds the card.
 
-    Labels and normalization are read from the file's metadata. Missing values are asked for. No code in the file is
-    run.
+    The model is a classifier, or a detector that ends in TFLite_Detection_PostProcess. Labels and normalization are
+    read from the file's metadata. Missing values are asked for. No code in the file is run.
 
     Example: advisor catalog add net.keras --labels labels.txt --mean 127.5 --std 127.5
     """
@@ -211,6 +215,14 @@ def add(
             tell=tell,
         )
     print_added(added)
+    if data is None:
+        return
+    from advisor.api.models import judge
+    from advisor.reporting.catalog_table import print_judged
+
+    with progress() as tell:
+        images, found = judge(added.model, data, tell=tell)
+    print_judged(added.card, images, found)
 
 
 def _ask(value: str) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import typer
 
+from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_DETECTION, TASKS
 from advisor.core.units import plural, show_bytes
 from advisor.reporting.console import WIDE, Column, default_console, table, write
 from advisor.reporting.text import MISSING, plain
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from advisor.catalog.fetch_all import Fetched
     from advisor.catalog.listing import Row
     from advisor.catalog.user_models.import_model import Added
+    from advisor.compression.user_model.values import Likeness
 
 RICH_ROWS = 300
 """Up to this number of rows, a table is laid out for the terminal width, which takes 0.3 ms a row."""
@@ -131,13 +133,44 @@ def print_added(added: Added) -> None:
     )
     for photograph, label, probability in added.seen:
         typer.echo(f"  {photograph}: {plain(label)} ({100 * probability:.0f} %)")
-    if added.features is None:
-        typer.echo("  it does not end in a linear classifier: it is a candidate only without --data")
-    if card.top1() is None:
-        typer.echo("  no --top1 was stated: a search without --data cannot rank it")
+    for remark in REMARKS[card.task](added):
+        typer.echo(f"  {remark}")
     typer.echo(f"kept in {added.catalogue} and {added.model}")
     named = "" if added.catalogue == user_catalogue_file() else f" --catalog {shlex.quote(str(added.catalogue))}"
-    typer.echo(f"next: advisor search --budget 50ms --candidates {card.name}{named}")
+    typer.echo(f"next: advisor search --budget 50ms{OPTIONS[card.task]} --candidates {card.name}{named}")
+
+
+def print_judged(card: Card, images: str, found: Likeness) -> None:
+    """Print the accuracy of a user's own file on the user's images."""
+    reached = found.accuracy
+    assert reached is not None, "the images were labelled"
+    low, high = 100 * reached.low, 100 * reached.high
+    metric = TASKS[card.task].metric
+    typer.echo(f"{metric} on {images}: {100 * reached.value:.1f} % (95 %: {low:.1f} to {high:.1f})")
+
+
+def _on_classifier(added: Added) -> Iterator[str]:
+    if added.features is None:
+        yield "it does not end in a linear classifier: it is a candidate only without --data"
+    if added.card.top1() is None:
+        yield "no --top1 was stated: a search without --data cannot rank it"
+
+
+def _on_detector(_added: Added) -> Iterator[str]:
+    yield "it is a detector: a search compresses and judges it on your images with boxes, and does not train it"
+
+
+REMARKS: Mapping[str, Callable[[Added], Iterator[str]]] = {
+    IMAGE_CLASSIFICATION: _on_classifier,
+    OBJECT_DETECTION: _on_detector,
+}
+"""What to know about a new card, by task."""
+
+OPTIONS: Mapping[str, str] = {
+    IMAGE_CLASSIFICATION: "",
+    OBJECT_DETECTION: f" --task {OBJECT_DETECTION} --data BOXES",
+}
+"""The options that a search for a task needs."""
 
 
 def _cells(row: Row) -> tuple[str, ...]:

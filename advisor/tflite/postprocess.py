@@ -119,7 +119,10 @@ def with_named_outputs(data: bytes, name: str = "the model") -> bytes:
     """
     operator = post_processing(read(data, name), name)
     model = unpack(data, name)
-    sign(model, model.subgraphs[0], "image", dict(zip(DETECTIONS, operator.outputs, strict=True)))
+    graph = model.subgraphs[0]
+    for tensor in graph.tensors:
+        tensor.shapeSignature = None  # the batch may be open in it; the shape itself says one
+    sign(model, graph, "image", dict(zip(DETECTIONS, operator.outputs, strict=True)))
     return pack(model)
 
 

@@ -12,10 +12,12 @@ from skimage import data
 
 from advisor.catalog import load_catalogue
 from advisor.core.evaluation import Status
+from advisor.core.tasks import OBJECT_DETECTION
 from advisor.reporting.catalog_table import print_card
 from advisor.store import RunFolder
 from tests.catalog.user_models.models import labels_file, network, tflite
 from tests.cli.conftest import Advisor
+from tests.detectors import SIDE, detector_file, write_cells
 
 
 @pytest.fixture
@@ -169,6 +171,33 @@ def test_a_model_without_a_linear_end_is_skipped_with_images_and_the_reason(alon
     (evaluation,) = RunFolder.open(tmp_path / "runs" / "latest").evaluations()
     assert evaluation.status is Status.SKIPPED
     assert "does not end in one linear layer" in evaluation.reason
+
+
+def test_a_detector_of_ones_own_is_added_judged_and_compared(alone: Advisor, tmp_path: Path) -> None:
+    detector_file(tmp_path / "cells.tflite")
+    write_cells(tmp_path / "boxes")
+    said = alone("catalog", "add", "cells.tflite", "--data", "boxes/boxes.csv")
+    assert said.code == 0, said.err
+    assert "it is a detector: a search compresses and judges it on your images with boxes" in said.out
+    assert "mAP@0.5 on the 8 images held out of boxes/boxes.csv: 100.0 %" in said.out
+    boxes = ("--task", OBJECT_DETECTION, "--data", "boxes/boxes.csv")
+    found = alone("search", *boxes, "--candidates", "cells", "--compressions", "float32", "--threads", "1")
+    assert found.code == 0, found.err
+    (evaluation,) = RunFolder.open(tmp_path / "runs" / "latest").evaluations()
+    assert evaluation.holdout_accuracy is not None
+    assert evaluation.holdout_accuracy.value > 95
+    assert evaluation.card_facts.input_size == SIDE
+
+
+def test_images_of_a_class_that_a_detector_does_not_know_are_refused_and_the_card_stays(
+    alone: Advisor, tmp_path: Path
+) -> None:
+    detector_file(tmp_path / "cells.tflite")
+    write_cells(tmp_path / "boxes", names=("red", "greem", "blue"))
+    said = alone("catalog", "add", "cells.tflite", "--data", "boxes/boxes.csv")
+    assert said.code == 2
+    assert "the model has no class 'greem' (did you mean 'green'?)" in said.err
+    assert "kept in " in said.out
 
 
 def write_photos(folder: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from advisor.catalog.cards import OWN_FILE
+from advisor.catalog.cards import OWN_FILES
 from advisor.core.errors import UsageError
 
 _MODULES = {
@@ -27,7 +27,7 @@ _MODULES = {
     "squeezenet": "squeezenet",
 }
 
-NAMES = (*_MODULES, OWN_FILE)
+NAMES = (*_MODULES, *OWN_FILES)
 """The architectures that a card may name."""
 
 
@@ -37,7 +37,7 @@ def build(name: str, input_size: int, classes: int, arguments: dict[str, Any]) -
     Raises:
         UsageError: no such architecture, or arguments that it does not take.
     """
-    if name == OWN_FILE:
+    if name in OWN_FILES:
         raise UsageError(
             "a card of a user's own file has no graph: the file is taken as it is", "name a card of the catalogue"
         )

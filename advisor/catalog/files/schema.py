@@ -142,7 +142,7 @@ class CardEntry(Strict):
     paper: Text
     architecture: Name
     arguments: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")], Scalar] = {}
-    classes: Annotated[int, Field(ge=2, le=100_000)] = 1000
+    classes: Annotated[int, Field(ge=1, le=100_000)] = 1000
     label_offset: Literal[0, 1] = 0
     published: list[PublishedEntry] = []
     weights: list[SourceEntry] = []

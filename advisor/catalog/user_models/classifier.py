@@ -24,6 +24,7 @@ _GIVE_FLOAT = (
     "give the float32 (or float16) file that it was made from: rounded weights cannot be retrained or compressed again "
     "without losing more, so every form is made from float ones"
 )
+_PLAIN = "give one graph of builtin operators for one image; a detector may end in its post-processing"
 # Operators between the classifier and the output that change no order of the scores.
 _BEHIND = ("SOFTMAX", "RESHAPE", "SQUEEZE")
 _BIASES = ("ADD", "SUB")
@@ -35,11 +36,29 @@ def shape_of(data: bytes, name: str) -> tuple[int, int]:
     Raises:
         UsageError: damaged, quantized, with custom operators, of another input or output; the reason is given.
     """
+    model, size = read(data, name), side_of(data, name)
+    ends = _producer(model, model.subgraphs[0].outputs[0]) if model.subgraphs[0].outputs else None
+    if ends is not None and ends.name == "LOGISTIC":
+        raise UsageError(
+            f"{name}: it ends in a sigmoid a class: a model of several labels an image, and one label is what is "
+            "compared here",
+            "give a classifier that ends in a softmax",
+        )
+    return size, _classes(model, name)
+
+
+def side_of(data: bytes, name: str) -> int:
+    """Check that a file is a float model of one image, whatever its outputs; return the side of its input in pixels.
+
+    Raises:
+        UsageError: damaged, quantized, with custom operators, or of another input; the reason is given.
+    """
     model = read(data, name)
-    reason = _structure(model) or _numbers(model)
-    if reason:
-        raise UsageError(f"{name}: {reason}", _GIVE_FLOAT if "quantized" in reason else "")
-    return _input_size(data, model, name), _classes(model, name)
+    if structure := _structure(model):
+        raise UsageError(f"{name}: {structure}", _PLAIN)
+    if numbers := _numbers(model):
+        raise UsageError(f"{name}: {numbers}", _GIVE_FLOAT)
+    return _input_size(data, model, name)
 
 
 def named(data: bytes, name: str, softmax: bool) -> bytes:
@@ -101,15 +120,10 @@ def _structure(model: Model) -> str:
     if len(model.subgraphs) != 1 or len(model.signatures) > 1:
         return f"it has {len(model.subgraphs)} graphs and {len(model.signatures)} signatures, one of each can be taken"
     if len(model.inputs) != 1:
-        return f"it has {len(model.inputs)} inputs, an image classifier has one"
+        return f"it has {len(model.inputs)} inputs, an image model has one"
     custom = sorted({operator.name for operator in model.operators if operator.name.startswith(("CUSTOM", "DELEGATE"))})
     if custom:
         return f"it has operators that a plain runtime lacks: {', '.join(custom[:3])}"
-    ends = _producer(model, model.subgraphs[0].outputs[0]) if model.subgraphs[0].outputs else None
-    if ends is not None and ends.name == "LOGISTIC":
-        return (
-            "it ends in a sigmoid a class: a model of several labels an image, and one label is what is compared here"
-        )
     return ""
 
 

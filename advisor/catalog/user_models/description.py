@@ -9,6 +9,7 @@ from pathlib import Path
 from advisor.catalog.labels import BACKGROUND, imagenet_labels
 from advisor.catalog.user_models.master import ModelFacts
 from advisor.core.errors import UsageError
+from advisor.core.tasks import TASKS
 from advisor.tflite.metadata import Metadata
 
 IMAGENET = "imagenet"
@@ -64,6 +65,9 @@ def described_by(inspected: Inspected, given: Given, name: str) -> Metadata:
     if lacking:
         flags = " and ".join(f"--{flag}" for flag in lacking)
         raise UsageError(f"{inspected.file} does not say its {', '.join(lacking)}: give {flags}", _FLAGS)
+    task = TASKS[inspected.facts.task]
+    if given.top1 is not None and not task.published:
+        raise UsageError(f"--top1: {given.top1:g} is no figure of {task.name}, which has {task.metric}", "leave it out")
     written = inspected.facts.metadata
     found = replace(
         written,
@@ -86,7 +90,8 @@ _FLAGS = (
 def _check(metadata: Metadata, classes: int) -> None:
     if len(metadata.labels) != classes:
         raise UsageError(
-            f"--labels: {len(metadata.labels)} labels do not fit a model of {classes} classes", "one label a line"
+            f"--labels: {len(metadata.labels)} labels do not fit a model of {classes} classes",
+            "one label a line; the background of a detector is no class",
         )
     for flag, values in (("--mean", metadata.mean), ("--std", metadata.std)):
         if len(values) not in (1, 3) or not all(math.isfinite(value) for value in values):

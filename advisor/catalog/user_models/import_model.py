@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from advisor.catalog.cards import OWN_FILE, Card, Preprocessing
+from advisor.catalog.cards import OWN_FILES, Card, Preprocessing
 from advisor.catalog.catalogue import load_catalogue
 from advisor.catalog.catalogue_files import user_catalogue_file, with_card
 from advisor.catalog.user_models.description import NOT_STATED, Given, Inspected, described_by
@@ -49,7 +49,8 @@ def inspect(file: Path, size: int | None = None) -> Iterator[Inspected]:
     ``size`` is the side of the input in pixels where the model leaves it open.
 
     Raises:
-        UsageError: the file is missing, would run code of its own, exceeds a limit, or is not a float image classifier.
+        UsageError: the file is missing, would run code of its own, exceeds a limit, or is not a float image classifier
+            or detector.
     """
     if not file.exists():
         raise UsageError(f"there is no file '{file}'", "give a .keras file, a .tflite file or a SavedModel's folder")
@@ -68,8 +69,8 @@ def add(inspected: Inspected, given: Given, into: Path | None = None) -> Added:
     The card goes ``into`` a catalogue file, created if it is missing; by default the user's own.
 
     Raises:
-        UsageError: a value is missing, the name is taken, the labels do not fit, the answers are not probabilities, or
-            the catalogue file cannot take a card. Nothing is stored then.
+        UsageError: a value is missing, the name is taken, the labels do not fit, the answers are not those of the
+            task, or the catalogue file cannot take a card. Nothing is stored then.
     """
     catalogue = user_catalogue_file() if into is None else into
     name = _name(inspected, given, catalogue)
@@ -78,7 +79,7 @@ def add(inspected: Inspected, given: Given, into: Path | None = None) -> Added:
     folder = inspected.prepared.parent
     work = partial(_in_child, folder, RUN_LIMITS, inspected.prepared.stat().st_size)
     work("describe", inspected.prepared, described)
-    answers = work("answers_to_photographs", inspected.prepared, preprocessing, inspected.facts.input_size)
+    answers = work("answers_to_photographs", inspected.prepared, preprocessing, inspected.facts)
     model = catalogue.parent / MODELS / f"{name}.tflite"
     entry = _entry(inspected, given, described, sha256_file(inspected.prepared))
     _keep(inspected.prepared, model, catalogue, with_card(catalogue, entry))
@@ -120,7 +121,7 @@ def _entry(inspected: Inspected, given: Given, metadata: Metadata, sha256: str) 
         "family": given.family,
         "licence": metadata.licence,
         "paper": NOT_STATED,
-        "architecture": OWN_FILE,
+        "architecture": next(name for name, task in OWN_FILES.items() if task == facts.task),
         "input_size": facts.input_size,
         "preprocessing": {"mean": list(_triple(metadata.mean)), "std": list(_triple(metadata.std))},
         "params": facts.params,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,12 @@ from advisor.catalog.trial_run import photograph, run
 from advisor.catalog.user_models import classifier, keras_archive, saved_model
 from advisor.catalog.weights.arrays import Array
 from advisor.core.errors import StageError, UsageError, message_of
+from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_DETECTION
 from advisor.tflite.float16 import to_float32
 from advisor.tflite.macs import count
 from advisor.tflite.metadata import Metadata, read_metadata, write_metadata
 from advisor.tflite.model import read
+from advisor.tflite.postprocess import DETECTIONS, ENDS, cut_postprocess, task_of, with_named_outputs
 
 MAX_DIFFERENCE = 1e-5
 """Largest difference of a probability between the given and the edited file."""
@@ -40,8 +43,9 @@ class ModelFacts:
         params: elements of its weights.
         macs: multiply-accumulates of one image.
         features: length of the vector under its classifier; None if it does not end in a linear layer, so that it
-            cannot be retrained.
+            cannot be retrained, as no detector can.
         metadata: labels, normalization and licence written in the file, empty where it has none.
+        task: what it does, see :data:`advisor.core.tasks.TASKS`.
     """
 
     input_size: int
@@ -50,6 +54,7 @@ class ModelFacts:
     macs: int
     features: int | None
     metadata: Metadata
+    task: str = IMAGE_CLASSIFICATION
 
 
 def convert_file(file: Path, size: int | None, target: Path) -> None:
@@ -64,23 +69,45 @@ def convert_file(file: Path, size: int | None, target: Path) -> None:
 
 
 def prepare(converted: Path, name: str, target: Path) -> ModelFacts:
-    """Write what :func:`convert_file` made of the file ``name`` as a float classifier to ``target``; run it for that.
+    """Write what :func:`convert_file` made of the file ``name`` as a float model of its task to ``target``.
 
     Constants stored as float16 become float32, which changes no answer.
 
     Raises:
-        UsageError: not a float image classifier.
+        UsageError: not a float image classifier or detector.
     """
     given = converted.read_bytes()
     data = to_float32(given, name)
+    metadata = read_metadata(given, name) or Metadata("", (), (), ())
+    return PREPARE[task_of(read(data, name))](data, name, target, metadata)
+
+
+def _classifier(data: bytes, name: str, target: Path, metadata: Metadata) -> ModelFacts:
+    """Name the probabilities; run the file for that."""
     input_size, classes = classifier.shape_of(data, name)
     edited = classifier.named(data, name, softmax=not _sums_to_one(data, input_size, name))
     target.write_bytes(edited)
     cost = count(read(edited, name))
     master, has_features = classifier.with_features(edited, name)
     width = read(master).outputs[1].shape[-1] if has_features else None
-    metadata = read_metadata(given, name) or Metadata("", (), (), ())
     return ModelFacts(input_size, classes, cost.parameters, cost.macs, width, metadata)
+
+
+def _detector(data: bytes, name: str, target: Path, metadata: Metadata) -> ModelFacts:
+    """Name the four outputs, and fix the batch at one image."""
+    edited = with_named_outputs(data, name)
+    raw, process = cut_postprocess(edited, name)
+    input_size = classifier.side_of(raw, name)
+    target.write_bytes(edited)
+    cost = count(read(raw, name))
+    return ModelFacts(input_size, process.classes, cost.parameters, cost.macs, None, metadata, OBJECT_DETECTION)
+
+
+PREPARE: Mapping[str, Callable[[bytes, str, Path, Metadata], ModelFacts]] = {
+    IMAGE_CLASSIFICATION: _classifier,
+    OBJECT_DETECTION: _detector,
+}
+"""What makes a master of a float file, by task."""
 
 
 def describe(target: Path, metadata: Metadata) -> None:
@@ -88,19 +115,46 @@ def describe(target: Path, metadata: Metadata) -> None:
     target.write_bytes(write_metadata(target.read_bytes(), metadata))
 
 
-def answers_to_photographs(target: Path, preprocessing: Preprocessing, size: int) -> tuple[tuple[str, int, float], ...]:
-    """Run the prepared file over photographs; return (what it shows, label, probability) of each.
+Seen = tuple[tuple[str, int, float], ...]
+"""What a photograph shows, and the label and the probability of the answer."""
+
+
+def answers_to_photographs(target: Path, preprocessing: Preprocessing, facts: ModelFacts) -> Seen:
+    """Run the prepared file over photographs; return its surest answer to each, if there is one.
 
     Raises:
-        UsageError: answers that are not probabilities.
+        UsageError: answers that are not those of the task.
     """
     data, answers = target.read_bytes(), []
     for title, name in (("a cat", "chelsea"), ("a cup of coffee", "coffee"), ("a rocket", "rocket")):
-        (row,) = run(data, photograph(preprocessing, size, name))[classifier.PROBABILITIES]
-        if not np.isfinite(row).all() or abs(float(row.sum()) - 1.0) > 1e-3:
-            raise UsageError(f"the model's answer to a photograph ({title}) is not a row of probabilities", _SCORES)
-        answers.append((title, int(row.argmax()), float(row.max())))
+        outputs = run(data, photograph(preprocessing, facts.input_size, name))
+        answers += [(title, *answer) for answer in ANSWERS[facts.task](outputs, facts, title)]
     return tuple(answers)
+
+
+def _class_of(outputs: Mapping[str, Array], _facts: ModelFacts, title: str) -> list[tuple[int, float]]:
+    (row,) = outputs[classifier.PROBABILITIES]
+    if not np.isfinite(row).all() or abs(float(row.sum()) - 1.0) > 1e-3:
+        raise UsageError(f"the model's answer to a photograph ({title}) is not a row of probabilities", _SCORES)
+    return [(int(row.argmax()), float(row.max()))]
+
+
+def _surest_box(outputs: Mapping[str, Array], facts: ModelFacts, title: str) -> list[tuple[int, float]]:
+    found = int(outputs["count"].reshape(-1)[0])
+    boxes, classes, scores = (outputs[name][0, :found] for name in DETECTIONS[:3])
+    sound = (
+        np.isfinite(boxes).all() and np.isfinite(scores).all() and ((classes >= 0) & (classes < facts.classes)).all()
+    )
+    if not sound:
+        raise UsageError(f"the model's answer to a photograph ({title}) is not boxes of {facts.classes} classes", ENDS)
+    return [(int(classes[scores.argmax()]), float(scores.max()))] if found else []
+
+
+ANSWERS: Mapping[str, Callable[[Mapping[str, Array], ModelFacts, str], list[tuple[int, float]]]] = {
+    IMAGE_CLASSIFICATION: _class_of,
+    OBJECT_DETECTION: _surest_box,
+}
+"""The surest answer in the outputs of a file, by task."""
 
 
 def convert_own(card: Card, weights: WeightsFile | None, path: Path) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from advisor.compression.recipes import Recipe
 from advisor.compression.recipes.base import Needs, RecipeInputs
 from advisor.compression.user_model import jobs
 from advisor.compression.user_model.question import FLOAT, Question
-from advisor.compression.user_model.values import Compression, Form, Speed
+from advisor.compression.user_model.values import Compression, Form, Likeness, Speed
 from advisor.core.errors import AdvisorError, RuntimeRefusal, StageError, UnsupportedRecipe, UsageError
 from advisor.core.tasks import TASKS
 from advisor.isolation import Limits, Scratch
@@ -64,6 +64,18 @@ def compress(question: Question, tell: Tell, latency: bool = True) -> Compressio
         notes=(*_notes(question, forms[0]), *notes),
         task=question.task,
     )
+
+
+def judge(question: Question, tell: Tell) -> Likeness:
+    """Return how well the float file alone answers.
+
+    Raises:
+        UsageError: it cannot be run.
+    """
+    with Scratch() as folder, trainers(folder / "log.txt") as pool:
+        (form,) = _scored(pool, question, [Form(FLOAT, "ok", path=str(question.model))], tell)
+    assert form.likeness is not None, "a file that could not be scored is an error"
+    return form.likeness
 
 
 def _call(pool: ChildPool, function: str, *arguments: Any) -> Any:

@@ -78,14 +78,17 @@ def ask(
     target: str = ON_CPU,
     learn_s: float = LEARN_S,
     force: bool = False,
+    judged_only: bool = False,
 ) -> Question:
     """Check the arguments and read the image folders; create the output folder and write nothing else.
+
+    With ``judged_only`` there are no recipes, and no folder is created.
 
     Raises:
         UsageError: the file is damaged or no recipe applies to it, a recipe is unknown, images cannot be used, the
             normalisation is not known, a limit needs labels, or output files exist already.
     """
-    chosen = _recipes(recipes)
+    chosen = () if judged_only else _recipes(recipes)
     accelerator(target)
     graph = read(model)
     task = task_of(graph)
@@ -98,7 +101,7 @@ def ask(
     names = metadata.labels if metadata else ()
     if names and len(names) != classes:
         raise UsageError(f"{model.name} has {len(names)} labels and {classes} classes", "correct its metadata")
-    needs = {one.needs for one in chosen}
+    needs = {one.needs for one in (recipe(FLOAT), *chosen)}
     images = KINDS[task].images(calibration, data, spec, names, classes, seed, needs)
     folder = to or Path(f"{model.stem}-forms")
     question = Question(
@@ -114,6 +117,8 @@ def ask(
         target,
         learn_s,
     )
+    if judged_only:
+        return question
     ensure_output_dir(folder, [question.path_of(one.name).name for one in chosen], force)
     return question
 

@@ -41,6 +41,9 @@ DEFAULT_RECIPES = ("float32", "float16", "dynamic_int8", "weight_int8", "int8")
 HEAVIER_RECIPES = ("mixed_int8", "qat_int8")
 """Tried if ``--max-drop`` is given, on cards whose lighter compressions lose more."""
 
+AS_IT_IS = "is judged as it is, not trained: images that it has learnt from flatter it"
+"""What to know about a user's own detector among the candidates."""
+
 RUNTIME = "ai-edge-litert"
 DOWNLOADS = 4
 
@@ -146,12 +149,22 @@ def chosen_recipes(question: Question) -> dict[str, Recipe]:
 def chosen_cards(question: Question) -> tuple[Card, ...]:
     """Return the cards of the question, by default all that name a source of weights, the most promising first.
 
+    A user's own file is a card of one task; a search for another one leaves it out unless the user names it.
+
     Raises:
-        UsageError: an unknown name, or a catalogue file that cannot be read.
+        UsageError: an unknown name, a file for another task, or a catalogue file that cannot be read.
     """
     catalogue, side = load_catalogue(question.catalog), question.of_task.side
     named = catalogue.select(question.candidates) if question.candidates else ()
-    cards = named or [card for card in catalogue.values() if card.weights]
+    cards = [card for card in named or catalogue.values() if named or card.weights]
+    others = [card for card in cards if card.task not in ("", question.task)]
+    for card in others:
+        if card.name in question.candidates or len(others) == len(cards):
+            raise UsageError(
+                f"--candidates: {card.name} is a file for {card.task}, and the search is for {question.task}",
+                f"add --task {card.task}, or leave it out",
+            )
+    cards = [card for card in cards if card not in others]
     return order_by_promise([card.at(side) for card in cards] if side else cards)
 
 
@@ -171,6 +184,8 @@ def find_weights(question: Question, execution: Execution, cards: Sequence[Card]
     def get(card: Card) -> WeightsFile | WeightsError:
         try:
             say(f"fetching weights of {card.name}")
+            if card.as_it_is:
+                say(f"{card.name} {AS_IT_IS}")
             return fetch(card, options)
         except WeightsError as error:
             return error

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from advisor.catalog.cards import OWN_DETECTOR, OWN_FILE
 from advisor.catalog.catalogue import load_catalogue
 from advisor.core.errors import UsageError
 from advisor.core.tasks import DETECTION, IMAGE_CLASSIFICATION, OBJECT_DETECTION, TASKS
@@ -115,6 +116,46 @@ def test_a_detector_has_its_own_input_and_the_macs_of_it() -> None:
     assert card.input_size == DETECTION.side == 320
     assert card.macs == pytest.approx(plain.macs * (320 / 224) ** 2, abs=1)
     assert replace(card, input_size=plain.input_size, macs=plain.macs) == plain
+
+
+@pytest.fixture
+def catalogue(tmp_path: Path) -> Path:
+    """A catalogue with a classifier and a detector of the user's own."""
+    card = """
+  - name: {name}
+    input_size: 32
+    preprocessing: {{mean: [0.0, 0.0, 0.0], std: [1.0, 1.0, 1.0]}}
+    params: 600
+    macs: 9000
+    architecture: {architecture}
+    licence: MIT
+    paper: not stated
+    weights: [{{kind: file, format: tflite, port: whole, file: {{path: {name}.tflite, sha256: "{zeros}"}}}}]
+"""
+    cards = (("mine", OWN_FILE), ("cells", OWN_DETECTOR))
+    entries = "".join(card.format(name=name, architecture=kind, zeros="0" * 64) for name, kind in cards)
+    (tmp_path / "team.yaml").write_text(f"family: own\ncards:{entries}", encoding="utf-8")
+    return tmp_path / "team.yaml"
+
+
+@pytest.mark.parametrize(
+    ("task", "name", "other"),
+    [(OBJECT_DETECTION, "mine", IMAGE_CLASSIFICATION), (IMAGE_CLASSIFICATION, "cells", OBJECT_DETECTION)],
+)
+def test_a_file_for_another_task_is_refused_by_name(catalogue: Path, task: str, name: str, other: str) -> None:
+    message = f"{name} is a file for {other}, and the search is for {task}"
+    with pytest.raises(UsageError, match=message) as refused:
+        chosen_cards(asked(task, candidates=[name], catalog=[str(catalogue)]))
+    assert refused.value.hint == f"add --task {other}, or leave it out"
+
+
+@pytest.mark.parametrize(
+    ("task", "there", "gone"), [(OBJECT_DETECTION, "cells", "mine"), (IMAGE_CLASSIFICATION, "mine", "cells")]
+)
+def test_files_for_another_task_are_no_candidates(catalogue: Path, task: str, there: str, gone: str) -> None:
+    cards = {card.name: card for card in chosen_cards(asked(task, catalog=[str(catalogue)]))}
+    assert gone not in cards
+    assert cards[there].input_size == 32
 
 
 def test_all_cards_of_a_detector_have_one_input() -> None:

@@ -183,7 +183,7 @@ class Evaluator:
     async def _screen(self, card: Card) -> None:
         """End the evaluation if the card cannot meet the latency budget; seconds here save minutes of training."""
         limit, materials = self._limits.latency_ms, self._walker.materials
-        if not self.screening or not self._timed or materials.images is None or limit is None:
+        if not self.screening or not self._timed or materials.images is None or limit is None or card.as_it_is:
             return
         least_ms = await self._walker.run(screen(card))
         if least_ms / max(materials.thread_counts) > SCREEN_MARGIN * limit:

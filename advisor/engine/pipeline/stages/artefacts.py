@@ -164,9 +164,11 @@ def decides_on_scores(recipe: str) -> bool:
 
 def metadata_of(card: Card, images: Images | None, training: str) -> Metadata:
     """Return the metadata of each file of the card: labels, normalisation, licence."""
-    labels = images.classes if images else published_labels(card)
+    labels = images.classes if images and not card.as_it_is else published_labels(card)
     data, kind = "ImageNet", "Object detector" if images and images.boxes else "Image classifier"
-    if images:
+    if card.as_it_is:
+        data = "not retrained"
+    elif images:
         role = {HEAD: Role.LEARNT, HEAD_SUBSET: Role.SUBSET}.get(training, Role.TRAIN)
         data = f"retrained ({training}) on {images.counts[role]} images of {len(labels)} classes"
     return Metadata(

@@ -6,7 +6,9 @@ from functools import partial
 from pathlib import Path
 
 from advisor.catalog.cards import Card
-from advisor.core.errors import UnsupportedRecipe
+from advisor.catalog.labels import published_labels
+from advisor.compression.user_model.images import class_order
+from advisor.core.errors import UnsupportedRecipe, UsageError
 from advisor.datasets.images import InputSpec
 from advisor.engine.pipeline import cost
 from advisor.engine.pipeline.images import Role
@@ -41,8 +43,10 @@ def detector(card: Card, training: str, purpose: Purpose, workload: Workload) ->
     """Train a head for boxes on the card's frozen backbone.
 
     The compared one learns from the training part, the one that ships from everything but the hold-out. The stage
-    leaves the float file without post-processing, and its anchors.
+    leaves the float file without post-processing, and its anchors. A user's own detector is taken as it is.
     """
+    if card.as_it_is:
+        return _own(card)
     role = Role.TRAIN if purpose is Purpose.COMPARE else Role.LEARNT
 
     def inputs(materials: Materials, _results: Results) -> Inputs:
@@ -68,6 +72,25 @@ def detector(card: Card, training: str, purpose: Purpose, workload: Workload) ->
     )  # fmt: skip
 
 
+def _own(card: Card) -> Stage[FloatModel]:
+    """Take a user's own detector, with its post-processing, if it knows the classes of the images."""
+
+    def inputs(materials: Materials, _results: Results) -> Inputs:
+        labels = published_labels(card)
+        try:
+            class_order(materials.require_images().classes, labels, len(labels))
+        except UsageError as error:
+            raise UnsupportedRecipe(f"{error.message}; {error.hint}") from None
+        return identity(materials, card)
+
+    def job(materials: Materials, _results: Results, folders: Folders) -> Job:
+        return partial(jobs.take_detector, card, materials.weights[card.name], folders.model)
+
+    return Stage(
+        StageName.CONVERT, Scope(card.name), "1", "reading", (), inputs, job, FloatModel.within, cost.REWRITE_S,
+    )  # fmt: skip
+
+
 def detections(scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float) -> Stage[Path]:
     """Run a detector over images and write what it finds; arguments as of :func:`.figures.score`."""
 
@@ -76,12 +99,14 @@ def detections(scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s
             "artefact": artefact_of(source, results).sha256,
             "pictures": materials.part(role).fingerprint,
             "view": spec.key,
+            "classes": materials.require_images().classes,
             **versions("ai-edge-litert", "pillow", "numpy"),
         }
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
         path, images = artefact_of(source, results).path, materials.part(role).paths
-        return partial(jobs.detect, path, images, spec, folders.out / DETECTIONS_FILE)
+        classes = materials.require_images().classes
+        return partial(jobs.detect, path, images, spec, classes, folders.out / DETECTIONS_FILE)
 
     return Stage(
         StageName.SCORE, with_detail(scope, role, source), "1", "scoring", after(source), inputs, job,

@@ -283,12 +283,41 @@ def train_detector(
     return {"copies": trained.copies}
 
 
-def detect(model: Path, images: Sequence[Path], view: InputSpec, path: Path) -> None:
-    """Run a detector over images and write what it finds, as :func:`advisor.measurement.detection.save` does."""
-    from advisor.measurement.detection import Detector, save
+def take_detector(card: Card, weights: WeightsFile | None, path: Path) -> None:
+    """Write a user's own detector as the float file of its card, its outputs named, without its description.
 
-    run = Detector(model, view)
-    save(path, [run(image) for image in images])
+    Raises:
+        StageError: the file is not available.
+    """
+    from advisor.core.errors import StageError
+    from advisor.tflite.postprocess import with_named_outputs
+
+    if weights is None:
+        raise StageError(f"{card.name} is a file of your own, and the file is not available")
+    path.write_bytes(with_named_outputs(weights.path.read_bytes(), card.name))
+
+
+def detect(model: Path, images: Sequence[Path], view: InputSpec, classes: Sequence[str], path: Path) -> None:
+    """Run a detector over images and write what it finds, as :func:`advisor.measurement.detection.save` does.
+
+    Args:
+        model: the file. Its labels may be more than the user's classes, in another order; without, they are these.
+        images: image files.
+        view: how an image becomes input.
+        classes: names of the user's classes, in label order.
+        path: where to write.
+    """
+    from advisor.compression.user_model.images import class_order
+    from advisor.measurement.detection import Detector, save
+    from advisor.tflite.metadata import read_metadata
+
+    run, said = Detector(model, view), read_metadata(model.read_bytes(), model.name)
+    found = [run(image) for image in images]
+    if said and said.labels:
+        order = class_order(classes, said.labels, len(said.labels))
+        places = {label: place for place, label in enumerate(order)}
+        found = [one.relabelled(places) for one in found]
+    save(path, found)
 
 
 def captured(model: Path, images: Sequence[Path], view: InputSpec, path: Path) -> None:

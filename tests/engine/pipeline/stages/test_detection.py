@@ -8,24 +8,30 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.catalog.cards import OWN_FILE
+from advisor.catalog.cards import OWN_DETECTOR, OWN_FILE, Card, MemberFile, Preprocessing, WeightSource
 from advisor.catalog.catalogue import load_catalogue
+from advisor.catalog.weights.fetching import fetch
+from advisor.catalog.weights.options import FetchOptions
 from advisor.core.evaluation import Status
 from advisor.core.tasks import OBJECT_DETECTION
 from advisor.core.training import HEAD
 from advisor.datasets.images import InputSpec
+from advisor.engine.pipeline.evaluation.precision import held_out
 from advisor.engine.pipeline.events import StageAborted
 from advisor.engine.pipeline.images import Images, Role
 from advisor.engine.pipeline.materials import Artefact, Purpose, Workload
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import Pool, Scope
+from advisor.engine.pipeline.stages.artefacts import metadata_of
 from advisor.engine.pipeline.stages.detection import detections, detector
 from advisor.engine.question import resolve
 from advisor.engine.space.candidates import read_images
 from advisor.measurement.detection import Detector, load
 from advisor.store.files import sha256_file
-from advisor.tflite.postprocess import Suppression, append_postprocess
+from advisor.tflite.metadata import read_metadata, write_metadata
+from advisor.tflite.postprocess import Suppression, append_postprocess, with_named_outputs
 from tests.datasets.boxes.writers import photos, write_table
+from tests.detectors import COLOURS, SIDE, detector_file, write_cells
 from tests.engine.pipeline.boxed import boxed_images
 from tests.engine.pipeline.walking import materials, walk
 from tests.tflite.graphs import tiny_detector
@@ -43,6 +49,69 @@ def test_boxes_cannot_be_trained_on_a_file_of_the_user(tmp_path: Path) -> None:
         walk(detector(card, HEAD, Purpose.COMPARE, WORKLOAD), given)
     assert (ended.value.status, ended.value.stage) == (Status.SKIPPED, StageName.HEAD)
     assert ended.value.reason.startswith("a file of your own has no graph that boxes can be trained on")
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Card:
+    """The card of a detector of the user's, whose classes are in another order than the images'."""
+    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path / "own-cache"))
+    path = named(detector_file(tmp_path / "cells.tflite"))
+    source = WeightSource("file", "tflite", "whole", MemberFile(str(path), sha256_file(path)))
+    return replace(
+        CARD, name="cells", architecture=OWN_DETECTOR, input_size=SIDE, classes=len(COLOURS), weights=(source,),
+        preprocessing=Preprocessing((127.5,) * 3, (127.5,) * 3),
+    )  # fmt: skip
+
+
+def cells(tmp_path: Path, *names: str) -> Images:
+    """Images on disk with coloured cells, under these names of red, green and blue."""
+    table = write_cells(tmp_path / "cells", names=names or COLOURS)
+    found = read_images(resolve({"task": OBJECT_DETECTION, "data": str(table)}).question, lambda _: None)
+    assert found is not None
+    return found
+
+
+def test_a_detector_of_the_user_is_taken_as_it_is(tmp_path: Path, own: Card) -> None:
+    file = fetch(own, FetchOptions(offline=True))
+    given = materials(tmp_path / "cache", cells(tmp_path), weights={own.name: file})
+    compared, shipped = (walk(detector(own, HEAD, purpose, WORKLOAD), given) for purpose in Purpose)
+    assert compared.sha256 == shipped.sha256
+    assert compared.anchors is None
+    assert compared.path.read_bytes() == with_named_outputs(file.path.read_bytes())
+
+
+def test_a_detector_that_lacks_a_class_of_the_images_is_skipped(tmp_path: Path, own: Card) -> None:
+    file = fetch(own, FetchOptions(offline=True))
+    given = materials(tmp_path / "cache", cells(tmp_path, "red", "greem", "blue"), weights={own.name: file})
+    with pytest.raises(StageAborted) as ended:
+        walk(detector(own, HEAD, Purpose.COMPARE, WORKLOAD), given)
+    assert ended.value.status is Status.SKIPPED
+    assert "has no class 'greem' (did you mean 'green'?)" in ended.value.reason
+
+
+def test_boxes_of_a_detector_of_others_count_under_the_names_of_the_images(tmp_path: Path) -> None:
+    images = cells(tmp_path)
+    assert images.classes != COLOURS
+    path = detector_file(tmp_path / "own.tflite")
+    artefact = Artefact.at(named(path), sha256_file(path))
+    view = InputSpec(SIDE, (127.5,) * 3, (127.5,) * 3)
+    found = walk(detections(Scope("cells"), view, artefact, Role.HOLDOUT, 1.0), materials(tmp_path / "cache", images))
+    judged, _ = held_out(found, images)
+    assert judged.value > 95
+
+
+def named(path: Path) -> Path:
+    """Name the outputs of a detector in its file."""
+    said = read_metadata(path.read_bytes())
+    assert said is not None
+    path.write_bytes(write_metadata(with_named_outputs(path.read_bytes()), said))
+    return path
+
+
+def test_a_file_of_the_user_names_its_own_labels_and_was_not_retrained(tmp_path: Path, own: Card) -> None:
+    said = metadata_of(own, cells(tmp_path), HEAD)
+    assert said.labels == COLOURS
+    assert said.description.startswith("Object detector cells, not retrained")
 
 
 def test_a_detector_is_trained_where_a_gpu_is_seen_and_reads_its_images(tmp_path: Path) -> None:
