@@ -173,7 +173,7 @@ class Detectors:
 
     def notes(self, model: Model) -> Iterator[str]:
         """See :class:`Kind`."""
-        yield f"each form has the post-processing of the file ({OPERATOR}), and its latency includes it"
+        yield f"each form has the post-processing of the file ({OPERATOR})"
         order = [model.subgraphs[0].outputs.index(tensor) for tensor in post_processing(model).outputs]
         if order != sorted(order):
             yield f"the outputs of the forms are {', '.join(DETECTIONS)}, in this order; your file has another order"

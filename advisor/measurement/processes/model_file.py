@@ -60,10 +60,11 @@ def detector_notes(names: Iterable[str]) -> tuple[str, ...]:
     """Return what the latency of detectors includes, in words; nothing if there is no detector."""
     from advisor.tflite.postprocess import OPERATOR
 
-    listed = ", ".join(names)
-    return (
-        (f"the latency of {listed} includes {OPERATOR}, which takes longer if it keeps more boxes",) if listed else ()
-    )
+    listed = tuple(names)
+    if not listed:
+        return ()
+    which = listed[0] if len(listed) == 1 else f"the {len(listed)} detectors"
+    return (f"the latency of {which} includes {OPERATOR}, which takes longer if it keeps more boxes",)
 
 
 def existing_model(model: Path | str) -> Path:

@@ -85,9 +85,7 @@ def test_without_boxes_there_is_agreement_and_what_changes_is_said(
     assert likeness is not None
     assert likeness.accuracy is None
     assert 0.5 < likeness.agreement.value <= 1
-    assert any(
-        f"post-processing of the file ({OPERATOR}), and its latency includes it" in note for note in result.notes
-    )
+    assert f"each form has the post-processing of the file ({OPERATOR})" in result.notes
     assert any("the outputs of the forms are boxes, classes, scores, count" in note for note in result.notes)
 
 
