@@ -42,8 +42,8 @@ class Suppression:
     Attributes:
         most: boxes of an image, at most.
         score: least score (0-1).
-        overlap: of two boxes of one class that overlap by more (intersection over union), the one with the lower score
-            is dropped.
+        overlap: of two boxes that overlap by more (intersection over union), also of two classes, the one with the
+            lower score is dropped.
     """
 
     most: int = 100
@@ -268,8 +268,7 @@ def _options(kept: Suppression, classes: int) -> bytes:
     with builder.Map():
         builder.Int("max_detections", kept.most)
         builder.Int("max_classes_per_detection", 1)
-        builder.Int("detections_per_class", kept.most)
-        builder.Bool("use_regular_nms", True)
+        builder.Bool("use_regular_nms", False)  # the other kind loses a class: docs/decisions/0071
         builder.Float("nms_score_threshold", kept.score)
         builder.Float("nms_iou_threshold", kept.overlap)
         builder.Int("num_classes", classes)

@@ -53,6 +53,9 @@ steps are limited by their work, about ten minutes; a slow machine may take many
 SCORING = Resources(limits=replace(WORK_LIMITS, seconds=LEARNING.limits.seconds))
 """A recipe that scores many files is limited by its work in the same way."""
 
+SUPPRESSION = "across classes"
+"""Changed when the post-processing of detectors does: it is part of their files."""
+
 
 Calibration = tuple[Path, ...]
 """The files that :func:`advisor.engine.pipeline.stages.jobs.calibrate` left."""
@@ -124,6 +127,7 @@ def compressed(
             "calibration": "stands in" if _stands_in(materials, card) else _calibration_key(materials),
             "view": input_spec(card).key,
             "metadata": asdict(metadata_of(card, materials.images, scope.training)),
+            **({"suppression": SUPPRESSION} if results[source].anchors else {}),
             **_key(recipe_inputs(materials, results), scope.purpose, materials.images),
             **versions("ai-edge-quantizer", "ai-edge-litert", "pillow", "scikit-image"),
         }
