@@ -25,7 +25,6 @@ class Task:
         published: cards have published figures of the metric, so a search needs no images.
         conditions: models are also judged under capture conditions and for new conditions.
         labelled: recipes may learn from labelled images and score them, as mixed_int8 and qat_int8 do.
-        bundled: ``advisor export`` makes a bundle of a model.
         side: side of the input in pixels; 0 for that of each card.
         cards: number of cards that a search tries if the user names none: the most promising ones with weights. A
             detector trains for minutes, a head of a classifier for seconds.
@@ -40,7 +39,6 @@ class Task:
     published: bool = True
     conditions: bool = True
     labelled: bool = True
-    bundled: bool = True
     side: int = 0
     cards: int = 12
 
@@ -55,7 +53,7 @@ CLASSIFICATION = Task(
 )
 DETECTION = Task(
     OBJECT_DETECTION, "mAP@0.5", "AP@0.5", "average precision of a class's boxes at an overlap of 0.5",
-    (HEAD,), (HEAD,), published=False, conditions=False, labelled=False, bundled=False, side=320, cards=4,
+    (HEAD,), (HEAD,), published=False, conditions=False, labelled=False, side=320, cards=4,
 )  # fmt: skip
 
 TASKS: Mapping[str, Task] = MappingProxyType({task.name: task for task in (CLASSIFICATION, DETECTION)})

@@ -22,6 +22,7 @@ from advisor.exporting.documents import model_card, readme
 from advisor.exporting.model import ShippedModel, prepare
 from advisor.exporting.operators import build_file, operators_json, registration, used_operators
 from advisor.exporting.sealing import key_id, read_key, seal
+from advisor.exporting.shipping import SHIPPING, Shipping
 from advisor.exporting.snippets import PLATFORMS, edgetpu, render
 from advisor.exporting.vectors import make_vectors, vectors_json
 from advisor.reporting.risks import Risk, risks
@@ -83,17 +84,13 @@ def export(
     folder = _checked(Path(to), force)
     stored = load_run(run)
     evaluation = choose(stored, pick)
-    if not stored.question.of_task.bundled:
-        raise UsageError(
-            f"a run of {stored.question.task} has no bundle yet",
-            f"copy {stored.folder.path / evaluation.artefact}: it has labels and normalisation, and MediaPipe loads it",
-        )
     key = read_key(Path(key_file)) if key_file is not None else None
     artefact = _artefact(stored, evaluation)
-    wanted = tuple(targets) or tuple(PLATFORMS)
-    _check_targets(wanted, evaluation, artefact, key)
-    model = prepare(artefact, evaluation.artefact)
-    contents = _contents(stored, evaluation, model, artefact, wanted, key)
+    wanted = tuple(targets) or PLATFORMS
+    shipping = SHIPPING[stored.question.task]
+    _check_targets(wanted, shipping, evaluation, artefact, key)
+    model = prepare(artefact, evaluation.artefact, shipping.threshold(evaluation))
+    contents = _contents(stored, shipping, evaluation, model, artefact, wanted, key)
     _write(folder, contents)
     return Bundle(folder, evaluation, model, tuple(sorted(contents)))
 
@@ -114,9 +111,13 @@ def _artefact(run: LoadedRun, evaluation: Evaluation) -> bytes:
     return (run.folder.path / evaluation.artefact).read_bytes()
 
 
-def _check_targets(wanted: Sequence[str], evaluation: Evaluation, artefact: bytes, key: bytes | None) -> None:
+def _check_targets(
+    wanted: Sequence[str], shipping: Shipping, evaluation: Evaluation, artefact: bytes, key: bytes | None
+) -> None:
     if EDGETPU not in wanted:
         return
+    if not shipping.edgetpu:
+        raise UsageError(f"--edgetpu: there is no program for it that {shipping.does}", "leave it out")
     if key is not None:
         raise UsageError("--edgetpu: its compiler cannot read an encrypted model", "leave --encrypt-key-file out")
     model = read(artefact, evaluation.artefact)
@@ -131,6 +132,7 @@ def _check_targets(wanted: Sequence[str], evaluation: Evaluation, artefact: byte
 
 def _contents(
     run: LoadedRun,
+    shipping: Shipping,
     evaluation: Evaluation,
     model: ShippedModel,
     artefact: bytes,
@@ -151,13 +153,13 @@ def _contents(
         "selective_build/registered_ops.cc": registration(operators),
         "selective_build/operators.json": operators_json(operators),
         **({} if key is None else {"sealed_model.py": _shipped("sealed_model.py")}),
-        **_snippets(evaluation, model, artefact, targets, MODEL + suffix),
+        **_snippets(shipping, evaluation, model, artefact, targets, MODEL + suffix),
     }
-    vectors = make_vectors(model)
-    texts["test_vectors/vectors.json"] = vectors_json(vectors, model)
+    tolerance, vectors = make_vectors(model, shipping.answering)
+    texts["test_vectors/vectors.json"] = vectors_json(tolerance, vectors, model)
     contents |= {f"test_vectors/{vector.name}": vector.pixels for vector in vectors}
     names = [*contents, *texts, "bundle.json"]
-    texts["README.md"] = readme(evaluation, operators, names, key is not None)
+    texts["README.md"] = readme(shipping, evaluation, operators, names, key is not None)
     texts["bundle.json"] = _summary(run, evaluation, model, key, found)
     contents |= {name: text.encode() for name, text in texts.items()}
     hashes = [f"{hashlib.sha256(contents[name]).hexdigest()}  {name}\n" for name in sorted(contents)]
@@ -165,15 +167,20 @@ def _contents(
 
 
 def _snippets(
-    evaluation: Evaluation, model: ShippedModel, artefact: bytes, targets: Sequence[str], file: str
+    shipping: Shipping,
+    evaluation: Evaluation,
+    model: ShippedModel,
+    artefact: bytes,
+    targets: Sequence[str],
+    file: str,
 ) -> dict[str, str]:
     sealed = file.endswith(SEALED)
-    found = dict(render(target, model, evaluation, file, sealed) for target in targets if target in PLATFORMS)
+    found = dict(render(shipping, target, model, evaluation, file, sealed) for target in targets if target in PLATFORMS)
     if EDGETPU in targets:
         metadata = read_metadata(artefact)
         assert metadata is not None, "prepare() refused a model that does not describe itself"
         measured = MEASURED if model.edits else MODEL
-        found["edgetpu/classify_edgetpu.py"] = edgetpu(measured, metadata.mean, metadata.std)
+        found[shipping.edgetpu] = edgetpu(shipping.edgetpu, measured, metadata.mean, metadata.std)
     return found
 
 
@@ -196,6 +203,7 @@ def _summary(
         "edits": model.edits,
         "input": {"size": model.size, "mean": model.mean, "std": model.std, "channels": "RGB", "type": "float32"},
         "labels": model.labels,
+        **({} if model.threshold is None else {"threshold": model.threshold}),
         "run_with": {
             "threads": target.threads,
             "accelerator": target.accelerator,

@@ -16,6 +16,7 @@ from advisor.engine.history.loaded_run import LoadedRun
 from advisor.exporting.devices import benchmark_lines, benchmark_options, devices_of
 from advisor.exporting.model import ShippedModel
 from advisor.exporting.operators import RUNTIME_KERNELS, UsedOperator, builtins, left_out
+from advisor.exporting.shipping import SHIPPING, Shipping
 from advisor.exporting.templating import render
 from advisor.reporting.risks import Risk, warnings
 
@@ -31,16 +32,16 @@ CONTENTS: Mapping[str, str] = {
     "bundle.json": "the same facts for programs",
     "check.py": "checks every file and the model's answers to the test vectors",
     "sealed_model.py": "opens the encrypted model in memory",
-    "test_vectors/": "images as raw RGB bytes, and the probabilities that the model computes for them",
+    "test_vectors/": "images as raw RGB bytes, and the {answers} that the model computes for them",
     "android/": "Kotlin for an app",
     "ios/": "Swift for an app",
-    "python/": "a program that classifies images",
+    "python/": "a program that {does}",
     "edgetpu/": "a program for a Coral Edge TPU",
     "BUILD.bazel": "a runtime with only the kernels of this model",
     "selective_build/": "the operators of the model, and their registration in C++",
     "SHA256SUMS": "sha256sum -c SHA256SUMS",
 }
-"""Content of each file or folder of a bundle."""
+"""Content of each file or folder of a bundle; the words of the task are filled in."""
 
 _TRAINED: Mapping[str, str] = {
     NONE: "published weights",
@@ -58,8 +59,9 @@ def model_card(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, foun
     weights: Any = (run.manifest.get("weights") or {}).get(configuration.card) or {}
     versions = run.manifest.get("versions") or {}
     return render(
-        "model_card.md.j2",
+        SHIPPING[run.question.task].card,
         run=run,
+        task=run.question.of_task,
         evaluation=evaluation,
         configuration=configuration,
         target=configuration.target,
@@ -71,27 +73,28 @@ def model_card(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, foun
         labels_shown=LABELS_SHOWN,
         warnings=warnings(found),
         risks=[risk for risk in found if risk not in warnings(found)],
-        figures=list(_figures(evaluation)),
+        figures=list(_figures(run.question.of_task.metric, evaluation)),
         limits=[f"{name} {show_figure(name, value)}" for name, value in run.question.limits.limits.items()],
         devices=devices_of(evaluation),
         latency=_latency,
+        share=_share,
         probability=_probability,
-        recalls=(evaluation.holdout_answers or evaluation.answers).per_class_recall,
-        counts=run.dataset.get("pictures_per_class") or {},
+        answers=evaluation.holdout_answers or evaluation.answers,
+        counts=run.dataset.get("boxes_per_class") or run.dataset.get("pictures_per_class") or {},
+        images=sum((run.dataset.get("pictures_per_class") or {}).values()),
         folder=PurePath(str(run.dataset.get("folder", ""))).name,
         weights_sha256=weights.get("sha256", "") if isinstance(weights, dict) else "",
         versions=", ".join(f"{name} {version}" for name, version in versions.items()),
     )
 
 
-def _figures(evaluation: Evaluation) -> Iterator[tuple[str, str, str, int | None, str]]:
+def _figures(metric: str, evaluation: Evaluation) -> Iterator[tuple[str, str, str, int | None, str]]:
     """Return name, value, interval, number of images or runs, and provenance of each known figure."""
-    top1 = "top-1 on validation, used for selection" if evaluation.holdout_accuracy else "top-1 accuracy"
     rows = (
-        (top1, evaluation.accuracy),
-        ("top-1 on the hold-out (images like these)", evaluation.holdout_accuracy),
-        ("top-1 in new conditions (another visit, camera or day)", evaluation.new_conditions),
-        ("top-1 on the hold-out under capture conditions", evaluation.capture.holdout),
+        (f"{metric}{' on validation, used for selection' if evaluation.holdout_accuracy else ''}", evaluation.accuracy),
+        (f"{metric} on the hold-out (images like these)", evaluation.holdout_accuracy),
+        (f"{metric} in new conditions (another visit, camera or day)", evaluation.new_conditions),
+        (f"{metric} on the hold-out under capture conditions", evaluation.capture.holdout),
         ("latency, median", evaluation.latency),
         ("latency, 90th percentile", evaluation.latency_p90),
         ("file size", evaluation.size),
@@ -114,6 +117,10 @@ def _show(value: float, unit: str) -> str:
     return show_bytes(value) if unit == "bytes" else f"{value:.1f} {unit}"
 
 
+def _share(value: float | None) -> str:
+    return "none" if value is None else f"{100 * value:.0f} %"
+
+
 def _latency(device: DeviceFigures) -> str:
     return f"{device.provenance} {show_ms(device.latency_ms)}" if device.latency_ms else "unknown"
 
@@ -122,14 +129,21 @@ def _probability(device: DeviceFigures) -> str:
     return "" if device.budget_probability is None else percent(device.budget_probability)
 
 
-def readme(evaluation: Evaluation, operators: tuple[UsedOperator, ...], files: Iterable[str], sealed: bool) -> str:
+def readme(
+    shipping: Shipping,
+    evaluation: Evaluation,
+    operators: tuple[UsedOperator, ...],
+    files: Iterable[str],
+    sealed: bool,
+) -> str:
     """Return README.md for a bundle of ``files``."""
     present = {path.partition("/")[0] + "/" if "/" in path else path for path in files} | {"SHA256SUMS"}
     (device, own), *others = devices_of(evaluation).items()
     return render(
         "README.md.j2",
         configuration=evaluation.configuration,
-        contents={name: content for name, content in CONTENTS.items() if name in present},
+        contents={name: content.format(**vars(shipping)) for name, content in CONTENTS.items() if name in present},
+        program=shipping.snippets["python"],
         sealed=sealed,
         device=device,
         benchmark_lines=benchmark_lines(own),

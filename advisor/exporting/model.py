@@ -8,6 +8,8 @@ from advisor.core.errors import UsageError
 from advisor.tflite.metadata import Metadata, read_metadata, write_metadata
 from advisor.tflite.model import read
 
+THRESHOLD = "the metadata states the score from which on boxes are shown:"
+
 
 @dataclass(frozen=True)
 class ShippedModel:
@@ -19,7 +21,8 @@ class ShippedModel:
         mean: subtracted from RGB values 0..255, one number for all channels.
         std: divisor of the difference.
         size: side of the input in pixels.
-        edits: changes for clients that do not support the artefact's types or normalization.
+        edits: changes for clients that do not support the artefact's types or normalization, or that read a threshold.
+        threshold: score from which on a client shows a box; None of a classifier.
     """
 
     content: bytes
@@ -28,15 +31,21 @@ class ShippedModel:
     std: float
     size: int
     edits: tuple[str, ...]
+    threshold: float | None = None
 
 
-def prepare(artefact: bytes, name: str) -> ShippedModel:
-    """Return the artefact as the ImageClassifier of MediaPipe 1.2 needs it: float32 in and out, one mean and std.
+def prepare(artefact: bytes, name: str, threshold: float | None = None) -> ShippedModel:
+    """Return the artefact as MediaPipe 1.2 needs it: float32 in and out, one mean and std, a detector's threshold.
 
     No edit changes the values that the network computes. Metadata is written last, because every edit drops it.
 
+    Args:
+        artefact: the measured file.
+        name: its name, for errors.
+        threshold: score from which on clients show a box; None of a classifier.
+
     Raises:
-        UsageError: the file is damaged, has no metadata, or is not an image classifier.
+        UsageError: the file is damaged, or has no metadata.
     """
     metadata = read_metadata(artefact, name)
     if metadata is None or not metadata.labels or not metadata.mean:
@@ -44,6 +53,8 @@ def prepare(artefact: bytes, name: str) -> ShippedModel:
             f"{name} has no metadata with labels and normalization", "search again: artefacts of this version have it"
         )
     content, described, edits = _adapted(artefact, metadata)
+    if threshold is not None:
+        described, edits = replace(described, threshold=threshold), (*edits, f"{THRESHOLD} {threshold:g}")
     model = read(content, name)
     return ShippedModel(
         content=write_metadata(content, described) if edits else artefact,
@@ -52,6 +63,7 @@ def prepare(artefact: bytes, name: str) -> ShippedModel:
         std=described.std[0],
         size=model.inputs[0].shape[1],
         edits=edits,
+        threshold=threshold,
     )
 
 

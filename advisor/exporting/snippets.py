@@ -10,31 +10,31 @@ from advisor.core.units import plural, show_ms
 from advisor.exporting import templating
 from advisor.exporting.devices import devices_of
 from advisor.exporting.model import ShippedModel
+from advisor.exporting.shipping import Shipping
 
-PLATFORMS: Mapping[str, tuple[str, str]] = {
-    "android": ("Classifier.kt.j2", "android/Classifier.kt"),
-    "ios": ("Classifier.swift.j2", "ios/Classifier.swift"),
-    "python": ("classify.py.j2", "python/classify.py"),
-}
+PLATFORMS = ("android", "ios", "python")
 
 DELEGATES: Mapping[str, tuple[str, ...]] = {"android": ("cpu", "gpu"), "ios": ("cpu", "gpu"), "python": ("cpu",)}
 """Accelerators that the code of each platform supports."""
 
 
-def render(platform: str, model: ShippedModel, evaluation: Evaluation, file: str, sealed: bool) -> tuple[str, str]:
+def render(
+    shipping: Shipping, platform: str, model: ShippedModel, evaluation: Evaluation, file: str, sealed: bool
+) -> tuple[str, str]:
     """Return path within the bundle and content of the snippet for ``android``, ``ios`` or ``python``.
 
     Args:
+        shipping: what a bundle of the task has.
         platform: one of :data:`PLATFORMS`.
         model: the shipped model.
         evaluation: the exported evaluation.
         file: the model's name in the bundle.
         sealed: the model is encrypted.
     """
-    template, path = PLATFORMS[platform]
+    path = shipping.snippets[platform]
     stem, _, suffix = file.rpartition(".")
     return path, templating.render(
-        template,
+        f"{path.rpartition('/')[2]}.j2",
         model=file,
         stem=stem,
         suffix=suffix,
@@ -44,21 +44,23 @@ def render(platform: str, model: ShippedModel, evaluation: Evaluation, file: str
         size=model.size,
         mean=repr(model.mean),
         std=repr(model.std),
+        threshold=repr(model.threshold),
         threads=evaluation.configuration.target.threads,
         remark=_remark(evaluation, platform),
     )
 
 
-def edgetpu(measured: str, mean: tuple[float, ...], std: tuple[float, ...]) -> str:
+def edgetpu(path: str, measured: str, mean: tuple[float, ...], std: tuple[float, ...]) -> str:
     """Return the snippet for a Coral Edge TPU.
 
     Args:
+        path: path within the bundle.
         measured: name of the file with int8 input and output.
         mean: normalization of RGB values 0..255.
         std: as ``mean``.
     """
     return templating.render(
-        "classify_edgetpu.py.j2",
+        f"{path.rpartition('/')[2]}.j2",
         integer_model=measured,
         compiled=measured.replace(".tflite", "_edgetpu.tflite"),
         means=repr(list(mean)),

@@ -1,27 +1,41 @@
-"""Test vectors: images as raw bytes, with the probabilities that the shipped model computes for them."""
+"""Test vectors: images as raw bytes, with what the shipped model answers to them."""
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from advisor.datasets.images import InputSpec
 from advisor.exporting.model import ShippedModel
+from advisor.exporting.shipped import check
 from advisor.isolation import Scratch
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    Pixels = NDArray[np.uint8]
+
 COUNT = 6
 SEED = 20
-TOLERANCE = 0.02
-"""Largest difference of a probability that the checker accepts. Other processors add in another order, and kernels of a
-quantized model round differently (0.010 was measured between two runtimes of an int8 MobileNetV2)."""
+TOLERANCES = (0.02, 0.05, 0.1)
+"""Largest differences of a probability, a score or an edge (in shares of the image) that the checker accepts. Other
+processors add in another order, and kernels of a quantized model round differently: probabilities of an int8
+MobileNetV2 differed by 0.010 between two runtimes, scores of an int8 detector with it by 0.06 between two kernels."""
+
+LOOKED_AT = 5 * COUNT
+"""Images that a detector's vectors are chosen from, those with the highest scores."""
 
 DIGITS = 6
+
+Answer = Mapping[str, object]
+"""What a model answers to an image, as ``vectors.json`` has it."""
+
+Answering = Callable[[ShippedModel, "Pixels"], tuple[float, Sequence[tuple[int, Answer]]]]
+"""Chooses at most ``COUNT`` of some images (N, size, size, 3); returns a tolerance, and their places and answers."""
 
 
 @dataclass(frozen=True)
@@ -31,33 +45,46 @@ class Vector:
     Attributes:
         name: file name of the input.
         pixels: uint8 RGB, row by row: size x size x 3 bytes.
-        probabilities: one for each label.
+        answer: what the model answers.
     """
 
     name: str
     pixels: bytes
-    probabilities: tuple[float, ...]
+    answer: Answer
 
 
-def make_vectors(model: ShippedModel) -> tuple[Vector, ...]:
+def make_vectors(model: ShippedModel, answering: Answering) -> tuple[float, tuple[Vector, ...]]:
     """Run the model over crops of the photographs that ship with scikit-image and scikit-learn.
 
     The user's images stay in the run, because a bundle goes to people who may not see them.
+
+    Returns:
+        The largest difference that the checker accepts, and the vectors.
     """
     import numpy as np
 
     from advisor.compression.calibration import from_photographs
 
     crops = from_photographs(InputSpec(model.size, (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)), SEED)
-    chosen = crops[:: max(1, len(crops) // COUNT)][:COUNT].reshape(-1, model.size, model.size, 3).astype(np.uint8)
-    rows = answers(model.content, chosen, model)
-    return tuple(
-        Vector(f"{index:02}.rgb", image.tobytes(), tuple(round(value, DIGITS) for value in row))
-        for index, (image, row) in enumerate(zip(chosen, rows, strict=True))
+    images = crops.reshape(-1, model.size, model.size, 3).astype(np.uint8)
+    tolerance, rows = answering(model, images)
+    vectors = (
+        Vector(f"{number:02}.rgb", images[place].tobytes(), answer) for number, (place, answer) in enumerate(rows)
     )
+    return tolerance, tuple(vectors)
 
 
-def answers(content: bytes, pixels: NDArray[np.uint8], model: ShippedModel) -> list[list[float]]:
+def classified(model: ShippedModel, images: Pixels) -> tuple[float, list[tuple[int, Answer]]]:
+    """See :data:`Answering`: the probabilities of each class."""
+    places = range(len(images))[:: max(1, len(images) // COUNT)][:COUNT]
+    rows = answers(model.content, images[places], model)
+    return TOLERANCES[0], [
+        (place, {"label": row.index(max(row)), "probabilities": [round(value, DIGITS) for value in row]})
+        for place, row in zip(places, rows, strict=True)
+    ]
+
+
+def answers(content: bytes, pixels: Pixels, model: ShippedModel) -> list[list[float]]:
     """Return the probabilities of uint8 images (N, size, size, 3), computed with one thread."""
     from advisor.measurement.accuracy import predict_pixels
 
@@ -69,7 +96,39 @@ def answers(content: bytes, pixels: NDArray[np.uint8], model: ShippedModel) -> l
     return rows
 
 
-def vectors_json(vectors: Sequence[Vector], model: ShippedModel) -> str:
+def detected(model: ShippedModel, images: Pixels) -> tuple[float, list[tuple[int, dict[str, Any]]]]:
+    """See :data:`Answering`: the boxes with at least half of an image's highest score.
+
+    Only images in which other kernels find the same boxes within half the tolerance are taken: of two boxes that
+    overlap, rounding can decide which one stays. The tolerance is the smallest that leaves enough images.
+    """
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+    kinds = (OpResolverType.AUTO, OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES)
+    own, other = (
+        Interpreter(model_content=model.content, num_threads=1, experimental_op_resolver_type=kind) for kind in kinds
+    )
+    for interpreter in (own, other):
+        interpreter.allocate_tensors()
+
+    def seen(interpreter: Interpreter, place: int) -> list[Any]:
+        return check.outputs(interpreter, images[place], model.mean, model.std)
+
+    rows: list[tuple[int, dict[str, Any]]] = []
+    for place in range(len(images)):
+        found = check.boxes_of(seen(own, place), 0.0)
+        least = max([box["score"] for box in found], default=0.0) / 2
+        rows.append((place, {"least": least, "boxes": [box for box in found if box["score"] >= least]}))
+    rows = sorted(rows, key=lambda row: -row[1]["least"])[:LOOKED_AT]
+    others = [seen(other, place) for place, _ in rows]
+    for tolerance in TOLERANCES:
+        same = [not check.other_boxes(found, row[1], tolerance / 2) for row, found in zip(rows, others, strict=True)]
+        if sum(same) >= COUNT:
+            break
+    return tolerance, list(itertools.compress(rows, same))[:COUNT]
+
+
+def vectors_json(tolerance: float, vectors: Sequence[Vector], model: ShippedModel) -> str:
     """Return the JSON file with the vectors and their expected answers."""
     document = {
         "schema_version": 1,
@@ -77,14 +136,7 @@ def vectors_json(vectors: Sequence[Vector], model: ShippedModel) -> str:
         "layout": "uint8 RGB, row by row",
         "mean": model.mean,
         "std": model.std,
-        "tolerance": TOLERANCE,
-        "vectors": [
-            {
-                "input": vector.name,
-                "label": vector.probabilities.index(max(vector.probabilities)),
-                "probabilities": vector.probabilities,
-            }
-            for vector in vectors
-        ],
+        "tolerance": tolerance,
+        "vectors": [{"input": vector.name, **vector.answer} for vector in vectors],
     }
     return json.dumps(document, indent=1) + "\n"

@@ -16,8 +16,10 @@ from PIL import Image
 from advisor.core.errors import UsageError
 from advisor.core.escape import markdown as escaped
 from advisor.core.evaluation_facts import ImageAnswers
+from advisor.core.tasks import IMAGE_CLASSIFICATION
 from advisor.engine.history.loaded_run import load_run
 from advisor.exporting.bundle import Bundle, export
+from advisor.exporting.shipping import SHIPPING
 from advisor.exporting.snippets import PLATFORMS, render
 from advisor.exporting.vectors import answers
 from advisor.reporting.risks import risks, warnings
@@ -25,7 +27,6 @@ from advisor.reporting.view import load_view
 from advisor.store import RunFolder
 from advisor.tflite.metadata import Metadata, write_metadata
 from tests.exporting.conftest import Pixels, evaluation_of, mediapipe_answers, replace_artefact
-from tests.run_folders import write_run
 
 FILES = {
     "BUILD.bazel",
@@ -272,7 +273,8 @@ def test_snippets_use_the_accelerator_or_say_that_they_do_not(bundle: Bundle, ac
     target = replace(configuration.target, device="phone", accelerator=accelerator)
     evaluation = replace(bundle.evaluation, configuration=replace(configuration, target=target))
     file = "model.tflite.sealed" if sealed else "model.tflite"
-    kotlin, swift, python = (render(name, bundle.model, evaluation, file, sealed)[1] for name in PLATFORMS)
+    shipping = SHIPPING[IMAGE_CLASSIFICATION]
+    kotlin, swift, python = (render(shipping, name, bundle.model, evaluation, file, sealed)[1] for name in PLATFORMS)
     assert ("addDelegate(gpu)" in kotlin) == ("MetalDelegate()" in swift) == (accelerator == "gpu")
     assert ("This code runs on the CPU" in kotlin) == (accelerator == "npu")
     assert ("This code runs on the CPU" in python) == (accelerator != "cpu")
@@ -281,19 +283,3 @@ def test_snippets_use_the_accelerator_or_say_that_they_do_not(bundle: Bundle, ac
     for text in (kotlin, swift):
         assert all(text.count(opening) == text.count(closing) for opening, closing in ("()", "{}", "[]"))
         assert "{%" not in text
-
-
-def test_a_run_of_detectors_is_refused_with_the_file_to_copy(tmp_path: Path) -> None:
-    run = write_run(tmp_path, request={"task": "object-detection", "data": "boxes"})
-    with pytest.raises(UsageError, match="a run of object-detection has no bundle yet") as refused:
-        export(run.path, tmp_path / "bundle")
-    assert str(run.artefacts / "best-head-int8.tflite") in refused.value.hint
-    assert not (tmp_path / "bundle").exists()
-
-
-def test_a_run_of_detectors_names_the_file_that_was_asked_for(tmp_path: Path) -> None:
-    run = write_run(tmp_path, request={"task": "object-detection", "data": "boxes"})
-    key = next(row.configuration.key for row in run.evaluations() if row.configuration.card == "small")
-    with pytest.raises(UsageError) as refused:
-        export(run.path, tmp_path / "bundle", pick=key)
-    assert str(run.artefacts / "small-head-int8.tflite") in refused.value.hint

@@ -12,11 +12,13 @@ import tree_sitter_kotlin
 import tree_sitter_swift
 
 from advisor.exporting.model import ShippedModel
+from advisor.exporting.shipping import SHIPPING, Shipping
 from advisor.exporting.snippets import render
 from tests.builders import evaluation
 
 LANGUAGES = {"android": tree_sitter_kotlin, "ios": tree_sitter_swift}
-MODEL = ShippedModel(b"", ("glass", "paper"), 127.5, 127.5, 224, ())
+MODEL = ShippedModel(b"", ("glass", "paper"), 127.5, 127.5, 224, (), 0.5)
+CODE = [(shipping, platform) for shipping in SHIPPING.values() for platform in LANGUAGES]
 
 
 def faults(node: Any) -> Iterator[str]:
@@ -32,22 +34,23 @@ def parsed(platform: str, source: str) -> list[str]:
     return list(faults(parser.parse(source.encode()).root_node))
 
 
-def written(platform: str, accelerator: str = "cpu", sealed: bool = False) -> str:
+def written(shipping: Shipping, platform: str, accelerator: str = "cpu", sealed: bool = False) -> str:
     row = evaluation("mobilenet_v2_1.0_224")
     target = replace(row.configuration.target, accelerator=accelerator)
     file = "model.tflite.sealed" if sealed else "model.tflite"
-    return render(platform, MODEL, replace(row, configuration=replace(row.configuration, target=target)), file, sealed)[
-        1
-    ]
+    row = replace(row, configuration=replace(row.configuration, target=target))
+    return render(shipping, platform, MODEL, row, file, sealed)[1]
 
 
 @pytest.mark.parametrize("sealed", [False, True])
 @pytest.mark.parametrize("accelerator", ["cpu", "gpu", "npu"])
-@pytest.mark.parametrize("platform", sorted(LANGUAGES))
-def test_every_variant_is_valid_in_its_language(platform: str, accelerator: str, sealed: bool) -> None:
-    assert parsed(platform, written(platform, accelerator, sealed)) == []
+@pytest.mark.parametrize(("shipping", "platform"), CODE)
+def test_every_variant_is_valid_in_its_language(
+    shipping: Shipping, platform: str, accelerator: str, sealed: bool
+) -> None:
+    assert parsed(platform, written(shipping, platform, accelerator, sealed)) == []
 
 
-@pytest.mark.parametrize("platform", sorted(LANGUAGES))
-def test_a_fault_would_be_found(platform: str) -> None:
-    assert parsed(platform, written(platform).replace("classify(", "classify((", 1))
+@pytest.mark.parametrize(("shipping", "platform"), CODE)
+def test_a_fault_would_be_found(shipping: Shipping, platform: str) -> None:
+    assert parsed(platform, written(shipping, platform).replace("image)", "image))", 1))

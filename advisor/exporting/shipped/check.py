@@ -62,23 +62,65 @@ def load_model(bundle: dict[str, Any], key_file: str | None) -> Any:
     return interpreter
 
 
+def outputs(interpreter: Any, pixels: Any, mean: float, std: float) -> list[Any]:
+    """Return the outputs of a model with allocated tensors for an image, uint8 (size, size, 3)."""
+    image = (pixels[None].astype(np.float32) - np.float32(mean)) / np.float32(std)
+    interpreter.set_tensor(interpreter.get_input_details()[0]["index"], image)
+    interpreter.invoke()
+    return [interpreter.get_tensor(each["index"])[0] for each in interpreter.get_output_details()]
+
+
+def boxes_of(found: list[Any], least: float) -> list[dict[str, Any]]:
+    """Return the boxes of a detector's outputs from a score on: top, left, bottom and right in shares of the image."""
+    boxes, labels, scores, count = found
+    return [
+        {"label": int(labels[place]), "score": float(scores[place]), "box": boxes[place].tolist()}
+        for place in range(int(count))
+        if scores[place] >= least
+    ]
+
+
+def other_probabilities(found: list[Any], row: dict[str, Any], tolerance: float) -> str:
+    """Return how the probabilities differ from those of a test vector; empty if they do not."""
+    (answer,) = found
+    difference = float(np.abs(answer - np.array(row["probabilities"], np.float32)).max())
+    behind = float(answer.max() - answer[row["label"]])  # another label may be first by less than the tolerance
+    if max(difference, behind) <= tolerance:
+        return ""
+    return f"label {np.argmax(answer)} instead of {row['label']}, off by {difference:.4f}"
+
+
+def other_boxes(found: list[Any], row: dict[str, Any], tolerance: float) -> str:
+    """Return how the boxes differ from those of a test vector; empty if they do not.
+
+    A box whose score lies within the tolerance of the least one may be missing.
+    """
+    seen, expected = boxes_of(found, row["least"] - tolerance), row["boxes"]
+    for what, boxes, others in (("no box", expected, seen), ("an unexpected box", seen, expected)):
+        for one in boxes:
+            matches = [other for other in others if _alike(one, other, tolerance)]
+            if not matches and one["score"] > row["least"] + tolerance:
+                edges = ", ".join(f"{edge:.3f}" for edge in one["box"])
+                return f"{what} of label {one['label']} with score {one['score']:.3f} at {edges}"
+    return ""
+
+
+def _alike(one: dict[str, Any], other: dict[str, Any], tolerance: float) -> bool:
+    differences = np.subtract([one["score"], *one["box"]], [other["score"], *other["box"]])
+    return one["label"] == other["label"] and bool(np.abs(differences).max() <= tolerance)
+
+
 def wrong_answers(interpreter: Any) -> list[str]:
     """Return the test vectors with another answer than when the bundle was made."""
     expected = json.loads((HERE / "test_vectors" / "vectors.json").read_text(encoding="utf-8"))
-    source, output = interpreter.get_input_details()[0]["index"], interpreter.get_output_details()[0]["index"]
     wrong = []
     for row in expected["vectors"]:
         pixels = np.fromfile(HERE / "test_vectors" / row["input"], np.uint8)
-        image = pixels.reshape(1, expected["size"], expected["size"], 3).astype(np.float32)
-        interpreter.set_tensor(source, (image - np.float32(expected["mean"])) / np.float32(expected["std"]))
-        interpreter.invoke()
-        answer = interpreter.get_tensor(output).reshape(-1)
-        difference = float(np.abs(answer - np.array(row["probabilities"], np.float32)).max())
-        behind = float(answer.max() - answer[row["label"]])  # another label may be first by less than the tolerance
-        if max(difference, behind) > expected["tolerance"]:
-            wrong.append(
-                f"{row['input']}: label {np.argmax(answer)} instead of {row['label']}, off by {difference:.4f}"
-            )
+        image = pixels.reshape(expected["size"], expected["size"], 3)
+        found = outputs(interpreter, image, expected["mean"], expected["std"])
+        difference = (other_boxes if "boxes" in row else other_probabilities)(found, row, expected["tolerance"])
+        if difference:
+            wrong.append(f"{row['input']}: {difference}")
     return wrong
 
 

@@ -1,0 +1,54 @@
+"""What a bundle has, by task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from advisor.core.evaluation import Evaluation
+from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_DETECTION
+from advisor.exporting.vectors import Answering, classified, detected
+from advisor.tflite.postprocess import Suppression
+
+
+@dataclass(frozen=True)
+class Shipping:
+    """What a bundle of one task has. A file of code has a template of its name.
+
+    Attributes:
+        does: what its programs do.
+        answers: what its model answers.
+        card: template of the model card.
+        snippets: path of the code for each platform.
+        edgetpu: path of the program for a Coral Edge TPU; empty if there is none.
+        answering: makes the expected answers of test vectors.
+        least: score from which on boxes are shown, if the evaluation chose none; None without boxes.
+    """
+
+    does: str
+    answers: str
+    card: str
+    snippets: Mapping[str, str]
+    edgetpu: str
+    answering: Answering
+    least: float | None = None
+
+    def threshold(self, evaluation: Evaluation) -> float | None:
+        """Return the score from which on boxes are shown; None without boxes."""
+        boxes = evaluation.answers.boxes
+        return self.least if boxes is None else round(boxes.threshold, 4)
+
+
+SHIPPING: Mapping[str, Shipping] = {
+    IMAGE_CLASSIFICATION: Shipping(
+        "classifies images", "probabilities", "classifier_card.md.j2",
+        {"android": "android/Classifier.kt", "ios": "ios/Classifier.swift", "python": "python/classify.py"},
+        "edgetpu/classify_edgetpu.py", classified,
+    ),
+    OBJECT_DETECTION: Shipping(
+        "finds objects in images", "boxes", "detector_card.md.j2",
+        {"android": "android/Detector.kt", "ios": "ios/Detector.swift", "python": "python/detect.py"},
+        "", detected, Suppression().score,
+    ),
+}  # fmt: skip
+"""What a bundle has, by task."""

@@ -1,0 +1,227 @@
+"""The bundle of a detector: its code and its checker find the boxes that MediaPipe's ObjectDetector finds."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from advisor.core.box_facts import BoxFacts, ClassBoxes
+from advisor.core.errors import UsageError
+from advisor.core.evaluation_facts import ImageAnswers
+from advisor.core.tasks import OBJECT_DETECTION
+from advisor.exporting.bundle import Bundle, export
+from advisor.exporting.shipped import check
+from advisor.store import RunFolder
+from advisor.tflite.metadata import read_metadata
+from advisor.tflite.postprocess import Suppression
+from tests.builders import evaluation
+from tests.detectors import COLOURS, SIDE, detector_file, write_cells
+from tests.exporting.conftest import replace_artefact
+from tests.run_folders import write_run
+
+THRESHOLD = 0.6
+FOUND = re.compile(r"(\d+\.png): (\w+) ([\d.]+) %, top, left, bottom, right: (\d+), (\d+), (\d+), (\d+)")
+DATASET = {"folder": "cells", "pictures_per_class": {"all images": 40}, "boxes_per_class": dict.fromkeys(COLOURS, 27)}
+
+
+def detector_run(folder: Path, boxes: BoxFacts | None) -> RunFolder:
+    """A run of one detector on two threads."""
+    row = evaluation("cells", "float32")
+    target = replace(row.configuration.target, threads=2)
+    row = replace(row, configuration=replace(row.configuration, target=target))
+    request = {"task": OBJECT_DETECTION, "data": "boxes"}
+    run = write_run(folder, [row], request=request, dataset={**DATASET, "train": 24, "validation": 8, "holdout": 8})
+    content = detector_file(folder / "cells.tflite", order=(0, 1, 2, 3)).read_bytes()
+    replace_artefact(run, row, content, ImageAnswers(dict.fromkeys(COLOURS, 0.9), boxes=boxes))
+    return run
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    by_class = {name: ClassBoxes(8, 6, 0.83, 0.62, 0.25) for name in COLOURS}
+    return detector_run(tmp_path_factory.mktemp("detector"), BoxFacts(THRESHOLD, 0.5, by_class))
+
+
+@pytest.fixture(scope="module")
+def made(run: RunFolder, tmp_path_factory: pytest.TempPathFactory) -> Bundle:
+    return export(run.path, tmp_path_factory.mktemp("bundle") / "made")
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    folder = tmp_path_factory.mktemp("images") / "cells"
+    write_cells(folder, 6)
+    noise = np.random.default_rng(0).integers(0, 256, (SIDE, SIDE, 3), dtype=np.uint8)
+    Image.fromarray(noise).save(folder / "9.png")  # has scores on both sides of the threshold
+    return sorted(folder.glob("*.png"))
+
+
+def ran(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, *map(str, arguments)]
+    own = {**os.environ, **environment}
+    return subprocess.run(command, capture_output=True, text=True, env=own, timeout=120, check=False)
+
+
+def seen_by_mediapipe(model: bytes, path: Path) -> list[tuple[str, float, tuple[int, ...]]]:
+    """Return label, score, and top, left, height and width of each object; MediaPipe rounds each of them down."""
+    mediapipe = pytest.importorskip("mediapipe")
+    vision = mediapipe.tasks.vision
+    base = mediapipe.tasks.BaseOptions(model_asset_buffer=model)
+    options = vision.ObjectDetectorOptions(base_options=base, score_threshold=THRESHOLD)
+    with vision.ObjectDetector.create_from_options(options) as client:
+        found = client.detect(mediapipe.Image.create_from_file(str(path))).detections
+    seen = []
+    for one in found:
+        best, box = one.categories[0], one.bounding_box
+        place = box.origin_y, box.origin_x, box.height, box.width
+        seen.append((str(best.category_name), float(best.score), place))
+    return seen
+
+
+def test_it_has_code_and_vectors_for_detectors(made: Bundle) -> None:
+    assert {"android/Detector.kt", "ios/Detector.swift", "python/detect.py", "test_vectors/05.rgb"} <= set(made.files)
+    assert not any("lassif" in name for name in made.files)
+
+
+def test_the_file_states_the_threshold_and_the_measured_one_is_beside_it(made: Bundle) -> None:
+    metadata = read_metadata((made.path / "model.tflite").read_bytes())
+    assert metadata is not None
+    assert metadata.threshold == pytest.approx(THRESHOLD)
+    assert metadata.labels == COLOURS
+    measured = (made.path / "model_measured.tflite").read_bytes()
+    assert hashlib.sha256(measured).hexdigest() == made.evaluation.artefact_sha256
+    document = json.loads((made.path / "bundle.json").read_text())
+    assert document["threshold"] == THRESHOLD
+    assert document["edits"] == [f"the metadata states the score from which on boxes are shown: {THRESHOLD}"]
+
+
+def test_a_run_that_chose_no_threshold_ships_that_of_the_file(tmp_path: Path) -> None:
+    made = export(detector_run(tmp_path, None).path, tmp_path / "bundle")
+    assert made.model.threshold == Suppression().score
+    assert "best F1" not in (made.path / "model_card.md").read_text()
+
+
+@pytest.mark.integration
+def test_the_python_code_finds_what_mediapipe_finds(made: Bundle, images: list[Path]) -> None:
+    done = ran(made.path / "python" / "detect.py", *images)
+    assert done.returncode == 0, done.stderr
+    rows = FOUND.findall(done.stdout)
+    assert len(rows) == len(done.stdout.splitlines()) >= len(images)
+    for path in images:
+        theirs = seen_by_mediapipe(made.model.content, path)
+        own = [row[1:] for row in rows if row[0] == path.name]
+        assert len(own) == len(theirs)
+        for (label, percent, *edges), (name, score, box) in zip(own, theirs, strict=True):
+            assert label == name
+            assert float(percent) >= 100 * THRESHOLD
+            assert float(percent) == pytest.approx(100 * score, abs=2)
+            top, left, bottom, right = map(int, edges)
+            assert (top, left, bottom - top, right - left) == pytest.approx(box, abs=1)
+
+
+@pytest.mark.integration
+def test_boxes_are_those_of_the_upright_image(made: Bundle, images: list[Path], tmp_path: Path) -> None:
+    image = Image.open(images[0]).resize((SIDE, 2 * SIDE), Image.Resampling.NEAREST)
+    image.save(tmp_path / "0.png")
+    exif = Image.Exif()
+    exif[0x0112] = 6  # turn it by a quarter, clockwise
+    image.transpose(Image.Transpose.ROTATE_90).save(tmp_path / "1.png", exif=exif)
+    rows = FOUND.findall(ran(made.path / "python" / "detect.py", tmp_path / "0.png", tmp_path / "1.png").stdout)
+    upright, turned = ([row[1:] for row in rows if row[0] == name] for name in ("0.png", "1.png"))
+    assert upright == turned != []
+
+
+@pytest.mark.integration
+def test_the_checker_passes_the_bundle_on_two_threads(made: Bundle) -> None:
+    assert json.loads((made.path / "bundle.json").read_text())["run_with"]["threads"] == 2
+    done = ran(made.path / "check.py")
+    assert (done.returncode, done.stdout[:3]) == (0, "ok:"), done.stdout + done.stderr
+
+
+@pytest.mark.integration
+def test_the_checker_notices_other_boxes(made: Bundle, tmp_path: Path) -> None:
+    own = Path(shutil.copytree(made.path, tmp_path / "bundle"))
+    path, sums = own / "test_vectors" / "vectors.json", own / "SHA256SUMS"
+    old, document = hashlib.sha256(path.read_bytes()).hexdigest(), json.loads(path.read_text())
+    document["vectors"][0]["boxes"][0]["box"][0] += 0.2
+    path.write_text(json.dumps(document))
+    sums.write_text(sums.read_text().replace(old, hashlib.sha256(path.read_bytes()).hexdigest()))
+    done = ran(own / "check.py")
+    assert done.returncode == 1
+    assert "WRONG: 00.rgb: no box of label" in done.stdout
+
+
+def test_every_vector_has_boxes_that_must_be_found(made: Bundle) -> None:
+    document = json.loads((made.path / "test_vectors" / "vectors.json").read_text())
+    assert len(document["vectors"]) == 6
+    for row in document["vectors"]:
+        assert any(box["score"] > row["least"] + document["tolerance"] for box in row["boxes"])
+
+
+@pytest.mark.integration
+def test_a_sealed_detector_is_opened_by_checker_and_code(run: RunFolder, images: list[Path], tmp_path: Path) -> None:
+    (tmp_path / "k").write_bytes(bytes(range(32)))
+    sealed = export(run.path, tmp_path / "bundle", key_file=tmp_path / "k")
+    done = ran(sealed.path / "check.py", "--key-file", tmp_path / "k")
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = ran(sealed.path / "python" / "detect.py", *images, MODEL_KEY_FILE=str(tmp_path / "k"))
+    assert FOUND.findall(found.stdout), found.stderr
+
+
+def test_the_card_says_what_a_detector_does_and_how_well(made: Bundle) -> None:
+    card = (made.path / "model_card.md").read_text()
+    assert "Object detector with 3 classes" in card
+    assert "| red | 90 % | 83 % | 62 % |" in card
+    assert "40 images with 81 boxes of 3 classes" in card
+    assert f"from a score of {THRESHOLD} on" in card
+    assert "top-1" not in card
+    assert "probabilit" not in card.split("## Intended use")[1].split("##")[0]
+
+
+def test_there_is_no_program_for_an_edge_tpu(run: RunFolder, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no program for it that finds objects"):
+        export(run.path, tmp_path / "bundle", targets=("edgetpu",))
+    assert not (tmp_path / "bundle").exists()
+
+
+BOX = {"label": 1, "score": 0.8, "box": [0.1, 0.2, 0.4, 0.6]}
+UNSURE = {"label": 0, "score": 0.41, "box": [0.5, 0.5, 0.9, 0.9]}
+ROW = {"least": 0.4, "boxes": [BOX, UNSURE]}
+
+
+def output(*boxes: dict[str, Any]) -> list[Any]:
+    """The outputs of a detector that found some boxes."""
+    edges = np.array([one["box"] for one in boxes]).reshape(-1, 4)
+    labels, scores = (np.array([one[name] for one in boxes]) for name in ("label", "score"))
+    return [edges, labels, scores, np.float32(len(boxes))]
+
+
+@pytest.mark.parametrize(
+    ("found", "difference"),
+    [
+        ((BOX, UNSURE), ""),
+        ((BOX,), ""),  # the other one is hardly above the least score
+        ((BOX, {**UNSURE, "box": [0.0, 0.0, 0.1, 0.1]}), ""),
+        (({**BOX, "score": 0.83},), ""),
+        (({**BOX, "score": 0.9},), "no box of label 1"),
+        (({**BOX, "label": 0},), "no box of label 1"),
+        (({**BOX, "box": [0.1, 0.2, 0.4, 0.7]},), "no box of label 1 with score 0.800 at 0.100, 0.200, 0.400, 0.600"),
+        ((BOX, {**UNSURE, "score": 0.6}), "an unexpected box of label 0 with score 0.600"),
+    ],
+)
+def test_boxes_differ_by_more_than_the_tolerance(found: tuple[dict[str, Any], ...], difference: str) -> None:
+    said = check.other_boxes(output(*found), ROW, 0.05)
+    assert said.startswith(difference)
+    assert bool(said) == bool(difference)
