@@ -23,16 +23,15 @@ from advisor.catalog.catalogue import load_catalogue
 from advisor.catalog.weights.fetching import fetch
 from advisor.compression.recipes import recipe
 from advisor.compression.recipes.base import RecipeInputs
-from advisor.core.tasks import DETECTION
+from advisor.core.tasks import DETECTION, OBJECT_DETECTION
 from advisor.datasets.boxes.reading import survey_boxes
 from advisor.datasets.images import InputSpec
 from advisor.measurement.detection import Detections, DetectionScore, Detector, score
 from advisor.measurement.latency.timing import measure
 from advisor.tflite.postprocess import Suppression, append_postprocess
 from advisor.training.detection.changes import Objects
-from advisor.training.detection.fit import Fitting
 from advisor.training.detection.maps import Boxed
-from advisor.training.detection.train import train
+from advisor.training.detection.train import KINDS, train
 from benchmarks.tables import Row, keep, kept_of_others
 
 NAME = "detection"
@@ -110,7 +109,7 @@ def rows_of(name: str, side: int, classes: Sequence[str], learnt: Part, judged: 
     spec = InputSpec(side, card.preprocessing.mean, card.preprocessing.std)
     with tempfile.TemporaryDirectory() as folder:
         began, cpu = time.monotonic(), time.process_time()
-        trained = train(card, fetch(card), learnt.boxed, len(classes), Fitting(), Path(folder))
+        trained = train(card, fetch(card), learnt.boxed, len(classes), KINDS[OBJECT_DETECTION], 0, Path(folder))
         spent = f"{time.monotonic() - began:.0f}", f"{time.process_time() - cpu:.0f}"
         step = max(1, len(learnt.boxed.paths) // CALIBRATION)
         inputs = RecipeInputs(calibration=np.stack([spec.read(path) for path in learnt.boxed.paths[::step]]))
@@ -118,7 +117,7 @@ def rows_of(name: str, side: int, classes: Sequence[str], learnt: Part, judged: 
         for form in FORMS:
             file = Path(folder) / f"{form}.tflite"
             made = recipe(form).make(trained.data, inputs).data
-            file.write_bytes(append_postprocess(made, trained.anchors, Suppression()))
+            file.write_bytes(append_postprocess(made, trained.anchors.boxes, Suppression()))
             run = Detector(file, spec)
             found = score(judged.true, [run(path) for path in judged.boxed.paths], judged.sizes, len(classes))
             rows.append((f"{name} at {side}", form, *shown(found, classes), *cost(file), *spent))

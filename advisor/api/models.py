@@ -157,7 +157,7 @@ def check_data(
         mirror: folder or address of weights that is asked first.
         fix: manifest (CSV) to write without the suspects.
         tell: called with a line about each step.
-        task: ``image-classification``, or ``object-detection`` for images with boxes.
+        task: ``image-classification``, or ``object-detection`` or ``object-counting`` for images with boxes.
 
     Raises:
         UsageError: ``data`` is missing or cannot be read as a data set, the task or the card is unknown, or ``fix``

@@ -118,7 +118,7 @@ def search(
         print(run.decision.reason, run.report)
 
     Args:
-        task: ``image-classification`` or ``object-detection``. Default: ``image-classification``.
+        task: ``image-classification``, ``object-detection`` or ``object-counting``. Default: ``image-classification``.
         data: labelled images: a folder with one sub-folder for each class, or a CSV or Parquet manifest.
         budget: latency limit (90th percentile), such as ``50ms``.
         size_budget: limit of the file size, such as ``5MB``.

@@ -35,7 +35,11 @@ def check(
         str, typer.Argument(metavar="DATA", help="Folder of images, a CSV or Parquet manifest, or a COCO file.")
     ],
     task: Annotated[
-        str, typer.Option(metavar="TASK", help="Task: image-classification, or object-detection for images with boxes.")
+        str,
+        typer.Option(
+            metavar="TASK",
+            help="Task: image-classification, or object-detection or object-counting for images with boxes.",
+        ),
     ] = "image-classification",
     fix: Annotated[str, typer.Option(metavar="FILE", help="Manifest (CSV) to write without the suspects.")] = "",
     html: Annotated[str, typer.Option(metavar="FILE", help="File for the contact sheet of the suspects.")] = SHEET,

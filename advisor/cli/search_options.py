@@ -44,7 +44,9 @@ def _flag(panel: str, name: str, text: str) -> Any:
 
 SEARCH_OPTIONS: Mapping[str, Any] = {
     "task": _value(
-        QUESTION, "TASK", "Task of the model; object-detection needs images with boxes. Default: image-classification."
+        QUESTION,
+        "TASK",
+        "Task; object-detection and object-counting need images with boxes. Default: image-classification.",
     ),
     "data": _value(
         QUESTION, "PATH", "Labelled images: a folder with one sub-folder for each class, or a CSV or Parquet manifest."

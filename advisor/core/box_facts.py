@@ -71,12 +71,12 @@ class BoxFacts:
 
     Attributes:
         threshold: score from which on a box counts: the one with the best F1 on the validation part.
-        coco: average precision over overlaps from 0.5 to 0.95, COCO's main figure, 0 to 1.
+        coco: average precision over overlaps from 0.5 to 0.95, COCO's main figure, 0 to 1; None of centres.
         by_class: counts of each class at the threshold.
         worst: the images with the lowest F1 at the threshold, the lowest first; of the hold-out alone.
     """
 
     threshold: float
-    coco: float
+    coco: float | None
     by_class: Mapping[str, ClassBoxes]
     worst: tuple[JudgedImage, ...] = ()

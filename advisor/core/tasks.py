@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from advisor.core.training import CHOOSABLE, DEFAULT, HEAD
 
 IMAGE_CLASSIFICATION, OBJECT_DETECTION = "image-classification", "object-detection"
+OBJECT_COUNTING = "object-counting"
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,8 @@ DETECTION = Task(
     OBJECT_DETECTION, "mAP@0.5", "AP@0.5", "average precision of a class's boxes at an overlap of 0.5",
     (HEAD,), (HEAD,), published=False, conditions=False, labelled=False, side=320, cards=4,
 )  # fmt: skip
+COUNTING = replace(DETECTION, name=OBJECT_COUNTING, metric="F1", by_class="F1", by_class_is="F1 of a class's centres")
 
-TASKS: Mapping[str, Task] = MappingProxyType({task.name: task for task in (CLASSIFICATION, DETECTION)})
+TASKS: Mapping[str, Task] = MappingProxyType({task.name: task for task in (CLASSIFICATION, DETECTION, COUNTING)})
 """Every task by its name. On the validation part of BCCD, MobileNetV2 reaches an mAP@0.5 of 88.8 % at 320 pixels and of
 84.4 % at 224, where the smallest objects have 14 pixels."""

@@ -60,7 +60,7 @@ def match(
         classes: number of classes.
         threshold: least score of a box that counts.
     """
-    sure = [_from(one, threshold) for one in found]
+    sure = [from_score(one, threshold) for one in found]
     judged = [each for each in evaluated(true, sure, sizes, classes, HALF).evalImgs if each]
     seen = _flags(true, [(each["gtIds"], each["gtMatches"][0]) for each in judged])
     right = _flags(sure, [(each["dtIds"], each["dtMatches"][0]) for each in judged])
@@ -78,7 +78,8 @@ def counts(matched: Sequence[Matched], classes: int) -> NDArray[np.int64]:
     return table
 
 
-def _from(one: Detections, threshold: float) -> Detections:
+def from_score(one: Detections, threshold: float) -> Detections:
+    """Return what was found with at least a score."""
     kept = one.scores >= threshold
     return Detections(one.boxes[kept], one.labels[kept], one.scores[kept])
 

@@ -84,8 +84,10 @@ class Detector:
     Raises:
         UsageError: the file is missing.
         RuntimeRefusal: the runtime cannot load it.
-        StageError: it is no such detector.
+        StageError: it has other outputs.
     """
+
+    outputs: tuple[str, ...] = DETECTIONS
 
     def __init__(self, model: Path | str, view: InputSpec) -> None:
         from ai_edge_litert.interpreter import Interpreter
@@ -97,7 +99,7 @@ class Detector:
         except (ValueError, RuntimeError) as error:
             raise RuntimeRefusal(f"{path.name}: LiteRT cannot load the model: {one_line(error)}") from error
         inputs, outputs = self._run.get_input_details(), self._run.get_output_details()
-        if len(inputs) != 1 or set(outputs) != set(DETECTIONS):
+        if len(inputs) != 1 or set(outputs) != set(self.outputs):
             raise StageError(f"{path.name}: the outputs {', '.join(outputs)} are not those of a detector")
         ((self._name, self._input),) = inputs.items()
         self._view = view
@@ -117,13 +119,17 @@ class Detector:
         Raises:
             RuntimeRefusal: the runtime fails.
         """
-        import numpy as np
-
         image = quantise(array[None], self._input)
         try:
             found = self._run(**{self._name: image})
         except (ValueError, RuntimeError) as error:
             raise RuntimeRefusal(f"LiteRT cannot run the model: {one_line(error)}") from error
+        return self.read(found)
+
+    def read(self, found: Mapping[str, Floats]) -> Detections:
+        """Return the boxes in the outputs."""
+        import numpy as np
+
         count = int(found["count"].reshape(-1)[0])
         boxes = np.clip(found["boxes"][0, :count], 0.0, 1.0)
         return Detections(boxes, found["classes"][0, :count].astype(np.int64), found["scores"][0, :count])

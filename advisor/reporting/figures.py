@@ -80,7 +80,7 @@ def _on_holdout(label: str, quantity: Quantity | None, remark: str) -> Figure | 
 
 def _over_overlaps(evaluation: Evaluation) -> Figure | None:
     boxes, on = (evaluation.holdout_answers or evaluation.answers).boxes, evaluation.holdout_answers is not None
-    if boxes is None:
+    if boxes is None or boxes.coco is None:
         return None
     label = f"mAP@0.5:0.95 on {'the hold-out' if on else 'validation'}"
     return Figure(label, f"{100 * boxes.coco:.1f} %", "COCO's main figure: the mean over overlaps from 0.5 to 0.95")

@@ -18,11 +18,14 @@ from advisor.reporting.thumbnails import data_uri
 SIDE = 320
 """Longer side of an image in pixels. Ten photographs then add about 200 kB to the page."""
 
+MARK = 0.025
+"""Side of the square that marks a centre, over the shorter side of the image."""
+
 LOOKS = {
     "seen": "true box, found",
     "missed": "true box, missed",
-    "right": "found box, right",
-    "wrong": "found box, wrong",
+    "right": "found, right",
+    "wrong": "found, wrong",
 }
 """Classes of the style sheet, with what they mean."""
 
@@ -102,6 +105,9 @@ def _name(box: JudgedBox, labels: Sequence[str]) -> str:
 def _drawn(image: JudgedImage, box: JudgedBox, look: str, labels: Sequence[str]) -> DrawnBox:
     left, top = box.left * image.width, box.top * image.height
     width, height = box.right * image.width - left, box.bottom * image.height - top
+    if width <= 0 and height <= 0:
+        width = height = MARK * min(image.width, image.height)
+        left, top = left - width / 2, top - height / 2
     score = f", score {box.score:.2f}" if look in ("right", "wrong") else ""
     return DrawnBox(look, left, top, max(width, 0.0), max(height, 0.0), f"{_name(box, labels)}: {LOOKS[look]}{score}")
 

@@ -22,6 +22,9 @@ OPERATOR = "TFLite_Detection_PostProcess"
 ENCODINGS, SCORES = "encodings", "scores"
 """The outputs of a detector before post-processing."""
 
+CENTRES = "centres"
+"""The output of a network that marks centres: a map of scores (1, rows, columns, C), one class a channel."""
+
 CENTRE_SCALE, SIDE_SCALE = 10.0, 5.0
 """A centre is encoded as ten times its distance from the anchor's in sides of the anchor, a side as five times the
 logarithm of its ratio: W. Liu et al., "SSD: Single Shot MultiBox Detector" (2016) and its published implementation."""

@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from advisor.core.tasks import CLASSIFICATION, DETECTION, IMAGE_CLASSIFICATION, OBJECT_DETECTION, TASKS, Task
+from advisor.core.tasks import (
+    CLASSIFICATION,
+    COUNTING,
+    DETECTION,
+    IMAGE_CLASSIFICATION,
+    OBJECT_COUNTING,
+    OBJECT_DETECTION,
+    TASKS,
+    Task,
+)
 from advisor.core.training import CHOOSABLE, DEFAULT, FINETUNED, HEAD
 
 EVERY = pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
 
 
 def test_a_task_is_found_by_its_name() -> None:
-    assert TASKS == {IMAGE_CLASSIFICATION: CLASSIFICATION, OBJECT_DETECTION: DETECTION}
+    assert TASKS == {
+        IMAGE_CLASSIFICATION: CLASSIFICATION,
+        OBJECT_DETECTION: DETECTION,
+        OBJECT_COUNTING: COUNTING,
+    }
     assert {name: task.name for name, task in TASKS.items()} == {name: name for name in TASKS}
 
 
@@ -34,8 +49,14 @@ def test_nothing_of_a_detector_is_fine_tuned() -> None:
     assert not set(DETECTION.trainings) & set(FINETUNED)
 
 
+def test_what_counts_objects_is_a_detector_with_another_metric() -> None:
+    same = replace(COUNTING, name=DETECTION.name, metric=DETECTION.metric)
+    assert replace(same, by_class=DETECTION.by_class, by_class_is=DETECTION.by_class_is) == DETECTION
+
+
 @pytest.mark.parametrize(
-    ("task", "metric", "heading"), [(CLASSIFICATION, "top-1", "Top-1"), (DETECTION, "mAP@0.5", "mAP@0.5")]
+    ("task", "metric", "heading"),
+    [(CLASSIFICATION, "top-1", "Top-1"), (DETECTION, "mAP@0.5", "mAP@0.5"), (COUNTING, "F1", "F1")],
 )
 def test_a_heading_begins_with_a_capital_unless_the_metric_has_capitals(task: Task, metric: str, heading: str) -> None:
     assert (task.metric, task.heading) == (metric, heading)

@@ -102,7 +102,7 @@ def test_the_accuracy_is_the_precision_on_the_validation_part_in_percent(
         found, drop = evaluation.accuracy, evaluation.drop
         assert found is not None
         assert drop is not None
-        assert (found.unit, found.source, found.n) == ("%", VALIDATED, len(split["validation"]))
+        assert (found.unit, found.source, found.n) == ("%", f"mAP@0.5 {VALIDATED}", len(split["validation"]))
         assert found.low is not None
         assert found.high is not None
         assert 0 <= found.low <= found.value <= found.high <= 100
@@ -147,7 +147,7 @@ def test_the_pick_has_its_precision_on_the_hold_out(searched: Searched) -> None:
     assert pick is not None
     found, by_class = pick.holdout_accuracy, pick.holdout_answers
     assert found is not None
-    assert (found.unit, found.source) == ("%", HELD_OUT)
+    assert (found.unit, found.source) == ("%", f"mAP@0.5 {HELD_OUT}")
     assert found.n == len(searched.run.read_json("split.json")["holdout"])
     assert by_class is not None
     assert set(by_class.per_class_recall) == set(COLOURS)

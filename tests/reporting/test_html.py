@@ -255,8 +255,8 @@ def test_the_images_with_the_most_errors_are_shown_with_their_boxes(judged_detec
     assert rectangles == [
         ("seen", "6", "5", "13", "14", "cat: true box, found"),
         ("missed", "32", "24", "26", "19", "dog: true box, missed"),
-        ("right", "6", "5", "16", "14", "cat: found box, right, score 0.90"),
-        ("wrong", "32", "24", "26", "19", "cat: found box, wrong, score 0.60"),
+        ("right", "6", "5", "16", "14", "cat: found, right, score 0.90"),
+        ("wrong", "32", "24", "26", "19", "cat: found, wrong, score 0.60"),
     ]  # fmt: skip
 
 

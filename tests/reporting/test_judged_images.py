@@ -41,7 +41,7 @@ def test_each_kind_of_box_has_its_look_in_pixels_of_the_image(tmp_path: Path) ->
     assert [box.look for box in photo.boxes] == list(LOOKS) == ["seen", "missed", "right", "wrong"]
     seen, right = photo.boxes[0], photo.boxes[2]
     assert (seen.left, seen.top, seen.width, seen.height) == pytest.approx((160, 40, 320, 160))
-    assert (seen.title, right.title) == ("cat: true box, found", "cat: found box, right, score 0.88")
+    assert (seen.title, right.title) == ("cat: true box, found", "cat: found, right, score 0.88")
 
 
 def test_an_image_without_errors_says_so_by_its_counts(tmp_path: Path) -> None:
@@ -67,3 +67,11 @@ def test_only_so_many_boxes_are_drawn_and_all_are_counted(tmp_path: Path) -> Non
     (photo,) = photos([drawn(tmp_path, true=(SEEN,) * (DRAWN + 5), found=())], tmp_path, LABELS)
     assert len(photo.boxes) == DRAWN
     assert photo.result.startswith(f"{DRAWN + 5} of {DRAWN + 5} ")
+
+
+def test_a_centre_has_a_small_square_around_it(tmp_path: Path) -> None:
+    centre = JudgedBox(0, 0.5, 0.25, 0.5, 0.25, 0.9, True)
+    (photo,) = photos([drawn(tmp_path, true=(), found=(centre,))], tmp_path, LABELS)
+    (mark,) = photo.boxes
+    assert mark.width == mark.height > 2
+    assert (mark.left + mark.width / 2, mark.top + mark.height / 2) == pytest.approx((200, 200))

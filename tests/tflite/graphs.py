@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from ai_edge_litert import schema_py_generated as schema
 
-from advisor.tflite.postprocess import Suppression, append_postprocess
+from advisor.tflite.postprocess import CENTRES, Suppression, append_postprocess
 from advisor.tflite.rewrite import add_tensor, operator_code, pack, unpack
 
 FLOAT32 = schema.TensorType.FLOAT32
@@ -86,6 +86,14 @@ def tiny_detector() -> bytes:
     graph.operator(schema.BuiltinOperator.RESHAPE, [image], [logits], shape)
     graph.operator(schema.BuiltinOperator.LOGISTIC, [logits], [scores])
     return graph.finish({"image": image}, {"encodings": encodings, "scores": scores})
+
+
+def tiny_marker() -> bytes:
+    """A network that marks centres: one place a pixel, three classes."""
+    graph = Graph()
+    image, marks = graph.tensor("image", (1, 2, 2, 3)), graph.tensor("centres", (1, 2, 2, 3))
+    graph.operator(schema.BuiltinOperator.LOGISTIC, [image], [marks])
+    return graph.finish({"image": image}, {CENTRES: marks})
 
 
 def foreign_detector(data: bytes | None = None, order: Sequence[int] = (3, 0, 2, 1), keep: float = 0.5) -> bytes:

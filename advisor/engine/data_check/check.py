@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_DETECTION
+from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_COUNTING, OBJECT_DETECTION
 from advisor.engine.data_check.classification import check_images
 from advisor.engine.data_check.detection import check_detection
 from advisor.engine.data_check.label_checker import LabelChecker
@@ -15,6 +15,7 @@ from advisor.engine.question.names import require_known
 CHECKS: Mapping[str, Callable[[Path, LabelChecker | None, Say], DataCheck]] = {
     IMAGE_CLASSIFICATION: check_images,
     OBJECT_DETECTION: check_detection,
+    OBJECT_COUNTING: check_detection,
 }
 """What checks the images, by task."""
 

@@ -44,9 +44,9 @@ CAPTURE_TESTS = 14
 CAPTURE_S = 0.0012
 """Tests of robust accuracy, and seconds that one change of an image takes."""
 
-DETECTOR_MAPS, DETECTOR_IMAGE_S = 11.0, 1.2
+DETECTOR_MAPS, DETECTOR_IMAGE_S = 9.0, 0.7
 """Runs in LiteRT of a detector's maps, with reading and changing the image; seconds of all epochs for an image. BCCD's
-205 training images took MobileNetV2 at 320 pixels 66 and 238 CPU seconds on an Intel Xeon of 2.8 GHz."""
+205 training images took MobileNetV2 at 320 pixels 55 and 150 CPU seconds on an Intel Xeon of 2.8 GHz."""
 
 PHOTOGRAPHS = 84
 FEATURE_PARTS = 2

@@ -14,7 +14,7 @@ from typing import Any
 
 from advisor.catalog.cards import Card
 from advisor.core.evaluation_facts import NewConditions
-from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_DETECTION
+from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_COUNTING, OBJECT_DETECTION
 from advisor.core.training import FINETUNED, HEAD, HEAD_SUBSET
 from advisor.datasets.images import InputSpec
 from advisor.engine.pipeline import cost
@@ -49,12 +49,14 @@ def _classifier(card: Card, training: str, purpose: Purpose, workload: Workload)
 MODELS: Mapping[str, Callable[[Card, str, Purpose, Workload], Stage[FloatModel]]] = {
     IMAGE_CLASSIFICATION: _classifier,
     OBJECT_DETECTION: detector,
+    OBJECT_COUNTING: detector,
 }
 """The stage that leaves a card's float file, by task."""
 
 SCORES: Mapping[str, Callable[[Scope, InputSpec, Source, Role, float], Stage[Path]]] = {
     IMAGE_CLASSIFICATION: score,
     OBJECT_DETECTION: detections,
+    OBJECT_COUNTING: detections,
 }
 """The stage that runs a file over images, by task."""
 

@@ -16,7 +16,7 @@ from advisor.catalog.weights.options import FetchOptions
 from advisor.compression.recipes import RECIPES, Recipe
 from advisor.compression.recipes.base import Needs
 from advisor.core.errors import UsageError, WeightsError, nearest
-from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_DETECTION
+from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_COUNTING, OBJECT_DETECTION
 from advisor.core.training import HEAD_SUBSET
 from advisor.datasets.boxes import formats_of
 from advisor.datasets.boxes.reading import survey_boxes
@@ -106,6 +106,7 @@ def _with_boxes(path: Path, seed: int, say: Say) -> Images:
 READERS: Mapping[str, Callable[[Path, int, Say], Images]] = {
     IMAGE_CLASSIFICATION: _with_classes,
     OBJECT_DETECTION: _with_boxes,
+    OBJECT_COUNTING: _with_boxes,
 }
 """What reads and splits the images, by task."""
 

@@ -6,14 +6,17 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from advisor.tflite.postprocess import ENCODINGS, SCORES
+from advisor.tflite.postprocess import CENTRES, ENCODINGS, SCORES
 from advisor.training.finetune.network import level_layers
 
 if TYPE_CHECKING:
     import keras
 
 WIDTH = 96
-"""Channels of the head's maps."""
+"""Channels of the maps of a head for boxes."""
+
+CENTRE_WIDTH, CENTRE_DEPTH = 64, 2
+"""Channels of the maps of a head for centres, and its separable convolutions."""
 
 COARSEST, FINEST = 32, 8
 """Pixels of the input to a cell of the coarsest and of the finest map that the head reads."""
@@ -23,18 +26,19 @@ FIRST_SCORE = 0.01
 et al., "Focal Loss for Dense Object Detection", 2017, section 3.3)."""
 
 
-def with_maps(backbone: keras.Model) -> keras.Model:
+def with_maps(backbone: keras.Model, coarsest: int = COARSEST) -> keras.Model:
     """Return the backbone with its maps as outputs, the finest first.
 
     Args:
         backbone: ``keras.Model`` from one normalised image (1, S, S, 3) to features (1, F).
+        coarsest: pixels of the input to a cell of the coarsest map.
     """
     import keras
 
     side = int(backbone.inputs[0].shape[1])
     outputs = [*(backbone.get_layer(name).output for name in level_layers(backbone)), _last_map(backbone)]
     by_side = {int(output.shape[1]): output for output in outputs}
-    wanted = [each for each in sorted(by_side, reverse=True) if FINEST <= round(side / each) <= COARSEST]
+    wanted = [each for each in sorted(by_side, reverse=True) if FINEST <= round(side / each) <= coarsest]
     return keras.Model(backbone.inputs[0], [by_side[each] for each in wanted])
 
 
@@ -45,11 +49,10 @@ def _last_map(backbone: keras.Model) -> keras.KerasTensor:
 
 
 def head(shapes: Sequence[tuple[int, int, int]], classes: int) -> keras.Model:
-    """Return a head without weights of a training.
+    """Return a head for boxes without weights of a training.
 
-    A feature pyramid adds the coarser maps to the finer ones (T.-Y. Lin et al., "Feature Pyramid Networks", 2017). On
-    each map, one branch of separable convolutions gives the logits of the classes, another one the boxes, for the one
-    anchor of each place.
+    On each map, separable convolutions lead to the logits of the classes and to the boxes, for the one anchor of each
+    place.
 
     Args:
         shapes: rows, columns and channels of the maps, the finest first.
@@ -61,18 +64,44 @@ def head(shapes: Sequence[tuple[int, int, int]], classes: int) -> keras.Model:
     import keras
 
     inputs = [keras.Input(shape) for shape in shapes]
-    maps = [_normal(keras.layers.Conv2D(WIDTH, 1, use_bias=False)(one)) for one in inputs]
-    merged = [maps[-1]]
-    for finer in reversed(maps[:-1]):
+    logits, encodings = [], []
+    for one in _pyramid(inputs, WIDTH):
+        seen = _separable(_separable(one))
+        logits.append(keras.layers.Reshape((-1, classes))(_last(seen, classes, _bias())))
+        encodings.append(keras.layers.Reshape((-1, 4))(_last(seen, 4, "zeros")))
+    return keras.Model(inputs, [_joined(logits), _joined(encodings)], name="head")
+
+
+def centre_head(shapes: Sequence[tuple[int, int, int]], classes: int) -> keras.Model:
+    """Return a head for centres without weights of a training.
+
+    Args:
+        shapes: rows, columns and channels of the maps, the finest first.
+        classes: number of classes C.
+
+    Returns:
+        ``keras.Model`` from the maps to logits (n, rows, columns, C) with a place for each cell of the finest map.
+    """
+    import keras
+
+    inputs = [keras.Input(shape) for shape in shapes]
+    seen = _pyramid(inputs, CENTRE_WIDTH)[0]
+    for _ in range(CENTRE_DEPTH):
+        seen = _separable(seen)
+    return keras.Model(inputs, _last(seen, classes, _bias()), name="head")
+
+
+def _pyramid(maps: Sequence[keras.KerasTensor], width: int) -> list[keras.KerasTensor]:
+    """Add the coarser maps to the finer ones: T.-Y. Lin et al., "Feature Pyramid Networks" (2017)."""
+    import keras
+
+    levels = [_normal(keras.layers.Conv2D(width, 1, use_bias=False)(one)) for one in maps]
+    merged = [levels[-1]]
+    for finer in reversed(levels[:-1]):
         rows, columns = finer.shape[1:3]
         larger = keras.layers.Resizing(rows, columns, interpolation="nearest")(merged[0])
         merged.insert(0, keras.layers.Add()([finer, larger]))
-    logits, encodings = [], []
-    for one in merged:
-        seen = _separable(one)
-        logits.append(keras.layers.Reshape((-1, classes))(_last(_separable(seen), classes, _bias())))
-        encodings.append(keras.layers.Reshape((-1, 4))(_last(_separable(seen), 4, "zeros")))
-    return keras.Model(inputs, [_joined(logits), _joined(encodings)], name="head")
+    return merged
 
 
 def _bias() -> keras.initializers.Initializer:
@@ -93,7 +122,7 @@ def _separable(maps: keras.KerasTensor) -> keras.KerasTensor:
 
     deep = keras.layers.DepthwiseConv2D(3, padding="same", use_bias=False)(maps)
     deep = keras.layers.ReLU(6)(_normal(deep))
-    return keras.layers.ReLU(6)(_normal(keras.layers.Conv2D(WIDTH, 1, use_bias=False)(deep)))
+    return keras.layers.ReLU(6)(_normal(keras.layers.Conv2D(maps.shape[-1], 1, use_bias=False)(deep)))
 
 
 def _normal(maps: keras.KerasTensor) -> keras.KerasTensor:
@@ -108,20 +137,24 @@ def _joined(parts: Sequence[keras.KerasTensor]) -> keras.KerasTensor:
     return parts[0] if len(parts) == 1 else keras.layers.Concatenate(axis=1)(parts)
 
 
-def detector(maps: keras.Model, head: keras.Model) -> keras.Model:
+def joined(maps: keras.Model, head: keras.Model) -> keras.Model:
     """Return backbone and head in one, for conversion.
 
     Args:
         maps: see :func:`with_maps`.
-        head: see :func:`head`.
+        head: see :func:`head` and :func:`centre_head`.
 
     Returns:
-        ``keras.Model`` from one normalised image (1, S, S, 3) to ``encodings`` (1, N, 4) and ``scores`` (1, N, C).
+        ``keras.Model`` from one normalised image (1, S, S, 3) to ``encodings`` (1, N, 4) and ``scores`` (1, N, C), or
+        to ``centres`` (1, rows, columns, C).
     """
     import keras
 
     image = keras.Input(maps.inputs[0].shape[1:], batch_size=1, name="image")
     found = maps(image)
-    logits, encodings = head(found if isinstance(found, list | tuple) else [found])
+    outputs = head(found if isinstance(found, list | tuple) else [found])
+    if not isinstance(outputs, list | tuple):
+        return keras.Model(image, {CENTRES: keras.layers.Activation("sigmoid", name=CENTRES)(outputs)})
+    logits, encodings = outputs
     scores = keras.layers.Activation("sigmoid", name=SCORES)(logits)
     return keras.Model(image, {ENCODINGS: keras.layers.Activation("linear", name=ENCODINGS)(encodings), SCORES: scores})

@@ -2,21 +2,50 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
+from advisor.core.tasks import OBJECT_COUNTING, OBJECT_DETECTION
 from advisor.datasets.images import InputSpec
-from advisor.training.detection.fit import Fitting, fit_head
-from advisor.training.detection.maps import Boxed, keep_maps
-from advisor.training.detection.network import detector, with_maps
+from advisor.training.detection.anchors import Anchors
+from advisor.training.detection.boxes import fit_head
+from advisor.training.detection.centres import fit_centres
+from advisor.training.detection.fit import Fitting
+from advisor.training.detection.maps import Boxed, KeptMaps, keep_maps
+from advisor.training.detection.network import joined, with_maps
 from advisor.training.finetune.network import flatbuffer
 
 if TYPE_CHECKING:
+    import keras
+
     from advisor.catalog.cards import Card, WeightsFile
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of head.
+
+    Attributes:
+        coarsest: pixels of the input to a cell of the coarsest map that it reads.
+        fit: trains it on kept maps for a number of classes; the anchors are None for a head without boxes.
+        epochs: passes over the images.
+    """
+
+    coarsest: int
+    fit: Callable[[KeptMaps, int, Fitting], tuple[keras.Model, Anchors | None]]
+    epochs: int
+
+
+KINDS: Mapping[str, Kind] = MappingProxyType(
+    {
+        OBJECT_DETECTION: Kind(32, fit_head, 20),
+        OBJECT_COUNTING: Kind(16, fit_centres, 30),
+    }
+)
+"""The kind of head by task."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,26 +54,33 @@ class RawDetector:
 
     Attributes:
         data: float ``.tflite`` with the outputs of :mod:`advisor.tflite.postprocess`.
-        anchors: float32 (N, 4), for its post-processing.
+        anchors: for its post-processing; None if it marks centres.
         copies: changed copies of each image that it learnt from.
     """
 
     data: bytes
-    anchors: NDArray[np.float32]
+    anchors: Anchors | None
     copies: int
 
 
 def train(
-    card: Card, weights: WeightsFile | None, boxed: Boxed, classes: int, fitting: Fitting, folder: Path
+    card: Card,
+    weights: WeightsFile | None,
+    boxed: Boxed,
+    classes: int,
+    kind: Kind,
+    seed: int,
+    folder: Path,
 ) -> RawDetector:
-    """Train a head for boxes on a card's frozen backbone.
+    """Train a head on a card's frozen backbone.
 
     Args:
         card: the model card, with the side of the detector's input.
         weights: the pretrained weights.
         boxed: the images to learn from.
         classes: number of classes.
-        fitting: the hyperparameters.
+        kind: of the head.
+        seed: draws weights, copies and order.
         folder: for the maps, which take up to 2 GB; the caller removes it.
 
     Raises:
@@ -56,10 +92,10 @@ def train(
 
     try:
         model = build_model(card, weights)
-        maps = with_maps(keras.Model(model.inputs[0], model.output["features"]))
+        maps = with_maps(keras.Model(model.inputs[0], model.output["features"]), kind.coarsest)
         spec = InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)
-        kept = keep_maps(maps, boxed, spec, folder, fitting.seed)
-        head, anchors = fit_head(kept, classes, fitting)
-        return RawDetector(flatbuffer(detector(maps, head)), anchors.boxes, kept.copies)
+        kept = keep_maps(maps, boxed, spec, folder, seed)
+        head, anchors = kind.fit(kept, classes, Fitting(kind.epochs, seed=seed))
+        return RawDetector(flatbuffer(joined(maps, head)), anchors, kept.copies)
     finally:
         keras.backend.clear_session()

@@ -7,52 +7,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from advisor.core.errors import StageError
-from advisor.datasets.images import InputSpec
 from advisor.measurement.detection import Detections, Detector, score
 from advisor.tflite.postprocess import Suppression, append_postprocess, cut_postprocess, put_back
 from advisor.training.detection import maps as maps_module
-from advisor.training.detection.changes import Objects
-from advisor.training.detection.fit import Fitting, fit_head
+from advisor.training.detection.boxes import fit_head
+from advisor.training.detection.fit import Fitting
 from advisor.training.detection.maps import Boxed, KeptMaps, keep_maps
-from advisor.training.detection.network import detector, with_maps
+from advisor.training.detection.network import joined
 from advisor.training.finetune.network import flatbuffer
-from tests.training.nets import WIDE, halvings
+from tests.training.detection.squares import LEARNT, VIEW
+from tests.training.nets import WIDE
 
 pytestmark = pytest.mark.integration
-
-VIEW = InputSpec(WIDE, (127.5,) * 3, (127.5,) * 3)
-IMAGES, LEARNT = 48, 36
-
-
-@pytest.fixture(scope="module")
-def boxed(tmp_path_factory: pytest.TempPathFactory) -> Boxed:
-    """A red or a green square on grey noise in each image."""
-    folder, draw = tmp_path_factory.mktemp("squares"), np.random.default_rng(0)
-    paths, objects = [], []
-    for number in range(IMAGES):
-        pixels = draw.integers(90, 140, (WIDE, WIDE, 3), dtype=np.uint8)
-        side, label = int(draw.integers(16, 28)), number % 2
-        top, left = (int(place) for place in draw.integers(0, WIDE - side, 2))
-        pixels[top : top + side, left : left + side] = ((230, 30, 30), (30, 230, 30))[label]
-        paths.append(folder / f"{number}.png")
-        Image.fromarray(pixels).save(paths[-1])
-        edges = np.array([[top, left, top + side, left + side]], np.float32) / WIDE
-        objects.append(Objects(edges, np.array([label])))
-    return Boxed(paths, objects)
-
-
-@pytest.fixture(scope="module")
-def backbone() -> Any:
-    return with_maps(halvings(pad=True))
-
-
-@pytest.fixture(scope="module")
-def kept(boxed: Boxed, backbone: Any, tmp_path_factory: pytest.TempPathFactory) -> KeptMaps:
-    learnt = Boxed(boxed.paths[:LEARNT], boxed.objects[:LEARNT])
-    return keep_maps(backbone, learnt, VIEW, tmp_path_factory.mktemp("maps"), seed=0)
 
 
 def test_maps_are_kept_for_each_image_and_its_changed_copies(kept: KeptMaps) -> None:
@@ -79,7 +47,7 @@ def test_a_head_learns_to_find_objects_of_two_classes(
     boxed: Boxed, backbone: Any, kept: KeptMaps, tmp_path: Path
 ) -> None:
     head, anchors = fit_head(kept, 2, Fitting(epochs=40))
-    data = append_postprocess(flatbuffer(detector(backbone, head)), anchors.boxes, Suppression())
+    data = append_postprocess(flatbuffer(joined(backbone, head)), anchors.boxes, Suppression())
     path, again = tmp_path / "detector.tflite", tmp_path / "again.tflite"
     path.write_bytes(data)
     again.write_bytes(put_back(*cut_postprocess(data)))
@@ -104,4 +72,4 @@ def test_equal_maps_and_seeds_give_equal_heads(kept: KeptMaps) -> None:
 @pytest.mark.slow
 def test_a_rate_that_is_too_high_is_an_error(kept: KeptMaps) -> None:
     with pytest.raises(StageError, match="diverged"):
-        fit_head(kept, 2, Fitting(epochs=4, learning_rate=float("inf")))
+        fit_head(kept, 2, Fitting(4, learning_rate=float("inf")))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
 from advisor.core.evaluation import Evaluation
-from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_DETECTION
+from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_COUNTING, OBJECT_DETECTION
 from advisor.engine.pipeline.evaluation import accuracy, precision
 from advisor.engine.pipeline.evaluation.accuracy import Verdict
 from advisor.engine.pipeline.images import Images, Role
@@ -64,20 +64,31 @@ class Classified:
         return judged, answers
 
 
+@dataclass(frozen=True)
 class Detected:
-    """Average precision of detectors; each image's share in it is kept, so that files are compared image by image."""
+    """Objects that were found; each image's share in the figure is kept, so that files are compared image by image.
+
+    Attributes:
+        by: when an object counts as found.
+    """
+
+    by: precision.Criterion
 
     def verdict(self, own: Path, floats: Path, images: Images, run: RunFolder, name: str) -> Verdict:
         """See :class:`Judge`."""
-        found, shares = precision.measured(own, floats, images)
+        found, shares = precision.measured(own, floats, images, self.by)
         return replace(found, answers=replace(found.answers, file=run.keep_shares(name, shares)))
 
     def held_out(self, evaluation: Evaluation, own: Path, images: Images, file: str = "") -> HeldOut:
         """See :class:`Judge`."""
         chosen = evaluation.answers.boxes
-        found, by_class = precision.held_out(own, images, chosen.threshold if chosen else None)
+        found, by_class = precision.held_out(own, images, self.by, chosen.threshold if chosen else None)
         return replace(evaluation, holdout_accuracy=found, holdout_answers=by_class), ()
 
 
-JUDGES: Mapping[str, Judge] = {IMAGE_CLASSIFICATION: Classified(), OBJECT_DETECTION: Detected()}
+JUDGES: Mapping[str, Judge] = {
+    IMAGE_CLASSIFICATION: Classified(),
+    OBJECT_DETECTION: Detected(precision.ByBoxes()),
+    OBJECT_COUNTING: Detected(precision.ByCentres()),
+}
 """Who judges the answers, by task."""

@@ -1,85 +1,198 @@
-"""Average precision of a detector on the user's images."""
+"""How well a detector finds the objects in the user's images, by their boxes or by their centres."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from advisor.core.box_facts import BoxFacts, ClassBoxes, JudgedBox, JudgedImage
 from advisor.core.evaluation_facts import ImageAnswers
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.statistics import Interval, paired_shares
+from advisor.core.tasks import COUNTING, DETECTION
 from advisor.engine.pipeline.evaluation.accuracy import LEVEL, Verdict
 from advisor.engine.pipeline.images import Images, Role
 
 if TYPE_CHECKING:
     from advisor.measurement.box_counts import Flags, Matched
-    from advisor.measurement.detection import Detections, DetectionScore
+    from advisor.measurement.detection import Detections
 
 WORST = 10
 """Images of the hold-out that are kept with their boxes."""
 
-VALIDATED = "mAP@0.5 on the validation part of --data, run in LiteRT"
-HELD_OUT = "mAP@0.5 on the hold-out of --data, run in LiteRT"
+VALIDATED = "on the validation part of --data, run in LiteRT"
+HELD_OUT = "on the hold-out of --data, run in LiteRT"
 
 
-def measured(own: Path, floats: Path, images: Images) -> tuple[Verdict, list[float]]:
-    """Return the precision on the validation part with the points that are lost against the float32 file.
+@dataclass(frozen=True, eq=False)
+class Answered:
+    """True boxes and found ones.
 
-    The second value is each image's share in the precision.
+    Attributes:
+        true: the true boxes of N images.
+        found: what was found in them.
+        sizes: height and width of the images in pixels.
+        classes: number of classes.
+    """
+
+    true: Sequence[Detections]
+    found: Sequence[Detections]
+    sizes: Sequence[tuple[int, int]]
+    classes: int
+
+
+@dataclass(frozen=True)
+class Figures:
+    """The figures of a file.
+
+    Attributes:
+        mean: what decides: the mean over the classes.
+        by_class: the figure of each class, None for a class without an object.
+        coco: see :class:`.BoxFacts`.
+    """
+
+    mean: Interval
+    by_class: tuple[float | None, ...]
+    coco: float | None = None
+
+
+class Criterion(Protocol):
+    """When an object counts as found, and the figure that this makes."""
+
+    metric: str
+
+    def figures(self, given: Answered) -> Figures:
+        """Return the figures."""
+
+    def shares(self, given: Answered) -> list[float]:
+        """Return each image's share in the mean, to compare files image by image."""
+
+    def threshold(self, given: Answered) -> float:
+        """Return the score from which an answer counts."""
+
+    def match(self, given: Answered, threshold: float) -> list[Matched]:
+        """Return which objects were found, and which answers are right, in each image."""
+
+
+class ByBoxes:
+    """An object is found by a box that overlaps its own by half."""
+
+    metric = DETECTION.metric
+
+    def figures(self, given: Answered) -> Figures:
+        """See :class:`Criterion`."""
+        from advisor.measurement.detection import score
+
+        reached = score(given.true, given.found, given.sizes, given.classes)
+        return Figures(reached.half, reached.by_class, reached.coco)
+
+    def shares(self, given: Answered) -> list[float]:
+        """See :class:`Criterion`."""
+        from advisor.measurement.detection import shares
+
+        each: list[float] = shares(given.true, given.found, given.sizes, given.classes).tolist()
+        return each
+
+    def threshold(self, given: Answered) -> float:
+        """See :class:`Criterion`."""
+        from advisor.measurement.detection import threshold
+
+        return threshold(given.true, given.found, given.sizes, given.classes)
+
+    def match(self, given: Answered, threshold: float) -> list[Matched]:
+        """See :class:`Criterion`."""
+        from advisor.measurement.box_counts import match
+
+        return match(given.true, given.found, given.sizes, given.classes, threshold)
+
+
+class ByCentres:
+    """An object is found by a centre inside its box."""
+
+    metric = COUNTING.metric
+
+    def figures(self, given: Answered) -> Figures:
+        """See :class:`Criterion`."""
+        from advisor.measurement.counting import centre_score
+
+        reached = centre_score(self.match(given, self.threshold(given)), given.classes)
+        return Figures(reached.mean, reached.by_class)
+
+    def shares(self, given: Answered) -> list[float]:
+        """See :class:`Criterion`."""
+        from advisor.measurement.counting import centre_shares
+
+        each: list[float] = centre_shares(self.match(given, self.threshold(given)), given.classes).tolist()
+        return each
+
+    def threshold(self, _given: Answered) -> float:
+        """See :class:`Criterion`: the training has moved it to one half."""
+        from advisor.measurement.counting import LEAST_SCORE
+
+        return LEAST_SCORE
+
+    def match(self, given: Answered, threshold: float) -> list[Matched]:
+        """See :class:`Criterion`."""
+        from advisor.measurement.counting import match_centres
+
+        return match_centres(given.true, given.found, threshold)
+
+
+def measured(own: Path, floats: Path, images: Images, criterion: Criterion) -> tuple[Verdict, list[float]]:
+    """Return the accuracy on the validation part with the points that are lost against the float32 file.
+
+    The second value is each image's share in the accuracy.
 
     Args:
         own: what the file found, see :func:`advisor.measurement.detection.save`.
         floats: what the float32 file of the same card found.
         images: the user's images.
+        criterion: when an object counts as found.
     """
-    from advisor.measurement.detection import load, score, shares, threshold
-
-    true, sizes = _true(images, Role.VALIDATION)
-    found, classes, count = load(own), len(images.classes), len(images.part(Role.VALIDATION).paths)
-    reached = score(true, found, sizes, classes)
-    each, of_float = (shares(true, rows, sizes, classes).tolist() for rows in (found, load(floats)))
-    boxes, _ = _at(threshold(true, found, sizes, classes), images, Role.VALIDATION, found, reached.coco)
+    given, of_float = (_answered(path, images, Role.VALIDATION) for path in (own, floats))
+    reached, each = criterion.figures(given), criterion.shares(given)
+    boxes, _ = _at(criterion.threshold(given), images, given, reached.coco, criterion)
+    drop = paired_shares(criterion.shares(of_float), each)
     verdict = Verdict(
-        accuracy=_percent(reached.half, "%", count, VALIDATED),
-        drop=_percent(paired_shares(of_float, each), "points", count, "against float32 on the same images"),
+        accuracy=_percent(reached.mean, "%", len(each), f"{criterion.metric} {VALIDATED}"),
+        drop=_percent(drop, "points", len(each), "against float32 on the same images"),
         answers=_by_class(reached, images, boxes),
     )
     return verdict, each
 
 
-def held_out(own: Path, images: Images, threshold: float | None = None) -> tuple[Quantity, ImageAnswers]:
-    """Return the precision on the hold-out: in all, and of each class.
+def held_out(
+    own: Path, images: Images, criterion: Criterion, threshold: float | None = None
+) -> tuple[Quantity, ImageAnswers]:
+    """Return the accuracy on the hold-out: in all, and of each class.
 
     Args:
         own: what the file found.
         images: the user's images.
-        threshold: score from which on a box counts; None if none was chosen.
+        criterion: when an object counts as found.
+        threshold: score from which on an answer counts; None if none was chosen.
     """
-    from advisor.measurement.detection import load, score
-
-    true, sizes = _true(images, Role.HOLDOUT)
-    found = load(own)
-    reached, boxes = score(true, found, sizes, len(images.classes)), None
+    given = _answered(own, images, Role.HOLDOUT)
+    reached, boxes = criterion.figures(given), None
     if threshold is not None:
-        plain, matched = _at(threshold, images, Role.HOLDOUT, found, reached.coco)
+        plain, matched = _at(threshold, images, given, reached.coco, criterion)
         boxes = replace(plain, worst=_worst(matched, images, Role.HOLDOUT))
-    return _percent(reached.half, "%", len(sizes), HELD_OUT), _by_class(reached, images, boxes)
+    source = f"{criterion.metric} {HELD_OUT}"
+    return _percent(reached.mean, "%", len(given.true), source), _by_class(reached, images, boxes)
 
 
 def _at(
-    threshold: float, images: Images, role: Role, found: Sequence[Detections], coco: float
+    threshold: float, images: Images, given: Answered, coco: float | None, criterion: Criterion
 ) -> tuple[BoxFacts, list[Matched]]:
     """Return the counts of each class at a threshold, and the matches in each image."""
     import numpy as np
 
-    from advisor.measurement.box_counts import counts, match
+    from advisor.measurement.box_counts import counts
 
-    true, sizes = _true(images, role)
-    matched = match(true, found, sizes, len(images.classes), threshold)
-    table = counts(matched, len(images.classes))
+    matched = criterion.match(given, threshold)
+    table = counts(matched, given.classes)
     miscounted = np.abs(table[:, :, 1] - table[:, :, 0]).sum(axis=0).tolist()
     by_class = {
         name: ClassBoxes(own, some, _share(right, some), _share(right, own), _share(wrong, own))
@@ -116,16 +229,17 @@ def _judged(one: Detections, matched: Flags) -> tuple[JudgedBox, ...]:
     )
 
 
-def _true(images: Images, role: Role) -> tuple[list[Detections], list[tuple[int, int]]]:
-    """Return the true boxes of some images, and their heights and widths."""
-    from advisor.measurement.detection import true_boxes
+def _answered(file: Path, images: Images, role: Role) -> Answered:
+    """Return the true boxes of some images, and what a file found in them."""
+    from advisor.measurement.detection import load, true_boxes
 
     part, boxes = images.part(role), images.boxes
     assert boxes is not None, "a search for objects has boxes"
-    return [true_boxes(rows) for rows in part.objects], [boxes.sizes[index][::-1] for index in part.indices]
+    sizes = [boxes.sizes[index][::-1] for index in part.indices]
+    return Answered([true_boxes(rows) for rows in part.objects], load(file), sizes, len(images.classes))
 
 
-def _by_class(reached: DetectionScore, images: Images, boxes: BoxFacts | None) -> ImageAnswers:
+def _by_class(reached: Figures, images: Images, boxes: BoxFacts | None) -> ImageAnswers:
     return ImageAnswers(dict(zip(images.classes, reached.by_class, strict=True)), boxes=boxes)
 
 

@@ -33,17 +33,18 @@ from advisor.engine.pipeline.stages.figures import with_detail
 from advisor.isolation import Limits
 
 DETECTIONS_FILE = "detections.npz"
-VERSION = "1"
+VERSION = "2"
 """Raised when equal images and weights give another detector."""
 
 TRAINING = Resources(Pool.TRAINERS, 3_000_000_000, Limits(seconds=3 * 3600, memory_bytes=8_000_000_000))
 
 
 def detector(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
-    """Train a head for boxes on the card's frozen backbone.
+    """Train the head of the task on the card's frozen backbone.
 
     The compared one learns from the training part, the one that ships from everything but the hold-out. The stage
-    leaves the float file without post-processing, and its anchors. A user's own detector is taken as it is.
+    leaves the float file without post-processing, and the anchors of a head for boxes. A user's own detector is taken
+    as it is.
     """
     if card.as_it_is:
         return _own(card)
@@ -53,21 +54,21 @@ def detector(card: Card, training: str, purpose: Purpose, workload: Workload) ->
         if card.own_file:
             raise UnsupportedRecipe("a file of your own has no graph that boxes can be trained on; name a network")
         part = materials.part(role)
-        own = {"pictures": part.fingerprint, "seed": materials.seed}
+        own = {"pictures": part.fingerprint, "seed": materials.seed, "task": workload.task}
         packages = versions("tensorflow", "keras", "ai-edge-litert", "pillow", "numpy")
         return {**identity(materials, card), **own, **packages}
 
     def job(materials: Materials, _results: Results, folders: Folders) -> Job:
         part, classes = materials.part(role), len(materials.require_images().classes)
         return partial(
-            jobs.train_detector, card, materials.weights[card.name], part.paths, part.objects, classes, materials.seed,
-            folders.model, folders.out / ANCHORS,
+            jobs.train_detector, card, materials.weights[card.name], part.paths, part.objects, classes, workload.task,
+            materials.seed, folders.model, folders.out / ANCHORS,
         )  # fmt: skip
 
     scope = Scope(card.name, training, purpose=purpose)
     return Stage(
-        StageName.HEAD, scope, VERSION, "training the detector of", (), inputs, job, FloatModel.within,
-        cost.detector_s(card, workload.images[role]), TRAINING,
+        StageName.HEAD, scope, VERSION, "training the detector of", (), inputs, job,
+        FloatModel.within, cost.detector_s(card, workload.images[role]), TRAINING,
         reads=lambda materials: materials.part(role),
     )  # fmt: skip
 

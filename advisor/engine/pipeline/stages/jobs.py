@@ -249,11 +249,12 @@ def train_detector(
     images: Sequence[Path],
     objects: Sequence[Sequence[tuple[int, float, float, float, float]]],
     classes: int,
+    task: str,
     seed: int,
     path: Path,
     anchors: Path,
 ) -> dict[str, Any]:
-    """Train a card's detector, write its float file without post-processing and the anchors for it.
+    """Train a card's detector and write its float file without post-processing, and its anchors if it has any.
 
     Args:
         card: the model card.
@@ -261,6 +262,7 @@ def train_detector(
         images: the images to learn from.
         objects: label, top, left, bottom and right (in shares) of the objects in each image.
         classes: number of classes.
+        task: gives the kind of head.
         seed: of the training.
         path: where to write the ``.tflite``.
         anchors: where to write the ``.npy``.
@@ -271,15 +273,15 @@ def train_detector(
     import tempfile
 
     from advisor.training.detection.changes import objects_of
-    from advisor.training.detection.fit import Fitting
     from advisor.training.detection.maps import Boxed
-    from advisor.training.detection.train import train
+    from advisor.training.detection.train import KINDS, train
 
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         boxed = Boxed(images, [objects_of(rows) for rows in objects])
-        trained = train(card, weights, boxed, classes, Fitting(seed=seed), Path(folder))
+        trained = train(card, weights, boxed, classes, KINDS[task], seed, Path(folder))
     path.write_bytes(trained.data)
-    np.save(anchors, trained.anchors)
+    if trained.anchors is not None:
+        np.save(anchors, trained.anchors.boxes)
     return {"copies": trained.copies}
 
 
@@ -298,7 +300,9 @@ def take_detector(card: Card, weights: WeightsFile | None, path: Path) -> None:
 
 
 def detect(model: Path, images: Sequence[Path], view: InputSpec, classes: Sequence[str], path: Path) -> None:
-    """Run a detector over images and write what it finds, as :func:`advisor.measurement.detection.save` does.
+    """Run a file that finds boxes or marks centres over images; write what it finds.
+
+    See :func:`advisor.measurement.detection.save` for the format.
 
     Args:
         model: the file. Its labels may be more than the user's classes, in another order; without, they are these.
@@ -308,10 +312,15 @@ def detect(model: Path, images: Sequence[Path], view: InputSpec, classes: Sequen
         path: where to write.
     """
     from advisor.compression.user_model.images import class_order
+    from advisor.measurement.counting import CentreFinder
     from advisor.measurement.detection import Detector, save
     from advisor.tflite.metadata import read_metadata
+    from advisor.tflite.model import read
+    from advisor.tflite.postprocess import has_postprocess
 
-    run, said = Detector(model, view), read_metadata(model.read_bytes(), model.name)
+    data = model.read_bytes()
+    run = (Detector if has_postprocess(read(data, model.name)) else CentreFinder)(model, view)
+    said = read_metadata(data, model.name)
     found = [run(image) for image in images]
     if said and said.labels:
         order = class_order(classes, said.labels, len(said.labels))

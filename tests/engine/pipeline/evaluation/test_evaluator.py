@@ -250,7 +250,7 @@ def test_only_classifiers_run_under_capture_conditions(tmp_path: Path, task: str
     ("kind", "task", "source", "file"),
     [
         (Prepared, IMAGE_CLASSIFICATION, accuracy.HELD_OUT, f"answers/holdout-{CARD.name}-head-int8.npy"),
-        (Detecting, OBJECT_DETECTION, precision.HELD_OUT, ""),
+        (Detecting, OBJECT_DETECTION, f"mAP@0.5 {precision.HELD_OUT}", ""),
     ],
 )
 def test_a_finalist_is_judged_on_the_hold_out_by_its_task(

@@ -11,9 +11,17 @@ import pytest
 from advisor.core.box_facts import BoxFacts, ClassBoxes, JudgedBox
 from advisor.core.quantity import Provenance
 from advisor.engine.pipeline.evaluation.accuracy import Verdict
-from advisor.engine.pipeline.evaluation.precision import HELD_OUT, VALIDATED, WORST, held_out, measured
+from advisor.engine.pipeline.evaluation.precision import (
+    HELD_OUT,
+    VALIDATED,
+    WORST,
+    ByBoxes,
+    ByCentres,
+    held_out,
+    measured,
+)
 from advisor.engine.pipeline.images import Images, Role
-from advisor.measurement.detection import Detections, save
+from advisor.measurement.detection import Detections, load, save
 from tests.engine.pipeline.boxed import CAT, DOG, SIZE, boxed_images, save_found
 
 IMAGES = boxed_images()
@@ -27,14 +35,14 @@ def compared(
         save_found(folder / f"{name}.npz", images, Role.VALIDATION, missed)
         for name, missed in (("own", own), ("float", floats))
     ]
-    return measured(*paths, images)
+    return measured(*paths, images, ByBoxes())
 
 
 def test_a_file_that_finds_everything_is_right_in_every_image(tmp_path: Path) -> None:
     verdict, shares = compared(tmp_path, ())
     assert verdict.accuracy is not None
     assert (verdict.accuracy.value, verdict.accuracy.unit, verdict.accuracy.n) == (100.0, "%", 4)
-    assert (verdict.accuracy.provenance, verdict.accuracy.source) == (Provenance.MEASURED, VALIDATED)
+    assert (verdict.accuracy.provenance, verdict.accuracy.source) == (Provenance.MEASURED, f"mAP@0.5 {VALIDATED}")
     assert verdict.answers.per_class_recall == {"cat": 1.0, "dog": 1.0}
     assert verdict.answers.confusion is None
     assert shares == [1.0] * 4
@@ -83,14 +91,14 @@ def test_a_file_that_finds_more_than_float_gains(tmp_path: Path) -> None:
 
 def test_the_hold_out_has_its_own_precision(tmp_path: Path) -> None:
     path = save_found(tmp_path / "own.npz", IMAGES, Role.HOLDOUT, missed=(0, 1, 2, 3))
-    found, answers = held_out(path, IMAGES)
-    assert (found.value, found.unit, found.n, found.source) == (0.0, "%", 4, HELD_OUT)
+    found, answers = held_out(path, IMAGES, ByBoxes())
+    assert (found.value, found.unit, found.n, found.source) == (0.0, "%", 4, f"mAP@0.5 {HELD_OUT}")
     assert answers.per_class_recall == {"cat": 0.0, "dog": 0.0}
 
 
 def test_a_class_without_a_box_in_a_part_has_no_precision_there(tmp_path: Path) -> None:
     images = boxed_images([(CAT, DOG)] * 8 + [(CAT,)] * 4)
-    found, answers = held_out(save_found(tmp_path / "own.npz", images, Role.HOLDOUT), images)
+    found, answers = held_out(save_found(tmp_path / "own.npz", images, Role.HOLDOUT), images, ByBoxes())
     assert answers.per_class_recall == {"cat": 1.0, "dog": None}
     assert found.value == 100.0
 
@@ -101,7 +109,7 @@ def test_an_image_without_a_box_counts_against_what_is_found_in_it(tmp_path: Pat
     paths = [
         save_found(tmp_path / f"{n}.npz", each, Role.VALIDATION) for n, each in enumerate((images, seen_everywhere))
     ]
-    clean, wrong = (measured(path, paths[0], images)[0] for path in paths)
+    clean, wrong = (measured(path, paths[0], images, ByBoxes())[0] for path in paths)
     assert clean.accuracy is not None
     assert wrong.accuracy is not None
     assert clean.accuracy.value == 100.0 > wrong.accuracy.value
@@ -122,7 +130,7 @@ def scored(folder: Path, images: Images, *rows: tuple[float, ...]) -> Path:
 
 
 def at(path: Path, images: Images, threshold: float) -> BoxFacts:
-    boxes = held_out(path, images, threshold)[1].boxes
+    boxes = held_out(path, images, ByBoxes(), threshold)[1].boxes
     assert boxes is not None
     return boxes
 
@@ -148,7 +156,7 @@ def test_boxes_of_the_hold_out_are_counted_from_the_threshold_on(tmp_path: Path)
 
 def test_without_a_threshold_boxes_are_not_counted(tmp_path: Path) -> None:
     path = save_found(tmp_path / "own.npz", IMAGES, Role.HOLDOUT)
-    assert held_out(path, IMAGES)[1].boxes is None
+    assert held_out(path, IMAGES, ByBoxes())[1].boxes is None
 
 
 def test_the_images_of_the_hold_out_with_the_lowest_f1_are_kept_with_their_boxes(tmp_path: Path) -> None:
@@ -170,3 +178,27 @@ def test_of_many_images_ten_are_kept_those_with_more_errors_first(tmp_path: Path
     worst = at(scored(tmp_path, images), images, 0.5).worst
     assert len(worst) == WORST == 10
     assert [one.path for one in worst[:2]] == ["11.jpg", "0.jpg"]
+
+
+def test_of_centres_a_mark_inside_the_box_counts_and_its_size_does_not(tmp_path: Path) -> None:
+    whole = save_found(tmp_path / "whole.npz", IMAGES, Role.HOLDOUT)
+    found = load(whole)
+    middles = [np.tile((one.boxes[:, :2] + one.boxes[:, 2:]) / 2, 2) for one in found]
+    save(tmp_path / "marks.npz", [replace(one, boxes=marks) for one, marks in zip(found, middles, strict=True)])
+    by_boxes, _ = held_out(tmp_path / "marks.npz", IMAGES, ByBoxes())
+    by_centres, answers = held_out(tmp_path / "marks.npz", IMAGES, ByCentres(), 0.5)
+    assert (by_boxes.value, by_centres.value) == (0.0, 100.0)
+    assert by_centres.source == f"F1 {HELD_OUT}"
+    assert answers.boxes is not None
+    assert answers.boxes.coco is None
+    assert answers.boxes.by_class["cat"] == ClassBoxes(4, 4, 1.0, 1.0, 0.0)
+
+
+def test_of_centres_a_file_that_misses_objects_loses_f1_against_float(tmp_path: Path) -> None:
+    own, floats = (save_found(tmp_path / f"{n}.npz", IMAGES, Role.VALIDATION, m) for n, m in ((0, (0,)), (1, ())))
+    verdict, shares = measured(own, floats, IMAGES, ByCentres())
+    assert verdict.accuracy is not None
+    assert verdict.drop is not None
+    assert verdict.accuracy.value == pytest.approx(50 * (6 / 7 + 1))  # three of four cats, and all dogs
+    assert verdict.drop.value == pytest.approx(100 - verdict.accuracy.value, abs=1e-4)
+    assert sum(shares) / 4 == pytest.approx(verdict.accuracy.value / 100)

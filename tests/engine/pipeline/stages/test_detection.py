@@ -13,10 +13,10 @@ from advisor.catalog.catalogue import load_catalogue
 from advisor.catalog.weights.fetching import fetch
 from advisor.catalog.weights.options import FetchOptions
 from advisor.core.evaluation import Status
-from advisor.core.tasks import OBJECT_DETECTION
+from advisor.core.tasks import OBJECT_COUNTING, OBJECT_DETECTION
 from advisor.core.training import HEAD
 from advisor.datasets.images import InputSpec
-from advisor.engine.pipeline.evaluation.precision import held_out
+from advisor.engine.pipeline.evaluation.precision import ByBoxes, held_out
 from advisor.engine.pipeline.events import StageAborted
 from advisor.engine.pipeline.images import Images, Role
 from advisor.engine.pipeline.materials import Artefact, Purpose, Workload
@@ -26,6 +26,7 @@ from advisor.engine.pipeline.stages.artefacts import metadata_of
 from advisor.engine.pipeline.stages.detection import detections, detector
 from advisor.engine.question import resolve
 from advisor.engine.space.candidates import read_images
+from advisor.measurement.counting import CentreFinder
 from advisor.measurement.detection import Detector, load
 from advisor.store.files import sha256_file
 from advisor.tflite.metadata import read_metadata, write_metadata
@@ -34,7 +35,7 @@ from tests.datasets.boxes.writers import photos, write_table
 from tests.detectors import COLOURS, SIDE, detector_file, write_cells
 from tests.engine.pipeline.boxed import boxed_images
 from tests.engine.pipeline.walking import materials, walk
-from tests.tflite.graphs import tiny_detector
+from tests.tflite.graphs import tiny_detector, tiny_marker
 
 CARD = load_catalogue()["mobilenet_v2_1.0_224"]
 WORKLOAD = Workload((HEAD,), ("float32",), boxed_images().counts, task=OBJECT_DETECTION)
@@ -96,7 +97,7 @@ def test_boxes_of_a_detector_of_others_count_under_the_names_of_the_images(tmp_p
     artefact = Artefact.at(named(path), sha256_file(path))
     view = InputSpec(SIDE, (127.5,) * 3, (127.5,) * 3)
     found = walk(detections(Scope("cells"), view, artefact, Role.HOLDOUT, 1.0), materials(tmp_path / "cache", images))
-    judged, _ = held_out(found, images)
+    judged, _ = held_out(found, images, ByBoxes())
     assert judged.value > 95
 
 
@@ -143,3 +144,24 @@ def test_what_a_file_finds_in_each_image_of_a_part_is_written(tmp_path: Path, im
         assert one.boxes.tolist() == run(image).boxes.tolist()
         assert one.labels.tolist() == run(image).labels.tolist()
     assert any(len(one.labels) for one in found)
+
+
+def test_the_centres_in_each_image_of_a_part_are_written(tmp_path: Path, images: Images) -> None:
+    path = tmp_path / "model.tflite"
+    path.write_bytes(tiny_marker())
+    stage = detections(Scope("tiny"), VIEW, Artefact.at(path, sha256_file(path)), Role.HOLDOUT, 1.0)
+    found = load(walk(stage, materials(tmp_path / "cache", images)))
+    run = CentreFinder(path, VIEW)
+    assert [one.boxes.tolist() for one in found] == [
+        run(file).boxes.tolist() for file in images.part(Role.HOLDOUT).paths
+    ]
+    assert any(len(one.labels) for one in found)
+
+
+def test_the_kind_of_head_follows_from_the_task(tmp_path: Path) -> None:
+    given = materials(tmp_path, boxed_images(), weights={CARD.name: None})
+    boxes, marks = (
+        detector(CARD, HEAD, Purpose.COMPARE, replace(WORKLOAD, task=task))
+        for task in (OBJECT_DETECTION, OBJECT_COUNTING)
+    )
+    assert dict(boxes.inputs(given, {})) == {**marks.inputs(given, {}), "task": OBJECT_DETECTION}

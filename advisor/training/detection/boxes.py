@@ -1,0 +1,102 @@
+"""What a head for boxes learns: the overlap and the place of the box of each anchor."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.training.detection.anchors import Anchors, anchors_of, assign
+from advisor.training.detection.changes import Objects
+from advisor.training.detection.fit import Fitting, fit
+from advisor.training.detection.maps import KeptMaps
+from advisor.training.detection.network import head
+
+if TYPE_CHECKING:
+    import keras
+    import tensorflow as tf
+
+Floats = NDArray[np.float32]
+
+BOX_WEIGHT = 2.0
+"""Weight of the boxes' loss beside that of the classes."""
+
+
+def fit_head(maps: KeptMaps, classes: int, fitting: Fitting) -> tuple[keras.Model, Anchors]:
+    """Fit a head.
+
+    The score of a class is trained to be the overlap of the predicted with the true box (X. Li et al., "Generalized
+    Focal Loss", 2020, quality focal loss), so that of two boxes on one object the better one is kept. The loss of the
+    boxes is one minus their generalized overlap (H. Rezatofighi et al., "Generalized Intersection over Union", 2019).
+
+    Args:
+        maps: of the training images.
+        classes: number of classes.
+        fitting: the hyperparameters.
+
+    Returns:
+        The head and its anchors.
+
+    Raises:
+        StageError: the loss is not finite.
+    """
+    import keras
+    import tensorflow as tf
+
+    keras.utils.set_random_seed(fitting.seed)
+    shapes = [tuple(level.shape[1:]) for level in maps.levels]
+    model, anchors = head(shapes, classes), anchors_of([shape[:2] for shape in shapes])
+
+    def loss(outputs: list[tf.Tensor], targets: tuple[tf.Tensor, ...]) -> tf.Tensor:
+        logits, encodings = outputs
+        return _loss(logits, _decoded(encodings, tf.constant(anchors.boxes)), *targets)
+
+    fit(model, loss, maps, [_targets(objects, anchors) for objects in maps.objects], fitting)
+    return model, anchors
+
+
+def _targets(objects: Objects, anchors: Anchors) -> tuple[Floats, NDArray[np.int64]]:
+    """Return the box of each anchor (N, 4), and its class (N,), -1 for none."""
+    chosen = assign(anchors, objects.boxes)
+    boxes, labels = anchors.edges.copy(), np.full(len(chosen), -1, np.int64)
+    boxes[chosen >= 0], labels[chosen >= 0] = objects.boxes[chosen[chosen >= 0]], objects.labels[chosen[chosen >= 0]]
+    return boxes, labels
+
+
+def _decoded(encodings: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
+    """Return edges, as :func:`advisor.training.detection.anchors.decode` does; no side is beyond e**4 of its anchor."""
+    import tensorflow as tf
+
+    from advisor.tflite.postprocess import CENTRE_SCALE, SIDE_SCALE
+
+    middle = encodings[..., :2] / CENTRE_SCALE * anchors[:, 2:] + anchors[:, :2]
+    half = tf.exp(tf.clip_by_value(encodings[..., 2:] / SIDE_SCALE, -4.0, 4.0)) * anchors[:, 2:] / 2
+    return tf.concat([middle - half, middle + half], axis=-1)
+
+
+def _loss(logits: tf.Tensor, found: tf.Tensor, boxes: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+    import tensorflow as tf
+
+    taken = tf.cast(labels >= 0, tf.float32)
+    count = tf.maximum(tf.reduce_sum(taken), 1.0)
+    overlap, generalized = _overlaps(found, boxes)
+    quality = tf.stop_gradient(overlap) * taken
+    wanted = tf.one_hot(labels, logits.shape[-1]) * quality[..., None]
+    missed = tf.square(tf.abs(wanted - tf.sigmoid(logits)))
+    classes = tf.reduce_sum(missed * tf.nn.sigmoid_cross_entropy_with_logits(wanted, logits)) / count
+    return classes + BOX_WEIGHT * tf.reduce_sum((1.0 - generalized) * taken) / count
+
+
+def _overlaps(first: tf.Tensor, second: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Return intersection over union, and the generalized one, of boxes in pairs: edges (..., 4)."""
+    import tensorflow as tf
+
+    def area(low: tf.Tensor, high: tf.Tensor) -> tf.Tensor:
+        return tf.reduce_prod(tf.maximum(high - low, 0.0), axis=-1)
+
+    shared = area(tf.maximum(first[..., :2], second[..., :2]), tf.minimum(first[..., 2:], second[..., 2:]))
+    union = sum(area(each[..., :2], each[..., 2:]) for each in (first, second)) - shared + 1e-9
+    around = area(tf.minimum(first[..., :2], second[..., :2]), tf.maximum(first[..., 2:], second[..., 2:])) + 1e-9
+    overlap = shared / union
+    return overlap, overlap - (around - union) / around

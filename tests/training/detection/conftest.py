@@ -1,0 +1,43 @@
+"""Images of squares, a small backbone, and its kept maps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from advisor.training.detection.changes import Objects
+from advisor.training.detection.maps import Boxed, KeptMaps, keep_maps
+from advisor.training.detection.network import with_maps
+from tests.training.detection.squares import IMAGES, LEARNT, VIEW
+from tests.training.nets import WIDE, halvings
+
+
+@pytest.fixture(scope="module")
+def boxed(tmp_path_factory: pytest.TempPathFactory) -> Boxed:
+    """A red or a green square on grey noise in each image."""
+    folder, draw = tmp_path_factory.mktemp("squares"), np.random.default_rng(0)
+    paths, objects = [], []
+    for number in range(IMAGES):
+        pixels = draw.integers(90, 140, (WIDE, WIDE, 3), dtype=np.uint8)
+        side, label = int(draw.integers(16, 28)), number % 2
+        top, left = (int(place) for place in draw.integers(0, WIDE - side, 2))
+        pixels[top : top + side, left : left + side] = ((230, 30, 30), (30, 230, 30))[label]
+        paths.append(folder / f"{number}.png")
+        Image.fromarray(pixels).save(paths[-1])
+        edges = np.array([[top, left, top + side, left + side]], np.float32) / WIDE
+        objects.append(Objects(edges, np.array([label])))
+    return Boxed(paths, objects)
+
+
+@pytest.fixture(scope="module")
+def backbone() -> Any:
+    return with_maps(halvings(pad=True))
+
+
+@pytest.fixture(scope="module")
+def kept(boxed: Boxed, backbone: Any, tmp_path_factory: pytest.TempPathFactory) -> KeptMaps:
+    learnt = Boxed(boxed.paths[:LEARNT], boxed.objects[:LEARNT])
+    return keep_maps(backbone, learnt, VIEW, tmp_path_factory.mktemp("maps"), seed=0)

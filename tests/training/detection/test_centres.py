@@ -1,0 +1,42 @@
+"""A head for centres, trained on the maps of a small backbone and run by LiteRT."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from advisor.measurement.counting import CentreFinder, centre_score, match_centres
+from advisor.measurement.detection import true_boxes
+from advisor.training.detection.centres import fit_centres
+from advisor.training.detection.fit import Fitting
+from advisor.training.detection.maps import Boxed, KeptMaps
+from advisor.training.detection.network import joined
+from advisor.training.finetune.network import flatbuffer
+from tests.training.detection.squares import LEARNT, VIEW
+
+pytestmark = pytest.mark.integration
+
+
+def test_a_head_learns_to_mark_objects_of_two_classes(
+    boxed: Boxed, backbone: Any, kept: KeptMaps, tmp_path: Path
+) -> None:
+    head, anchors = fit_centres(kept, 2, Fitting(40))
+    assert anchors is None
+    path = tmp_path / "marker.tflite"
+    path.write_bytes(flatbuffer(joined(backbone, head)))
+    run = CentreFinder(path, VIEW)
+    found = [run(image) for image in boxed.paths[LEARNT:]]
+    true = [
+        true_boxes([(int(label), *box) for label, box in zip(one.labels, one.boxes.tolist(), strict=True)])
+        for one in boxed.objects[LEARNT:]
+    ]
+    assert centre_score(match_centres(true, found), 2).mean.value > 0.8
+
+
+def test_the_map_has_a_place_for_each_cell_of_the_finest_map(kept: KeptMaps, backbone: Any) -> None:
+    head, _ = fit_centres(kept, 2, Fitting(1))
+    assert joined(backbone, head).output["centres"].shape == (1, *kept.levels[0].shape[1:3], 2)
+    assert np.isfinite(head.get_weights()[-1]).all()
