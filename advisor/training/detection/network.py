@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING
 
 from advisor.tflite.postprocess import CENTRES, ENCODINGS, SCORES
@@ -126,9 +127,27 @@ def _separable(maps: keras.KerasTensor) -> keras.KerasTensor:
 
 
 def _normal(maps: keras.KerasTensor) -> keras.KerasTensor:
-    import keras
+    return _batch_norm()(momentum=0.9)(maps)
 
-    return keras.layers.BatchNormalization(momentum=0.9)(maps)
+
+@cache
+def _batch_norm() -> type[keras.layers.BatchNormalization]:
+    """Return the layer with TensorFlow's fused operator in training: Keras' own one takes half as long again a step."""
+    import keras
+    import tensorflow as tf
+
+    class BatchNorm(keras.layers.BatchNormalization):  # type: ignore[misc]
+        def call(self, maps: tf.Tensor, training: bool | None = None, mask: tf.Tensor | None = None) -> tf.Tensor:
+            if not training:
+                return super().call(maps, training=False, mask=mask)
+            found, mean, variance = tf.compat.v1.nn.fused_batch_norm(
+                maps, self.gamma.value, self.beta.value, epsilon=self.epsilon, is_training=True
+            )
+            for running, new in ((self.moving_mean, mean), (self.moving_variance, variance)):
+                running.assign(self.momentum * running.value + (1.0 - self.momentum) * new)
+            return found
+
+    return BatchNorm
 
 
 def _joined(parts: Sequence[keras.KerasTensor]) -> keras.KerasTensor:
