@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,12 +10,10 @@ from numpy.typing import NDArray
 
 from advisor.training.detection.anchors import Anchors, anchors_of, assign
 from advisor.training.detection.changes import Objects
-from advisor.training.detection.fit import Fitting, fit
-from advisor.training.detection.maps import KeptMaps
+from advisor.training.detection.fit import Lesson, Shape
 from advisor.training.detection.network import head
 
 if TYPE_CHECKING:
-    import keras
     import tensorflow as tf
 
 Floats = NDArray[np.float32]
@@ -23,37 +22,26 @@ BOX_WEIGHT = 2.0
 """Weight of the boxes' loss beside that of the classes."""
 
 
-def fit_head(maps: KeptMaps, classes: int, fitting: Fitting) -> tuple[keras.Model, Anchors]:
-    """Fit a head.
+def box_lesson(shapes: Sequence[Shape], classes: int) -> Lesson:
+    """Return what a head for boxes learns.
 
     The score of a class is trained to be the overlap of the predicted with the true box (X. Li et al., "Generalized
     Focal Loss", 2020, quality focal loss), so that of two boxes on one object the better one is kept. The loss of the
     boxes is one minus their generalized overlap (H. Rezatofighi et al., "Generalized Intersection over Union", 2019).
 
     Args:
-        maps: of the training images.
+        shapes: of the maps, the finest first.
         classes: number of classes.
-        fitting: the hyperparameters.
-
-    Returns:
-        The head and its anchors.
-
-    Raises:
-        StageError: the loss is not finite.
     """
-    import keras
-    import tensorflow as tf
-
-    keras.utils.set_random_seed(fitting.seed)
-    shapes = [tuple(level.shape[1:]) for level in maps.levels]
-    model, anchors = head(shapes, classes), anchors_of([shape[:2] for shape in shapes])
+    anchors = anchors_of([shape[:2] for shape in shapes])
 
     def loss(outputs: list[tf.Tensor], targets: tuple[tf.Tensor, ...]) -> tf.Tensor:
+        import tensorflow as tf
+
         logits, encodings = outputs
         return _loss(logits, _decoded(encodings, tf.constant(anchors.boxes)), *targets)
 
-    fit(model, loss, maps, [_targets(objects, anchors) for objects in maps.objects], fitting)
-    return model, anchors
+    return Lesson(head(shapes, classes), loss, lambda objects: _targets(objects, anchors), anchors)
 
 
 def _targets(objects: Objects, anchors: Anchors) -> tuple[Floats, NDArray[np.int64]]:

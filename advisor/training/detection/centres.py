@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +12,7 @@ from advisor.measurement.box_counts import counts
 from advisor.measurement.counting import centres, f1_of, match_centres
 from advisor.measurement.detection import Detections
 from advisor.training.detection.changes import Objects
-from advisor.training.detection.fit import Fitting, fit
+from advisor.training.detection.fit import Lesson, Shape
 from advisor.training.detection.maps import KeptMaps
 from advisor.training.detection.network import centre_head
 
@@ -34,34 +35,24 @@ BATCH = 16
 """Images that are run at a time to choose them."""
 
 
-def fit_centres(maps: KeptMaps, classes: int, fitting: Fitting) -> tuple[keras.Model, None]:
-    """Fit a head for centres, and shift its scores so that the best threshold of each class is one half.
+def centre_lesson(shapes: Sequence[Shape], classes: int) -> Lesson:
+    """Return what a head for centres learns. In the end its scores are shifted: the best threshold is one half.
 
     The score of a place is trained to be that of a bell around each centre, with less weight on places near a centre:
     X. Zhou et al., "Objects as Points" (2019), equation 1. The network is that of Edge Impulse's FOMO: a backbone cut
     where a cell has 8 or 16 pixels, and a map of classes.
 
     Args:
-        maps: of the training images.
+        shapes: of the maps, the finest first.
         classes: number of classes.
-        fitting: the hyperparameters.
-
-    Returns:
-        The head, and no anchors.
-
-    Raises:
-        StageError: the loss is not finite.
     """
-    import keras
-
-    keras.utils.set_random_seed(fitting.seed)
-    shapes = [tuple(level.shape[1:]) for level in maps.levels]
     model, (rows, columns) = centre_head(shapes, classes), shapes[0][:2]
-    fit(model, _loss, maps, [(_bells(one, rows, columns, classes),) for one in maps.objects], fitting)
-    last = model.layers[-1]
-    kernel, bias = last.get_weights()
-    last.set_weights([kernel, bias - _thresholds(model, maps, classes)])
-    return model, None
+
+    def finish(maps: KeptMaps) -> None:
+        kernel, bias = model.layers[-1].get_weights()
+        model.layers[-1].set_weights([kernel, bias - _thresholds(model, maps, classes)])
+
+    return Lesson(model, _loss, lambda objects: (_bells(objects, rows, columns, classes),), finish=finish)
 
 
 def _bells(objects: Objects, rows: int, columns: int, classes: int) -> Floats:

@@ -1,4 +1,4 @@
-"""Fit a network to kept maps: AdamW, a cosine rate, and the running mean of the weights."""
+"""Fit a head to kept maps: AdamW, a cosine rate, and the running mean of the weights."""
 
 from __future__ import annotations
 
@@ -11,17 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.core.errors import StageError
+from advisor.training.detection.anchors import Anchors
+from advisor.training.detection.changes import Objects
 from advisor.training.detection.maps import KeptMaps
 
 if TYPE_CHECKING:
     import keras
     import tensorflow as tf
-
-Targets = Sequence[tuple[NDArray[np.generic], ...]]
-"""What the network shall answer for each row of the maps."""
-
-Loss = Callable[["list[tf.Tensor]", "tuple[tf.Tensor, ...]"], "tf.Tensor"]
-"""From the outputs of a batch and its targets to the loss."""
 
 
 @dataclass(frozen=True)
@@ -49,27 +45,66 @@ WARMUP = 0.05
 """Share of the steps in which the rate rises."""
 
 
-def fit(model: keras.Model, loss: Loss, maps: KeptMaps, targets: Targets, fitting: Fitting) -> None:
-    """Fit a network from the weights that it has.
+Target = tuple[NDArray[np.generic], ...]
+"""What a network shall answer for an image."""
+
+Shape = tuple[int, int, int]
+"""Rows, columns and channels of a map."""
+
+
+@dataclass(frozen=True, eq=False)
+class Lesson:
+    """What a head learns.
+
+    Attributes:
+        model: ``keras.Model`` from maps, the finest first, to the head's outputs.
+        loss: what is made small: from the outputs of a batch and its targets to a number.
+        target: from the objects in an image to what the head shall answer.
+        anchors: of a head for boxes.
+        finish: called with the maps after the training.
+    """
+
+    model: keras.Model
+    loss: Callable[[list[tf.Tensor], tuple[tf.Tensor, ...]], tf.Tensor]
+    target: Callable[[Objects], Target]
+    anchors: Anchors | None = None
+    finish: Callable[[KeptMaps], None] | None = None
+
+
+Lessons = Callable[[Sequence[Shape], int], Lesson]
+"""From the shapes of the maps, the finest first, and the number of classes to a lesson with new weights."""
+
+
+def fit_head(lessons: Lessons, maps: KeptMaps, classes: int, fitting: Fitting) -> Lesson:
+    """Fit a head to kept maps.
 
     Args:
-        model: ``keras.Model`` from maps to its outputs.
-        loss: what is made small.
+        lessons: the kind of head.
         maps: of the training images.
-        targets: of each row of the maps.
+        classes: number of classes.
         fitting: the hyperparameters.
+
+    Returns:
+        The lesson, with the trained weights in its model.
 
     Raises:
         StageError: the loss is not finite.
     """
-    steps = fitting.epochs * math.ceil(maps.images / fitting.batch)
-    learner = _Learner(model, loss, fitting, steps)
+    import keras
+
+    keras.utils.set_random_seed(fitting.seed)
+    lesson = lessons([tuple(level.shape[1:]) for level in maps.levels], classes)
+    targets = [lesson.target(objects) for objects in maps.objects]
+    learner = _Learner(lesson, fitting, fitting.epochs * math.ceil(maps.images / fitting.batch))
     for rows in _batches(maps, fitting):
         chosen = [targets[row] for row in rows]
         reached = learner.step(maps.batch(rows), tuple(np.stack(part) for part in zip(*chosen, strict=True)))
     if not math.isfinite(float(reached)):
         raise StageError("the training of the head diverged", "lower the learning rate")
     learner.take_means()
+    if lesson.finish:
+        lesson.finish(maps)
+    return lesson
 
 
 def _batches(maps: KeptMaps, fitting: Fitting) -> Iterator[NDArray[np.int64]]:
@@ -84,7 +119,7 @@ def _batches(maps: KeptMaps, fitting: Fitting) -> Iterator[NDArray[np.int64]]:
 class _Learner:
     """AdamW on the weights of a network, and the running mean of them."""
 
-    def __init__(self, model: keras.Model, loss: Loss, fitting: Fitting, steps: int) -> None:
+    def __init__(self, lesson: Lesson, fitting: Fitting, steps: int) -> None:
         import keras
         import tensorflow as tf
 
@@ -93,14 +128,14 @@ class _Learner:
             fitting.learning_rate / 100, max(1, steps - warmup), warmup_target=fitting.learning_rate,
             warmup_steps=warmup,
         )  # fmt: skip
-        self._model, self._loss, self._fitting, self._done = model, loss, fitting, 0
+        self._model, self._loss, self._fitting, self._done = lesson.model, lesson.loss, fitting, 0
         self._optimizer = keras.optimizers.AdamW(rate, weight_decay=fitting.weight_decay, clipnorm=None)
         self._optimizer.exclude_from_weight_decay(var_names=["bias", "gamma", "beta"])
-        self._optimizer.build(model.trainable_variables)
-        self._means = [tf.Variable(weight) for weight in model.weights]
+        self._optimizer.build(self._model.trainable_variables)
+        self._means = [tf.Variable(weight) for weight in self._model.weights]
         self._compiled = tf.function(self._step, reduce_retracing=True)
 
-    def step(self, maps: Sequence[NDArray[np.float16]], targets: tuple[NDArray[np.generic], ...]) -> tf.Tensor:
+    def step(self, maps: Sequence[NDArray[np.float16]], targets: Target) -> tf.Tensor:
         """Train on one batch and return its loss."""
         import tensorflow as tf
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -11,16 +11,14 @@ from typing import TYPE_CHECKING
 from advisor.core.tasks import OBJECT_COUNTING, OBJECT_DETECTION
 from advisor.datasets.images import InputSpec
 from advisor.training.detection.anchors import Anchors
-from advisor.training.detection.boxes import fit_head
-from advisor.training.detection.centres import fit_centres
-from advisor.training.detection.fit import Fitting
-from advisor.training.detection.maps import Boxed, KeptMaps, keep_maps
+from advisor.training.detection.boxes import box_lesson
+from advisor.training.detection.centres import centre_lesson
+from advisor.training.detection.fit import Fitting, Lessons, fit_head
+from advisor.training.detection.maps import Boxed, keep_maps
 from advisor.training.detection.network import joined, with_maps
 from advisor.training.finetune.network import flatbuffer
 
 if TYPE_CHECKING:
-    import keras
-
     from advisor.catalog.cards import Card, WeightsFile
 
 
@@ -30,19 +28,19 @@ class Kind:
 
     Attributes:
         coarsest: pixels of the input to a cell of the coarsest map that it reads.
-        fit: trains it on kept maps for a number of classes; the anchors are None for a head without boxes.
+        lessons: what it learns.
         epochs: passes over the images.
     """
 
     coarsest: int
-    fit: Callable[[KeptMaps, int, Fitting], tuple[keras.Model, Anchors | None]]
+    lessons: Lessons
     epochs: int
 
 
 KINDS: Mapping[str, Kind] = MappingProxyType(
     {
-        OBJECT_DETECTION: Kind(32, fit_head, 20),
-        OBJECT_COUNTING: Kind(16, fit_centres, 30),
+        OBJECT_DETECTION: Kind(32, box_lesson, 20),
+        OBJECT_COUNTING: Kind(16, centre_lesson, 30),
     }
 )
 """The kind of head by task."""
@@ -95,7 +93,7 @@ def train(
         maps = with_maps(keras.Model(model.inputs[0], model.output["features"]), kind.coarsest)
         spec = InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)
         kept = keep_maps(maps, boxed, spec, folder, seed)
-        head, anchors = kind.fit(kept, classes, Fitting(kind.epochs, seed=seed))
-        return RawDetector(flatbuffer(joined(maps, head)), anchors, kept.copies)
+        learnt = fit_head(kind.lessons, kept, classes, Fitting(kind.epochs, seed=seed))
+        return RawDetector(flatbuffer(joined(maps, learnt.model)), learnt.anchors, kept.copies)
     finally:
         keras.backend.clear_session()

@@ -11,9 +11,9 @@ from advisor.datasets.boxes.reading import survey_boxes
 from advisor.datasets.images import load
 from advisor.tflite.metadata import Metadata, write_metadata
 from advisor.tflite.postprocess import Suppression, append_postprocess
-from advisor.training.detection.boxes import fit_head
+from advisor.training.detection.boxes import box_lesson
 from advisor.training.detection.changes import objects_of
-from advisor.training.detection.fit import Fitting
+from advisor.training.detection.fit import Fitting, fit_head
 from advisor.training.detection.maps import Boxed, keep_maps
 from advisor.training.detection.network import joined, with_maps
 from advisor.training.finetune.network import flatbuffer
@@ -36,8 +36,9 @@ def test_mediapipe_finds_the_same_boxes_within_a_pixel_on_twenty_photographs(bcc
         for boxes, (w, h) in zip(read.boxes[:PHOTOS], read.sizes[:PHOTOS], strict=True)
     ]
     maps = with_maps(halvings(pad=True))
-    head, anchors = fit_head(keep_maps(maps, Boxed(paths, objects), VIEW, tmp_path, 0), 3, Fitting(epochs=10))
-    data = append_postprocess(flatbuffer(joined(maps, head)), anchors.boxes, Suppression(10, score=0.0))
+    learnt = fit_head(box_lesson, keep_maps(maps, Boxed(paths, objects), VIEW, tmp_path, 0), 3, Fitting(epochs=10))
+    assert learnt.anchors is not None
+    data = append_postprocess(flatbuffer(joined(maps, learnt.model)), learnt.anchors.boxes, Suppression(10, score=0.0))
     data = write_metadata(data, Metadata("cells", read.classes, VIEW.mean, VIEW.std))
     run, seen = Interpreter(model_content=data).get_signature_runner(), 0
     options = tasks.vision.ObjectDetectorOptions(base_options=tasks.BaseOptions(model_asset_buffer=data))

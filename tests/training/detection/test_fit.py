@@ -12,8 +12,8 @@ from advisor.core.errors import StageError
 from advisor.measurement.detection import Detections, Detector, score
 from advisor.tflite.postprocess import Suppression, append_postprocess, cut_postprocess, put_back
 from advisor.training.detection import maps as maps_module
-from advisor.training.detection.boxes import fit_head
-from advisor.training.detection.fit import Fitting
+from advisor.training.detection.boxes import box_lesson
+from advisor.training.detection.fit import Fitting, fit_head
 from advisor.training.detection.maps import Boxed, KeptMaps, keep_maps
 from advisor.training.detection.network import joined
 from advisor.training.finetune.network import flatbuffer
@@ -46,8 +46,9 @@ def test_there_are_as_many_copies_as_fit(
 def test_a_head_learns_to_find_objects_of_two_classes(
     boxed: Boxed, backbone: Any, kept: KeptMaps, tmp_path: Path
 ) -> None:
-    head, anchors = fit_head(kept, 2, Fitting(epochs=40))
-    data = append_postprocess(flatbuffer(joined(backbone, head)), anchors.boxes, Suppression())
+    learnt = fit_head(box_lesson, kept, 2, Fitting(epochs=40))
+    assert learnt.anchors is not None
+    data = append_postprocess(flatbuffer(joined(backbone, learnt.model)), learnt.anchors.boxes, Suppression())
     path, again = tmp_path / "detector.tflite", tmp_path / "again.tflite"
     path.write_bytes(data)
     again.write_bytes(put_back(*cut_postprocess(data)))
@@ -65,11 +66,11 @@ def test_a_head_learns_to_find_objects_of_two_classes(
 
 @pytest.mark.slow
 def test_equal_maps_and_seeds_give_equal_heads(kept: KeptMaps) -> None:
-    first, second = (fit_head(kept, 2, Fitting(epochs=2))[0].get_weights() for _ in range(2))
+    first, second = (fit_head(box_lesson, kept, 2, Fitting(epochs=2)).model.get_weights() for _ in range(2))
     assert all(np.array_equal(one, other) for one, other in zip(first, second, strict=True))
 
 
 @pytest.mark.slow
 def test_a_rate_that_is_too_high_is_an_error(kept: KeptMaps) -> None:
     with pytest.raises(StageError, match="diverged"):
-        fit_head(kept, 2, Fitting(4, learning_rate=float("inf")))
+        fit_head(box_lesson, kept, 2, Fitting(4, learning_rate=float("inf")))
