@@ -21,6 +21,7 @@ class Task:
         metric: the figure that decides, which the code calls accuracy.
         by_class: the figure of a single class.
         by_class_is: what that figure is, in words.
+        right_if: when a found object counts as right, as a sentence; empty where none is found.
         trainings: training recipes that a user may choose.
         default: training recipes of a search whose user chose none.
         published: cards have published figures of the metric, so a search needs no images.
@@ -37,6 +38,7 @@ class Task:
     by_class_is: str
     trainings: tuple[str, ...]
     default: tuple[str, ...]
+    right_if: str = ""
     published: bool = True
     conditions: bool = True
     labelled: bool = True
@@ -54,9 +56,13 @@ CLASSIFICATION = Task(
 )
 DETECTION = Task(
     OBJECT_DETECTION, "mAP@0.5", "AP@0.5", "average precision of a class's boxes at an overlap of 0.5",
-    (HEAD,), (HEAD,), published=False, conditions=False, labelled=False, side=320, cards=4,
+    (HEAD,), (HEAD,), "A box is right if it overlaps a true one of its class by half.",
+    published=False, conditions=False, labelled=False, side=320, cards=4,
 )  # fmt: skip
-COUNTING = replace(DETECTION, name=OBJECT_COUNTING, metric="F1", by_class="F1", by_class_is="F1 of a class's centres")
+COUNTING = replace(
+    DETECTION, name=OBJECT_COUNTING, metric="F1", by_class="F1", by_class_is="F1 of a class's centres",
+    right_if="A centre is right if it is inside the true box of an object of its class that no surer one has taken.",
+)  # fmt: skip
 
 TASKS: Mapping[str, Task] = MappingProxyType({task.name: task for task in (CLASSIFICATION, DETECTION, COUNTING)})
 """Every task by its name. On the validation part of BCCD, MobileNetV2 reaches an mAP@0.5 of 88.8 % at 320 pixels and of

@@ -18,7 +18,7 @@ from advisor.reporting.thumbnails import data_uri
 SIDE = 320
 """Longer side of an image in pixels. Ten photographs then add about 200 kB to the page."""
 
-MARK = 0.025
+MARK = 0.045
 """Side of the square that marks a centre, over the shorter side of the image."""
 
 LOOKS = {

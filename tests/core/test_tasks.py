@@ -51,7 +51,8 @@ def test_nothing_of_a_detector_is_fine_tuned() -> None:
 
 def test_what_counts_objects_is_a_detector_with_another_metric() -> None:
     same = replace(COUNTING, name=DETECTION.name, metric=DETECTION.metric)
-    assert replace(same, by_class=DETECTION.by_class, by_class_is=DETECTION.by_class_is) == DETECTION
+    words = {name: getattr(DETECTION, name) for name in ("by_class", "by_class_is", "right_if")}
+    assert replace(same, **words) == DETECTION
 
 
 @pytest.mark.parametrize(
