@@ -84,7 +84,7 @@ def _price_of(pick: Evaluation, best: Evaluation) -> str:
 
 def comparison(other: Evaluation, pick: Evaluation) -> str:
     """Say how another evaluation differs from the pick: points of accuracy, latency, size."""
-    points = accuracy_of(other) - accuracy_of(pick)
+    points = round(accuracy_of(other) - accuracy_of(pick), 1) + 0.0  # never -0.0
     return (
         f"{describe(other)}: {points:+.1f} points, {_times(latency_of(pick), latency_of(other), 'faster', 'slower')}, "
         f"{_times(size_of(pick), size_of(other), 'smaller', 'larger')}"

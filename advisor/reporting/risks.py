@@ -96,6 +96,8 @@ def _few_images(view: RunView) -> Risk | None:
     if not few:
         return None
     worst = min(few, key=lambda name: few[name])
+    if len(validated) == 1:
+        return Risk("Few images", Level.HIGH, f"The validation part has only {few[worst]} images: add images.")
     share = f"{_share(few, validated)} fewer than {FEW} validation images"
     return Risk("Few images", Level.HIGH, f"{share}, {worst!r} only {few[worst]}: add images.")
 
@@ -107,6 +109,8 @@ def _few_groups(view: RunView) -> Risk | None:
         return None
     worst = min(few, key=lambda name: few[name])
     share = f"{_share(few, groups)} fewer than {FEW_GROUPS} groups of images, {worst!r} only {few[worst]}"
+    if len(groups) == 1:
+        share = f"There are fewer than {FEW_GROUPS} groups of images"
     lone = few[worst] == 1  # nothing shows how another group differs, see docs/decisions/0051
     then = "expect less in new conditions than is estimated, and add" if lone else "add"
     return Risk("Few groups", Level.HIGH, f"{share}: {then} images of other places and days.")
@@ -207,7 +211,7 @@ def _compression(evaluation: Evaluation) -> Risk:
 
 
 def _capture(view: RunView, evaluation: Evaluation) -> Risk | None:
-    if view.dataset is None:
+    if view.dataset is None or not view.task.conditions:
         return None
     if not evaluation.capture.by_condition:
         return Risk("Capture", Level.SOME, "Accuracy in poor light, blur and noise was not measured.")

@@ -96,6 +96,18 @@ def test_classes_with_few_validation_images_are_a_high_risk_that_names_the_worst
     assert text == "2 of 6 classes have fewer than 10 validation images, 'metal' only 3: add images."
 
 
+def test_few_images_of_a_set_with_boxes_are_counted_as_a_whole() -> None:
+    view = run_view()
+    assert view.dataset is not None
+    whole = replace(view, dataset=replace(view.dataset, validated_per_class={"all images": 7}))
+    assert texts(whole)["Few images"][1] == "The validation part has only 7 images: add images."
+
+
+def test_a_detector_is_not_blamed_for_capture_conditions_that_no_search_measures(judged_detectors: RunView) -> None:
+    assert "Capture" in {risk.name for risk in risks(run_view(), evaluation("one"))}
+    assert "Capture" not in {risk.name for risk in risks(judged_detectors, evaluation("one"))}
+
+
 def test_classes_without_validation_images_are_a_high_risk_that_names_them() -> None:
     level, text = texts(validated(0, 30, 0, 30, 30, 30))["Missing classes"]
     assert level is Level.HIGH
