@@ -10,7 +10,7 @@ from ai_edge_litert import schema_py_generated as schema
 from PIL import Image
 
 from advisor.tflite.metadata import Metadata, write_metadata
-from advisor.tflite.postprocess import Suppression, append_postprocess
+from advisor.tflite.postprocess import CENTRES, Suppression, append_postprocess
 from advisor.tflite.rewrite import pack, unpack
 from tests.tflite.graphs import INT32, Graph
 
@@ -32,6 +32,19 @@ def raw_detector(shift: float = 0.0) -> bytes:
     scores = graph.tensor("scores", (1, CELLS**2, 3))
     graph.operator(builtin.LOGISTIC, [logits], [scores])
     return graph.finish({"image": image}, {"encodings": encodings, "scores": scores})
+
+
+def marker_file(path: Path) -> Path:
+    """Write a network that marks the centres of the same cells: a map of 4 x 4 scores of each colour."""
+    graph = Graph()
+    image = graph.tensor("image", (1, SIDE, SIDE, 3))
+    means = _convolved(graph, image, np.eye(3)[:, None, None, :] * np.ones((1, CELL, CELL, 1)) / CELL**2, CELL)
+    logits = _convolved(graph, means, SURE * np.eye(3)[:, None, None, :], 1)
+    scores = graph.tensor(CENTRES, (1, CELLS, CELLS, 3))
+    graph.operator(schema.BuiltinOperator.LOGISTIC, [logits], [scores])
+    data = graph.finish({"image": image}, {CENTRES: scores})
+    path.write_bytes(write_metadata(data, Metadata("cells", COLOURS, (127.5,), (127.5,), licence="MIT")))
+    return path
 
 
 def _convolved(graph: Graph, source: int, kernel: np.ndarray, stride: int, shift: float = 0.0) -> int:

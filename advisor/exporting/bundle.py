@@ -87,12 +87,7 @@ def export(
     key = read_key(Path(key_file)) if key_file is not None else None
     artefact = _artefact(stored, evaluation)
     wanted = tuple(targets) or PLATFORMS
-    shipping = SHIPPING.get(stored.question.task)
-    if shipping is None:
-        raise UsageError(
-            f"a run of {stored.question.task} has no bundle yet",
-            f"copy {stored.folder.path / evaluation.artefact}: it has labels and normalisation",
-        )
+    shipping = SHIPPING[stored.question.task]
     _check_targets(wanted, shipping, evaluation, artefact, key)
     model = prepare(artefact, evaluation.artefact, shipping.threshold(evaluation))
     contents = _contents(stored, shipping, evaluation, model, artefact, wanted, key)

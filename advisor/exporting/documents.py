@@ -18,6 +18,7 @@ from advisor.exporting.model import ShippedModel
 from advisor.exporting.operators import RUNTIME_KERNELS, UsedOperator, builtins, left_out
 from advisor.exporting.shipping import SHIPPING, Shipping
 from advisor.exporting.templating import render
+from advisor.measurement.counting import NEAR
 from advisor.reporting.risks import Risk, warnings
 
 LABELS_SHOWN = 50
@@ -69,6 +70,7 @@ def model_card(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, foun
         trained=_TRAINED.get(configuration.training, configuration.training),
         selected_by_hand=pick is not None and pick.configuration != configuration,
         model=model,
+        near=NEAR,
         labels=model.labels,
         labels_shown=LABELS_SHOWN,
         warnings=warnings(found),

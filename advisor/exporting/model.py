@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from advisor.core.errors import UsageError
 from advisor.tflite.metadata import Metadata, read_metadata, write_metadata
 from advisor.tflite.model import read
+from advisor.tflite.postprocess import has_postprocess
 
 THRESHOLD = "the metadata states the score from which on boxes are shown:"
 
@@ -22,7 +23,7 @@ class ShippedModel:
         std: divisor of the difference.
         size: side of the input in pixels.
         edits: changes for clients that do not support the artefact's types or normalization, or that read a threshold.
-        threshold: score from which on a client shows a box; None of a classifier.
+        threshold: score from which on a client shows an object; None of a classifier.
     """
 
     content: bytes
@@ -53,7 +54,7 @@ def prepare(artefact: bytes, name: str, threshold: float | None = None) -> Shipp
             f"{name} has no metadata with labels and normalization", "search again: artefacts of this version have it"
         )
     content, described, edits = _adapted(artefact, metadata)
-    if threshold is not None:
+    if threshold is not None and has_postprocess(read(content, name)):
         described, edits = replace(described, threshold=threshold), (*edits, f"{THRESHOLD} {threshold:g}")
     model = read(content, name)
     return ShippedModel(

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from advisor.core.evaluation import Evaluation
-from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_DETECTION
-from advisor.exporting.vectors import Answering, classified, detected
+from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_COUNTING, OBJECT_DETECTION
+from advisor.exporting.vectors import Answering, classified, detected, marked
+from advisor.measurement.counting import LEAST_SCORE
 from advisor.tflite.postprocess import Suppression
 
 
@@ -22,7 +23,7 @@ class Shipping:
         snippets: path of the code for each platform.
         edgetpu: path of the program for a Coral Edge TPU; empty if there is none.
         answering: makes the expected answers of test vectors.
-        least: score from which on boxes are shown, if the evaluation chose none; None without boxes.
+        least: score from which on objects are shown, if the evaluation chose none; None of a classifier.
     """
 
     does: str
@@ -34,7 +35,7 @@ class Shipping:
     least: float | None = None
 
     def threshold(self, evaluation: Evaluation) -> float | None:
-        """Return the score from which on boxes are shown; None without boxes."""
+        """Return the score from which on objects are shown; None of a classifier."""
         boxes = evaluation.answers.boxes
         return self.least if boxes is None else round(boxes.threshold, 4)
 
@@ -49,6 +50,11 @@ SHIPPING: Mapping[str, Shipping] = {
         "finds objects in images", "boxes", "detector_card.md.j2",
         {"android": "android/Detector.kt", "ios": "ios/Detector.swift", "python": "python/detect.py"},
         "", detected, Suppression().score,
+    ),
+    OBJECT_COUNTING: Shipping(
+        "counts objects in images", "scores", "counter_card.md.j2",
+        {"android": "android/Counter.kt", "ios": "ios/Counter.swift", "python": "python/count.py"},
+        "", marked, LEAST_SCORE,
     ),
 }  # fmt: skip
 """What a bundle has, by task."""

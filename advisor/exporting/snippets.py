@@ -11,6 +11,7 @@ from advisor.exporting import templating
 from advisor.exporting.devices import devices_of
 from advisor.exporting.model import ShippedModel
 from advisor.exporting.shipping import Shipping
+from advisor.measurement.counting import NEAR
 
 PLATFORMS = ("android", "ios", "python")
 
@@ -45,6 +46,7 @@ def render(
         mean=repr(model.mean),
         std=repr(model.std),
         threshold=repr(model.threshold),
+        near=NEAR,
         threads=evaluation.configuration.target.threads,
         remark=_remark(evaluation, platform),
     )

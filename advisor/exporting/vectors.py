@@ -30,6 +30,8 @@ LOOKED_AT = 5 * COUNT
 """Images that a detector's vectors are chosen from, those with the highest scores."""
 
 DIGITS = 6
+MAP_DIGITS = 4
+"""Digits of the scores of a map, which has thousands."""
 
 Answer = Mapping[str, object]
 """What a model answers to an image, as ``vectors.json`` has it."""
@@ -102,30 +104,47 @@ def detected(model: ShippedModel, images: Pixels) -> tuple[float, list[tuple[int
     Only images in which other kernels find the same boxes within half the tolerance are taken: of two boxes that
     overlap, rounding can decide which one stays. The tolerance is the smallest that leaves enough images.
     """
-    from ai_edge_litert.interpreter import Interpreter, OpResolverType
-
-    kinds = (OpResolverType.AUTO, OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES)
-    own, other = (
-        Interpreter(model_content=model.content, num_threads=1, experimental_op_resolver_type=kind) for kind in kinds
-    )
-    for interpreter in (own, other):
-        interpreter.allocate_tensors()
-
-    def seen(interpreter: Interpreter, place: int) -> list[Any]:
-        return check.outputs(interpreter, images[place], model.mean, model.std)
-
+    own, other = _runners(model, images)
     rows: list[tuple[int, dict[str, Any]]] = []
     for place in range(len(images)):
-        found = check.boxes_of(seen(own, place), 0.0)
+        found = check.boxes_of(own(place), 0.0)
         least = max([box["score"] for box in found], default=0.0) / 2
         rows.append((place, {"least": least, "boxes": [box for box in found if box["score"] >= least]}))
     rows = sorted(rows, key=lambda row: -row[1]["least"])[:LOOKED_AT]
-    others = [seen(other, place) for place, _ in rows]
+    others = [other(place) for place, _ in rows]
     for tolerance in TOLERANCES:
         same = [not check.other_boxes(found, row[1], tolerance / 2) for row, found in zip(rows, others, strict=True)]
         if sum(same) >= COUNT:
             break
     return tolerance, list(itertools.compress(rows, same))[:COUNT]
+
+
+def marked(model: ShippedModel, images: Pixels) -> tuple[float, list[tuple[int, dict[str, Any]]]]:
+    """See :data:`Answering`: the scores of a map of centres.
+
+    The tolerance is the smallest one of which half contains the difference between two kernels in enough images.
+    """
+    own, other = _runners(model, images)
+    scores = [own(place)[0] for place in range(len(images))]
+    apart = [float(abs(values - other(place)[0]).max()) for place, values in enumerate(scores)]
+    order = sorted(range(len(images)), key=lambda place: -float(scores[place].max()))[:LOOKED_AT]
+    for tolerance in TOLERANCES:
+        same = [place for place in order if apart[place] <= tolerance / 2][:COUNT]
+        if len(same) == COUNT:
+            break
+    return tolerance, [(place, {"scores": scores[place].reshape(-1).round(MAP_DIGITS).tolist()}) for place in same]
+
+
+def _runners(model: ShippedModel, images: Pixels) -> tuple[Callable[[int], list[Any]], Callable[[int], list[Any]]]:
+    """Return what runs the model on one of the images, with the kernels of clients and with others."""
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+    def runner(kind: OpResolverType) -> Callable[[int], list[Any]]:
+        interpreter = Interpreter(model_content=model.content, num_threads=1, experimental_op_resolver_type=kind)
+        interpreter.allocate_tensors()
+        return lambda place: check.outputs(interpreter, images[place], model.mean, model.std)
+
+    return runner(OpResolverType.AUTO), runner(OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES)
 
 
 def vectors_json(tolerance: float, vectors: Sequence[Vector], model: ShippedModel) -> str:

@@ -27,7 +27,6 @@ from advisor.reporting.view import load_view
 from advisor.store import RunFolder
 from advisor.tflite.metadata import Metadata, write_metadata
 from tests.exporting.conftest import Pixels, evaluation_of, mediapipe_answers, replace_artefact
-from tests.run_folders import write_run
 
 FILES = {
     "BUILD.bazel",
@@ -284,11 +283,3 @@ def test_snippets_use_the_accelerator_or_say_that_they_do_not(bundle: Bundle, ac
     for text in (kotlin, swift):
         assert all(text.count(opening) == text.count(closing) for opening, closing in ("()", "{}", "[]"))
         assert "{%" not in text
-
-
-def test_a_run_that_counts_objects_is_refused_with_the_file_to_copy(tmp_path: Path) -> None:
-    run = write_run(tmp_path, request={"task": "object-counting", "data": "boxes"})
-    with pytest.raises(UsageError, match="a run of object-counting has no bundle yet") as refused:
-        export(run.path, tmp_path / "bundle")
-    assert str(run.artefacts / "best-head-int8.tflite") in refused.value.hint
-    assert not (tmp_path / "bundle").exists()

@@ -90,6 +90,16 @@ def other_probabilities(found: list[Any], row: dict[str, Any], tolerance: float)
     return f"label {np.argmax(answer)} instead of {row['label']}, off by {difference:.4f}"
 
 
+def other_scores(found: list[Any], row: dict[str, Any], tolerance: float) -> str:
+    """Return how the scores of a map differ from those of a test vector; empty if they do not."""
+    (answer,) = found
+    differences = np.abs(answer - np.array(row["scores"], np.float32).reshape(answer.shape))
+    place = np.unravel_index(differences.argmax(), differences.shape)
+    if differences[place] <= tolerance:
+        return ""
+    return f"a score of label {place[2]} in row {place[0]}, column {place[1]} is off by {differences[place]:.4f}"
+
+
 def other_boxes(found: list[Any], row: dict[str, Any], tolerance: float) -> str:
     """Return how the boxes differ from those of a test vector; empty if they do not.
 
@@ -118,7 +128,8 @@ def wrong_answers(interpreter: Any) -> list[str]:
         pixels = np.fromfile(HERE / "test_vectors" / row["input"], np.uint8)
         image = pixels.reshape(expected["size"], expected["size"], 3)
         found = outputs(interpreter, image, expected["mean"], expected["std"])
-        difference = (other_boxes if "boxes" in row else other_probabilities)(found, row, expected["tolerance"])
+        kinds = {"boxes": other_boxes, "scores": other_scores, "probabilities": other_probabilities}
+        difference = next(kinds[name] for name in kinds if name in row)(found, row, expected["tolerance"])
         if difference:
             wrong.append(f"{row['input']}: {difference}")
     return wrong
