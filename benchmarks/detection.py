@@ -33,9 +33,10 @@ from advisor.compression.recipes.base import RecipeInputs
 from advisor.core.tasks import DETECTION, OBJECT_COUNTING, OBJECT_DETECTION
 from advisor.datasets.boxes.reading import survey_boxes
 from advisor.datasets.images import InputSpec, load
+from advisor.measurement.average_precision import DetectionScore, score
 from advisor.measurement.box_counts import counts
 from advisor.measurement.counting import CentreFinder, centre_score, match_centres
-from advisor.measurement.detection import Detections, DetectionScore, Detector, score
+from advisor.measurement.detection import Detections, Detector
 from advisor.measurement.latency.timing import measure
 from advisor.tflite.postprocess import Suppression, append_postprocess
 from advisor.training.detection import network

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from advisor.measurement.detection import HALF, Detections, evaluated
+from advisor.measurement.average_precision import HALF, evaluated
+from advisor.measurement.detection import Detections
 
 if TYPE_CHECKING:
     import numpy as np

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from advisor.core.statistics import Interval
+from advisor.measurement.average_precision import RESAMPLES
 from advisor.measurement.box_counts import Matched, counts, from_score
-from advisor.measurement.detection import RESAMPLES, Detections, Detector
+from advisor.measurement.detection import Detections, Detector
 from advisor.tflite.postprocess import CENTRES
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ def centre_score(matched: Sequence[Matched], classes: int) -> CentreScore:
 
 
 def centre_shares(matched: Sequence[Matched], classes: int) -> Floats:
-    """Return each image's share in the mean F1, as :func:`advisor.measurement.detection.shares` does for the mAP."""
+    """Return each image's share in the mean F1; :func:`.average_precision.shares` does so for the mAP."""
     import numpy as np
 
     table = counts(matched, classes)

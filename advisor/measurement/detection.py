@@ -1,15 +1,13 @@
-"""Run a ``.tflite`` detector on images with LiteRT, and score its boxes as COCO does."""
+"""Run a ``.tflite`` detector on images with LiteRT, and keep the boxes that it finds."""
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from advisor.core.errors import RuntimeRefusal, StageError
-from advisor.core.statistics import Interval
 from advisor.datasets.images import InputSpec
 from advisor.devices.connections.agent import one_line
 from advisor.measurement.accuracy import quantise
@@ -21,13 +19,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float32]
-
-RESAMPLES = 200
-HALF = (0.5,)
-"""The overlap of mAP@0.5."""
-
-MOST_GROUPS = 300
-"""Groups of images that are left out in turn, at most."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,22 +47,6 @@ class Detections:
         kept = np.isin(self.labels, list(places))
         labels = np.array([places[label] for label in self.labels[kept].tolist()], np.int64)
         return Detections(self.boxes[kept], labels, self.scores[kept])
-
-
-@dataclass(frozen=True)
-class DetectionScore:
-    """How well the true boxes were found.
-
-    Attributes:
-        half: mAP@0.5 (0-1): the mean over classes of the average precision at an overlap of 0.5, with a 95 % interval
-            by a bootstrap over the images.
-        coco: the mean over overlaps from 0.5 to 0.95, COCO's main figure.
-        by_class: average precision at 0.5 of each class; None for a class without a box.
-    """
-
-    half: Interval
-    coco: float
-    by_class: tuple[float | None, ...]
 
 
 class Detector:
@@ -158,92 +133,6 @@ def load(path: Path) -> list[Detections]:
         return [Detections(*rows) for rows in zip(*parts, strict=True)]
 
 
-def score(
-    true: Sequence[Detections], found: Sequence[Detections], sizes: Sequence[tuple[int, int]], classes: int
-) -> DetectionScore:
-    """Return the average precision of found boxes, by ``pycocotools``.
-
-    Args:
-        true: the true boxes of N images.
-        found: what was found in them.
-        sizes: height and width of the images in pixels.
-        classes: number of classes.
-
-    Raises:
-        ValueError: there is no true box.
-    """
-    import numpy as np
-
-    if not sum(len(one.labels) for one in true):
-        raise ValueError("no image has a box")
-    precision = _precision(evaluated(true, found, sizes, classes), range(len(true)))
-    judged = evaluated(true, found, sizes, classes, HALF)
-    draw = np.random.default_rng(0)
-    drawn = [_mean(_precision(judged, draw.integers(0, len(true), len(true)).tolist())[0]) for _ in range(RESAMPLES)]
-    low, high = np.nanquantile(drawn, [0.025, 0.975])
-    half = _mean(precision[0])
-    by_class = tuple(None if np.isnan(value) else float(value) for value in precision[0])
-    return DetectionScore(Interval(half, min(half, float(low)), max(half, float(high))), _mean(precision), by_class)
-
-
-def shares(
-    true: Sequence[Detections], found: Sequence[Detections], sizes: Sequence[tuple[int, int]], classes: int
-) -> Floats:
-    """Return each image's share in the mAP@0.5: N values whose mean is the mAP@0.5, to compare files image by image.
-
-    An average precision is no mean over images. Its jackknife pseudo-values are used instead: N times the figure of
-    all images less N - 1 times the figure without one image (B. Efron and R. Tibshirani, "An Introduction to the
-    Bootstrap", 1993, chapter 11), shifted so that their mean is the figure itself. A share may be below 0 or above 1.
-    Of many images, several are left out at a time, and have one value.
-
-    Args:
-        true: the true boxes of N images.
-        found: what was found in them.
-        sizes: height and width of the images in pixels.
-        classes: number of classes.
-    """
-    import numpy as np
-
-    judged, count = evaluated(true, found, sizes, classes, HALF), len(true)
-    groups = np.arange(count) * min(count, MOST_GROUPS) // count
-    whole, left = _mean(_precision(judged, range(count))[0]), np.zeros(groups[-1] + 1)
-    for group in range(len(left)):
-        left[group] = _mean(_precision(judged, np.flatnonzero(groups != group).tolist())[0])
-    left = np.where(np.isnan(left), whole, left)
-    values = (len(left) * whole - (len(left) - 1) * left)[groups]
-    found_shares: Floats = (values - values.mean() + whole).astype(np.float32)
-    return found_shares
-
-
-def threshold(
-    true: Sequence[Detections], found: Sequence[Detections], sizes: Sequence[tuple[int, int]], classes: int
-) -> float:
-    """Return the score (0-1) from which on found boxes should count: one for all classes, with the best F1 in all.
-
-    F1 is twice the number of right boxes over the number of true and of found ones. A box is right if it overlaps a
-    true one of its class by half, and no surer box does. The threshold lies midway between the least score that counts
-    and the next one, so that rounding moves no box across it.
-
-    Args:
-        true: the true boxes of N images.
-        found: what was found in them.
-        sizes: height and width of the images in pixels.
-        classes: number of classes.
-    """
-    import numpy as np
-
-    judged = [each for each in evaluated(true, found, sizes, classes, HALF).evalImgs if each]
-    right = np.concatenate([np.zeros(0, bool), *(each["dtMatches"][0] > 0 for each in judged)])
-    scores = np.concatenate([np.zeros(0), *(each["dtScores"] for each in judged)])
-    order = np.argsort(-scores)
-    ends = np.concatenate([[1.0], scores[order], [0.0]])
-    hits = np.append(0, np.cumsum(right[order]))
-    f1 = 2 * hits / np.maximum(np.arange(len(hits)) + sum(len(one.labels) for one in true), 1)
-    f1[ends[:-1] == ends[1:]] = 0.0  # boxes with one score count together
-    best = int(f1.argmax())
-    return float(ends[best] + ends[best + 1]) / 2
-
-
 def true_boxes(rows: Sequence[tuple[int, float, float, float, float]]) -> Detections:
     """Return true boxes given as label, top, left, bottom and right in shares of the image."""
     import numpy as np
@@ -251,67 +140,3 @@ def true_boxes(rows: Sequence[tuple[int, float, float, float, float]]) -> Detect
     table = np.array(rows, np.float64).reshape(-1, 5)
     labels, boxes = table[:, 0].astype(np.int64), table[:, 1:].astype(np.float32)
     return Detections(boxes, labels, np.ones(len(labels), np.float32))
-
-
-def _mean(values: Floats) -> float:
-    import numpy as np
-
-    return float(np.nanmean(values)) if np.isfinite(values).any() else float("nan")
-
-
-def evaluated(
-    true: Sequence[Detections],
-    found: Sequence[Detections],
-    sizes: Sequence[tuple[int, int]],
-    classes: int,
-    overlaps: Sequence[float] = (),
-) -> Any:
-    """Match the boxes of each image at some overlaps, COCO's by default; return the evaluation of ``pycocotools``."""
-    import numpy as np
-    from pycocotools import coco, cocoeval
-
-    for module in (coco, cocoeval):  # they print each step; redirecting the output of one thread is not possible
-        vars(module)["print"] = lambda *_: None
-    categories = [{"id": label, "name": str(label)} for label in range(classes)]
-    images = [{"id": number, "height": height, "width": width} for number, (height, width) in enumerate(sizes)]
-    truth, answers = coco.COCO(), coco.COCO()
-    for documents, rows in ((truth, true), (answers, found)):
-        listed: Any = {"images": images, "categories": categories, "annotations": _rows(rows, sizes)}
-        documents.dataset = listed
-        documents.createIndex()
-    evaluation = cocoeval.COCOeval(truth, answers, "bbox")
-    parameters = evaluation.params
-    parameters.areaRng, parameters.areaRngLbl = parameters.areaRng[:1], parameters.areaRngLbl[:1]
-    parameters.maxDets = parameters.maxDets[-1:]
-    if overlaps:
-        parameters.iouThrs = np.array(overlaps)
-    evaluation.evaluate()
-    return evaluation
-
-
-def _rows(rows: Sequence[Detections], sizes: Sequence[tuple[int, int]]) -> list[dict[str, Any]]:
-    """Return boxes in COCO's form: numbered from 1, as left, top, width and height in pixels."""
-    listed: list[dict[str, Any]] = []
-    for number, (one, (height, width)) in enumerate(zip(rows, sizes, strict=True)):
-        for (top, left, bottom, right), label, sureness in zip(one.boxes.tolist(), one.labels, one.scores, strict=True):
-            box = [left * width, top * height, (right - left) * width, (bottom - top) * height]
-            listed.append({
-                "id": len(listed) + 1, "image_id": number, "category_id": int(label), "bbox": box,
-                "area": box[2] * box[3], "iscrowd": 0, "score": float(sureness),
-            })  # fmt: skip
-    return listed
-
-
-def _precision(evaluation: Any, images: Sequence[int]) -> Floats:
-    """Return the average precision over some images, which may repeat: (overlaps, classes), NaN without a true box."""
-    import numpy as np
-
-    chosen, whole = copy.copy(evaluation), evaluation.evalImgs
-    starts = range(0, len(whole), len(evaluation.params.imgIds))  # a block for each class
-    chosen.evalImgs = [whole[start + image] for start in starts for image in images]
-    chosen.params = chosen._paramsEval = copy.copy(evaluation.params)
-    chosen.params.imgIds = list(range(len(images)))
-    chosen.accumulate()
-    found = chosen.eval["precision"][:, :, :, 0, 0]  # overlap, recall, class
-    precision: Floats = np.where((found > -1).any(axis=1), found.mean(axis=1), np.nan)
-    return precision

@@ -158,7 +158,8 @@ class Detectors:
             floats: what the float file found.
             labels: the true boxes; empty if they are not known.
         """
-        from advisor.measurement.detection import score, shares, true_boxes
+        from advisor.measurement.average_precision import score, shares
+        from advisor.measurement.detection import true_boxes
 
         expected = [one.above(SURE) for one in floats]
         alike = Likeness(len(own), _precision(expected, own, [SIDES] * len(own)))
@@ -181,7 +182,7 @@ class Detectors:
 
 def _precision(true: list[Detections], found: list[Detections], sizes: list[tuple[int, int]]) -> Interval:
     """Return the mAP@0.5; the whole range from 0 to 1 where there is no true box."""
-    from advisor.measurement.detection import score
+    from advisor.measurement.average_precision import score
 
     places = _places(true)
     if not places:

@@ -83,21 +83,21 @@ class ByBoxes:
 
     def figures(self, given: Answered) -> Figures:
         """See :class:`Criterion`."""
-        from advisor.measurement.detection import score
+        from advisor.measurement.average_precision import score
 
         reached = score(given.true, given.found, given.sizes, given.classes)
         return Figures(reached.half, reached.by_class, reached.coco)
 
     def shares(self, given: Answered) -> list[float]:
         """See :class:`Criterion`."""
-        from advisor.measurement.detection import shares
+        from advisor.measurement.average_precision import shares
 
         each: list[float] = shares(given.true, given.found, given.sizes, given.classes).tolist()
         return each
 
     def threshold(self, given: Answered) -> float:
         """See :class:`Criterion`."""
-        from advisor.measurement.detection import threshold
+        from advisor.measurement.average_precision import threshold
 
         return threshold(given.true, given.found, given.sizes, given.classes)
 
