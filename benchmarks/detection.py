@@ -38,7 +38,7 @@ from advisor.measurement.box_counts import counts
 from advisor.measurement.counting import CentreFinder, centre_score, match_centres
 from advisor.measurement.detection import Detections, Detector
 from advisor.measurement.latency.timing import measure
-from advisor.tflite.postprocess import Suppression, append_postprocess
+from advisor.tflite.postprocess import put_back, split_postprocess
 from advisor.training.detection import network
 from advisor.training.detection.changes import Changes, Objects, changed
 from advisor.training.detection.fit import Fitting
@@ -139,7 +139,7 @@ def rows_of(name: str, side: int, classes: Sequence[str], learnt: Part, judged: 
     spec, kind = InputSpec(side, card.preprocessing.mean, card.preprocessing.std), KINDS[task]
     with tempfile.TemporaryDirectory() as folder:
         began, cpu = time.monotonic(), time.process_time()
-        trained = train(card, fetch(card), learnt.boxed, len(classes), kind, 0, Path(folder))
+        raw, process = split_postprocess(train(card, fetch(card), learnt.boxed, len(classes), kind, 0, Path(folder)))
         seconds = time.monotonic() - began
         spent = f"{seconds:.0f}", f"{time.process_time() - cpu:.0f}"
         own, plain = (
@@ -150,13 +150,12 @@ def rows_of(name: str, side: int, classes: Sequence[str], learnt: Part, judged: 
         inputs = RecipeInputs(calibration=np.stack([spec.read(path) for path in learnt.boxed.paths[::step]]))
         rows: list[Row] = []
         for form in FORMS:
-            file, made = Path(folder) / f"{form}.tflite", recipe(form).make(trained.data, inputs).data
-            if trained.anchors is None:
-                file.write_bytes(made)
-                figures = counted(CentreFinder(file, spec), judged, classes)
-            else:
-                file.write_bytes(append_postprocess(made, trained.anchors.boxes, Suppression()))
+            file, made = Path(folder) / f"{form}.tflite", recipe(form).make(raw, inputs).data
+            file.write_bytes(put_back(made, process) if process else made)
+            if process:
                 figures = found(Detector(file, spec), judged, classes)
+            else:
+                figures = counted(CentreFinder(file, spec), judged, classes)
             rows.append((f"{name} at {side}", form, *figures, *cost(file), *spent, f"{own:.1f} ({plain:.1f})"))
             print(*rows[-1], sep=" | ", flush=True)
     return rows

@@ -43,7 +43,6 @@ def make_file(
     inputs: RecipeInputs,
     metadata: Metadata | None,
     out: Path,
-    anchors: Path | None = None,
 ) -> Mapping[str, Any]:
     """Apply a recipe to a float file, write the result with its metadata, and return the recipe's notes.
 
@@ -56,7 +55,6 @@ def make_file(
         inputs: what recipes that score or train use; ``calibration`` in it is replaced.
         metadata: labels and normalisation for the file; None writes none.
         out: where to write.
-        anchors: ``.npy`` of the anchors of a detector that has no post-processing yet, (N, 4).
 
     Raises:
         UnsupportedRecipe: the recipe does not apply to this model, or needs labelled images and got none.
@@ -73,17 +71,8 @@ def make_file(
     raw, process = split_postprocess(model.read_bytes(), model.name)
     made = chosen.make(raw, replace(inputs, calibration=arrays))
     data = put_back(made.data, process) if process else made.data
-    data = data if anchors is None else _detecting(data, anchors)
     out.write_bytes(write_metadata(data, metadata) if metadata else data)
     return dict(made.notes)
-
-
-def _detecting(data: bytes, anchors: Path) -> bytes:
-    import numpy as np
-
-    from advisor.tflite.postprocess import Suppression, append_postprocess
-
-    return append_postprocess(data, np.load(anchors, allow_pickle=False), Suppression())
 
 
 def sizes_of(path: Path) -> Sizes:

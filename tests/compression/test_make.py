@@ -15,7 +15,7 @@ from advisor.compression.recipes.base import RecipeInputs
 from advisor.datasets.images import InputSpec
 from advisor.tflite.metadata import Metadata, read_metadata
 from advisor.tflite.model import read
-from advisor.tflite.postprocess import OPERATOR
+from advisor.tflite.postprocess import OPERATOR, Suppression, append_postprocess
 from tests.tflite.graphs import tiny_detector
 
 NO_IMAGES = CalibrationImages((), InputSpec(2, (127.5,) * 3, (127.5,) * 3))
@@ -48,35 +48,34 @@ def test_sizes_carry_both(float_model: bytes, tmp_path: Path) -> None:
     assert sizes.arena_bytes == arena_bytes(path) > 0
 
 
-def made(folder: Path, metadata: Metadata | None = None, anchors: Path | None = None) -> bytes:
+def made(folder: Path, model: bytes, metadata: Metadata | None = None) -> bytes:
     """Make the float32 form of a small detector."""
-    (folder / "float.tflite").write_bytes(tiny_detector())
+    (folder / "float.tflite").write_bytes(model)
     out = folder / "made.tflite"
-    make_file(folder / "float.tflite", "float32", NO_IMAGES, RecipeInputs(), metadata, out, anchors)
+    make_file(folder / "float.tflite", "float32", NO_IMAGES, RecipeInputs(), metadata, out)
     return out.read_bytes()
 
 
 @pytest.fixture
-def anchors(tmp_path: Path) -> Path:
-    np.save(tmp_path / "anchors.npy", np.full((3, 4), 0.5, np.float32))
-    return tmp_path / "anchors.npy"
+def detector() -> bytes:
+    return append_postprocess(tiny_detector(), np.full((3, 4), 0.5, np.float32), Suppression())
 
 
-def test_a_detector_ends_in_post_processing(tmp_path: Path, anchors: Path) -> None:
-    model = read(made(tmp_path, anchors=anchors))
+def test_a_detector_ends_in_post_processing(tmp_path: Path, detector: bytes) -> None:
+    model = read(made(tmp_path, detector))
     assert [tensor.shape[0] for tensor in model.outputs] == [1] * 4
     assert [len(tensor.shape) for tensor in model.outputs] == [3, 2, 2, 1]
     assert model.operators[-1].name == f"CUSTOM:{OPERATOR}"
 
 
-def test_a_detector_has_its_labels_behind_the_post_processing(tmp_path: Path, anchors: Path) -> None:
+def test_a_detector_has_its_labels_behind_the_post_processing(tmp_path: Path, detector: bytes) -> None:
     metadata = Metadata("net", ("a", "b", "c", "d"), (127.5,), (127.5,))
-    data = made(tmp_path, metadata, anchors)
+    data = made(tmp_path, detector, metadata)
     found = read_metadata(data)
     assert found is not None
     assert found.labels == metadata.labels
     assert len(read(data).outputs) == 4
 
 
-def test_without_anchors_and_metadata_nothing_is_added(tmp_path: Path) -> None:
-    assert [tensor.shape for tensor in read(made(tmp_path)).outputs] == [(1, 3, 4), (1, 3, 4)]
+def test_without_post_processing_and_metadata_nothing_is_added(tmp_path: Path) -> None:
+    assert [tensor.shape for tensor in read(made(tmp_path, tiny_detector())).outputs] == [(1, 3, 4), (1, 3, 4)]

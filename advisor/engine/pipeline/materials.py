@@ -23,7 +23,7 @@ from advisor.store.files import sha256_file
 Variant = tuple[str, str]
 """A training recipe and a compression recipe: of one card, one artefact."""
 
-MODEL, RESULT, ANCHORS = "model.tflite", "result.json", "anchors.npy"
+MODEL, RESULT = "model.tflite", "result.json"
 
 DAMAGED = (OSError, ValueError, KeyError, TypeError, EOFError, RecursionError)
 """Errors of a stage that reads a result whose files are missing or damaged."""
@@ -155,19 +155,10 @@ class Materials:
 
 @dataclass(frozen=True)
 class FloatModel:
-    """A float ``.tflite`` of a card with its hash, the origin of its artefacts.
-
-    A detector has no post-processing yet, because recipes take builtin operators alone. Each of its forms gets it.
-    """
+    """A float ``.tflite`` of a card with its hash, the origin of its artefacts."""
 
     path: Path
     sha256: str
-
-    @property
-    def anchors(self) -> Path | None:
-        """The file of a detector's anchors; None for a classifier."""
-        file = self.path.with_name(ANCHORS)
-        return file if file.is_file() else None
 
     @classmethod
     def within(cls, folder: Path) -> FloatModel:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from advisor.core.tasks import OBJECT_COUNTING, OBJECT_DETECTION
 from advisor.datasets.images import InputSpec
-from advisor.training.detection.anchors import Anchors
+from advisor.tflite.postprocess import Suppression, append_postprocess
 from advisor.training.detection.boxes import box_lesson
 from advisor.training.detection.centres import centre_lesson
 from advisor.training.detection.fit import Fitting, Lessons, fit_head
@@ -46,21 +46,6 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
 """The kind of head by task."""
 
 
-@dataclass(frozen=True, eq=False)
-class RawDetector:
-    """A trained detector before post-processing, the origin of its compressed forms.
-
-    Attributes:
-        data: float ``.tflite`` with the outputs of :mod:`advisor.tflite.postprocess`.
-        anchors: for its post-processing; None if it marks centres.
-        copies: changed copies of each image that it learnt from.
-    """
-
-    data: bytes
-    anchors: Anchors | None
-    copies: int
-
-
 def train(
     card: Card,
     weights: WeightsFile | None,
@@ -69,7 +54,7 @@ def train(
     kind: Kind,
     seed: int,
     folder: Path,
-) -> RawDetector:
+) -> bytes:
     """Train a head on a card's frozen backbone.
 
     Args:
@@ -80,6 +65,9 @@ def train(
         kind: of the head.
         seed: draws weights, copies and order.
         folder: for the maps, which take up to 2 GB; the caller removes it.
+
+    Returns:
+        A float ``.tflite``: with post-processing if the head finds boxes, with the output ``centres`` otherwise.
 
     Raises:
         StageError: the maps do not fit on disk, an image cannot be read, or the training diverged.
@@ -94,6 +82,7 @@ def train(
         spec = InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)
         kept = keep_maps(maps, boxed, spec, folder, seed)
         learnt = fit_head(kind.lessons, kept, classes, Fitting(kind.epochs, seed=seed))
-        return RawDetector(flatbuffer(joined(maps, learnt.model)), learnt.anchors, kept.copies)
+        raw = flatbuffer(joined(maps, learnt.model))
+        return append_postprocess(raw, learnt.anchors.boxes, Suppression()) if learnt.anchors else raw
     finally:
         keras.backend.clear_session()

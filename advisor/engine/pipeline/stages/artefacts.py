@@ -53,10 +53,6 @@ steps are limited by their work, about ten minutes; a slow machine may take many
 SCORING = Resources(limits=replace(WORK_LIMITS, seconds=LEARNING.limits.seconds))
 """A recipe that scores many files is limited by its work in the same way."""
 
-SUPPRESSION = "across classes"
-"""Changed when the post-processing of detectors does: it is part of their files."""
-
-
 Calibration = tuple[Path, ...]
 """The files that :func:`advisor.engine.pipeline.stages.jobs.calibrate` left."""
 
@@ -127,7 +123,6 @@ def compressed(
             "calibration": "stands in" if _stands_in(materials, card) else _calibration_key(materials),
             "view": input_spec(card).key,
             "metadata": asdict(metadata_of(card, materials.images, scope.training)),
-            **({"suppression": SUPPRESSION} if results[source].anchors else {}),
             **_key(recipe_inputs(materials, results), scope.purpose, materials.images),
             **versions("ai-edge-quantizer", "ai-edge-litert", "pillow", "scikit-image"),
         }
@@ -137,7 +132,7 @@ def compressed(
             jobs.compress, results[source].path, recipe.name, _calibration(materials), input_spec(card),
             materials.seed, metadata_of(card, materials.images, scope.training), folders.model,
             _stands_in(materials, card), recipe_inputs(materials, results),
-            _files(calibration, results), results[source].anchors,
+            _files(calibration, results),
         )  # fmt: skip
 
     def recipe_inputs(materials: Materials, results: Results) -> RecipeInputs | None:

@@ -12,7 +12,7 @@ from advisor.core.errors import UnsupportedRecipe, UsageError
 from advisor.datasets.images import InputSpec
 from advisor.engine.pipeline import cost
 from advisor.engine.pipeline.images import Role
-from advisor.engine.pipeline.materials import ANCHORS, FloatModel, Materials, Purpose, Workload, versions
+from advisor.engine.pipeline.materials import FloatModel, Materials, Purpose, Workload, versions
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import (
     Folders,
@@ -27,13 +27,13 @@ from advisor.engine.pipeline.stage import (
     after,
     artefact_of,
 )
-from advisor.engine.pipeline.stages import jobs
+from advisor.engine.pipeline.stages import detection_jobs
 from advisor.engine.pipeline.stages.backbone import identity
 from advisor.engine.pipeline.stages.figures import with_detail
 from advisor.isolation import Limits
 
 DETECTIONS_FILE = "detections.npz"
-VERSION = "2"
+VERSION = "3"
 """Raised when equal images and weights give another detector."""
 
 TRAINING = Resources(Pool.TRAINERS, 3_000_000_000, Limits(seconds=3 * 3600, memory_bytes=8_000_000_000))
@@ -42,9 +42,8 @@ TRAINING = Resources(Pool.TRAINERS, 3_000_000_000, Limits(seconds=3 * 3600, memo
 def detector(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
     """Train the head of the task on the card's frozen backbone.
 
-    The compared one learns from the training part, the one that ships from everything but the hold-out. The stage
-    leaves the float file without post-processing, and the anchors of a head for boxes. A user's own detector is taken
-    as it is.
+    The compared one learns from the training part, the one that ships from everything but the hold-out. A user's own
+    detector is taken as it is.
     """
     if card.as_it_is:
         return _own(card)
@@ -61,8 +60,8 @@ def detector(card: Card, training: str, purpose: Purpose, workload: Workload) ->
     def job(materials: Materials, _results: Results, folders: Folders) -> Job:
         part, classes = materials.part(role), len(materials.require_images().classes)
         return partial(
-            jobs.train_detector, card, materials.weights[card.name], part.paths, part.objects, classes, workload.task,
-            materials.seed, folders.model, folders.out / ANCHORS,
+            detection_jobs.train, card, materials.weights[card.name], part.paths, part.objects, classes, workload.task,
+            materials.seed, folders.model,
         )  # fmt: skip
 
     scope = Scope(card.name, training, purpose=purpose)
@@ -85,7 +84,7 @@ def _own(card: Card) -> Stage[FloatModel]:
         return identity(materials, card)
 
     def job(materials: Materials, _results: Results, folders: Folders) -> Job:
-        return partial(jobs.take_detector, card, materials.weights[card.name], folders.model)
+        return partial(detection_jobs.take, card, materials.weights[card.name], folders.model)
 
     return Stage(
         StageName.CONVERT, Scope(card.name), "1", "reading", (), inputs, job, FloatModel.within, cost.REWRITE_S,
@@ -107,7 +106,7 @@ def detections(scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
         path, images = artefact_of(source, results).path, materials.part(role).paths
         classes = materials.require_images().classes
-        return partial(jobs.detect, path, images, spec, classes, folders.out / DETECTIONS_FILE)
+        return partial(detection_jobs.detect, path, images, spec, classes, folders.out / DETECTIONS_FILE)
 
     return Stage(
         StageName.SCORE, with_detail(scope, role, source), "1", "scoring", after(source), inputs, job,

@@ -16,7 +16,6 @@ from advisor.datasets.images import InputSpec, decoded
 from advisor.tflite.metadata import Metadata
 
 if TYPE_CHECKING:
-    from advisor.catalog.cards import Card, WeightsFile
     from advisor.compression.quantization.grid import Grids
     from advisor.compression.recipes.base import RecipeInputs
     from advisor.measurement.latency.results import ModelTiming
@@ -179,7 +178,6 @@ def compress(
     stands_in: bool = False,
     inputs: RecipeInputs | None = None,
     calibrated: Sequence[Path] = (),
-    anchors: Path | None = None,
 ) -> dict[str, Any]:
     """Apply a compression recipe to a float file and write the artefact with its metadata.
 
@@ -195,7 +193,6 @@ def compress(
             it. Its download size is unknown, because the trained file compresses differently.
         inputs: further inputs of recipes that score or train.
         calibrated: the files of :func:`calibrate` for this model; empty to observe it here.
-        anchors: see :func:`advisor.compression.make.make_file`.
 
     Returns:
         ``arena_bytes`` of the activations, ``download_bytes`` and ``download_zstd_bytes`` unless ``stands_in``, and
@@ -210,7 +207,7 @@ def compress(
     given = inputs or RecipeInputs()
     if calibrated:
         given = replace(given, observer=Prepared.load(calibrated[0].parent).observer())
-    notes = make_file(model, recipe, images, given, metadata, path, anchors)
+    notes = make_file(model, recipe, images, given, metadata, path)
     if stands_in:
         return {"arena_bytes": arena_bytes(path), "notes": notes}
     sizes = sizes_of(path)
@@ -241,92 +238,6 @@ def score_head(features: Sequence[Path], rows: Sequence[int], head: Path, path: 
     arrays = np.load(head, allow_pickle=False)
     logits = joined(features, np.asarray(rows)) @ arrays["weights"] + arrays["bias"]
     np.save(path, softmax(logits, axis=1).astype(np.float32))
-
-
-def train_detector(
-    card: Card,
-    weights: WeightsFile | None,
-    images: Sequence[Path],
-    objects: Sequence[Sequence[tuple[int, float, float, float, float]]],
-    classes: int,
-    task: str,
-    seed: int,
-    path: Path,
-    anchors: Path,
-) -> dict[str, Any]:
-    """Train a card's detector and write its float file without post-processing, and its anchors if it has any.
-
-    Args:
-        card: the model card.
-        weights: the pretrained weights.
-        images: the images to learn from.
-        objects: label, top, left, bottom and right (in shares) of the objects in each image.
-        classes: number of classes.
-        task: gives the kind of head.
-        seed: of the training.
-        path: where to write the ``.tflite``.
-        anchors: where to write the ``.npy``.
-
-    Returns:
-        ``copies``: the number of changed copies of each image that were learnt from.
-    """
-    import tempfile
-
-    from advisor.training.detection.changes import objects_of
-    from advisor.training.detection.maps import Boxed
-    from advisor.training.detection.train import KINDS, train
-
-    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-        boxed = Boxed(images, [objects_of(rows) for rows in objects])
-        trained = train(card, weights, boxed, classes, KINDS[task], seed, Path(folder))
-    path.write_bytes(trained.data)
-    if trained.anchors is not None:
-        np.save(anchors, trained.anchors.boxes)
-    return {"copies": trained.copies}
-
-
-def take_detector(card: Card, weights: WeightsFile | None, path: Path) -> None:
-    """Write a user's own detector as the float file of its card, its outputs named, without its description.
-
-    Raises:
-        StageError: the file is not available.
-    """
-    from advisor.core.errors import StageError
-    from advisor.tflite.postprocess import with_named_outputs
-
-    if weights is None:
-        raise StageError(f"{card.name} is a file of your own, and the file is not available")
-    path.write_bytes(with_named_outputs(weights.path.read_bytes(), card.name))
-
-
-def detect(model: Path, images: Sequence[Path], view: InputSpec, classes: Sequence[str], path: Path) -> None:
-    """Run a file that finds boxes or marks centres over images; write what it finds.
-
-    See :func:`advisor.measurement.detection.save` for the format.
-
-    Args:
-        model: the file. Its labels may be more than the user's classes, in another order; without, they are these.
-        images: image files.
-        view: how an image becomes input.
-        classes: names of the user's classes, in label order.
-        path: where to write.
-    """
-    from advisor.compression.user_model.images import class_order
-    from advisor.measurement.counting import CentreFinder
-    from advisor.measurement.detection import Detector, save
-    from advisor.tflite.metadata import read_metadata
-    from advisor.tflite.model import read
-    from advisor.tflite.postprocess import has_postprocess
-
-    data = model.read_bytes()
-    run = (Detector if has_postprocess(read(data, model.name)) else CentreFinder)(model, view)
-    said = read_metadata(data, model.name)
-    found = [run(image) for image in images]
-    if said and said.labels:
-        order = class_order(classes, said.labels, len(said.labels))
-        places = {label: place for place, label in enumerate(order)}
-        found = [one.relabelled(places) for one in found]
-    save(path, found)
 
 
 def captured(model: Path, images: Sequence[Path], view: InputSpec, path: Path) -> None:
