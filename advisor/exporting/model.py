@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from advisor.core.errors import UsageError
-from advisor.tflite.metadata import Metadata, read_metadata, write_metadata
+from advisor.tflite.metadata import Metadata, read_metadata
+from advisor.tflite.metadata_writer import write_metadata
 from advisor.tflite.model import read
 from advisor.tflite.postprocess import has_postprocess
 

@@ -25,7 +25,8 @@ from advisor.exporting.vectors import answers
 from advisor.reporting.risks import risks, warnings
 from advisor.reporting.view import load_view
 from advisor.store import RunFolder
-from advisor.tflite.metadata import Metadata, write_metadata
+from advisor.tflite.metadata import Metadata
+from advisor.tflite.metadata_writer import write_metadata
 from tests.exporting.conftest import Pixels, evaluation_of, mediapipe_answers, replace_artefact
 
 FILES = {

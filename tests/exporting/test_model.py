@@ -14,7 +14,8 @@ from advisor.exporting.model import ShippedModel, prepare
 from advisor.exporting.vectors import answers
 from advisor.measurement.accuracy import predict_pixels
 from advisor.store import RunFolder
-from advisor.tflite.metadata import Metadata, read_metadata, write_metadata
+from advisor.tflite.metadata import Metadata, read_metadata
+from advisor.tflite.metadata_writer import write_metadata
 from advisor.tflite.surgery import select_output
 from tests.exporting.conftest import FORMS, Pixels, evaluation_of, mediapipe_answers
 

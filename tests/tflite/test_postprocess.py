@@ -14,7 +14,8 @@ from flatbuffers import flexbuffers
 
 from advisor.core.errors import StageError, UsageError
 from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_DETECTION
-from advisor.tflite.metadata import read_metadata, write_metadata
+from advisor.tflite.metadata import read_metadata
+from advisor.tflite.metadata_writer import write_metadata
 from advisor.tflite.model import read
 from advisor.tflite.postprocess import (
     DETECTIONS,
@@ -29,7 +30,7 @@ from advisor.tflite.rewrite import add_tensor, new_operator, pack, unpack
 from advisor.training.detection.anchors import Anchors, decode
 
 from .graphs import FLOAT32, foreign_detector, tiny_detector, tiny_features
-from .test_metadata import described
+from .test_metadata_writer import described
 
 ANCHORS = np.array([[0.2, 0.2, 0.2, 0.2], [0.5, 0.5, 0.4, 0.2], [0.8, 0.7, 0.1, 0.3]], np.float32)
 VALUES = np.array([[[0.5, -1.0, 2.0, -3.0], [1.0, 0.2, -2.5, 0.1], [-2.0, 3.0, 0.3, 1.5]]], np.float32)

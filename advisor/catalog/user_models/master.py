@@ -22,7 +22,8 @@ from advisor.core.errors import StageError, UsageError, message_of
 from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_DETECTION
 from advisor.tflite.float16 import to_float32
 from advisor.tflite.macs import count
-from advisor.tflite.metadata import Metadata, read_metadata, write_metadata
+from advisor.tflite.metadata import Metadata, read_metadata
+from advisor.tflite.metadata_writer import write_metadata
 from advisor.tflite.model import read
 from advisor.tflite.postprocess import DETECTIONS, ENDS, cut_postprocess, task_of, with_named_outputs
 

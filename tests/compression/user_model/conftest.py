@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from advisor.tflite.metadata import Metadata, write_metadata
+from advisor.tflite.metadata import Metadata
+from advisor.tflite.metadata_writer import write_metadata
 
 CLASSES = ("ant", "bee", "cat", "dog")
 

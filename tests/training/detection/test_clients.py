@@ -9,7 +9,8 @@ from ai_edge_litert.interpreter import Interpreter
 
 from advisor.datasets.boxes.reading import survey_boxes
 from advisor.datasets.images import load
-from advisor.tflite.metadata import Metadata, write_metadata
+from advisor.tflite.metadata import Metadata
+from advisor.tflite.metadata_writer import write_metadata
 from advisor.tflite.postprocess import Suppression, append_postprocess
 from advisor.training.detection.boxes import box_lesson
 from advisor.training.detection.changes import objects_of

@@ -29,7 +29,8 @@ from advisor.engine.space.candidates import read_images
 from advisor.measurement.counting import CentreFinder
 from advisor.measurement.detection import Detector, load
 from advisor.store.files import sha256_file
-from advisor.tflite.metadata import read_metadata, write_metadata
+from advisor.tflite.metadata import read_metadata
+from advisor.tflite.metadata_writer import write_metadata
 from advisor.tflite.postprocess import Suppression, append_postprocess, with_named_outputs
 from tests.datasets.boxes.writers import photos, write_table
 from tests.detectors import COLOURS, SIDE, detector_file, write_cells
