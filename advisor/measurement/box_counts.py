@@ -61,7 +61,7 @@ def match(
         classes: number of classes.
         threshold: least score of a box that counts.
     """
-    sure = [from_score(one, threshold) for one in found]
+    sure = [one.above(threshold) for one in found]
     judged = [each for each in evaluated(true, sure, sizes, classes, HALF).evalImgs if each]
     seen = _flags(true, [(each["gtIds"], each["gtMatches"][0]) for each in judged])
     right = _flags(sure, [(each["dtIds"], each["dtMatches"][0]) for each in judged])
@@ -77,12 +77,6 @@ def counts(matched: Sequence[Matched], classes: int) -> NDArray[np.int64]:
         for place, labels in enumerate((one.true.labels, one.found.labels, one.found.labels[one.right])):
             row[:, place] = np.bincount(labels, minlength=classes)
     return table
-
-
-def from_score(one: Detections, threshold: float) -> Detections:
-    """Return what was found with at least a score."""
-    kept = one.scores >= threshold
-    return Detections(one.boxes[kept], one.labels[kept], one.scores[kept])
 
 
 def _flags(rows: Sequence[Detections], matches: Sequence[tuple[Sequence[int], Flags]]) -> list[Flags]:

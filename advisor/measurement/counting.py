@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from advisor.core.statistics import Interval
 from advisor.measurement.average_precision import RESAMPLES
-from advisor.measurement.box_counts import Matched, counts, from_score
+from advisor.measurement.box_counts import Matched, counts
 from advisor.measurement.detection import Detections, Detector
 from advisor.tflite.postprocess import CENTRES
 
@@ -97,7 +97,7 @@ def match_centres(true: Sequence[Detections], found: Sequence[Detections], least
     import numpy as np
 
     matched = []
-    for objects, marks in zip(true, (from_score(one, least) for one in found), strict=True):
+    for objects, marks in zip(true, (one.above(least) for one in found), strict=True):
         seen, right = np.zeros(len(objects.labels), bool), np.zeros(len(marks.labels), bool)
         middles, places = ((one.boxes[:, :2] + one.boxes[:, 2:]) / 2 for one in (objects, marks))
         for number, (place, label) in enumerate(zip(places, marks.labels, strict=True)):
