@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from advisor.compression.calibration import from_photographs
 from advisor.compression.diagnosis.signals import decibel
-from advisor.compression.recipes.base import Needs
-from advisor.compression.user_model.images import Images, Objects, read_boxes, read_images
+from advisor.compression.user_model.images import ImageRequest, Images, Objects, read_boxes, read_images
 from advisor.compression.user_model.values import Likeness
 from advisor.core.errors import StageError, UsageError
 from advisor.core.statistics import Interval, paired_difference, paired_shares, wilson
@@ -46,17 +45,7 @@ class Kind(Protocol):
             UsageError: the outputs are not those of the task.
         """
 
-    def images(
-        self,
-        calibration: Path | None,
-        data: Path | None,
-        spec: InputSpec,
-        names: Sequence[str],
-        classes: int,
-        seed: int,
-        needs: Collection[Needs],
-        /,
-    ) -> Images:
+    def images(self, request: ImageRequest, /) -> Images:
         """Read the user's folders; see :func:`advisor.compression.user_model.images.read_images`."""
 
     def answers(self, path: Path, images: Sequence[Path], spec: InputSpec, seed: int) -> Any:

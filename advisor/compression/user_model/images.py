@@ -38,6 +38,29 @@ class Objects:
 
 
 @dataclass(frozen=True)
+class ImageRequest:
+    """The images that are asked for, and the model that they are for.
+
+    Attributes:
+        calibration: folder of images, labelled or not; None for none.
+        data: folder of labelled images; None for none.
+        spec: how the model reads images.
+        names: the model's labels; empty if it has none.
+        classes: number of classes of the model.
+        seed: of every draw.
+        needs: what the recipes need.
+    """
+
+    calibration: Path | None
+    data: Path | None
+    spec: InputSpec
+    names: Sequence[str]
+    classes: int
+    seed: int
+    needs: Collection[Needs]
+
+
+@dataclass(frozen=True)
 class Images:
     """The images of the user's folders, by their purpose.
 
@@ -58,16 +81,7 @@ class Images:
     training: TrainingImages | None = None
 
 
-def read_images(
-    calibration: Path | None,
-    data: Path | None,
-    spec: InputSpec,
-    names: Sequence[str],
-    classes: int,
-    seed: int,
-    needs: Collection[Needs],
-    /,
-) -> Images:
+def read_images(request: ImageRequest) -> Images:
     """Read the user's folders of a classifier, or none.
 
     With both folders and no recipe that uses labels, all of ``--data`` scores the files. Otherwise its hold-out scores
@@ -75,25 +89,17 @@ def read_images(
     exported was trained on everything but the hold-out. A recipe that chooses by labels gets half of the hold-out, and
     the other half scores the files.
 
-    Args:
-        calibration: folder of images, labelled or not.
-        data: folder of labelled images.
-        spec: how the model reads images.
-        names: the model's labels; empty if it has none.
-        classes: number of classes of the model.
-        seed: of every draw.
-        needs: what the recipes need.
-
     Raises:
         UsageError: a folder is missing or cannot be used, holds too few images, or its classes are not the model's.
     """
+    calibration, data, seed = request.calibration, request.data, request.seed
     own = find_images(calibration) if calibration else ()
     if data is None:
         return _unlabelled(own, calibration, seed)
     read = _survey(data)
     dataset = read.dataset
-    order = class_order(dataset.classes, names, classes)
-    if own and max(needs) < Needs.SCORING:
+    order = class_order(dataset.classes, request.names, request.classes)
+    if own and max(request.needs) < Needs.SCORING:
         chosen, scored = drawn(own, CALIBRATION, seed), _labelled(dataset, range(len(dataset.images)), order)
         source = f"{len(chosen)} images of {calibration}"
         return Images(chosen, source, *scored, f"all {len(dataset.images)} images of {data}")
@@ -101,7 +107,7 @@ def read_images(
     whole = division.split
     parts = (
         _for_choosing(dataset, whole, (*division.together, *division.grouping.members))
-        if Needs.SCORING in needs
+        if Needs.SCORING in request.needs
         else whole
     )
     training = [dataset.images[index] for index in parts.train]
@@ -112,7 +118,7 @@ def read_images(
     train, validation, scored = (
         _labelled(dataset, part, order) for part in (parts.train, parts.validation, parts.holdout)
     )
-    for_recipes = TrainingImages(*train, classes, spec, seed, *validation)
+    for_recipes = TrainingImages(*train, request.classes, request.spec, seed, *validation)
     return Images(chosen, source, *scored, _held_out(parts, whole, data), for_recipes)
 
 
@@ -130,17 +136,8 @@ def _survey(data: Path) -> Survey:
         raise UsageError(error.message, hint) from None
 
 
-def read_boxes(
-    calibration: Path | None,
-    data: Path | None,
-    _spec: InputSpec,
-    names: Sequence[str],
-    classes: int,
-    seed: int,
-    _needs: Collection[Needs],
-    /,
-) -> Images:
-    """Read the user's folders for a detector, or none; arguments as of :func:`read_images`.
+def read_boxes(request: ImageRequest) -> Images:
+    """Read the user's folders for a detector, or none.
 
     With both folders, all of ``--data`` scores the files. Otherwise its hold-out scores them, split off as in
     ``advisor search``.
@@ -148,11 +145,12 @@ def read_boxes(
     Raises:
         UsageError: a folder is missing or cannot be used, or the classes of its boxes are not the model's.
     """
+    calibration, data, seed = request.calibration, request.data, request.seed
     own = find_images(calibration) if calibration else ()
     if data is None:
         return _unlabelled(own, calibration, seed)
     read = survey_boxes(data)
-    order, objects = class_order(read.classes, names, classes), read.objects
+    order, objects = class_order(read.classes, request.names, request.classes), read.objects
     paths = [image.path for image in read.images.dataset.images]
     chosen, scored = drawn(own, CALIBRATION, seed), tuple(range(len(paths)))
     source, judged = f"{len(chosen)} images of {calibration}", f"all {len(paths)} images of {data}"

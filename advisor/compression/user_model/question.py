@@ -10,7 +10,7 @@ from advisor.compression.calibration import spec_of_file
 from advisor.compression.recipes import Recipe, recipe
 from advisor.compression.recipes.suitable import require_plain_float
 from advisor.compression.user_model.by_task import KINDS, Kind
-from advisor.compression.user_model.images import Images
+from advisor.compression.user_model.images import ImageRequest, Images
 from advisor.core.errors import UnsupportedRecipe, UsageError
 from advisor.datasets.images import InputSpec
 from advisor.measurement.accelerators.rules import accelerator
@@ -102,7 +102,7 @@ def ask(
     if names and len(names) != classes:
         raise UsageError(f"{model.name} has {len(names)} labels and {classes} classes", "correct its metadata")
     needs = {one.needs for one in (recipe(FLOAT), *chosen)}
-    images = KINDS[task].images(calibration, data, spec, names, classes, seed, needs)
+    images = KINDS[task].images(ImageRequest(calibration, data, spec, names, classes, seed, needs))
     folder = to or Path(f"{model.stem}-forms")
     question = Question(
         model,
