@@ -15,7 +15,7 @@ SourceKind = Literal["url", "tfhub", "huggingface", "pypi", "npm", "file"]
 
 OWN_FILE, OWN_DETECTOR = "tflite_file", "tflite_detector"
 OWN_FILES: Mapping[str, str] = MappingProxyType({OWN_FILE: IMAGE_CLASSIFICATION, OWN_DETECTOR: OBJECT_DETECTION})
-"""The task of a card whose network is a user's own ``.tflite``, used without change, by its architecture."""
+"""Tasks of users' own ``.tflite`` files, which are used without change, by the architecture in their cards."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +182,7 @@ class Card:
 
     @property
     def as_it_is(self) -> bool:
-        """True if the card is compressed and judged, and never trained, also with images: a user's own detector."""
+        """True for a user's own detector, which is compressed and judged but never trained."""
         return self.architecture == OWN_DETECTOR
 
     @property

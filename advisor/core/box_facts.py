@@ -28,7 +28,7 @@ class ClassBoxes:
 
 
 class JudgedBox(NamedTuple):
-    """A box: its class, its edges in shares of the image, its score (1 if it is a true one), whether it is matched.
+    """A box with its class, its edges in shares of the image, its score (1 for a true box), and whether it is matched.
 
     A true box is matched if it was found, a found one if it is right.
     """
@@ -67,7 +67,7 @@ class JudgedImage:
 
 @dataclass(frozen=True)
 class BoxFacts:
-    """What a detector found in the images of one part.
+    """Boxes that a detector found in the images of one part, compared with the true ones.
 
     Attributes:
         threshold: score from which on a box counts: the one with the best F1 on the validation part.

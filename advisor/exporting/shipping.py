@@ -1,4 +1,4 @@
-"""What a bundle has, by task."""
+"""Content of a bundle, by task."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from advisor.tflite.postprocess import Suppression
 
 @dataclass(frozen=True)
 class Shipping:
-    """What a bundle of one task has. A file of code has a template of its name.
+    """Content of a bundle of one task. Each file of code has a template of its name.
 
     Attributes:
-        does: what its programs do.
-        answers: what its model answers.
+        does: purpose of its programs, as a verb with its object.
+        answers: name of the model's answers.
         card: template of the model card.
         snippets: path of the code for each platform.
         edgetpu: path of the program for a Coral Edge TPU; empty if there is none.
-        answering: makes the expected answers of test vectors.
+        answering: function that makes the expected answers of test vectors.
         least: score from which on objects are shown, if the evaluation chose none; None of a classifier.
     """
 
@@ -57,4 +57,4 @@ SHIPPING: Mapping[str, Shipping] = {
         "", marked, LEAST_SCORE,
     ),
 }  # fmt: skip
-"""What a bundle has, by task."""
+"""Content of a bundle, by task."""

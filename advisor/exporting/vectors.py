@@ -1,4 +1,4 @@
-"""Test vectors: images as raw bytes, with what the shipped model answers to them."""
+"""Test vectors: images as raw bytes, with the answers of the shipped model."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ MAP_DIGITS = 4
 """Digits of the scores of a map, which has thousands."""
 
 Answer = Mapping[str, object]
-"""What a model answers to an image, as ``vectors.json`` has it."""
+"""A model's answer to an image, in the form of ``vectors.json``."""
 
 Answering = Callable[[ShippedModel, "Pixels"], tuple[float, Sequence[tuple[int, Answer]]]]
-"""Chooses at most ``COUNT`` of some images (N, size, size, 3); returns a tolerance, and their places and answers."""
+"""Function from images (N, size, size, 3) to a tolerance, and the places and answers of at most ``COUNT`` of them."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ def marked(model: ShippedModel, images: Pixels) -> tuple[float, list[tuple[int, 
 
 
 def _runners(model: ShippedModel, images: Pixels) -> tuple[Callable[[int], list[Any]], Callable[[int], list[Any]]]:
-    """Return what runs the model on one of the images, with the kernels of clients and with others."""
+    """Return two functions that run the model on one of the images: with the kernels of clients, and with others."""
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
     def runner(kind: OpResolverType) -> Callable[[int], list[Any]]:

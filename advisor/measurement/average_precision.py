@@ -26,7 +26,7 @@ MOST_GROUPS = 300
 
 @dataclass(frozen=True)
 class DetectionScore:
-    """How well the true boxes were found.
+    """Average precision of found boxes.
 
     Attributes:
         half: mAP@0.5 (0-1): the mean over classes of the average precision at an overlap of 0.5, with a 95 % interval

@@ -1,4 +1,4 @@
-"""Which boxes are right from a threshold on, and what that makes of classes and images."""
+"""Right and wrong boxes from a threshold on, counted for each class and image."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ KEPT = 0.05
 """Least score of a centre that is kept: the answers of a file serve other thresholds, too."""
 
 NEAR = 2
-"""Of two centres of a class within so many places down and across, only the one with the higher score counts."""
+"""Distance in places, down and across, within which only the centre with the highest score of a class counts."""
 
 
 def centres(scores: Floats, least: float) -> Detections:
@@ -72,7 +72,7 @@ class CentreFinder(Detector):
 
 @dataclass(frozen=True)
 class CentreScore:
-    """How well centres were found.
+    """F1 of found centres.
 
     Attributes:
         mean: mean over the classes of F1 (0-1), with a 95 % interval by a bootstrap over the images.

@@ -164,7 +164,7 @@ REMARKS: Mapping[str, Callable[[Added], Iterator[str]]] = {
     IMAGE_CLASSIFICATION: _on_classifier,
     OBJECT_DETECTION: _on_detector,
 }
-"""What to know about a new card, by task."""
+"""Remarks on a new card, by task."""
 
 OPTIONS: Mapping[str, str] = {
     IMAGE_CLASSIFICATION: "",

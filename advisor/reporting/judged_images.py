@@ -27,7 +27,7 @@ LOOKS = {
     "right": "found, right",
     "wrong": "found, wrong",
 }
-"""Classes of the style sheet, with what they mean."""
+"""Classes of the style sheet and their meanings."""
 
 
 @dataclass(frozen=True)

@@ -105,7 +105,7 @@ class RunView:
         diagnoses: why a compressed file loses accuracy, by its configuration's key.
         tuning: what fine-tuning is expected to add to the pick; None if it was fine-tuned or cannot be.
         unfinished: how far the search came; None if it has ended.
-        images: the folder that paths of images count from; None to show no image.
+        images: the folder that paths of images are relative to; None to show no image.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Take off and put on TensorFlow Lite's post-processing of detectors: decoding of boxes and non-maximum suppression."""
+"""Cut off and append TensorFlow Lite's post-processing of detectors: decoding of boxes and non-maximum suppression."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CENTRE_SCALE, SIDE_SCALE = 10.0, 5.0
 logarithm of its ratio: W. Liu et al., "SSD: Single Shot MultiBox Detector" (2016) and its published implementation."""
 
 MOST = 10_000
-"""Boxes of an image, at most, in a file that is not damaged; published detectors give 10 to 100."""
+"""Largest number of boxes of an image in an undamaged file; published detectors give 10 to 100."""
 
 ENDS = f"a detector ends in one {OPERATOR}, as TensorFlow's Object Detection API and Model Maker export it"
 
@@ -84,7 +84,7 @@ def has_postprocess(model: Model) -> bool:
 
 
 def cut_postprocess(data: bytes, name: str = "the model") -> tuple[bytes, PostProcess]:
-    """Take the operator off a detector; :func:`put_back` gives a file with the same boxes.
+    """Cut the operator off a detector; :func:`put_back` gives a file with the same boxes.
 
     Args:
         data: a model that ends in the operator. Its four outputs may come in any order, and it needs no signature.
@@ -92,7 +92,7 @@ def cut_postprocess(data: bytes, name: str = "the model") -> tuple[bytes, PostPr
 
     Returns:
         The model with the outputs ``scores`` (1, N, C) and ``encodings`` (1, N, 4), without description (labels,
-        normalization), and what was taken off.
+        normalization), and the post-processing.
 
     Raises:
         UsageError: the file is damaged, has no such operator or several, or does not end in it.
@@ -110,7 +110,7 @@ def cut_postprocess(data: bytes, name: str = "the model") -> tuple[bytes, PostPr
 
 
 def split_postprocess(data: bytes, name: str = "the model") -> tuple[bytes, PostProcess | None]:
-    """Return what :func:`cut_postprocess` does; of a file without post-processing, the file itself and None."""
+    """Return the result of :func:`cut_postprocess`; without post-processing, the file itself and None."""
     return cut_postprocess(data, name) if has_postprocess(read(data, name)) else (data, None)
 
 
@@ -134,7 +134,7 @@ def put_back(data: bytes, process: PostProcess) -> bytes:
 
     Args:
         data: a model with the outputs ``encodings`` and ``scores``, as of :func:`append_postprocess`.
-        process: what :func:`cut_postprocess` took off.
+        process: the post-processing that :func:`cut_postprocess` returned.
 
     Returns:
         The model with the outputs of :data:`DETECTIONS`, in this order.
@@ -223,7 +223,7 @@ def post_processing(model: Model, name: str = "the model") -> Operator:
 
 
 def _process(model: Model, operator: Operator, options: bytes, name: str) -> PostProcess:
-    """Return what the operator needs besides encodings and scores.
+    """Return the post-processing that an operator and its options describe.
 
     Raises:
         UsageError: its inputs or options are not those of a detector.

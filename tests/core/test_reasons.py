@@ -1,4 +1,4 @@
-"""Why a pick, in words."""
+"""Reasons for a pick, in words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How well boxes were found."""
+"""Average precision of found boxes."""
 
 from __future__ import annotations
 

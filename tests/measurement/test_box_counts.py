@@ -1,4 +1,4 @@
-"""Which boxes are right from a threshold on."""
+"""Right and wrong boxes from a threshold on."""
 
 from __future__ import annotations
 

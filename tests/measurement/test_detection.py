@@ -1,4 +1,4 @@
-"""What a detector finds in images, and its file of answers."""
+"""Boxes that a detector finds, and the file that keeps them."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def shape_of(data: bytes, name: str) -> tuple[int, int]:
 
 
 def side_of(data: bytes, name: str) -> int:
-    """Check that a file is a float model of one image, whatever its outputs; return the side of its input in pixels.
+    """Return the side of a file's input in pixels, after checking that it is a float model of one image.
 
     Raises:
         UsageError: damaged, quantized, with custom operators, or of another input; the reason is given.

@@ -70,9 +70,14 @@ def convert_file(file: Path, size: int | None, target: Path) -> None:
 
 
 def prepare(converted: Path, name: str, target: Path) -> ModelFacts:
-    """Write what :func:`convert_file` made of the file ``name`` as a float model of its task to ``target``.
+    """Write a converted file as a float model of its task.
 
     Constants stored as float16 become float32, which changes no answer.
+
+    Args:
+        converted: the file that :func:`convert_file` wrote.
+        name: the user's file, for errors.
+        target: the file to write.
 
     Raises:
         UsageError: not a float image classifier or detector.
@@ -84,7 +89,7 @@ def prepare(converted: Path, name: str, target: Path) -> ModelFacts:
 
 
 def _classifier(data: bytes, name: str, target: Path, metadata: Metadata) -> ModelFacts:
-    """Name the probabilities; run the file for that."""
+    """Write the master of a classifier; a run of the file shows whether its scores are probabilities."""
     input_size, classes = classifier.shape_of(data, name)
     edited = classifier.named(data, name, softmax=not _sums_to_one(data, input_size, name))
     target.write_bytes(edited)
@@ -95,7 +100,7 @@ def _classifier(data: bytes, name: str, target: Path, metadata: Metadata) -> Mod
 
 
 def _detector(data: bytes, name: str, target: Path, metadata: Metadata) -> ModelFacts:
-    """Name the four outputs, and fix the batch at one image."""
+    """Write the master of a detector, with named outputs and a batch of one image."""
     edited = with_named_outputs(data, name)
     raw, process = cut_postprocess(edited, name)
     input_size = classifier.side_of(raw, name)
@@ -108,7 +113,7 @@ PREPARE: Mapping[str, Callable[[bytes, str, Path, Metadata], ModelFacts]] = {
     IMAGE_CLASSIFICATION: _classifier,
     OBJECT_DETECTION: _detector,
 }
-"""What makes a master of a float file, by task."""
+"""Functions that make the master of a float file, by task."""
 
 
 def describe(target: Path, metadata: Metadata) -> None:
@@ -117,11 +122,11 @@ def describe(target: Path, metadata: Metadata) -> None:
 
 
 Seen = tuple[tuple[str, int, float], ...]
-"""What a photograph shows, and the label and the probability of the answer."""
+"""Answers to photographs: the subject of the photograph, the index of the label, and its probability."""
 
 
 def answers_to_photographs(target: Path, preprocessing: Preprocessing, facts: ModelFacts) -> Seen:
-    """Run the prepared file over photographs; return its surest answer to each, if there is one.
+    """Return the surest answer of the prepared file to each of three photographs, if there is one.
 
     Raises:
         UsageError: answers that are not those of the task.
@@ -155,7 +160,7 @@ ANSWERS: Mapping[str, Callable[[Mapping[str, Array], ModelFacts, str], list[tupl
     IMAGE_CLASSIFICATION: _class_of,
     OBJECT_DETECTION: _surest_box,
 }
-"""The surest answer in the outputs of a file, by task."""
+"""Functions that return the surest answer in the outputs of a file, by task."""
 
 
 def convert_own(card: Card, weights: WeightsFile | None, path: Path) -> dict[str, Any]:

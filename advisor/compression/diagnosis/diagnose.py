@@ -167,7 +167,7 @@ def compare(
 
 
 def _builtin(path: Path) -> bytes:
-    """Return a file, a detector without its post-processing; its first output are then the scores."""
+    """Return a file; a detector comes without its post-processing, so that its first output is the scores."""
     read(path)
     return split_postprocess(path.read_bytes(), path.name)[0]
 

@@ -1,4 +1,4 @@
-"""How the files of each task read labelled images, answer, and are compared with their float file."""
+"""The kinds of files by task: reading their labelled images, their answers, the comparison with their float file."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Kind(Protocol):
         """Compare answers with the float file's, and with the truth if it is known."""
 
     def notes(self, model: Model) -> Iterator[str]:
-        """Yield what a reader must know about the forms of a file."""
+        """Yield remarks on the forms of a file."""
 
 
 @dataclass(frozen=True)
@@ -181,7 +181,7 @@ def _precision(true: list[Detections], found: list[Detections], sizes: list[tupl
 
 
 def _places(true: list[Detections]) -> Mapping[int, int]:
-    """Number the classes of true boxes: a detector may know many more, which have no precision here."""
+    """Return numbers for the classes of the true boxes; other classes of the detector have no precision here."""
     return {label: place for place, label in enumerate(sorted({int(label) for one in true for label in one.labels}))}
 
 

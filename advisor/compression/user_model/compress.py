@@ -67,7 +67,7 @@ def compress(question: Question, tell: Tell, latency: bool = True) -> Compressio
 
 
 def judge(question: Question, tell: Tell) -> Likeness:
-    """Return how well the float file alone answers.
+    """Return the accuracy of the float file alone.
 
     Raises:
         UsageError: it cannot be run.

@@ -56,7 +56,7 @@ class Question:
 
     @property
     def kind(self) -> Kind:
-        """What files of the task do."""
+        """The kind of files of the task."""
         return KINDS[self.task]
 
     def path_of(self, name: str) -> Path:

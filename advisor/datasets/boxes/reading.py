@@ -52,7 +52,7 @@ class BoxSurvey:
 
     @property
     def contents(self) -> tuple[Counter[str], ...]:
-        """For each image its number of boxes of each class."""
+        """Number of boxes of each class, for each image."""
         return tuple(Counter(box.label for box in boxes) for boxes in self.boxes)
 
     @property
@@ -67,7 +67,7 @@ class BoxSurvey:
 
     @property
     def objects(self) -> tuple[tuple[tuple[int, float, float, float, float], ...], ...]:
-        """For each image its boxes: index of the class, then top, left, bottom and right in shares of the image."""
+        """Boxes of each image: index of the class, then top, left, bottom and right in shares of the image."""
         place = {name: label for label, name in enumerate(self.classes)}
         return tuple(
             tuple((place[box.label], box.top / h, box.left / w, box.bottom / h, box.right / w) for box in boxes)

@@ -51,7 +51,7 @@ def located(request: Request, run: RunFolder) -> Request:
 
 
 def images_folder(run: RunFolder) -> Path:
-    """Return the folder that the paths of the images in ``split.json`` count from, wherever the run was started."""
+    """Return the folder that the paths of the images in ``split.json`` are relative to."""
     return _found(Path(str(run.read_json("dataset.json").get("folder", ""))), run)
 
 

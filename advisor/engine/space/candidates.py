@@ -41,8 +41,8 @@ DEFAULT_RECIPES = ("float32", "float16", "dynamic_int8", "weight_int8", "int8")
 HEAVIER_RECIPES = ("mixed_int8", "qat_int8")
 """Tried if ``--max-drop`` is given, on cards whose lighter compressions lose more."""
 
-AS_IT_IS = "is judged as it is, not trained: images that it has learnt from flatter it"
-"""What to know about a user's own detector among the candidates."""
+AS_IT_IS = "is judged as it is, not trained; its figures are too high if it has learnt from your images"
+"""Remark on a user's own detector among the candidates."""
 
 RUNTIME = "ai-edge-litert"
 DOWNLOADS = 4

@@ -57,7 +57,7 @@ class ModelFile:
 
 
 def detector_notes(names: Iterable[str]) -> tuple[str, ...]:
-    """Return what the latency of detectors includes, in words; nothing if there is no detector."""
+    """Return a remark on the latency of detectors; none without a detector."""
     from advisor.tflite.postprocess import OPERATOR
 
     listed = tuple(names)

@@ -66,10 +66,10 @@ class Classified:
 
 @dataclass(frozen=True)
 class Detected:
-    """Objects that were found; each image's share in the figure is kept, so that files are compared image by image.
+    """Judge of found objects, which keeps each image's share in the figure to compare files image by image.
 
     Attributes:
-        by: when an object counts as found.
+        by: rule by which an object counts as found.
     """
 
     by: precision.Criterion

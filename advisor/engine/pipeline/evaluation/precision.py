@@ -1,4 +1,4 @@
-"""How well a detector finds the objects in the user's images, by their boxes or by their centres."""
+"""Accuracy of found objects in the user's images, by their boxes (mAP@0.5) or by their centres (F1)."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Figures:
     """The figures of a file.
 
     Attributes:
-        mean: what decides: the mean over the classes.
+        mean: mean over the classes, the figure that decides.
         by_class: the figure of each class, None for a class without an object.
         coco: see :class:`.BoxFacts`.
     """
@@ -59,7 +59,7 @@ class Figures:
 
 
 class Criterion(Protocol):
-    """When an object counts as found, and the figure that this makes."""
+    """Rule by which an object counts as found, and the figure of accuracy that goes with it."""
 
     metric: str
 
@@ -77,7 +77,7 @@ class Criterion(Protocol):
 
 
 class ByBoxes:
-    """An object is found by a box that overlaps its own by half."""
+    """Criterion of boxes: the overlap of a found box with the object's own is at least one half."""
 
     metric = DETECTION.metric
 
@@ -109,7 +109,7 @@ class ByBoxes:
 
 
 class ByCentres:
-    """An object is found by a centre inside its box."""
+    """Criterion of centres: a found centre is inside the object's box."""
 
     metric = COUNTING.metric
 
@@ -149,7 +149,7 @@ def measured(own: Path, floats: Path, images: Images, criterion: Criterion) -> t
         own: what the file found, see :func:`advisor.measurement.detection.save`.
         floats: what the float32 file of the same card found.
         images: the user's images.
-        criterion: when an object counts as found.
+        criterion: rule by which an object counts as found.
     """
     given, of_float = (_answered(path, images, Role.VALIDATION) for path in (own, floats))
     reached, each = criterion.figures(given), criterion.shares(given)
@@ -171,7 +171,7 @@ def held_out(
     Args:
         own: what the file found.
         images: the user's images.
-        criterion: when an object counts as found.
+        criterion: rule by which an object counts as found.
         threshold: score from which on an answer counts; None if none was chosen.
     """
     given = _answered(own, images, Role.HOLDOUT)
