@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy.typing as npt
 from ai_edge_litert import schema_py_generated as schema
 
 from advisor.tflite.postprocess import CENTRES, Suppression, append_postprocess
-from advisor.tflite.rewrite import add_tensor, operator_code, pack, unpack
+from advisor.tflite.rewrite import add_tensor, new_operator, operator_code, pack, unpack
 
 FLOAT32 = schema.TensorType.FLOAT32
 INT32 = schema.TensorType.INT32
@@ -106,3 +106,25 @@ def foreign_detector(data: bytes | None = None, order: Sequence[int] = (3, 0, 2,
     for number, tensor in enumerate(graph.operators[-1].outputs):
         graph.tensors[tensor].name = f"TFLite_Detection_PostProcess:{number}".encode()
     return pack(model)
+
+
+def edited(data: bytes, edit: Callable[[Any], None]) -> bytes:
+    """Return a model after an edit of its tables."""
+    model = unpack(data)
+    edit(model)
+    return pack(model)
+
+
+def repeat_last_operator(model: Any) -> None:
+    """Edit a detector so that it has its post-processing twice."""
+    graph = model.subgraphs[0]
+    graph.operators.append(graph.operators[-1])
+
+
+def relu_on_scores(model: Any) -> None:
+    """Edit a detector so that it does not end in its post-processing: RELU reads the scores."""
+    graph = model.subgraphs[0]
+    scores = graph.operators[-1].outputs[2]
+    positive = add_tensor(model, graph, "positive", graph.tensors[scores].shape.tolist(), FLOAT32)
+    graph.operators.append(new_operator(model, schema.BuiltinOperator.RELU, [scores], positive))
+    graph.outputs = [positive if place == scores else place for place in graph.outputs]

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter
 from flatbuffers import flexbuffers
 
@@ -26,10 +25,18 @@ from advisor.tflite.postprocess import (
     put_back,
     task_of,
 )
-from advisor.tflite.rewrite import add_tensor, new_operator, pack, unpack
+from advisor.tflite.rewrite import add_tensor
 from advisor.training.detection.anchors import Anchors, decode
 
-from .graphs import FLOAT32, foreign_detector, tiny_detector, tiny_features
+from .graphs import (
+    FLOAT32,
+    edited,
+    foreign_detector,
+    relu_on_scores,
+    repeat_last_operator,
+    tiny_detector,
+    tiny_features,
+)
 from .test_metadata_writer import described
 
 ANCHORS = np.array([[0.2, 0.2, 0.2, 0.2], [0.5, 0.5, 0.4, 0.2], [0.8, 0.7, 0.1, 0.3]], np.float32)
@@ -147,25 +154,6 @@ def test_a_background_in_the_scores_is_no_class() -> None:
     assert detections(put_back(raw, process))["classes"].max() <= 2
 
 
-def edited(data: bytes, edit: Callable[[Any], None]) -> bytes:
-    model = unpack(data)
-    edit(model)
-    return pack(model)
-
-
-def two_operators(model: Any) -> None:
-    graph = model.subgraphs[0]
-    graph.operators.append(graph.operators[-1])
-
-
-def in_the_middle(model: Any) -> None:
-    graph = model.subgraphs[0]
-    scores = graph.operators[-1].outputs[2]
-    positive = add_tensor(model, graph, "positive", (1, 12), FLOAT32)
-    graph.operators.append(new_operator(model, schema.BuiltinOperator.RELU, [scores], positive))
-    graph.outputs = [positive if place == scores else place for place in graph.outputs]
-
-
 def without_count(model: Any) -> None:
     graph = model.subgraphs[0]
     graph.outputs = [place for place in graph.outputs if place != graph.operators[-1].outputs[3]]
@@ -197,8 +185,8 @@ def endless(model: Any) -> None:
 @pytest.mark.parametrize(
     ("edit", "message"),
     [
-        (two_operators, f"net.tflite has 2 operators {OPERATOR}, and a detector has 1"),
-        (in_the_middle, f"net.tflite does not end in {OPERATOR}: RELU reads its output"),
+        (repeat_last_operator, f"net.tflite has 2 operators {OPERATOR}, and a detector has 1"),
+        (relu_on_scores, f"net.tflite does not end in {OPERATOR}: RELU reads its output"),
         (without_count, r"net.tflite has the outputs .*, not the 4 of"),
         (other_anchors, r"its anchors are of shape \(1, 4\), and it has 3 places"),
         (no_anchors, "its anchors are no constants"),

@@ -20,9 +20,8 @@ from advisor.tflite.float16 import to_float16
 from advisor.tflite.metadata import read_metadata
 from advisor.tflite.model import read
 from advisor.tflite.postprocess import OPERATOR
-from advisor.tflite.rewrite import add_tensor, new_operator, pack, unpack
 from tests.detectors import COLOURS, SIDE, detector_file
-from tests.tflite.graphs import FLOAT32
+from tests.tflite.graphs import edited, relu_on_scores, repeat_last_operator
 
 pytestmark = pytest.mark.integration
 
@@ -105,30 +104,16 @@ def uint8(model: Any) -> None:
     image.type = schema.TensorType.UINT8
 
 
-def twice(model: Any) -> None:
-    model.subgraphs[0].operators.append(model.subgraphs[0].operators[-1])
-
-
-def in_the_middle(model: Any) -> None:
-    graph = model.subgraphs[0]
-    scores = graph.operators[-1].outputs[2]
-    positive = add_tensor(model, graph, "positive", (1, 10), FLOAT32)
-    graph.operators.append(new_operator(model, schema.BuiltinOperator.RELU, [scores], positive))
-    graph.outputs = [positive if place == scores else place for place in graph.outputs]
-
-
 @pytest.mark.parametrize(
     ("edit", "message"),
     [
         (uint8, "bare.tflite: it takes or gives uint8, not float32"),
-        (twice, f"bare.tflite has 2 operators {OPERATOR}, and a detector has 1"),
-        (in_the_middle, f"bare.tflite does not end in {OPERATOR}: RELU reads its output"),
+        (repeat_last_operator, f"bare.tflite has 2 operators {OPERATOR}, and a detector has 1"),
+        (relu_on_scores, f"bare.tflite does not end in {OPERATOR}: RELU reads its output"),
     ],
 )
 def test_what_is_no_float_detector_is_refused(bare: Path, edit: Callable[[Any], None], message: str) -> None:
-    model = unpack(bare.read_bytes())
-    edit(model)
-    bare.write_bytes(pack(model))
+    bare.write_bytes(edited(bare.read_bytes(), edit))
     with pytest.raises(UsageError, match=message) as caught:
         brought(bare)
     assert caught.value.hint

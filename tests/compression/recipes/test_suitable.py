@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +10,10 @@ from ai_edge_litert import schema_py_generated as schema
 from advisor.compression.recipes import RECIPES, recipe
 from advisor.compression.recipes.suitable import require_plain_float
 from advisor.core.errors import UnsupportedRecipe, UsageError
-from advisor.tflite.rewrite import pack, unpack
+from tests.tflite.graphs import edited
 
 NAMES = [one.name for one in RECIPES]
 SHARED_MODELS = Path(__file__).resolve().parents[4] / "shared" / "data" / "models"
-
-
-def _edited(data: bytes, edit: Callable[[Any], None]) -> bytes:
-    model = unpack(data)
-    edit(model)
-    return pack(model)
 
 
 def test_a_plain_float_model_passes(float_model: bytes) -> None:
@@ -51,7 +44,7 @@ def test_open_shapes_are_refused(float_model: bytes) -> None:
         graph.tensors[graph.inputs[0]].shapeSignature = [-1, 32, 32, 3]
 
     with pytest.raises(UnsupportedRecipe, match=r"\(-1, 32, 32, 3\).*is open"):
-        require_plain_float(_edited(float_model, open_batch), "int8")
+        require_plain_float(edited(float_model, open_batch), "int8")
 
 
 def test_custom_operators_are_refused_by_name(float_model: bytes) -> None:
@@ -65,7 +58,7 @@ def test_custom_operators_are_refused_by_name(float_model: bytes) -> None:
                 operator.builtinOptionsType, operator.builtinOptions = 0, None
 
     with pytest.raises(UnsupportedRecipe, match=r"select TensorFlow operators.*FlexErf"):
-        require_plain_float(_edited(float_model, custom), "int8")
+        require_plain_float(edited(float_model, custom), "int8")
 
 
 def test_several_graphs_are_refused(float_model: bytes) -> None:
@@ -73,7 +66,7 @@ def test_several_graphs_are_refused(float_model: bytes) -> None:
         model.subgraphs = [model.subgraphs[0], model.subgraphs[0]]
 
     with pytest.raises(UnsupportedRecipe, match="2 graphs"):
-        require_plain_float(_edited(float_model, twice), "int8")
+        require_plain_float(edited(float_model, twice), "int8")
 
 
 def test_several_signatures_are_refused_by_name(float_model: bytes) -> None:
@@ -85,7 +78,7 @@ def test_several_signatures_are_refused_by_name(float_model: bytes) -> None:
         model.signatureDefs = [first, second]
 
     with pytest.raises(UnsupportedRecipe, match="'train'"):
-        require_plain_float(_edited(float_model, twice), "int8")
+        require_plain_float(edited(float_model, twice), "int8")
 
 
 def test_a_damaged_file_is_a_usage_error(float_model: bytes) -> None:

@@ -25,6 +25,7 @@ from advisor.tflite.model import read
 from advisor.tflite.postprocess import OPERATOR
 from advisor.tflite.rewrite import pack, unpack
 from tests.detectors import COLOURS, detector_file, raw_detector, write_cells
+from tests.tflite.graphs import edited, repeat_last_operator
 
 HERE, THERE = (0.1, 0.1, 0.3, 0.3), (0.5, 0.5, 0.9, 0.9)
 
@@ -184,9 +185,7 @@ def test_a_detector_that_takes_uint8_is_refused(tmp_path: Path, asked: Callable[
 
 
 def test_two_post_processing_operators_are_refused(detector: Path, asked: Callable[..., Question]) -> None:
-    model = unpack(detector.read_bytes())
-    model.subgraphs[0].operators.append(model.subgraphs[0].operators[-1])
-    detector.write_bytes(pack(model))
+    detector.write_bytes(edited(detector.read_bytes(), repeat_last_operator))
     with pytest.raises(UsageError, match=f"cells.tflite has 2 operators {OPERATOR}, and a detector has 1"):
         asked(detector)
 

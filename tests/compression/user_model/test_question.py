@@ -11,8 +11,8 @@ from ai_edge_litert import schema_py_generated as schema
 from advisor.compression.user_model.images import PHOTOGRAPHS, class_order
 from advisor.compression.user_model.question import Question, ask
 from advisor.core.errors import UsageError
-from advisor.tflite.rewrite import pack, unpack
 from tests.measurement import small_models
+from tests.tflite.graphs import edited
 
 SHARED_MODELS = Path(__file__).resolve().parents[4] / "shared" / "data" / "models"
 
@@ -26,9 +26,7 @@ def asked(tmp_path: Path) -> Callable[..., Question]:
 
 
 def _edited(path: Path, edit: Callable[[Any], None]) -> Path:
-    model = unpack(path.read_bytes())
-    edit(model)
-    path.write_bytes(pack(model))
+    path.write_bytes(edited(path.read_bytes(), edit))
     return path
 
 
