@@ -17,7 +17,7 @@ from advisor.core.quantity import Provenance
 from advisor.core.tasks import DETECTION, OBJECT_DETECTION
 from advisor.engine.history.loaded_run import load_run
 from advisor.engine.history.reevaluation.reevaluate import Devices
-from advisor.engine.pipeline.evaluation.precision import HELD_OUT, VALIDATED
+from advisor.engine.pipeline.evaluation.objects import HELD_OUT, VALIDATED
 from advisor.reporting.markdown import render_markdown
 from advisor.reporting.view import load_view
 from advisor.store import RunFolder

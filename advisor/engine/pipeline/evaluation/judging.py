@@ -9,7 +9,7 @@ from typing import Protocol
 
 from advisor.core.evaluation import Evaluation
 from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_COUNTING, OBJECT_DETECTION
-from advisor.engine.pipeline.evaluation import accuracy, precision
+from advisor.engine.pipeline.evaluation import accuracy, objects
 from advisor.engine.pipeline.evaluation.accuracy import Verdict
 from advisor.engine.pipeline.images import Images, Role
 from advisor.store import RunFolder
@@ -72,23 +72,23 @@ class Detected:
         by: rule by which an object counts as found.
     """
 
-    by: precision.Criterion
+    by: objects.Criterion
 
     def verdict(self, own: Path, floats: Path, images: Images, run: RunFolder, name: str) -> Verdict:
         """See :class:`Judge`."""
-        found, shares = precision.measured(own, floats, images, self.by)
+        found, shares = objects.measured(own, floats, images, self.by)
         return replace(found, answers=replace(found.answers, file=run.keep_shares(name, shares)))
 
     def held_out(self, evaluation: Evaluation, own: Path, images: Images, file: str = "") -> HeldOut:
         """See :class:`Judge`."""
         chosen = evaluation.answers.boxes
-        found, by_class = precision.held_out(own, images, self.by, chosen.threshold if chosen else None)
+        found, by_class = objects.held_out(own, images, self.by, chosen.threshold if chosen else None)
         return replace(evaluation, holdout_accuracy=found, holdout_answers=by_class), ()
 
 
 JUDGES: Mapping[str, Judge] = {
     IMAGE_CLASSIFICATION: Classified(),
-    OBJECT_DETECTION: Detected(precision.ByBoxes()),
-    OBJECT_COUNTING: Detected(precision.ByCentres()),
+    OBJECT_DETECTION: Detected(objects.ByBoxes()),
+    OBJECT_COUNTING: Detected(objects.ByCentres()),
 }
 """Who judges the answers, by task."""

@@ -20,7 +20,7 @@ from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_DETECTION
 from advisor.core.training import HEAD
 from advisor.datasets.dataset import Dataset, LabelledImage, fingerprint
 from advisor.datasets.split import Split
-from advisor.engine.pipeline.evaluation import accuracy, precision
+from advisor.engine.pipeline.evaluation import accuracy, objects
 from advisor.engine.pipeline.evaluation.evaluator import SCREEN_MARGIN, Evaluator, Outclassed
 from advisor.engine.pipeline.events import aborted
 from advisor.engine.pipeline.images import Images, Role
@@ -250,7 +250,7 @@ def test_only_classifiers_run_under_capture_conditions(tmp_path: Path, task: str
     ("kind", "task", "source", "file"),
     [
         (Prepared, IMAGE_CLASSIFICATION, accuracy.HELD_OUT, f"answers/holdout-{CARD.name}-head-int8.npy"),
-        (Detecting, OBJECT_DETECTION, f"mAP@0.5 {precision.HELD_OUT}", ""),
+        (Detecting, OBJECT_DETECTION, f"mAP@0.5 {objects.HELD_OUT}", ""),
     ],
 )
 def test_a_finalist_is_judged_on_the_hold_out_by_its_task(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_DETECTION, TASKS
-from advisor.engine.pipeline.evaluation import accuracy, precision
+from advisor.engine.pipeline.evaluation import accuracy, objects
 from advisor.engine.pipeline.evaluation.judging import JUDGES
 from advisor.engine.pipeline.images import Role
 from advisor.store import RunFolder
@@ -64,7 +64,7 @@ def test_a_detector_is_judged_by_its_precision_and_the_share_of_each_image_is_ke
     own = save_found(tmp_path / "own.npz", boxed, Role.VALIDATION, missed=(0,))
     floats = save_found(tmp_path / "float.npz", boxed, Role.VALIDATION)
     verdict = DETECTED.verdict(own, floats, boxed, run, "net-head-int8")
-    plain, shares = precision.measured(own, floats, boxed, precision.ByBoxes())
+    plain, shares = objects.measured(own, floats, boxed, objects.ByBoxes())
     assert (verdict.accuracy, verdict.drop) == (plain.accuracy, plain.drop)
     assert verdict.answers.file == "answers/net-head-int8.npy"
     kept = np.load(run.path / verdict.answers.file)
@@ -76,7 +76,7 @@ def test_a_detector_on_the_hold_out_has_its_precision_by_class_and_nothing_to_ke
     own = save_found(tmp_path / "own.npz", boxed, Role.HOLDOUT)
     judged, kept = DETECTED.held_out(evaluation(), own, boxed, "answers/holdout-net.npy")
     assert judged.holdout_accuracy is not None
-    assert (judged.holdout_accuracy.value, judged.holdout_accuracy.source) == (100.0, f"mAP@0.5 {precision.HELD_OUT}")
+    assert (judged.holdout_accuracy.value, judged.holdout_accuracy.source) == (100.0, f"mAP@0.5 {objects.HELD_OUT}")
     assert judged.holdout_answers is not None
     assert judged.holdout_answers.per_class_recall == {"cat": 1.0, "dog": 1.0}
     assert (judged.holdout_answers.file, kept) == ("", ())

@@ -16,7 +16,7 @@ from advisor.core.evaluation import Status
 from advisor.core.tasks import OBJECT_COUNTING, OBJECT_DETECTION
 from advisor.core.training import HEAD
 from advisor.datasets.images import InputSpec
-from advisor.engine.pipeline.evaluation.precision import ByBoxes, held_out
+from advisor.engine.pipeline.evaluation.objects import ByBoxes, held_out
 from advisor.engine.pipeline.events import StageAborted
 from advisor.engine.pipeline.images import Images, Role
 from advisor.engine.pipeline.materials import Artefact, Purpose, Workload

@@ -1,4 +1,4 @@
-"""Average precision of what detectors found, against the boxes of the user's images."""
+"""Accuracy of found objects, by the boxes of the user's images."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from advisor.core.box_facts import BoxFacts, ClassBoxes, JudgedBox
 from advisor.core.quantity import Provenance
 from advisor.engine.pipeline.evaluation.accuracy import Verdict
-from advisor.engine.pipeline.evaluation.precision import (
+from advisor.engine.pipeline.evaluation.objects import (
     HELD_OUT,
     VALIDATED,
     WORST,
