@@ -86,7 +86,7 @@ def judge(
         tell: called with a line about each step.
 
     Returns:
-        Which images these are, in words, and the accuracy.
+        The source of the judged images in words, and the accuracy.
 
     Raises:
         UsageError: the file or the images are not usable, or the file does not know a class of the images.
