@@ -2,14 +2,15 @@
 
     python -m benchmarks detection
     python -m benchmarks detection --cards efficientnet_lite0_224
+    python -m benchmarks detection --training finetune_top --cards mobilenet_v2_1.0_224
     python -m benchmarks detection --task object-counting --cards mobilenet_v2_1.0_224
 
 Needs ../shared/data/images/bccd. Detectors learn from its official training and validation part, as a file that ships
 does, and are judged by its official test part. Choices (the kind of head, its width, epochs, input size) were made with
 the training part alone, by the validation part.
 
-The last column compares the training with plain Keras: the same images, changes, head and loss, but the frozen backbone
-runs in every step, and Keras' own layers normalize the batches.
+The last column compares the training with plain Keras: the same images, changes, head, loss and frozen layers, but the
+backbone runs in every step, and Keras' own layers normalize the batches.
 """
 
 from __future__ import annotations
@@ -31,8 +32,10 @@ from advisor.catalog.weights.fetching import fetch
 from advisor.compression.recipes import recipe
 from advisor.compression.recipes.base import RecipeInputs
 from advisor.core.tasks import DETECTION, OBJECT_COUNTING, OBJECT_DETECTION
+from advisor.core.training import HEAD
 from advisor.datasets.boxes.reading import survey_boxes
 from advisor.datasets.images import InputSpec, load
+from advisor.engine.pipeline.stages.detection import SHARES
 from advisor.measurement.average_precision import DetectionScore, score
 from advisor.measurement.box_counts import counts
 from advisor.measurement.counting import CentreFinder, centre_score, match_centres
@@ -44,7 +47,8 @@ from advisor.training.detection.changes import Changes, Objects, changed
 from advisor.training.detection.fit import Fitting
 from advisor.training.detection.maps import Boxed
 from advisor.training.detection.network import with_maps
-from advisor.training.detection.train import KINDS, Kind, train
+from advisor.training.detection.train import FINETUNING, KINDS, Kind, Start, train
+from advisor.training.finetune.network import freeze
 from benchmarks.tables import Row, keep, kept_of_others
 
 NAME = "detection"
@@ -63,8 +67,9 @@ COUNTING_HEADER = (
     "2 threads ms (p90)", "training s", "training CPU s", "images/s (plain Keras)",
 )  # fmt: skip
 TRAINING_REMARK = (
-    "Training: head alone on kept maps of the frozen backbone, on two cores; maps and conversion included. Images a "
-    "second: of all epochs over this time; in brackets the same in plain Keras, where the backbone runs in each step."
+    "Training: head alone on kept maps of the frozen backbone, on two cores; maps and conversion included. With "
+    "finetune_top, the time after the head's own training. Images a second: of all epochs over this time; in brackets "
+    "the same in plain Keras, where the backbone runs in each step."
 )
 REMARKS = (
     "72 images of the official test part, scored once by pycocotools. Interval: bootstrap over the images.",
@@ -93,6 +98,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--cards", default=CARDS, help="networks, joined by commas")
     parser.add_argument("--task", default=OBJECT_DETECTION, choices=sorted(KINDS), help="what the head finds")
+    parser.add_argument("--training", default=HEAD, choices=[HEAD, *SHARES], help="what learns: the head, or more")
     parser.add_argument("--side", type=int, default=DETECTION.side, help="side of the input in pixels")
     chosen = parser.parse_args()
     classes, learnt, judged = parts_of(FOLDER)
@@ -102,7 +108,7 @@ def main() -> None:
         OBJECT_COUNTING: ("counting", "Counting blood cells", COUNTING_HEADER, COUNTING_REMARKS),
     }[chosen.task]
     for card in chosen.cards.split(","):
-        rows += list(rows_of(card, chosen.side, classes, learnt, judged, chosen.task))
+        rows += list(rows_of(card, chosen.side, classes, learnt, judged, chosen.task, chosen.training))
         others, _ = kept_of_others(name, [str(row[0]) for row in rows])
         text = keep(name, title, header, sorted([*others, *rows], key=lambda row: str(row[0])), remarks)
     print(text)
@@ -133,19 +139,25 @@ def parts_of(folder: Path) -> tuple[list[str], Part, Part]:
     return classes, part(places[False]), part(places[True])
 
 
-def rows_of(name: str, side: int, classes: Sequence[str], learnt: Part, judged: Part, task: str) -> Sequence[Row]:
+def rows_of(
+    name: str, side: int, classes: Sequence[str], learnt: Part, judged: Part, task: str, training: str
+) -> Sequence[Row]:
     """Train one network and return a row for each form."""
     card = load_catalogue().select([name])[0].at(side)
     spec, kind = InputSpec(side, card.preprocessing.mean, card.preprocessing.std), KINDS[task]
+    title = f"{name} at {side}" if training == HEAD else f"{name} at {side}, {training}"
     with tempfile.TemporaryDirectory() as folder:
-        began, cpu = time.monotonic(), time.process_time()
-        raw, process = split_postprocess(train(card, fetch(card), learnt.boxed, len(classes), kind, 0, Path(folder)))
+        began, cpu, epochs = time.monotonic(), time.process_time(), kind.epochs
+        trained = train(card, fetch(card), learnt.boxed, len(classes), kind, 0, Path(folder))
+        if training in SHARES:
+            began, cpu, epochs = time.monotonic(), time.process_time(), FINETUNING.epochs
+            start = Start(trained.head, SHARES[training])
+            trained = train(card, fetch(card), learnt.boxed, len(classes), kind, 0, Path(folder), start)
         seconds = time.monotonic() - began
         spent = f"{seconds:.0f}", f"{time.process_time() - cpu:.0f}"
-        own, plain = (
-            kind.epochs * len(learnt.boxed.paths) / seconds,
-            plain_keras(card, learnt.boxed, len(classes), kind),
-        )
+        own = epochs * len(learnt.boxed.paths) / seconds
+        plain = plain_keras(card, learnt.boxed, len(classes), kind, SHARES.get(training, 0.0))
+        raw, process = split_postprocess(trained.data)
         step = max(1, len(learnt.boxed.paths) // CALIBRATION)
         inputs = RecipeInputs(calibration=np.stack([spec.read(path) for path in learnt.boxed.paths[::step]]))
         rows: list[Row] = []
@@ -156,19 +168,19 @@ def rows_of(name: str, side: int, classes: Sequence[str], learnt: Part, judged: 
                 figures = found(Detector(file, spec), judged, classes)
             else:
                 figures = counted(CentreFinder(file, spec), judged, classes)
-            rows.append((f"{name} at {side}", form, *figures, *cost(file), *spent, f"{own:.1f} ({plain:.1f})"))
+            rows.append((title, form, *figures, *cost(file), *spent, f"{own:.1f} ({plain:.1f})"))
             print(*rows[-1], sep=" | ", flush=True)
     return rows
 
 
-def plain_keras(card: Card, boxed: Boxed, classes: int, kind: Kind) -> float:
-    """Return the images a second of plain Keras: AdamW on the same head and loss, behind the frozen backbone."""
+def plain_keras(card: Card, boxed: Boxed, classes: int, kind: Kind, share: float) -> float:
+    """Return the images a second of plain Keras: AdamW on the same head and loss, and on a share of the backbone."""
     import keras
     import tensorflow as tf
 
     model = build_model(card, fetch(card))
     maps = with_maps(keras.Model(model.inputs[0], model.output["features"]), kind.coarsest)
-    maps.trainable = False
+    freeze(maps, share)
     shapes, side = [tuple(output.shape[1:]) for output in maps.outputs], card.input_size
     with unittest.mock.patch.object(network, "_batch_norm", return_value=keras.layers.BatchNormalization):
         lesson = kind.lessons(shapes, classes)

@@ -16,7 +16,7 @@ from advisor.core.tasks import (
     TASKS,
     Task,
 )
-from advisor.core.training import CHOOSABLE, DEFAULT, FINETUNED, HEAD
+from advisor.core.training import CHOOSABLE, DEFAULT, FINETUNE_ALL, FINETUNE_TOP, FINETUNED, HEAD
 
 EVERY = pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
 
@@ -45,8 +45,10 @@ def test_classification_has_every_recipe_and_the_default_ones() -> None:
     assert (CLASSIFICATION.trainings, CLASSIFICATION.default) == (CHOOSABLE, DEFAULT)
 
 
-def test_nothing_of_a_detector_is_fine_tuned() -> None:
-    assert not set(DETECTION.trainings) & set(FINETUNED)
+@pytest.mark.parametrize("task", [DETECTION, COUNTING], ids=lambda task: task.name)
+def test_a_detector_is_fine_tuned_only_if_asked(task: Task) -> None:
+    assert set(task.trainings) & set(FINETUNED) == {FINETUNE_TOP, FINETUNE_ALL}
+    assert not set(task.default) & set(FINETUNED)
 
 
 def test_what_counts_objects_is_a_detector_with_another_metric() -> None:

@@ -46,6 +46,10 @@ def _refuse_for_task(question: Question, training: tuple[str, ...]) -> None:
         if name not in task.trainings:
             valid = ", ".join(task.trainings)
             raise UsageError(f"--training: '{name}' is not for {option}", f"one of: {valid}; or leave it out")
+    if question.tune_training and not task.tunable:
+        raise UsageError(
+            f"--tune-training: fine-tuning for {option} has fixed hyperparameters", "leave --tune-training out"
+        )
     if question.robust and not task.conditions:
         raise UsageError(
             f"--objective: robust accuracy is not for {option}", "leave --objective out: images are scored as they are"

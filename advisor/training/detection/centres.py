@@ -13,11 +13,9 @@ from advisor.measurement.counting import centres, f1_of, match_centres
 from advisor.measurement.detection import Detections
 from advisor.training.detection.changes import Objects
 from advisor.training.detection.fit import Lesson, Shape
-from advisor.training.detection.maps import KeptMaps
 from advisor.training.detection.network import centre_head
 
 if TYPE_CHECKING:
-    import keras
     import tensorflow as tf
 
 Floats = NDArray[np.float32]
@@ -30,9 +28,6 @@ LEAST_SPREAD = 0.4
 
 THRESHOLDS = np.linspace(0.1, 0.8, 15)
 """Thresholds to choose from."""
-
-BATCH = 16
-"""Images that are run at a time to choose them."""
 
 
 def centre_lesson(shapes: Sequence[Shape], classes: int) -> Lesson:
@@ -48,9 +43,9 @@ def centre_lesson(shapes: Sequence[Shape], classes: int) -> Lesson:
     """
     model, (rows, columns) = centre_head(shapes, classes), shapes[0][:2]
 
-    def finish(maps: KeptMaps) -> None:
+    def finish(logits: Floats, objects: Sequence[Objects]) -> None:
         kernel, bias = model.layers[-1].get_weights()
-        model.layers[-1].set_weights([kernel, bias - _thresholds(model, maps, classes)])
+        model.layers[-1].set_weights([kernel, bias - _thresholds(logits, objects, classes)])
 
     return Lesson(model, _loss, lambda objects: (_bells(objects, rows, columns, classes),), finish=finish)
 
@@ -77,13 +72,9 @@ def _loss(outputs: list[tf.Tensor], targets: tuple[tf.Tensor, ...]) -> tf.Tensor
     return -tf.reduce_sum(right + wrong) / tf.maximum(tf.reduce_sum(centre), 1.0)
 
 
-def _thresholds(model: keras.Model, maps: KeptMaps, classes: int) -> Floats:
+def _thresholds(logits: Floats, objects: Sequence[Objects], classes: int) -> Floats:
     """Return the logit of each class from which a centre counts, by F1 on the training images themselves."""
-    parts = np.array_split(np.arange(maps.images), -(-maps.images // BATCH))
-    logits = np.concatenate([model([level.astype(np.float32) for level in maps.batch(part)]) for part in parts])
-    true = [
-        Detections(one.boxes, one.labels, np.ones(len(one.labels), np.float32)) for one in maps.objects[: maps.images]
-    ]
+    true = [Detections(one.boxes, one.labels, np.ones(len(one.labels), np.float32)) for one in objects]
     found = [centres(1 / (1 + np.exp(-row)), THRESHOLDS[0]) for row in logits]
     tables = [counts(match_centres(true, found, least), classes).sum(axis=0) for least in THRESHOLDS.tolist()]
     reached = np.nan_to_num(np.stack([f1_of(table) for table in tables]))

@@ -1,11 +1,11 @@
-"""Fit a head to kept maps: AdamW, a cosine rate, and the running mean of the weights."""
+"""Fit a head, alone or with its backbone: AdamW, a cosine rate, and the running mean of the weights."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from advisor.core.errors import StageError
 from advisor.training.detection.anchors import Anchors
 from advisor.training.detection.changes import Objects
-from advisor.training.detection.maps import KeptMaps
 
 if TYPE_CHECKING:
     import keras
@@ -22,12 +21,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Fitting:
-    """Hyperparameters of a head.
+    """Hyperparameters of a training.
 
     Attributes:
-        epochs: passes over the images; each pass takes one copy of every image at random.
+        epochs: passes over the images; each pass takes one changed copy of every image.
         batch: images in a step.
-        learning_rate: largest rate of AdamW; it rises linearly and falls as a cosine.
+        learning_rate: largest rate of AdamW for the head; it rises linearly and falls as a cosine.
+        backbone_rate: the same for the backbone, as a share of the head's.
         weight_decay: of kernels.
         averaging: decay of the running mean of the weights, which is what is kept.
         seed: draws weights, copies and order.
@@ -36,9 +36,31 @@ class Fitting:
     epochs: int
     batch: int = 16
     learning_rate: float = 2e-3
+    backbone_rate: float = 0.1
     weight_decay: float = 1e-2
     averaging: float = 0.998
     seed: int = 0
+
+
+Arrays = list[NDArray[np.generic]]
+"""Inputs of a network for a batch of images, or its outputs."""
+
+
+class Material(Protocol):
+    """Images to learn from."""
+
+    @property
+    def objects(self) -> Sequence[Objects]:
+        """The objects in each of the N images."""
+        ...
+
+    def unchanged(self, images: NDArray[np.int64]) -> Arrays:
+        """Return the inputs for some images as they are."""
+        ...
+
+    def changed(self, images: NDArray[np.int64], draw: np.random.Generator) -> tuple[Arrays, list[Objects]]:
+        """Return the inputs for some images, each changed at random, and the objects in the changed images."""
+        ...
 
 
 WARMUP = 0.05
@@ -61,103 +83,127 @@ class Lesson:
         loss: what is made small: from the outputs of a batch and its targets to a number.
         target: from the objects in an image to what the head shall answer.
         anchors: of a head for boxes.
-        finish: called with the maps after the training.
+        finish: called after the training, with the logits of the images as they are and their objects.
     """
 
     model: keras.Model
     loss: Callable[[list[tf.Tensor], tuple[tf.Tensor, ...]], tf.Tensor]
     target: Callable[[Objects], Target]
     anchors: Anchors | None = None
-    finish: Callable[[KeptMaps], None] | None = None
+    finish: Callable[[NDArray[np.float32], Sequence[Objects]], None] | None = None
 
 
 Lessons = Callable[[Sequence[Shape], int], Lesson]
 """From the shapes of the maps, the finest first, and the number of classes to a lesson with new weights."""
 
 
-def fit_head(lessons: Lessons, maps: KeptMaps, classes: int, fitting: Fitting) -> Lesson:
-    """Fit a head to kept maps.
+def fit(lesson: Lesson, material: Material, fitting: Fitting, backbone: keras.Model | None = None) -> None:
+    """Fit the head of a lesson.
 
     Args:
-        lessons: the kind of head.
-        maps: of the training images.
-        classes: number of classes.
+        lesson: its model gets the trained weights.
+        material: gives maps, or the backbone's input if it is trained too.
         fitting: the hyperparameters.
-
-    Returns:
-        The lesson, with the trained weights in its model.
+        backbone: from images to maps; its trainable weights learn with the head. Its BatchNorm keeps its statistics.
+            None: the material gives the maps of a frozen one.
 
     Raises:
         StageError: the loss is not finite.
     """
-    import keras
-
-    keras.utils.set_random_seed(fitting.seed)
-    lesson = lessons([tuple(level.shape[1:]) for level in maps.levels], classes)
-    targets = [lesson.target(objects) for objects in maps.objects]
-    learner = _Learner(lesson, fitting, fitting.epochs * math.ceil(maps.images / fitting.batch))
-    for rows in _batches(maps, fitting):
-        chosen = [targets[row] for row in rows]
-        reached = learner.step(maps.batch(rows), tuple(np.stack(part) for part in zip(*chosen, strict=True)))
-    if not math.isfinite(float(reached)):
-        raise StageError("the training of the head diverged", "lower the learning rate")
-    learner.take_means()
-    if lesson.finish:
-        lesson.finish(maps)
-    return lesson
-
-
-def _batches(maps: KeptMaps, fitting: Fitting) -> Iterator[NDArray[np.int64]]:
-    """Yield rows of maps: in each epoch every image once, as one of its copies."""
+    images = len(material.objects)
+    learner = _Learner(lesson, backbone, fitting, fitting.epochs * math.ceil(images / fitting.batch))
     for epoch in range(fitting.epochs):
         draw = np.random.default_rng([fitting.seed, epoch])
-        order = draw.permutation(maps.images)
-        rows = order + maps.images * draw.integers(0, 1 + maps.copies, len(order))
-        yield from (rows[start : start + fitting.batch] for start in range(0, len(rows), fitting.batch))
+        for part in _batches(draw.permutation(images), fitting.batch):
+            inputs, objects = material.changed(part, draw)
+            targets = zip(*(lesson.target(each) for each in objects), strict=True)
+            reached = learner.step(inputs, tuple(np.stack(part) for part in targets))
+    if not math.isfinite(float(reached)):
+        raise StageError("the training of the detector diverged", "lower the learning rate")
+    learner.take_means()
+    if lesson.finish:
+        parts = _batches(np.arange(images), fitting.batch)
+        lesson.finish(np.concatenate([learner.logits(material.unchanged(part)) for part in parts]), material.objects)
+
+
+def _batches(rows: NDArray[np.int64], size: int) -> Iterator[NDArray[np.int64]]:
+    return (rows[start : start + size] for start in range(0, len(rows), size))
 
 
 class _Learner:
     """AdamW on the weights of a network, and the running mean of them."""
 
-    def __init__(self, lesson: Lesson, fitting: Fitting, steps: int) -> None:
-        import keras
+    def __init__(self, lesson: Lesson, backbone: keras.Model | None, fitting: Fitting, steps: int) -> None:
         import tensorflow as tf
 
-        warmup = max(1, round(WARMUP * steps))
-        rate = keras.optimizers.schedules.CosineDecay(
-            fitting.learning_rate / 100, max(1, steps - warmup), warmup_target=fitting.learning_rate,
-            warmup_steps=warmup,
-        )  # fmt: skip
-        self._model, self._loss, self._fitting, self._done = lesson.model, lesson.loss, fitting, 0
-        self._optimizer = keras.optimizers.AdamW(rate, weight_decay=fitting.weight_decay, clipnorm=None)
-        self._optimizer.exclude_from_weight_decay(var_names=["bias", "gamma", "beta"])
-        self._optimizer.build(self._model.trainable_variables)
-        self._means = [tf.Variable(weight) for weight in self._model.weights]
+        self._head, self._backbone, self._loss = lesson.model, backbone, lesson.loss
+        self._averaging, self._done = fitting.averaging, 0
+        below = backbone.trainable_variables if backbone else []
+        self._optimizers = [
+            (_optimizer(fitting, rate, weights, steps), weights)
+            for rate, weights in ((1.0, self._head.trainable_variables), (fitting.backbone_rate, below))
+            if weights
+        ]
+        self._weights = [*self._head.weights, *below]
+        self._means = [tf.Variable(weight) for weight in self._weights]
         self._compiled = tf.function(self._step, reduce_retracing=True)
 
-    def step(self, maps: Sequence[NDArray[np.float16]], targets: Target) -> tf.Tensor:
+    def step(self, inputs: Arrays, targets: Target) -> tf.Tensor:
         """Train on one batch and return its loss."""
         import tensorflow as tf
 
         self._done += 1
-        keep = min(self._fitting.averaging, (1 + self._done) / (10 + self._done))
-        given = [tf.constant(level) for level in maps], tuple(tf.constant(part) for part in targets)
+        keep = min(self._averaging, (1 + self._done) / (10 + self._done))
+        given = [tf.constant(each) for each in inputs], tuple(tf.constant(part) for part in targets)
         return self._compiled(*given, tf.constant(keep))
 
     def take_means(self) -> None:
         """Set the weights to their running means."""
-        for weight, mean in zip(self._model.weights, self._means, strict=True):
+        for weight, mean in zip(self._weights, self._means, strict=True):
             weight.assign(mean)
 
-    def _step(self, maps: Sequence[tf.Tensor], targets: tuple[tf.Tensor, ...], keep: tf.Tensor) -> tf.Tensor:
+    def logits(self, inputs: Arrays) -> NDArray[np.float32]:
+        """Return the first output for a batch."""
+        return np.asarray(self._outputs(inputs, training=False)[0])
+
+    def _outputs(self, inputs: Sequence[tf.Tensor], training: bool) -> list[tf.Tensor]:
+        import tensorflow as tf
+
+        maps = [tf.cast(each, tf.float32) for each in inputs]
+        if self._backbone:
+            maps = _listed(self._backbone(maps[0], training=False))
+        return _listed(self._head(maps, training=training))
+
+    def _step(self, inputs: Sequence[tf.Tensor], targets: tuple[tf.Tensor, ...], keep: tf.Tensor) -> tf.Tensor:
         import tensorflow as tf
 
         with tf.GradientTape() as tape:
-            outputs = self._model([tf.cast(level, tf.float32) for level in maps], training=True)
-            loss = self._loss(outputs if isinstance(outputs, list) else [outputs], targets)
-        weights = self._model.trainable_variables
-        gradients, _ = tf.clip_by_global_norm(tape.gradient(loss, [weight.value for weight in weights]), 10.0)
-        self._optimizer.apply_gradients(zip(gradients, weights, strict=True))
-        for mean, weight in zip(self._means, self._model.weights, strict=True):
+            loss = self._loss(self._outputs(inputs, training=True), targets)
+        weights = [weight for _, some in self._optimizers for weight in some]
+        found, _ = tf.clip_by_global_norm(tape.gradient(loss, [weight.value for weight in weights]), 10.0)
+        gradients = iter(found)
+        for optimizer, some in self._optimizers:
+            optimizer.apply_gradients([(next(gradients), weight) for weight in some])
+        for mean, weight in zip(self._means, self._weights, strict=True):
             mean.assign(keep * mean + (1.0 - keep) * weight.value)
         return loss
+
+
+def _listed(outputs: tf.Tensor | Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    return list(outputs) if isinstance(outputs, list | tuple) else [outputs]
+
+
+def _optimizer(
+    fitting: Fitting, share: float, weights: Sequence[keras.Variable], steps: int
+) -> keras.optimizers.Optimizer:
+    """Return AdamW for some weights at a share of the rate."""
+    import keras
+
+    warmup, rate = max(1, round(WARMUP * steps)), share * fitting.learning_rate
+    schedule = keras.optimizers.schedules.CosineDecay(
+        rate / 100, max(1, steps - warmup), warmup_target=rate, warmup_steps=warmup
+    )
+    made = keras.optimizers.AdamW(schedule, weight_decay=fitting.weight_decay, clipnorm=None)
+    made.exclude_from_weight_decay(var_names=["bias", "gamma", "beta"])
+    made.build(weights)
+    return made

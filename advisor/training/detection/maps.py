@@ -1,4 +1,4 @@
-"""The maps of a frozen backbone for images and changed copies of them, kept on disk: an epoch costs only the head."""
+"""Images to learn from: the maps of a frozen backbone, which make an epoch cost only the head, or their pixels."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from advisor.core.errors import StageError
 from advisor.datasets.images import InputSpec, load
 from advisor.isolation.resources import usable_cores
 from advisor.training.detection.changes import Changes, Objects, changed
+from advisor.training.detection.fit import Arrays
 from advisor.training.finetune.network import flatbuffer
 
 if TYPE_CHECKING:
@@ -43,26 +44,31 @@ class Boxed:
 
 @dataclass(frozen=True, eq=False)
 class KeptMaps:
-    """Maps of images and of their changed copies.
+    """Maps of N images and of their changed copies: the material for a head on a frozen backbone.
 
     Attributes:
         levels: float16 (N * (1 + copies), rows, columns, channels) of each level, memory-mapped.
-        objects: of each row.
+        of_rows: the objects of each row.
         copies: changed copies of each image; row ``image + N * copy`` is copy number ``copy``, 0 for the image itself.
     """
 
     levels: Sequence[Halves]
-    objects: Sequence[Objects]
+    of_rows: Sequence[Objects]
     copies: int
 
     @property
-    def images(self) -> int:
-        """Number of images N."""
-        return len(self.objects) // (1 + self.copies)
+    def objects(self) -> Sequence[Objects]:
+        """The objects of the N images."""
+        return self.of_rows[: len(self.of_rows) // (1 + self.copies)]
 
-    def batch(self, rows: NDArray[np.int64]) -> list[Halves]:
-        """Return the maps of some rows, level by level."""
-        return [np.array(level[rows]) for level in self.levels]
+    def unchanged(self, images: NDArray[np.int64]) -> Arrays:
+        """Return the maps of some images, level by level."""
+        return [np.array(level[images]) for level in self.levels]
+
+    def changed(self, images: NDArray[np.int64], draw: np.random.Generator) -> tuple[Arrays, list[Objects]]:
+        """Return the maps of some images, each as one of its copies, and the objects in them."""
+        rows = images + len(self.objects) * draw.integers(0, 1 + self.copies, len(images))
+        return self.unchanged(rows), [self.of_rows[row] for row in rows]
 
 
 def keep_maps(maps: keras.Model, boxed: Boxed, spec: InputSpec, folder: Path, seed: int) -> KeptMaps:
@@ -136,3 +142,45 @@ class _Runner:
     def __call__(self, image: NDArray[np.float32]) -> list[NDArray[np.float32]]:
         found = self._call(**{self._input: image[None]})
         return [found[name][0] for name in self._names]
+
+
+@dataclass(frozen=True, eq=False)
+class Photographs:
+    """The pixels of N images, changed anew in each epoch: the material for a backbone that learns too.
+
+    Attributes:
+        pixels: uint8 (N, S, S, 3), RGB, memory-mapped.
+        objects: of each image.
+        spec: how pixels become the backbone's input.
+    """
+
+    pixels: NDArray[np.uint8]
+    objects: Sequence[Objects]
+    spec: InputSpec
+
+    def unchanged(self, images: NDArray[np.int64]) -> Arrays:
+        """Return the input for some images, float32 (n, S, S, 3)."""
+        return [np.stack([self.spec.normalise(self.pixels[image]) for image in images])]
+
+    def changed(self, images: NDArray[np.int64], draw: np.random.Generator) -> tuple[Arrays, list[Objects]]:
+        """Return the input for some images, each changed at random, and the objects in them."""
+        found = [changed(self.pixels[image], self.objects[image], Changes(), draw) for image in images]
+        return [np.stack([self.spec.normalise(pixels) for pixels, _ in found])], [kept for _, kept in found]
+
+
+def keep_photographs(boxed: Boxed, spec: InputSpec, folder: Path) -> Photographs:
+    """Decode images once.
+
+    Args:
+        boxed: the images.
+        spec: how an image becomes the backbone's input.
+        folder: for the file.
+
+    Raises:
+        StageError: an image cannot be read.
+    """
+    shape = (len(boxed.paths), spec.size, spec.size, 3)
+    pixels = np.lib.format.open_memmap(folder / "pixels.npy", mode="w+", dtype=np.uint8, shape=shape)
+    for row, path in enumerate(boxed.paths):
+        pixels[row] = load(path, spec.size)
+    return Photographs(pixels, boxed.objects, spec)

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from advisor.core.tasks import OBJECT_COUNTING, OBJECT_DETECTION
 from advisor.datasets.images import InputSpec
 from advisor.tflite.postprocess import Suppression, append_postprocess
 from advisor.training.detection.boxes import box_lesson
 from advisor.training.detection.centres import centre_lesson
-from advisor.training.detection.fit import Fitting, Lessons, fit_head
-from advisor.training.detection.maps import Boxed, keep_maps
+from advisor.training.detection.fit import Fitting, Lessons, fit
+from advisor.training.detection.maps import Boxed, keep_maps, keep_photographs
 from advisor.training.detection.network import joined, with_maps
-from advisor.training.finetune.network import flatbuffer
+from advisor.training.finetune.network import flatbuffer, freeze
 
 if TYPE_CHECKING:
     from advisor.catalog.cards import Card, WeightsFile
@@ -46,6 +49,37 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
 """The kind of head by task."""
 
 
+FINETUNING = Fitting(epochs=14)
+"""Of a head with its backbone. On BCCD's validation part, with the upper 65 % of MobileNetV2: 14 epochs gave an mAP@0.5
+of 89.5 % and an mAP of 53.3, the head alone 89.2 and 46.4, 8 epochs at half of the rate 88.4 and 49.6."""
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """A trained detector.
+
+    Attributes:
+        data: float ``.tflite``: with post-processing if the head finds boxes, with the output ``centres`` otherwise.
+        head: the weights of the head, in the order of its Keras model.
+    """
+
+    data: bytes
+    head: Sequence[NDArray[np.float32]]
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """The start of fine-tuning.
+
+    Attributes:
+        head: see :class:`Trained`.
+        share: of the backbone's layers that learn too, from the top.
+    """
+
+    head: Sequence[NDArray[np.float32]]
+    share: float
+
+
 def train(
     card: Card,
     weights: WeightsFile | None,
@@ -54,8 +88,9 @@ def train(
     kind: Kind,
     seed: int,
     folder: Path,
-) -> bytes:
-    """Train a head on a card's frozen backbone.
+    start: Start | None = None,
+) -> Trained:
+    """Train a head on a card's frozen backbone, or go on from a trained head, together with the backbone.
 
     Args:
         card: the model card, with the side of the detector's input.
@@ -64,10 +99,8 @@ def train(
         classes: number of classes.
         kind: of the head.
         seed: draws weights, copies and order.
-        folder: for the maps, which take up to 2 GB; the caller removes it.
-
-    Returns:
-        A float ``.tflite``: with post-processing if the head finds boxes, with the output ``centres`` otherwise.
+        folder: for maps, which take up to 2 GB, or pixels; the caller removes it.
+        start: of fine-tuning; None for a new head on a frozen backbone.
 
     Raises:
         StageError: the maps do not fit on disk, an image cannot be read, or the training diverged.
@@ -80,9 +113,16 @@ def train(
         model = build_model(card, weights)
         maps = with_maps(keras.Model(model.inputs[0], model.output["features"]), kind.coarsest)
         spec = InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)
-        kept = keep_maps(maps, boxed, spec, folder, seed)
-        learnt = fit_head(kind.lessons, kept, classes, Fitting(kind.epochs, seed=seed))
-        raw = flatbuffer(joined(maps, learnt.model))
-        return append_postprocess(raw, learnt.anchors.boxes, Suppression()) if learnt.anchors else raw
+        keras.utils.set_random_seed(seed)
+        lesson = kind.lessons([tuple(output.shape[1:]) for output in maps.outputs], classes)
+        if start:
+            lesson.model.set_weights(start.head)
+            freeze(maps, start.share)
+            fit(lesson, keep_photographs(boxed, spec, folder), replace(FINETUNING, seed=seed), maps)
+        else:
+            fit(lesson, keep_maps(maps, boxed, spec, folder, seed), Fitting(kind.epochs, seed=seed))
+        raw = flatbuffer(joined(maps, lesson.model))
+        data = append_postprocess(raw, lesson.anchors.boxes, Suppression()) if lesson.anchors else raw
+        return Trained(data, lesson.model.get_weights())
     finally:
         keras.backend.clear_session()

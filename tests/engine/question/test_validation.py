@@ -26,8 +26,8 @@ from advisor.engine.question import resolve
         ),
         ({"task": "object-detection"}, "--task object-detection needs --data: no card has a published mAP@0.5"),
         (
-            {"task": "object-detection", "data": "boxes", "training": ["finetune_top"]},
-            "--training: 'finetune_top' is not for --task object-detection",
+            {"task": "object-detection", "data": "boxes", "training": ["finetune_cached"]},
+            "--training: 'finetune_cached' is not for --task object-detection",
         ),
         (
             {"task": "object-detection", "data": "boxes", "training": ["none"]},
@@ -36,6 +36,10 @@ from advisor.engine.question import resolve
         (
             {"task": "object-detection", "data": "boxes", "objective": "robust-accuracy"},
             "--objective: robust accuracy is not for --task object-detection",
+        ),
+        (
+            {"task": "object-detection", "data": "boxes", "training": ["finetune_top"], "tune_training": 4},
+            "--tune-training: fine-tuning for --task object-detection has fixed hyperparameters",
         ),
         ({"stop_below": "1%", "sampler": "tpe"}, "--stop-below needs --sampler advisor, not 'tpe'"),
         ({"workers": 1001}, "--workers: 1001 is more than 1000"),
@@ -56,7 +60,7 @@ def test_a_contradiction_is_refused_with_what_to_do(options: dict[str, Any], wor
         {"training": ["none"]},
         {"tune_training": 4, "data": "photos", "training": ["finetune_top"]},
         {"tune_training": 4, "data": "photos"},
-        {"task": "object-detection", "data": "boxes", "training": ["head"]},
+        {"task": "object-detection", "data": "boxes", "training": ["head", "finetune_top", "finetune_all"]},
         {"task": "object-detection", "data": "boxes", "max_drop": "1pt"},
         {"stop_below": "never", "sampler": "tpe"},
         {"workers": 1000},
@@ -69,5 +73,5 @@ def test_options_that_go_together_are_accepted(options: dict[str, Any]) -> None:
 
 def test_a_training_that_a_task_does_not_have_is_refused_with_those_that_it_has() -> None:
     with pytest.raises(UsageError) as refused:
-        resolve({"task": "object-detection", "data": "boxes", "training": ["head", "finetune_all"]})
-    assert refused.value.hint == "one of: head; or leave it out"
+        resolve({"task": "object-detection", "data": "boxes", "training": ["head", "finetune_cached"]})
+    assert refused.value.hint == "one of: head, finetune_top, finetune_all; or leave it out"

@@ -14,22 +14,22 @@ from advisor.measurement.detection import Detections, Detector
 from advisor.tflite.postprocess import Suppression, append_postprocess, cut_postprocess, put_back
 from advisor.training.detection import maps as maps_module
 from advisor.training.detection.boxes import box_lesson
-from advisor.training.detection.fit import Fitting, fit_head
-from advisor.training.detection.maps import Boxed, KeptMaps, keep_maps
-from advisor.training.detection.network import joined
-from advisor.training.finetune.network import flatbuffer
-from tests.training.detection.squares import LEARNT, VIEW
-from tests.training.nets import WIDE
+from advisor.training.detection.fit import Fitting, Lesson, fit
+from advisor.training.detection.maps import Boxed, KeptMaps, Photographs, keep_maps, keep_photographs
+from advisor.training.detection.network import joined, with_maps
+from advisor.training.finetune.network import flatbuffer, freeze
+from tests.training.detection.squares import LEARNT, VIEW, fitted
+from tests.training.nets import WIDE, halvings
 
 pytestmark = pytest.mark.integration
 
 
 def test_maps_are_kept_for_each_image_and_its_changed_copies(kept: KeptMaps) -> None:
-    assert kept.images == LEARNT
+    assert len(kept.objects) == LEARNT
     assert kept.copies == maps_module.MOST_COPIES
     assert [len(level) for level in kept.levels] == [LEARNT * (1 + kept.copies)] * len(kept.levels)
     assert not np.array_equal(kept.levels[0][0], kept.levels[0][LEARNT])
-    assert not np.array_equal(kept.objects[0].boxes, kept.objects[LEARNT].boxes)
+    assert not np.array_equal(kept.of_rows[0].boxes, kept.of_rows[LEARNT].boxes)
 
 
 def test_there_are_as_many_copies_as_fit(
@@ -44,13 +44,11 @@ def test_there_are_as_many_copies_as_fit(
         keep_maps(backbone, few, VIEW, tmp_path, seed=0)
 
 
-def test_a_head_learns_to_find_objects_of_two_classes(
-    boxed: Boxed, backbone: Any, kept: KeptMaps, tmp_path: Path
-) -> None:
-    learnt = fit_head(box_lesson, kept, 2, Fitting(epochs=40))
-    assert learnt.anchors is not None
-    data = append_postprocess(flatbuffer(joined(backbone, learnt.model)), learnt.anchors.boxes, Suppression())
-    path, again = tmp_path / "detector.tflite", tmp_path / "again.tflite"
+def reached(boxed: Boxed, backbone: Any, lesson: Lesson, folder: Path) -> float:
+    """Return the mAP@0.5 on the images that were not learnt from, and check that post-processing can be taken off."""
+    assert lesson.anchors is not None
+    data = append_postprocess(flatbuffer(joined(backbone, lesson.model)), lesson.anchors.boxes, Suppression())
+    path, again = folder / "detector.tflite", folder / "again.tflite"
     path.write_bytes(data)
     again.write_bytes(put_back(*cut_postprocess(data)))
     found, same = (
@@ -61,17 +59,53 @@ def test_a_head_learns_to_find_objects_of_two_classes(
         assert one.labels.tolist() == other.labels.tolist()
         assert one.scores.tolist() == other.scores.tolist()
     true = [Detections(one.boxes, one.labels, np.ones(1, np.float32)) for one in boxed.objects[LEARNT:]]
-    reached = score(true, found, [(WIDE, WIDE)] * len(true), 2)
-    assert reached.half.value > 0.8
+    return score(true, found, [(WIDE, WIDE)] * len(true), 2).half.value
+
+
+def test_a_head_learns_to_find_objects_of_two_classes(
+    boxed: Boxed, backbone: Any, kept: KeptMaps, tmp_path: Path
+) -> None:
+    assert reached(boxed, backbone, fitted(box_lesson, kept, 2, Fitting(epochs=40)), tmp_path) > 0.8
 
 
 @pytest.mark.slow
 def test_equal_maps_and_seeds_give_equal_heads(kept: KeptMaps) -> None:
-    first, second = (fit_head(box_lesson, kept, 2, Fitting(epochs=2)).model.get_weights() for _ in range(2))
+    first, second = (fitted(box_lesson, kept, 2, Fitting(epochs=2)).model.get_weights() for _ in range(2))
     assert all(np.array_equal(one, other) for one, other in zip(first, second, strict=True))
 
 
 @pytest.mark.slow
 def test_a_rate_that_is_too_high_is_an_error(kept: KeptMaps) -> None:
     with pytest.raises(StageError, match="diverged"):
-        fit_head(box_lesson, kept, 2, Fitting(4, learning_rate=float("inf")))
+        fitted(box_lesson, kept, 2, Fitting(4, learning_rate=float("inf")))
+
+
+@pytest.fixture
+def photographs(boxed: Boxed, tmp_path: Path) -> Photographs:
+    return keep_photographs(Boxed(boxed.paths[:LEARNT], boxed.objects[:LEARNT]), VIEW, tmp_path)
+
+
+def test_pixels_are_changed_anew_each_time(boxed: Boxed, photographs: Photographs) -> None:
+    draw, some = np.random.default_rng(0), np.array([3, 1])
+    (plain,) = photographs.unchanged(some)
+    assert np.array_equal(plain, np.stack([VIEW.read(boxed.paths[image]) for image in some]))
+    ((first,), objects), ((second,), _) = (photographs.changed(some, draw) for _ in range(2))
+    assert first.shape == second.shape == plain.shape
+    assert not np.array_equal(first, second)
+    assert [one.labels.tolist() for one in objects] == [boxed.objects[image].labels.tolist() for image in some]
+    assert not np.array_equal(objects[0].boxes, boxed.objects[3].boxes)
+
+
+def test_fine_tuning_trains_the_upper_layers_too(
+    boxed: Boxed, kept: KeptMaps, photographs: Photographs, tmp_path: Path
+) -> None:
+    body = with_maps(halvings(pad=True))
+    freeze(body, 0.3)
+    before = {layer.name: layer.get_weights() for layer in body.layers if layer.weights}
+    lesson = fitted(box_lesson, kept, 2, Fitting(epochs=10))
+    head = lesson.model.get_weights()
+    fit(lesson, photographs, Fitting(epochs=25), body)
+    moved = [name for name, old in before.items() if not np.array_equal(body.get_layer(name).get_weights()[0], old[0])]
+    assert moved == ["conv2", "wide2", "deep"]
+    assert not np.array_equal(lesson.model.get_weights()[0], head[0])
+    assert reached(boxed, body, lesson, tmp_path) > 0.8

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from advisor.catalog.cards import Card
 from advisor.catalog.labels import published_labels
 from advisor.compression.user_model.images import class_order
 from advisor.core.errors import UnsupportedRecipe, UsageError
+from advisor.core.training import FINETUNE_ALL, FINETUNE_TOP, HEAD
 from advisor.datasets.images import InputSpec
 from advisor.engine.pipeline import cost
 from advisor.engine.pipeline.images import Role
@@ -33,41 +35,47 @@ from advisor.engine.pipeline.stages.figures import with_detail
 from advisor.isolation import Limits
 
 DETECTIONS_FILE = "detections.npz"
-VERSION = "3"
+VERSION = "4"
 """Raised when equal images and weights give another detector."""
+
+SHARES: Mapping[str, float] = {FINETUNE_TOP: 0.65, FINETUNE_ALL: 1.0}
+"""Share of the backbone's layers that fine-tuning trains, from the top."""
 
 TRAINING = Resources(Pool.TRAINERS, 3_000_000_000, Limits(seconds=3 * 3600, memory_bytes=8_000_000_000))
 
 
 def detector(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
-    """Train the head of the task on the card's frozen backbone.
+    """Train the head of the task on the card's frozen backbone, or fine-tune both.
 
-    The compared one learns from the training part, the one that ships from everything but the hold-out. A user's own
-    detector is taken as it is.
+    The compared one learns from the training part, the one that ships from everything but the hold-out. Fine-tuning
+    starts from the compared head. A user's own detector is taken as it is.
     """
     if card.as_it_is:
         return _own(card)
     role = Role.TRAIN if purpose is Purpose.COMPARE else Role.LEARNT
+    head = detector(card, HEAD, Purpose.COMPARE, workload) if training in SHARES else None
 
-    def inputs(materials: Materials, _results: Results) -> Inputs:
+    def inputs(materials: Materials, results: Results) -> Inputs:
         if card.own_file:
             raise UnsupportedRecipe("a file of your own has no graph that boxes can be trained on; name a network")
         part = materials.part(role)
         own = {"pictures": part.fingerprint, "seed": materials.seed, "task": workload.task}
         packages = versions("tensorflow", "keras", "ai-edge-litert", "pillow", "numpy")
-        return {**identity(materials, card), **own, **packages}
+        start = {"head": results[head].sha256, "share": SHARES[training]} if head else {}
+        return {**identity(materials, card), **own, **start, **packages}
 
-    def job(materials: Materials, _results: Results, folders: Folders) -> Job:
+    def job(materials: Materials, results: Results, folders: Folders) -> Job:
         part, classes = materials.part(role), len(materials.require_images().classes)
         return partial(
             detection_jobs.train, card, materials.weights[card.name], part.paths, part.objects, classes, workload.task,
-            materials.seed, folders.model,
+            materials.seed, folders.model, (results[head].path, SHARES[training]) if head else None,
         )  # fmt: skip
 
     scope = Scope(card.name, training, purpose=purpose)
+    seconds = (cost.detector_tuning_s if head else cost.detector_s)(card, workload.images[role])
     return Stage(
-        StageName.HEAD, scope, VERSION, "training the detector of", (), inputs, job,
-        FloatModel.within, cost.detector_s(card, workload.images[role]), TRAINING,
+        StageName(training), scope, VERSION, f"{'fine-tuning' if head else 'training'} the detector of",
+        (head,) if head else (), inputs, job, FloatModel.within, seconds, TRAINING,
         reads=lambda materials: materials.part(role),
     )  # fmt: skip
 

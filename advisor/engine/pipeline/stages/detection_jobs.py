@@ -7,11 +7,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
 from advisor.core.errors import StageError
 from advisor.datasets.images import InputSpec
 
 if TYPE_CHECKING:
     from advisor.catalog.cards import Card, WeightsFile
+
+HEAD_WEIGHTS = "head.npz"
+"""The weights of a detector's head, beside its float file."""
 
 
 def train(
@@ -23,8 +29,9 @@ def train(
     task: str,
     seed: int,
     path: Path,
+    start: tuple[Path, float] | None = None,
 ) -> None:
-    """Train a card's detector and write its float file.
+    """Train a card's detector and write its float file, and the weights of its head beside it.
 
     Args:
         card: the model card.
@@ -35,15 +42,26 @@ def train(
         task: gives the kind of head.
         seed: of the training.
         path: where to write the ``.tflite``.
+        start: of fine-tuning: the float file of an earlier training, and the share of the backbone's layers that learn,
+            from the top. None for a new head on a frozen backbone.
     """
     from advisor.training.detection.changes import objects_of
     from advisor.training.detection.maps import Boxed
-    from advisor.training.detection.train import KINDS
-    from advisor.training.detection.train import train as train_head
+    from advisor.training.detection.train import KINDS, Start
+    from advisor.training.detection.train import train as train_detector
 
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         boxed = Boxed(images, [objects_of(rows) for rows in objects])
-        path.write_bytes(train_head(card, weights, boxed, classes, KINDS[task], seed, Path(folder)))
+        begun = Start(_head_of(start[0]), start[1]) if start else None
+        trained = train_detector(card, weights, boxed, classes, KINDS[task], seed, Path(folder), begun)
+    path.write_bytes(trained.data)
+    np.savez(path.with_name(HEAD_WEIGHTS), *trained.head)
+
+
+def _head_of(path: Path) -> list[NDArray[np.float32]]:
+    """Return the weights of the head beside a float file, in their order."""
+    with np.load(path.with_name(HEAD_WEIGHTS), allow_pickle=False) as arrays:
+        return [arrays[f"arr_{place}"] for place in range(len(arrays.files))]
 
 
 def take(card: Card, weights: WeightsFile | None, path: Path) -> None:

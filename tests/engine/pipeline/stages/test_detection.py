@@ -14,12 +14,12 @@ from advisor.catalog.weights.fetching import fetch
 from advisor.catalog.weights.options import FetchOptions
 from advisor.core.evaluation import Status
 from advisor.core.tasks import OBJECT_COUNTING, OBJECT_DETECTION
-from advisor.core.training import HEAD
+from advisor.core.training import FINETUNE_ALL, FINETUNE_TOP, HEAD
 from advisor.datasets.images import InputSpec
 from advisor.engine.pipeline.evaluation.objects import ByBoxes, held_out
 from advisor.engine.pipeline.events import StageAborted
 from advisor.engine.pipeline.images import Images, Role
-from advisor.engine.pipeline.materials import Artefact, Purpose, Workload
+from advisor.engine.pipeline.materials import Artefact, FloatModel, Purpose, Workload
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import Pool, Scope
 from advisor.engine.pipeline.stages.artefacts import metadata_of
@@ -31,6 +31,7 @@ from advisor.measurement.detection import Detector, load
 from advisor.store.files import sha256_file
 from advisor.tflite.metadata import read_metadata
 from advisor.tflite.metadata_writer import write_metadata
+from advisor.tflite.model import read
 from advisor.tflite.postprocess import Suppression, append_postprocess, with_named_outputs
 from tests.datasets.boxes.writers import photos, write_table
 from tests.detectors import COLOURS, SIDE, detector_file, write_cells
@@ -165,3 +166,23 @@ def test_the_kind_of_head_follows_from_the_task(tmp_path: Path) -> None:
         for task in (OBJECT_DETECTION, OBJECT_COUNTING)
     )
     assert dict(boxes.inputs(given, {})) == {**marks.inputs(given, {}), "task": OBJECT_DETECTION}
+
+
+@pytest.mark.parametrize("purpose", Purpose)
+def test_fine_tuning_starts_from_the_compared_head(tmp_path: Path, purpose: Purpose) -> None:
+    given = materials(tmp_path, boxed_images(), weights={CARD.name: None})
+    head = detector(CARD, HEAD, Purpose.COMPARE, WORKLOAD)
+    top, every = (detector(CARD, training, purpose, WORKLOAD) for training in (FINETUNE_TOP, FINETUNE_ALL))
+    assert (top.after, top.name, every.name) == ((head,), StageName.FINETUNE_TOP, StageName.FINETUNE_ALL)
+    first, second = ({head: FloatModel(tmp_path, sha256)} for sha256 in ("1", "2"))
+    assert top.inputs(given, first) != top.inputs(given, second)
+    assert top.inputs(given, first) != every.inputs(given, first)
+
+
+@pytest.mark.slow
+def test_a_fine_tuned_detector_is_another_file_than_that_of_its_head(tmp_path: Path, images: Images) -> None:
+    card = load_catalogue()["mobilenet_v1_0.25_224"].at(96)
+    given = materials(tmp_path / "cache", images, weights={card.name: None})
+    head, tuned = (walk(detector(card, name, Purpose.COMPARE, WORKLOAD), given) for name in (HEAD, FINETUNE_TOP))
+    assert head.sha256 != tuned.sha256
+    assert len(read(tuned.path.read_bytes()).outputs) == 4
