@@ -83,7 +83,10 @@ def _over_overlaps(evaluation: Evaluation) -> Figure | None:
     if boxes is None or boxes.coco is None:
         return None
     label = f"mAP@0.5:0.95 on {'the hold-out' if on else 'validation'}"
-    return Figure(label, f"{100 * boxes.coco:.1f} %", "COCO's main figure: the mean over overlaps from 0.5 to 0.95")
+    ends = boxes.coco_interval
+    interval = f"95 %: {100 * ends[0]:.1f}{text.DASH}{100 * ends[1]:.1f}" if ends else ""
+    remark = _join(interval, "COCO's main figure: the mean over overlaps from 0.5 to 0.95")
+    return Figure(label, f"{100 * boxes.coco:.1f} %", remark)
 
 
 def _in_new_conditions(quantity: Quantity | None) -> Figure | None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import math
 import re
 from collections.abc import Callable, Iterable
 
 from advisor.core.escape import markdown as escaped
 from advisor.core.evaluation import Evaluation, Status
 from advisor.reporting import text
+from advisor.reporting.classes import ClassRecall, recalls
 from advisor.reporting.device_results import device_decisions, device_results, sentence
 from advisor.reporting.figures import foundations, key_figures
 from advisor.reporting.funnel import funnel
@@ -21,6 +23,9 @@ _log = logging.getLogger(__name__)
 
 FAILURES_SHOWN = 20
 
+CLASSES_SHOWN = 20
+"""Classes of the pick, those with the lowest figure, so that the report stays short."""
+
 JUDGED = (
     "Candidates are ranked by their accuracy on validation. Expect the accuracy on the hold-out, which is measured "
     "once, for finalists. Robust: the hold-out under capture conditions."
@@ -29,7 +34,7 @@ JUDGED = (
 
 def render_markdown(view: RunView) -> str:
     """Return the report. A part that fails becomes an error line; the other parts are not affected."""
-    parts = (_headline, _figures, _alternatives, _table, _losses, _funnel, _failures, _data, _method)
+    parts = (_headline, _figures, _alternatives, _table, _classes, _losses, _funnel, _failures, _data, _method)
     blocks = [_block(part, view) for part in parts]
     return "\n\n".join(filter(None, blocks)) + "\n"
 
@@ -133,6 +138,45 @@ def _cells(view: RunView, row: Evaluation, judged: bool) -> dict[str, str]:
 
 def _download(size: float | None) -> str:
     return text.MISSING if size is None else f"{size / 1e6:.2f}"
+
+
+def _classes(view: RunView) -> Iterable[str]:
+    pick = view.decision.pick
+    if pick is None or not pick.answers.has_classes:
+        return
+    answers, task = pick.holdout_answers or pick.answers, view.task
+    found = recalls(answers, view.dataset.classes if view.dataset else ())
+    if not found:
+        return
+    weak = sorted(found, key=lambda each: math.inf if each.recall is None else each.recall)[:CLASSES_SHOWN]
+    cells = [_class_cells(task.by_class, each, answers.boxes is not None) for each in weak]
+    yield from _heading(cells[0], "l" + "r" * (len(cells[0]) - 1))
+    for by_title in cells:
+        yield _row(by_title.values())
+    yield ""
+    on = "hold-out" if pick.holdout_answers else "validation"
+    others = f"; {len(found) - len(weak)} more are in report.html" if len(found) > len(weak) else ""
+    counted = f", and counts from a score of {answers.boxes.threshold:.2f} on" if answers.boxes else ""
+    yield f"{escaped(task.by_class)} on {on}: {task.by_class_is}{counted}{others}."
+
+
+def _class_cells(metric: str, own: ClassRecall, boxes: bool) -> dict[str, str]:
+    """Return the cells of a class by the titles of their columns."""
+
+    def share(value: float | None) -> str:
+        return text.MISSING if value is None else f"{100 * value:.1f}"
+
+    figure = text.MISSING if own.recall is None else f"{own.recall:.1f}"
+    if boxes:
+        counted = (str(own.boxes.true), str(own.boxes.found)) if own.boxes else (text.MISSING, text.MISSING)
+        precision, recall, error = map(share, own.shares)
+        return {
+            "class": own.label, "true": counted[0], "found": counted[1], f"{metric} %": figure,
+            "precision %": precision, "recall %": recall, "count error %": error,
+        }  # fmt: skip
+    interval = "" if own.low is None or own.high is None else f" ({own.low:.0f}{text.DASH}{own.high:.0f})"
+    images = text.MISSING if own.n is None else str(own.n)
+    return {"class": own.label, "images": images, f"{metric.lower()} % (95 %)": f"{figure}{interval}"}
 
 
 def _losses(view: RunView) -> Iterable[str]:

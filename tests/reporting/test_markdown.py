@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.core.escape import markdown
+from advisor.core.evaluation_facts import ImageAnswers
 from advisor.reporting.markdown import render_markdown
 from advisor.reporting.view import RunView
 from tests.reporting.views import HOSTILE, empty_view, few_view, infeasible_view, judged_view, run_view, running_view
@@ -142,3 +143,33 @@ def test_classifiers_have_top_1_and_no_boxes() -> None:
     assert "| top-1 % (95 %) |" in said
     assert "mAP" not in said
     assert " boxes" not in said
+
+
+def test_the_classes_of_a_classifier_have_their_recall() -> None:
+    said = render_markdown(run_view())
+    assert "| class | images | recall % (95 %) |" in said
+    assert "Recall on validation: share of a class's images that were recognised." in said
+
+
+def test_the_classes_of_a_detector_have_their_figures_at_the_threshold(judged_detectors: RunView) -> None:
+    said = render_markdown(judged_detectors)
+    precision = markdown("AP@0.5")
+    title = f"| class | true | found | {precision} % | precision % | recall % | count error % |"
+    assert said.split(title)[1].split("\n\n")[0].splitlines()[2:] == [
+        "| dog | 3 | 1 | 82.0 | 100.0 | 33.3 | 66.7 |",
+        "| cat | 4 | 5 | 91.0 | 60.0 | 75.0 | 25.0 |",
+        "| owl | 0 | 0 | \u2013 | \u2013 | \u2013 | \u2013 |",
+    ]
+    assert f"{precision} on hold-out: average precision of a class's boxes" in said
+
+
+def test_of_many_classes_the_weakest_are_shown() -> None:
+    view = run_view()
+    assert view.decision.pick is not None
+    answers = ImageAnswers({f"class {place}": place / 100 for place in range(99)})
+    pick = replace(view.decision.pick, answers=answers, holdout_answers=None)
+    said = render_markdown(replace(view, decision=replace(view.decision, pick=pick)))
+    assert "| class 0 |" in said
+    assert "| class 19 |" in said
+    assert "| class 20 |" not in said
+    assert "79 more are in report.html." in said
