@@ -31,6 +31,7 @@ from advisor.catalog.catalogue import load_catalogue
 from advisor.catalog.weights.fetching import fetch
 from advisor.compression.recipes import recipe
 from advisor.compression.recipes.base import RecipeInputs
+from advisor.core.statistics import Interval
 from advisor.core.tasks import DETECTION, OBJECT_COUNTING, OBJECT_DETECTION
 from advisor.core.training import HEAD
 from advisor.datasets.boxes.reading import survey_boxes
@@ -59,7 +60,7 @@ CALIBRATION = 100
 """Training images that calibrate int8."""
 
 HEADER = (
-    "network", "form", "mAP@0.5 % (95 %)", "mAP %", "AP@0.5 by class %", "MB", "1 thread ms (p90)",
+    "network", "form", "mAP@0.5 % (95 %)", "mAP % (95 %)", "AP@0.5 by class %", "MB", "1 thread ms (p90)",
     "2 threads ms (p90)", "training s", "training CPU s", "images/s (plain Keras)",
 )  # fmt: skip
 COUNTING_HEADER = (
@@ -222,18 +223,20 @@ def counted(run: CentreFinder, judged: Part, classes: Sequence[str]) -> tuple[st
     mean = reached.mean
     by_class = [f"{name} {100 * (value or 0):.1f}" for name, value in zip(classes, reached.by_class, strict=True)]
     numbers = [f"{name} {marks} of {true}" for name, (true, marks, _) in zip(classes, table, strict=True)]
-    interval = f"{100 * mean.value:.1f} ({100 * mean.low:.1f}\u2013{100 * mean.high:.1f})"
-    return interval, ", ".join(by_class), ", ".join(numbers)
+    return percent(mean), ", ".join(by_class), ", ".join(numbers)
 
 
 def shown(found: DetectionScore, classes: Sequence[str]) -> tuple[str, str, str]:
     """Return the figures of a score in %."""
-    half = found.half
     by_class = [
         f"{name} {100 * value:.1f}" for name, value in zip(classes, found.by_class, strict=True) if value is not None
     ]
-    interval = f"{100 * half.value:.1f} ({100 * half.low:.1f}\u2013{100 * half.high:.1f})"
-    return interval, f"{100 * found.coco:.1f}", ", ".join(by_class)
+    return percent(found.half), percent(found.coco), ", ".join(by_class)
+
+
+def percent(share: Interval) -> str:
+    """Return a share with its interval in %."""
+    return f"{100 * share.value:.1f} ({100 * share.low:.1f}\u2013{100 * share.high:.1f})"
 
 
 def cost(file: Path) -> tuple[str, str, str]:

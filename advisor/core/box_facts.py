@@ -74,9 +74,11 @@ class BoxFacts:
         coco: average precision over overlaps from 0.5 to 0.95, COCO's main figure, 0 to 1; None of centres.
         by_class: counts of each class at the threshold.
         worst: the images with the lowest F1 at the threshold, the lowest first; of the hold-out alone.
+        coco_interval: 95 % interval of ``coco``; None if it was not computed.
     """
 
     threshold: float
     coco: float | None
     by_class: Mapping[str, ClassBoxes]
     worst: tuple[JudgedImage, ...] = ()
+    coco_interval: tuple[float, float] | None = None

@@ -26,17 +26,16 @@ MOST_GROUPS = 300
 
 @dataclass(frozen=True)
 class DetectionScore:
-    """Average precision of found boxes.
+    """Average precision of found boxes (0-1), with 95 % intervals by a bootstrap over the images.
 
     Attributes:
-        half: mAP@0.5 (0-1): the mean over classes of the average precision at an overlap of 0.5, with a 95 % interval
-            by a bootstrap over the images.
+        half: mAP@0.5: the mean over classes of the average precision at an overlap of 0.5.
         coco: the mean over overlaps from 0.5 to 0.95, COCO's main figure.
         by_class: average precision at 0.5 of each class; None for a class without a box.
     """
 
     half: Interval
-    coco: float
+    coco: Interval
     by_class: tuple[float | None, ...]
 
 
@@ -58,14 +57,21 @@ def score(
 
     if not sum(len(one.labels) for one in true):
         raise ValueError("no image has a box")
-    precision = _precision(evaluated(true, found, sizes, classes), range(len(true)))
-    judged = evaluated(true, found, sizes, classes, HALF)
-    draw = np.random.default_rng(0)
-    drawn = [_mean(_precision(judged, draw.integers(0, len(true), len(true)).tolist())[0]) for _ in range(RESAMPLES)]
-    low, high = np.nanquantile(drawn, [0.025, 0.975])
-    half = _mean(precision[0])
+    judged, draw = evaluated(true, found, sizes, classes), np.random.default_rng(0)
+    precision = _precision(judged, range(len(true)))
+    drawn = [_precision(judged, draw.integers(0, len(true), len(true)).tolist()) for _ in range(RESAMPLES)]
+    half = _interval(precision[0], [each[0] for each in drawn])
     by_class = tuple(None if np.isnan(value) else float(value) for value in precision[0])
-    return DetectionScore(Interval(half, min(half, float(low)), max(half, float(high))), _mean(precision), by_class)
+    return DetectionScore(half, _interval(precision, drawn), by_class)
+
+
+def _interval(precision: Floats, drawn: Sequence[Floats]) -> Interval:
+    """Return the mean of average precisions, with the interval that resamples of the images give."""
+    import numpy as np
+
+    value = _mean(precision)
+    low, high = np.nanquantile([_mean(each) for each in drawn], [0.025, 0.975])
+    return Interval(value, min(value, float(low)), max(value, float(high)))
 
 
 def shares(

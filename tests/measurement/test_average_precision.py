@@ -24,13 +24,13 @@ TRUE = [boxes(HERE, THERE, labels=[0, 1]), boxes(HERE), boxes(THERE, labels=[1])
 
 def test_boxes_that_are_all_found_have_a_precision_of_one() -> None:
     found = score(TRUE, TRUE, SIZES, 2)
-    assert (found.half.value, found.coco, found.by_class) == (1.0, 1.0, (1.0, 1.0))
-    assert found.half.low == found.half.high == 1.0
+    assert (found.half.value, found.coco.value, found.by_class) == (1.0, 1.0, (1.0, 1.0))
+    assert found.half.low == found.half.high == found.coco.low == found.coco.high == 1.0
 
 
 def test_where_nothing_is_found_it_is_zero() -> None:
     found = score(TRUE, [boxes() for _ in TRUE], SIZES, 2)
-    assert (found.half.value, found.coco) == (0.0, 0.0)
+    assert (found.half.value, found.coco.value) == (0.0, 0.0)
 
 
 def test_each_class_has_its_precision() -> None:
@@ -50,7 +50,7 @@ def test_a_box_that_overlaps_by_six_tenths_counts_at_one_half_alone() -> None:
     moved = (0.1, 0.15, 0.3, 0.35)  # intersection over union 0.6
     found = score([boxes(HERE)] * 4, [boxes(moved)] * 4, SIZES, 1)
     assert found.half.value == 1.0
-    assert found.coco == pytest.approx(0.3, abs=0.01)  # at 0.5, 0.55 and 0.6
+    assert found.coco.value == pytest.approx(0.3, abs=0.01)  # at 0.5, 0.55 and 0.6
 
 
 def test_wrong_boxes_that_are_less_sure_than_the_right_ones_cost_nothing() -> None:
@@ -65,9 +65,10 @@ def test_wrong_boxes_that_are_less_sure_than_the_right_ones_cost_nothing() -> No
 def test_the_interval_covers_the_value_and_is_wider_with_fewer_images() -> None:
     draw = np.random.default_rng(0)
     found = [one if draw.random() < 0.7 else boxes() for one in TRUE * 30]
-    few, many = (score((TRUE * 30)[:count], found[:count], SIZES * (count // 4), 2).half for count in (20, 120))
-    assert few.low <= few.value <= few.high
-    assert few.high - few.low > many.high - many.low
+    few, many = (score((TRUE * 30)[:count], found[:count], SIZES * (count // 4), 2) for count in (20, 120))
+    for small, large in ((few.half, many.half), (few.coco, many.coco)):
+        assert small.low <= small.value <= small.high
+        assert small.high - small.low > large.high - large.low
 
 
 def test_without_a_true_box_there_is_no_score() -> None:

@@ -50,12 +50,12 @@ class Figures:
     Attributes:
         mean: mean over the classes, the figure that decides.
         by_class: the figure of each class, None for a class without an object.
-        coco: see :class:`.BoxFacts`.
+        coco: average precision over overlaps from 0.5 to 0.95; None of centres.
     """
 
     mean: Interval
     by_class: tuple[float | None, ...]
-    coco: float | None = None
+    coco: Interval | None = None
 
 
 class Criterion(Protocol):
@@ -184,7 +184,7 @@ def held_out(
 
 
 def _at(
-    threshold: float, images: Images, given: Answered, coco: float | None, criterion: Criterion
+    threshold: float, images: Images, given: Answered, coco: Interval | None, criterion: Criterion
 ) -> tuple[BoxFacts, list[Matched]]:
     """Return the counts of each class at a threshold, and the matches in each image."""
     import numpy as np
@@ -198,7 +198,8 @@ def _at(
         name: ClassBoxes(own, some, _share(right, some), _share(right, own), _share(wrong, own))
         for name, (own, some, right), wrong in zip(images.classes, table.sum(axis=0).tolist(), miscounted, strict=True)
     }
-    return BoxFacts(threshold, coco, by_class), matched
+    value, ends = (coco.value, (coco.low, coco.high)) if coco else (None, None)
+    return BoxFacts(threshold, value, by_class, coco_interval=ends), matched
 
 
 def _share(some: int, whole: int) -> float | None:

@@ -139,7 +139,7 @@ def test_the_threshold_is_chosen_on_the_validation_part(tmp_path: Path) -> None:
     boxes = compared(tmp_path, ())[0].answers.boxes
     assert boxes is not None
     assert boxes.threshold == 0.5  # all boxes have a score of 1, and no score is below 0
-    assert boxes.coco == 1.0
+    assert (boxes.coco, boxes.coco_interval) == (1.0, (1.0, 1.0))
     assert boxes.by_class["cat"] == ClassBoxes(4, 4, 1.0, 1.0, 0.0)
     assert boxes.worst == ()
 
@@ -191,6 +191,7 @@ def test_of_centres_a_mark_inside_the_box_counts_and_its_size_does_not(tmp_path:
     assert by_centres.source == f"F1 {HELD_OUT}"
     assert answers.boxes is not None
     assert answers.boxes.coco is None
+    assert answers.boxes.coco_interval is None
     assert answers.boxes.by_class["cat"] == ClassBoxes(4, 4, 1.0, 1.0, 0.0)
 
 
