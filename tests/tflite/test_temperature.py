@@ -1,0 +1,299 @@
+from __future__ import annotations
+
+import math
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from ai_edge_litert import schema_py_generated as schema
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from advisor.compression.quantization.quantizer import eight_bit_rules, quantize
+from advisor.compression.recipes import RECIPES, recipe
+from advisor.compression.recipes.base import Needs, RecipeInputs
+from advisor.compression.recipes.comparison import answers
+from advisor.core.errors import StageError, UsageError
+from advisor.tflite.metadata import Metadata, read_metadata
+from advisor.tflite.metadata_writer import write_metadata
+from advisor.tflite.model import Model, Operator, read
+from advisor.tflite.rewrite import add_tensor, new_operator
+from advisor.tflite.surgery import attach_head, select_output
+from advisor.tflite.temperature import with_temperature
+from tests.measurement.small_models import Builder
+
+from .conftest import Array
+from .graphs import FLOAT32, edited, tiny_classifier
+
+MODELS = Path(__file__).resolve().parents[3] / "shared" / "data" / "models"
+OPERATORS = schema.BuiltinOperator
+SIDE, CLASSES, IMAGES = 16, 5, 300
+RECIPE_NAMES = [one.name for one in RECIPES if one.needs < Needs.TRAINING]
+MIXED = {"int8, softmax in float": ["head/probabilities"], "int8, sum in float": ["head/sum/1", "head/logits"]}
+FORMS = [*((parts, name) for parts in (1, 2) for name in RECIPE_NAMES), *((2, name) for name in MIXED)]
+TEMPERATURES = (0.4, 1.7, 3.3)
+STEPS = {"float32": 1e-6, "float16": 1e-3, "int8": 1 / 256, "int16": 4e-4}
+"""Largest error of a probability by the type of the SOFTMAX; the int16 one of LiteRT looks powers up in a table."""
+
+DESCRIPTION = Metadata("m", ("a", "b", "c", "d", "e"), (127.5, 1.0, 2.0), (64.0, 3.0, 4.0), "what", "who", "MIT", "2")
+
+
+@cache
+def random_images() -> Array:
+    """Noise around random colours, (N, S, S, 3)."""
+    random = np.random.default_rng(1)
+    colours = random.uniform(-3, 3, (IMAGES, 1, 1, 3))
+    return (colours + random.normal(0, 0.3, (IMAGES, SIDE, SIDE, 3))).astype(np.float32)
+
+
+@cache
+def classifier(parts: int) -> bytes:
+    """A float classifier by likeness to its first images; its head reads one level of the network, or two."""
+    build = Builder()
+    image = build.input(SIDE)
+    lower = build.convolution(image, 8, 3, 2)
+    features = build.mean(build.convolution(build.depthwise(lower), 16))
+    if parts == 2:
+        options = schema.ConcatenationOptionsT(axis=1)
+        levels = [features, build.mean(lower)]
+        features = build.operator(OPERATORS.CONCATENATION, levels, (1, 24), options)
+    data = build.finish({"image": image}, {"features": features})
+    rows = answers(data, random_images())
+    mean = rows.mean(axis=0)
+    weights = (rows[:CLASSES] - mean).T / rows.var(axis=0).sum()
+    return attach_head(data, weights, -mean @ weights)
+
+
+@cache
+def form(parts: int, name: str) -> bytes:
+    calibration = random_images()[:16]
+    if name not in MIXED:
+        return recipe(name).apply(classifier(parts), calibration)
+    inputs = RecipeInputs(calibration)
+    ranges = inputs.observer(classifier(parts), calibration).ranges(8)
+    return quantize(classifier(parts), eight_bit_rules(MIXED[name]), ranges)
+
+
+def softmax_of(model: Model) -> Operator:
+    return next(operator for operator in model.operators if operator.name == "SOFTMAX")
+
+
+def logits(data: bytes, images: Array | None = None) -> Array:
+    """Return the inputs of the SOFTMAX, dequantized."""
+    index = softmax_of(read(data)).inputs[0]
+
+    def give_out(model: Any) -> None:
+        model.subgraphs[0].outputs = [index]
+        for signature in model.signatureDefs:
+            signature.outputs[0].tensorIndex = index
+
+    return answers(edited(data, give_out), random_images() if images is None else images)
+
+
+def largest_error(parts: int, name: str, temperature: float) -> float:
+    """Return the largest error of a probability; rounding errors of logits are divided by the temperature too."""
+    model = read(form(parts, name))
+    kind = "float16" if name == "float16" else model.tensors[softmax_of(model).outputs[0]].dtype
+    return STEPS[kind] / (min(1, temperature) if "float" in kind else 1)
+
+
+def softmax(values: Array) -> Array:
+    powers = np.exp(values.astype(np.float64) - values.max(axis=1, keepdims=True))
+    return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+
+
+@pytest.mark.parametrize("temperature", TEMPERATURES)
+@pytest.mark.parametrize(("parts", "name"), FORMS)
+def test_probabilities_are_those_of_the_divided_logits(parts: int, name: str, temperature: float) -> None:
+    data = form(parts, name)
+    made = answers(with_temperature(data, temperature), random_images())
+    assert np.abs(made - softmax(logits(data) / temperature)).max() <= largest_error(parts, name, temperature)
+
+
+@pytest.mark.parametrize("temperature", TEMPERATURES)
+@pytest.mark.parametrize(("parts", "name"), FORMS)
+def test_the_class_of_the_largest_logit_stays_first(parts: int, name: str, temperature: float) -> None:
+    """Integer probabilities may tie: then it is one of the first. float16 rounds weights again, int16 logits."""
+    data = form(parts, name)
+    made = answers(with_temperature(data, temperature), random_images())
+    behind = made.max(axis=1) - made[np.arange(IMAGES), logits(data).argmax(axis=1)]
+    rounded = name in {"float16", "int16x8"}
+    assert behind.max() <= (largest_error(parts, name, temperature) if rounded else 0)
+    assert np.count_nonzero(behind) <= (2 if rounded else 0)
+
+
+@pytest.mark.parametrize("temperature", TEMPERATURES)
+@pytest.mark.parametrize("name", ["int8", "int8_per_tensor", "int8_float_io", "int16x8", "int8, sum in float"])
+def test_integer_logits_stay(name: str, temperature: float) -> None:
+    """LiteRT computes 16-bit sums with factors of 16 bits: each part may move by one where a scale is rounded."""
+    given, made = form(2, name), with_temperature(form(2, name), temperature)
+    steps = read(given).tensors[softmax_of(read(given)).inputs[0]].quantization
+    assert steps is not None
+    moved = np.rint((logits(made).astype(np.float64) * temperature - logits(given)) / steps.scales[0])
+    assert np.abs(moved).max() <= (2 if name == "int16x8" else 0)
+
+
+@pytest.mark.parametrize(("parts", "name"), FORMS)
+def test_a_temperature_of_1_changes_nothing(parts: int, name: str) -> None:
+    data = form(parts, name)
+    made = with_temperature(data, 1.0)
+    assert read(made).subgraphs == read(data).subgraphs
+    np.testing.assert_array_equal(answers(made, random_images()), answers(data, random_images()))
+
+
+@pytest.mark.parametrize(("parts", "name"), FORMS)
+def test_operators_integers_and_signatures_stay(parts: int, name: str) -> None:
+    given, made = read(form(parts, name)), read(with_temperature(form(parts, name), 1.7))
+    assert made.operators == given.operators
+    assert made.signatures == given.signatures
+    pairs = [(old, new) for old, new in zip(given.tensors, made.tensors, strict=True) if "float" not in old.dtype]
+    assert [new.buffer for _, new in pairs] == [old.buffer for old, _ in pairs]
+
+
+@pytest.mark.parametrize("name", ["float32", "float16", "int8_float_io"])
+def test_labels_and_normalization_stay(name: str) -> None:
+    made = with_temperature(write_metadata(form(2, name), DESCRIPTION), 1.7)
+    assert read_metadata(made) == DESCRIPTION
+    assert made == write_metadata(with_temperature(form(2, name), 1.7), DESCRIPTION)
+
+
+def test_without_description_none_is_written() -> None:
+    assert read_metadata(with_temperature(classifier(1), 1.7)) is None
+
+
+@settings(max_examples=30)
+@given(st.floats(0.2, 5), st.sampled_from([1, 2]))
+def test_probabilities_are_powers_of_the_former(temperature: float, parts: int) -> None:
+    few = random_images()[:20]
+    expected = softmax(np.log(answers(classifier(parts), few).astype(np.float64)) / temperature)
+    made = answers(with_temperature(classifier(parts), temperature), few)
+    np.testing.assert_allclose(made, expected, atol=1e-6 / min(1, temperature))
+
+
+@pytest.mark.parametrize("temperature", [0.0, -1.0, math.nan, math.inf])
+def test_wrong_temperatures_are_refused(temperature: float) -> None:
+    with pytest.raises(StageError, match="not finite and positive"):
+        with_temperature(classifier(1), temperature)
+
+
+@pytest.mark.parametrize("name", ["float32", "float16", "dynamic_int8", "int8"])
+@pytest.mark.parametrize("temperature", [1e-300, 1e300])
+def test_temperatures_out_of_a_type_s_range_are_refused(name: str, temperature: float) -> None:
+    with pytest.raises(StageError, match="is out of the range of float"):
+        with_temperature(form(1, name), temperature)
+
+
+def test_a_damaged_file_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"bird\.tflite is not a usable \.tflite file"):
+        with_temperature(classifier(1)[:100], 2.0, "bird.tflite")
+
+
+def inserted(code: int, options: Any = None, behind: str = "FULLY_CONNECTED") -> bytes:
+    """Return the classifier of one part with an operator behind its last layer or its softmax."""
+
+    def insert(model: Any) -> None:
+        graph = model.subgraphs[0]
+        place = [operator.name for operator in read(classifier(1)).operators].index(behind)
+        layer = graph.operators[place]
+        fresh = add_tensor(model, graph, "fresh", (1, CLASSES), FLOAT32)
+        graph.operators.insert(place + 1, new_operator(model, code, [fresh], layer.outputs[0], options))
+        layer.outputs = [fresh]
+
+    return edited(classifier(1), insert)
+
+
+def test_the_way_leads_through_reshapes() -> None:
+    data = inserted(OPERATORS.RESHAPE, schema.ReshapeOptionsT(newShape=[1, CLASSES]))
+    made = answers(with_temperature(data, 2.0), random_images())
+    np.testing.assert_array_equal(made, answers(with_temperature(classifier(1), 2.0), random_images()))
+
+
+def test_an_operator_in_the_way_is_named() -> None:
+    with pytest.raises(StageError, match="no linear layer before its SOFTMAX that a temperature fits: TANH is in"):
+        with_temperature(inserted(OPERATORS.TANH), 2.0)
+
+
+def test_another_last_operator_is_named() -> None:
+    with pytest.raises(StageError, match="ends in TANH, and a temperature needs a SOFTMAX there"):
+        with_temperature(inserted(OPERATORS.TANH, behind="SOFTMAX"), 2.0)
+
+
+def test_a_softmax_of_the_input_is_refused() -> None:
+    build = Builder()
+    image = build.input(1)
+    flat = build.operator(OPERATORS.RESHAPE, [image], (1, 3), schema.ReshapeOptionsT(newShape=[1, 3]))
+    data = build.finish({"image": image}, {"probabilities": build.softmax(flat)})
+    with pytest.raises(StageError, match="the model's input is in the way"):
+        with_temperature(data, 2.0)
+
+
+def test_an_activation_function_is_in_the_way() -> None:
+    def activate(model: Any) -> None:
+        model.subgraphs[0].operators[-2].builtinOptions.fusedActivationFunction = schema.ActivationFunctionType.RELU
+
+    with pytest.raises(StageError, match="the activation function of FULLY_CONNECTED is in the way"):
+        with_temperature(edited(classifier(1), activate), 2.0)
+
+
+def test_several_outputs_are_refused() -> None:
+    with pytest.raises(StageError, match="1 graphs and 2 outputs"):
+        with_temperature(tiny_classifier(), 2.0)
+
+
+@pytest.mark.parametrize("name", ["head/logits", "head/weights"])
+def test_another_reader_of_the_head_is_refused(name: str) -> None:
+    def read_again(model: Any) -> None:
+        graph = model.subgraphs[0]
+        index = next(index for index, tensor in enumerate(graph.tensors) if tensor.name == name.encode())
+        fresh = add_tensor(model, graph, "fresh", graph.tensors[index].shape, FLOAT32)
+        graph.operators.append(new_operator(model, OPERATORS.TANH, [index], fresh))
+
+    with pytest.raises(StageError, match=f"'{name}' of the head has another reader"):
+        with_temperature(edited(classifier(1), read_again), 2.0)
+
+
+def test_layers_may_share_a_bias() -> None:
+    def share(model: Any) -> None:
+        layers = [operator for operator in model.subgraphs[0].operators if len(operator.inputs) == 3][-2:]
+        layers[1].inputs[2] = layers[0].inputs[2]
+
+    data = edited(classifier(2), share)
+    made = answers(with_temperature(data, 2.0), random_images())
+    np.testing.assert_allclose(made, softmax(logits(data) / 2.0), atol=1e-6)
+
+
+def test_another_owner_of_a_buffer_keeps_its_values() -> None:
+    def share(model: Any) -> None:
+        graph = model.subgraphs[0]
+        other = graph.tensors[add_tensor(model, graph, "other", (CLASSES,), FLOAT32)]
+        other.buffer = next(tensor.buffer for tensor in graph.tensors if tensor.name == b"head/bias")
+
+    data = edited(classifier(1), share)
+    assert read(with_temperature(data, 2.0)).tensors[-1].buffer == read(data).tensors[-1].buffer != b""
+
+
+@pytest.mark.parametrize("file", ["mobilenet_v1_0.25_128_quant.tflite", "tf2_mobilenet_v2_1.0_224_ptq.tflite"])
+def test_published_quantized_networks_keep_their_logits_and_labels(file: str) -> None:
+    """Their last layer is a CONV_2D, and they have no signature."""
+    if not MODELS.is_dir():
+        pytest.skip("../shared/data/models is not here")
+    data = (MODELS / file).read_bytes()
+    made = with_temperature(data, 1.6, file)
+    side = read(data).inputs[0].shape[1]
+    images = np.random.default_rng(0).uniform(-1, 1, (8, side, side, 3)).astype(np.float32)
+    given = logits(data, images)
+    np.testing.assert_allclose(logits(made, images) * 1.6, given, rtol=1e-6)
+    np.testing.assert_allclose(answers(made, images), softmax(given / 1.6), atol=1 / 256)
+    assert read_metadata(made) == read_metadata(data)
+
+
+@pytest.mark.parametrize("name", ["float32", "float16", "int8"])
+def test_mobilenet_v2_as_this_package_makes_it(master: bytes, images: list[Array], name: str) -> None:
+    """The converter's own file, with random weights."""
+    pixels = np.concatenate(images)
+    data = recipe(name).apply(select_output(master, "probabilities"), pixels)
+    made = answers(with_temperature(data, 0.6), pixels)
+    errors = {"float32": 1e-6, "float16": 1e-4, "int8": 1 / 256}
+    np.testing.assert_allclose(made, softmax(logits(data, pixels) / 0.6), atol=errors[name])
