@@ -13,6 +13,8 @@ UV := $(shell command -v uv 2>/dev/null)
 ARGS ?=
 # One more than processors: tests wait for child processes a fifth of their time.
 WORKERS ?= $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
+# A test run starts hundreds of processes: without kept bytecode, each that loads TensorFlow compiles it again, for 7 s.
+unexport PYTHONDONTWRITEBYTECODE
 PYTEST = $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
 
 # $(call install,FILE): the pinned hashes, by uv if it is installed and finds all files, else by pip. uv runs in /, because
