@@ -6,6 +6,7 @@ import random
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,9 @@ PHOTOGRAPHS = ("astronaut.png", "chelsea.png", "coffee.png", "motorcycle_left.pn
 
 Its images from a telescope, a microscope and an eye clinic are not used. Calibrated with them, int8 EfficientNet-Lite0
 agrees with float on 77 % of everyday crops, without them on 89 %; int8 MobileNetV2 on 80 % and 88 %."""
+
+SAMPLES = ("china.jpg", "flower.jpg")
+"""The photographs inside scikit-learn's wheel."""
 
 PHOTOGRAPHS_VERSION = 2
 """Raised when the drawn crops change."""
@@ -97,12 +101,18 @@ def from_photographs(spec: InputSpec, seed: int = 0) -> NDArray[np.float32]:
 def _photographs() -> list[Any]:
     """Return colour photographs that need no download."""
     from PIL import Image
-    from skimage import data
-    from sklearn.datasets import load_sample_images
 
-    shipped = Path(data.__file__).parent
-    samples = [Image.fromarray(image) for image in load_sample_images().images]
-    return samples + [Image.open(shipped / name).convert("RGB") for name in PHOTOGRAPHS]
+    files = [_folder_of("sklearn") / "datasets" / "images" / name for name in SAMPLES]
+    files += [_folder_of("skimage") / "data" / name for name in PHOTOGRAPHS]
+    return [Image.open(file).convert("RGB") for file in files]
+
+
+def _folder_of(package: str) -> Path:
+    """Return the folder of an installed package without its import: scikit-learn's takes a second."""
+    spec = find_spec(package)
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError(f"No module named {package!r}", name=package)
+    return Path(spec.origin).parent
 
 
 def find_images(folder: Path) -> tuple[Path, ...]:

@@ -1,0 +1,19 @@
+"""Keras in a child process comes without what no job needs from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from advisor.isolation import ChildPool, lean_keras
+
+pytestmark = pytest.mark.integration
+
+HERE = "tests.isolation.functions"
+
+
+def test_keras_comes_without_optional_packages_that_can_be_imported_later(tmp_path: Path) -> None:
+    with ChildPool(tmp_path / "log") as pool:
+        assert pool.call(f"{HERE}:loaded_with_keras", lean_keras.OPTIONAL) == set()
+        assert pool.call(f"{HERE}:import_name", "pandas") == "pandas"
