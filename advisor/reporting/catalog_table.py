@@ -154,6 +154,11 @@ def _on_classifier(added: Added) -> Iterator[str]:
         yield "it does not end in a linear classifier: it is a candidate only without --data"
     if added.card.top1() is None:
         yield "no --top1 was stated: a search without --data cannot rank it"
+    if added.threshold is not None and added.threshold > 1:
+        yield (
+            f"its metadata asks for a score of at least {added.threshold:g}: clients that read it, such as MediaPipe, "
+            "show no answer; files that are made of it have no threshold"
+        )
 
 
 def _on_detector(_added: Added) -> Iterator[str]:

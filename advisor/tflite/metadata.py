@@ -63,8 +63,8 @@ class Metadata:
         author: who made it.
         licence: its licence.
         version: the model's version.
-        threshold: of a detector, the score from which on clients show a box; None leaves it to them. MediaPipe's
-            ObjectDetector reads it where its user gives none; the one for Python (1.2.2) always gives one.
+        threshold: score from which on clients show a box or a class; None leaves it to them. MediaPipe reads it where
+            its user gives none; its ObjectDetector for Python (1.2.2) always gives one.
     """
 
     name: str

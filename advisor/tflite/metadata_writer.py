@@ -83,7 +83,9 @@ def _encoded(metadata: Metadata, detects: bool) -> bytes:
     """Return the flatbuffer of ``metadata``, for a model of one image input and of scores or detections."""
     writer = _Writer(1024)
     inputs = writer.tables([_input(writer, metadata)])
-    outputs = {3: writer.tables(_detections(writer, metadata.threshold) if detects else [_scores(writer)])}
+    outputs = {
+        3: writer.tables(_detections(writer, metadata.threshold) if detects else [_scores(writer, metadata.threshold)])
+    }
     if detects:
         names = writer.tables([writer.text(name) for name in DETECTOR_OUTPUTS[:3]])
         outputs[7] = writer.tables([writer.table(2, {0: writer.text("detection_result"), 1: names})])
@@ -137,13 +139,14 @@ def _input(writer: _Writer, metadata: Metadata) -> int:
     return writer.table(7, {0: writer.text("image"), 3: content, 4: writer.tables([unit])})
 
 
-def _scores(writer: _Writer) -> int:
-    return writer.table(7, {0: writer.text("probabilities"), 3: _feature(writer), 6: _labels_file(writer, AXIS_LABELS)})
+def _scores(writer: _Writer, threshold: float | None) -> int:
+    feature, labels = _feature(writer), _labels_file(writer, AXIS_LABELS)
+    return writer.table(7, {0: writer.text("probabilities"), 3: feature, 6: labels, **_units(writer, threshold)})
 
 
 def _detections(writer: _Writer, threshold: float | None) -> list[int]:
     """Write the four outputs of a detector."""
-    units = {} if threshold is None else {4: writer.tables([_threshold(writer, threshold)])}
+    units = _units(writer, threshold)
     order = int(writer.CreateNumpyVector(np.asarray(_LEFT_TOP_RIGHT_BOTTOM, dtype="<u4")))
     boxes = writer.table(3, {1: writer.table(3, {0: order}, {1: _BOUNDARIES})}, {0: _BOX_PROPERTIES})
     location, category, score, count = DETECTOR_OUTPUTS
@@ -156,10 +159,13 @@ def _detections(writer: _Writer, threshold: float | None) -> list[int]:
     ]
 
 
-def _threshold(writer: _Writer, threshold: float) -> int:
+def _units(writer: _Writer, threshold: float | None) -> dict[int, int]:
+    """Write the process units of scores; return them by their field."""
+    if threshold is None:
+        return {}
     writer.StartObject(1)
     writer.PrependFloat32Slot(0, threshold, 0.0)
-    return writer.table(2, {1: int(writer.EndObject())}, {0: SCORE_THRESHOLD})
+    return {4: writer.tables([writer.table(2, {1: int(writer.EndObject())}, {0: SCORE_THRESHOLD})])}
 
 
 def _feature(writer: _Writer) -> int:

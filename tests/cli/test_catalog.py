@@ -15,6 +15,9 @@ from advisor.core.evaluation import Status
 from advisor.core.tasks import OBJECT_DETECTION
 from advisor.reporting.catalog_table import print_card
 from advisor.store import RunFolder
+from advisor.tflite.metadata import Metadata
+from advisor.tflite.metadata_writer import write_metadata
+from advisor.tflite.model import read
 from tests.catalog.user_models.models import labels_file, network, tflite
 from tests.cli.conftest import Advisor
 from tests.detectors import SIDE, detector_file, write_cells
@@ -218,6 +221,15 @@ def test_what_to_do_next_names_a_teams_file(alone: Advisor, net: Path, tmp_path:
     said = alone("catalog", "add", "net.tflite", *flags)
     assert "next: advisor search --budget 50ms --candidates net --catalog team.yaml" in said.out
     assert alone("catalog", "show", "net", "--catalog", "team.yaml").code == 0
+
+
+def test_a_file_whose_metadata_silences_it_is_flagged(alone: Advisor, net: Path) -> None:
+    labels = tuple(f"class {place}" for place in range(read(net.read_bytes()).outputs[0].shape[-1]))
+    silent = Metadata("net", labels, (127.5,), (127.5,), threshold=1.5)
+    net.write_bytes(write_metadata(net.read_bytes(), silent))
+    said = alone("catalog", "add", "net.tflite")
+    assert said.code == 0
+    assert "its metadata asks for a score of at least 1.5: clients that read it, such as MediaPipe, show no" in said.out
 
 
 def test_what_a_model_does_not_say_is_asked_for(alone: Advisor, net: Path) -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
@@ -40,6 +42,11 @@ def described(
 def test_what_is_written_is_read() -> None:
     data = tiny_classifier_of_images(len(HOSTILE))
     assert read_metadata(write_metadata(data, described(HOSTILE))) == described(STORED)
+
+
+def test_a_threshold_of_a_classifier_is_read_back() -> None:
+    metadata = replace(described(("a", "b")), threshold=0.75)
+    assert read_metadata(write_metadata(tiny_classifier_of_images(2), metadata)) == metadata
 
 
 def test_text_that_is_no_unicode_is_written_with_a_mark_in_its_place() -> None:

@@ -33,13 +33,14 @@ BYTES_A_SECOND = 1_000_000
 
 @dataclass(frozen=True)
 class Added:
-    """The new card, its catalogue file, its model file, and its answers to photographs."""
+    """The new card, its catalogue file, its model file, its answers to photographs, and its metadata's threshold."""
 
     card: Card
     catalogue: Path
     model: Path
     features: int | None
     seen: tuple[tuple[str, str, float], ...]
+    threshold: float | None = None
 
 
 @contextmanager
@@ -85,7 +86,7 @@ def add(inspected: Inspected, given: Given, into: Path | None = None) -> Added:
     _keep(inspected.prepared, model, catalogue, with_card(catalogue, entry))
     card = load_catalogue([catalogue]).card(name)
     seen = tuple((photograph, described.labels[label], probability) for photograph, label, probability in answers)
-    return Added(card, catalogue, model, inspected.facts.features, seen)
+    return Added(card, catalogue, model, inspected.facts.features, seen, inspected.facts.metadata.threshold)
 
 
 def _size_bytes(file: Path) -> int:
