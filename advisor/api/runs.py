@@ -74,6 +74,7 @@ def search(
     memory_budget: str | None = None,
     max_drop: str | None = None,
     min_accuracy: str | None = None,
+    min_precision: str | None = None,
     confidence: str | None = None,
     objective: str | None = None,
     prefer: str | None = None,
@@ -125,6 +126,8 @@ def search(
         memory_budget: limit of the peak private memory, such as ``100MB``.
         max_drop: percentage points of accuracy that compression may cost, such as ``1pt``.
         min_accuracy: lowest top-1 accuracy, such as ``85%``.
+        min_precision: share of right answers that the threshold in the shipped file promises, such as ``95%``. Answers
+            below the threshold are left to a person. Default: no threshold in the file.
         confidence: probability with which a predicted latency must meet the budget. Default: ``90%``.
         objective: accuracy that is compared: ``accuracy``, or ``robust-accuracy`` (mean over bad light, motion and
             other capture conditions). Default: ``accuracy``.
@@ -207,6 +210,7 @@ def plan(
     memory_budget: str | None = None,
     max_drop: str | None = None,
     min_accuracy: str | None = None,
+    min_precision: str | None = None,
     confidence: str | None = None,
     objective: str | None = None,
     prefer: str | None = None,

@@ -27,7 +27,7 @@ def report(
         typer.Option(metavar="PERCENT", help="Probability that a predicted latency meets the budget, such as 90%."),
     ] = None,
     photos: Annotated[
-        bool, typer.Option("--photos/--no-photos", help="Show images on which a detector errs in report.html.")
+        bool, typer.Option("--photos/--no-photos", help="Show images on which the pick errs in report.html.")
     ] = True,
     to: Annotated[
         str | None,

@@ -56,6 +56,9 @@ SEARCH_OPTIONS: Mapping[str, Any] = {
     "memory_budget": _value(QUESTION, "SIZE", "Limit of the peak memory, such as 50MB."),
     "max_drop": _value(QUESTION, "POINTS", "Points of accuracy that compression may cost, such as 1pt."),
     "min_accuracy": _value(QUESTION, "PERCENT", "Lowest top-1 accuracy, such as 85%."),
+    "min_precision": _value(
+        QUESTION, "PERCENT", "Share of right answers that the threshold in the file promises, such as 95%."
+    ),
     "confidence": _value(QUESTION, "PERCENT", "Probability that a predicted latency meets the budget. Default: 90%."),
     "objective": _value(
         QUESTION, "NAME", "Accuracy to compare: accuracy, or robust-accuracy (bad light, motion, ...). "

@@ -7,6 +7,7 @@ from dataclasses import astuple, dataclass, field
 from typing import NamedTuple
 
 from advisor.core.box_facts import BoxFacts
+from advisor.core.confidence_facts import ConfidenceFacts
 from advisor.core.quantity import Quantity
 
 
@@ -179,12 +180,14 @@ class ImageAnswers:
         confusion: images by true class (rows) and answer (columns); None where there are too many classes.
         file: path of the answers within the run folder, empty where they were not kept.
         boxes: what a detector found; None of other files.
+        confidence: how far the probabilities of a classifier can be believed; None where they were not kept.
     """
 
     per_class_recall: Mapping[str, float | None] = field(default_factory=dict)
     confusion: tuple[tuple[int, ...], ...] | None = None
     file: str = ""
     boxes: BoxFacts | None = None
+    confidence: ConfidenceFacts | None = None
 
     @property
     def has_classes(self) -> bool:

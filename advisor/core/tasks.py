@@ -27,6 +27,7 @@ class Task:
         published: cards have published figures of the metric, so a search needs no images.
         conditions: models are also judged under capture conditions and for new conditions.
         labelled: recipes may learn from labelled images and score them, as mixed_int8 and qat_int8 do.
+        probabilities: models answer with the probability of each class, which is calibrated.
         tunable: fine-tuning has hyperparameters that ``--tune-training`` varies.
         side: side of the input in pixels; 0 for that of each card.
         cards: number of cards that a search tries if the user names none: the most promising ones with weights. A
@@ -43,6 +44,7 @@ class Task:
     published: bool = True
     conditions: bool = True
     labelled: bool = True
+    probabilities: bool = True
     tunable: bool = True
     side: int = 0
     cards: int = 12
@@ -59,7 +61,7 @@ CLASSIFICATION = Task(
 DETECTION = Task(
     OBJECT_DETECTION, "mAP@0.5", "AP@0.5", "average precision of a class's boxes at an overlap of 0.5",
     (HEAD, FINETUNE_TOP, FINETUNE_ALL), (HEAD,), "A box is right if it overlaps a true one of its class by half.",
-    published=False, conditions=False, labelled=False, tunable=False, side=320, cards=4,
+    published=False, conditions=False, labelled=False, probabilities=False, tunable=False, side=320, cards=4,
 )  # fmt: skip
 COUNTING = replace(
     DETECTION, name=OBJECT_COUNTING, metric="F1", by_class="F1", by_class_is="F1 of a class's centres",

@@ -29,6 +29,7 @@ from advisor.engine.pipeline.stages.artefacts import (
     shares_calibration,
 )
 from advisor.engine.pipeline.stages.backbone import PROBABILITIES, cut
+from advisor.engine.pipeline.stages.confidence import with_confidence
 from advisor.engine.pipeline.stages.detection import detections, detector
 from advisor.engine.pipeline.stages.figures import Answer, Timings, answers, capture, score, timing
 from advisor.engine.pipeline.stages.finetuning import finetuned
@@ -102,9 +103,16 @@ class VariantStages:
         return VariantStages(self.card, self.training, FLOAT, self.workload)
 
     @cached_property
+    def made(self) -> Stage[Artefact]:
+        """Leaves the file that ships, before its probabilities are calibrated; that changes no operator and no time."""
+        return variant(self.card, self.training, self.compression, Purpose.SHIP, self.workload)
+
+    @cached_property
     def ships(self) -> Stage[Artefact]:
         """Leaves the file that ships."""
-        return variant(self.card, self.training, self.compression, Purpose.SHIP, self.workload)
+        if not self.workload.images or not self.workload.of_task.probabilities or self.training == HEAD_SUBSET:
+            return self.made
+        return with_confidence(self._scope, self.made, self.scored)
 
     @cached_property
     def compared(self) -> Stage[Artefact]:
@@ -146,12 +154,12 @@ class VariantStages:
     def answered(self) -> Stage[tuple[Answer, ...]]:
         """Leaves the file's answers on bundled photographs."""
         seconds = cost.scoring_s(self.card, self.compression, 0)
-        return answers(self._scope, input_spec(self.card), self.ships, seconds)
+        return answers(self._scope, input_spec(self.card), self.made, seconds)
 
     @cached_property
     def timed(self) -> Stage[Timings]:
         """Leaves the timings of the file that ships."""
-        return timing(self._scope, self.ships)
+        return timing(self._scope, self.made)
 
     @property
     def answers(self) -> Stage[Any]:
@@ -163,7 +171,7 @@ class VariantStages:
         """The last stages of the variant's evaluation."""
         robust = self.workload.robust and bool(self.workload.images)
         expected = (self.expected,) if self.expected else ()
-        return (self.answers, *((self.captured,) if robust else ()), *expected, self.timed)
+        return (self.answers, *((self.captured,) if robust else ()), *expected, self.timed, self.ships)
 
     @property
     def judging(self) -> tuple[Stage[Any], ...]:

@@ -119,6 +119,7 @@ class Materials:
         seed: of training, calibration and hyperparameter trials.
         max_drop_points: points that a compressed file may lose.
         robust: candidates are compared under capture conditions.
+        promise: share (0-1) of right answers that thresholds promise; None for the usual one.
         effort: name of the effort of a timing, see :mod:`advisor.measurement.latency.timing`.
         training_ends: seconds of the monotonic clock at which fine-tuning ends with its best epoch; None for no limit.
     """
@@ -131,6 +132,7 @@ class Materials:
     seed: int = 0
     max_drop_points: float | None = None
     robust: bool = False
+    promise: float | None = None
     effort: str = "search"
     training_ends: float | None = None
 

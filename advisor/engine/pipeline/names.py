@@ -9,7 +9,8 @@ class StageName(StrEnum):
     """The stages of a search.
 
     The order of the members is the order of the work. Progress, durations, costs, the report's funnel and
-    ``Evaluation.stage`` (the stage that ended an evaluation) use these names and this order.
+    ``Evaluation.stage`` (the stage that ended an evaluation) use these names and this order. A finalist's finished file
+    is scored once more.
 
     The first three and ``STOP`` are decisions: they end an evaluation and run no job.
     """
@@ -50,6 +51,8 @@ class StageName(StrEnum):
     """One compression recipe, labels and normalisation written into the file."""
     SCORE = "score"
     """Answers of the file on images."""
+    CONFIDENCE = "confidence"
+    """The temperature of the file's probabilities, folded into its head."""
     CAPTURE = "capture"
     """Top-1 of the file on images under capture conditions."""
     ANSWERS = "answers"

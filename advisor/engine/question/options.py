@@ -26,6 +26,7 @@ class Options:
     memory_budget: str = ""
     max_drop: str = ""
     min_accuracy: str = ""
+    min_precision: str = ""
     data: str = ""
     device: str = "host"
     profiles: tuple[str, ...] = ()

@@ -31,6 +31,7 @@ from advisor.engine.question.values import Execution, Question, Request
 from advisor.isolation.resources import usable_cores
 
 LEAST_CONFIDENCE, MOST_CONFIDENCE = 0.5, 0.99
+LEAST_PROMISE, MOST_PROMISE = 0.5, 0.995
 
 
 def resolve(options: Mapping[str, object], file: Path | None = None) -> Request:
@@ -105,6 +106,7 @@ def _question(written: Options) -> Question:
         tuning_limited=bool(written.data) and not written.training and len(TASKS[written.task].default) > 1,
         tune_training=written.tune_training,
         compressions=written.compressions,
+        min_precision=_promise(written.min_precision) if written.min_precision else None,
         thread_counts=tuple(sorted(set(written.threads or (1, usable_cores())))),
         catalog=tuple(map(Path, written.catalog)),
         seed=written.seed,
@@ -152,6 +154,16 @@ def _confidence(text: str) -> float:
         raise UsageError(
             f"--confidence: '{text}' is not between 50% and 99%",
             "predictions are calibrated up to 99%: write for example --confidence 90%",
+        )
+    return share
+
+
+def _promise(text: str) -> float:
+    share = units.percent(text, "--min-precision") / 100
+    if not LEAST_PROMISE <= share <= MOST_PROMISE:
+        raise UsageError(
+            f"--min-precision: '{text}' is not between 50% and 99.5%",
+            "nothing can be promised to be always right: write for example --min-precision 95%",
         )
     return share
 

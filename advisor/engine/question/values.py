@@ -41,6 +41,8 @@ class Question:
             :mod:`advisor.engine.scheduling.allowance`.
         tune_training: trials of fine-tuning for each card; 0 for the recipe's own hyperparameters.
         compressions: names of compression recipes; empty for the default ones.
+        min_precision: share (0-1) of right answers that the threshold in the shipped file promises; None for no
+            threshold in the file.
         thread_counts: CPU thread counts to measure, ascending.
         catalog: catalogue files.
         seed: seed of the split, of training and of the sampler.
@@ -58,6 +60,7 @@ class Question:
     tuning_limited: bool = False
     tune_training: int = 0
     compressions: tuple[str, ...] = ()
+    min_precision: float | None = None
     thread_counts: tuple[int, ...] = field(default_factory=_default_thread_counts)
     catalog: tuple[Path, ...] = ()
     seed: int = 0

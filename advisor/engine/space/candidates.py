@@ -276,6 +276,7 @@ def materials_of(
         seed=question.seed,
         max_drop_points=question.limits.max_drop_points,
         robust=question.robust,
+        promise=question.min_precision,
         effort=effort_for(configurations),
     )
 

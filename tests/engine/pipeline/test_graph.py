@@ -37,7 +37,7 @@ def names(stages: VariantStages) -> Counter[str]:
 def test_with_images_a_head_is_fitted_twice_and_a_file_made_twice() -> None:
     assert names(VariantStages(CARD, HEAD, "int8", TRAINED)) == {
         "convert": 1, "cut": 1, "features": 2, "expectation": 1, "head": 1, "refit": 1, "join": 2, "calibrate": 2,
-        "compress": 2, "score": 1, "timing": 1,
+        "compress": 2, "score": 1, "confidence": 1, "timing": 1,
     }  # fmt: skip
 
 
@@ -95,7 +95,8 @@ def test_forms_share_one_calibration_and_what_ships_reuses_that_of_the_compared_
 
 def test_variants_of_a_card_share_all_but_their_own_stages() -> None:
     first, second = (set(with_all_before(VariantStages(CARD, HEAD, each, TRAINED).evaluation)) for each in NAMES[:2])
-    assert {stage.name for stage in first - second} == {StageName.COMPRESS, StageName.SCORE, StageName.TIMING}
+    own = {StageName.COMPRESS, StageName.SCORE, StageName.CONFIDENCE, StageName.TIMING}
+    assert {stage.name for stage in first - second} == own
 
 
 @pytest.mark.parametrize("training", [HEAD, FINETUNE_TOP])
@@ -106,7 +107,8 @@ def test_stages_come_in_the_order_of_their_names(training: str, recipe: str, rob
     stages = VariantStages(CARD, training, recipe, workload)
     for stage in with_all_before([*stages.evaluation, *stages.judging]):
         for before in stage.after:
-            assert order.index(before.name) <= order.index(stage.name)
+            judges = stage in stages.judging and before == stages.ships  # the finished file answers once more
+            assert judges or order.index(before.name) <= order.index(stage.name)
 
 
 def test_only_finalists_of_images_are_judged() -> None:
@@ -168,3 +170,15 @@ def test_the_file_of_a_detector_is_scored_by_what_it_finds(form: str) -> None:
     assert stages.compared in stages.scored.after
     assert stages.scored.read(Path("made")) == Path("made") / DETECTIONS_FILE
     assert [(stage.name, stage.scope.detail) for stage in stages.judging] == [(StageName.SCORE, Role.HOLDOUT)]
+
+
+def test_only_a_classifier_of_the_users_classes_gets_a_temperature() -> None:
+    classifier = VariantStages(CARD, HEAD, "int8", TRAINED)
+    assert classifier.ships.after == (classifier.made, classifier.scored)
+    assert classifier.timed.after == (classifier.made,)
+    for stages in (
+        VariantStages(CARD, NONE, "int8", PUBLISHED),
+        VariantStages(CARD, HEAD, "int8", BOXED),
+        VariantStages(CARD, HEAD_SUBSET, "float32", TRAINED),
+    ):
+        assert stages.ships == stages.made

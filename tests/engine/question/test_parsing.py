@@ -21,6 +21,7 @@ OTHER_VALUES: dict[str, Any] = {
     "memory_budget": "100MB",
     "max_drop": "1pt",
     "min_accuracy": "85%",
+    "min_precision": "95%",
     "data": "photos",
     "device": "galaxy-s24",
     "profiles": ["devices"],

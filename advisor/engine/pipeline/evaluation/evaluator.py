@@ -153,7 +153,7 @@ class Evaluator:
             await self._walker.run(float_model(card, training, Purpose.SHIP, self._workload))
         await self._require_chance(configuration)
         await self._escalate(stages)
-        artefact = await self._walker.run(stages.ships)
+        artefact = await self._walker.run(stages.made)
         await self._require_in_time(stages)
         verdict = await self._verdict(stages)
         head = (await self._walker.run(stages.head)).facts if stages.head else None
@@ -163,6 +163,8 @@ class Evaluator:
         timed = ThreadTiming()
         if self._timed:
             timed = (await self._walker.run(stages.timed))[configuration.target.threads]
+        if stages.ships != stages.made:
+            artefact = await self._walker.run(stages.ships)
         path = self._run.keep_artefact(artefact.path, f"{card.name}-{training}-{compression}.tflite")
         normalisation = Normalisation(card.preprocessing.mean, card.preprocessing.std)
         weights = self._walker.materials.weights_source(card)
@@ -244,7 +246,7 @@ class Evaluator:
         """Return the verdict on the file of a lighter recipe; None if there is no file."""
         try:
             await self._escalate(stages)
-            await self._walker.run(stages.ships)
+            await self._walker.run(stages.made)
             return await self._verdict(stages)
         except StageAborted:
             return None
@@ -256,7 +258,8 @@ class Evaluator:
             return await self._published(stages)
         name = f"{stages.card.name}-{stages.training}-{stages.compression}"
         own, floats = await asyncio.gather(*(self._walker.run(each.scored) for each in (stages, stages.reference)))
-        verdict = await asyncio.to_thread(JUDGES[self._task].verdict, own, floats, images, self._run, name)
+        promise = self._walker.materials.promise
+        verdict = await asyncio.to_thread(JUDGES[self._task].verdict, own, floats, images, self._run, name, promise)
         if not self._workload.robust:
             return verdict
         validation = images.part(Role.VALIDATION)

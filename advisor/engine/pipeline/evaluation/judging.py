@@ -9,7 +9,7 @@ from typing import Protocol
 
 from advisor.core.evaluation import Evaluation
 from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_COUNTING, OBJECT_DETECTION
-from advisor.engine.pipeline.evaluation import accuracy, objects
+from advisor.engine.pipeline.evaluation import accuracy, confidence, objects
 from advisor.engine.pipeline.evaluation.accuracy import Verdict
 from advisor.engine.pipeline.images import Images, Role
 from advisor.store import RunFolder
@@ -21,7 +21,9 @@ HeldOut = tuple[Evaluation, tuple[int, ...]]
 class Judge(Protocol):
     """Turns answers of files into figures."""
 
-    def verdict(self, own: Path, floats: Path, images: Images, run: RunFolder, name: str) -> Verdict:
+    def verdict(
+        self, own: Path, floats: Path, images: Images, run: RunFolder, name: str, promise: float | None = None
+    ) -> Verdict:
         """Return the accuracy on the validation part and the loss against float32.
 
         Args:
@@ -30,6 +32,7 @@ class Judge(Protocol):
             images: the user's images.
             run: keeps answers for comparisons.
             name: of the file, for its answers.
+            promise: share (0-1) of right answers that thresholds promise; None for the usual one.
         """
 
     def held_out(self, evaluation: Evaluation, own: Path, images: Images, file: str = "") -> HeldOut:
@@ -46,20 +49,27 @@ class Judge(Protocol):
 class Classified:
     """Top-1 of classifiers; the answers of each file are kept, so that files are compared image by image."""
 
-    def verdict(self, own: Path, floats: Path, images: Images, run: RunFolder, name: str) -> Verdict:
+    def verdict(
+        self, own: Path, floats: Path, images: Images, run: RunFolder, name: str, promise: float | None = None
+    ) -> Verdict:
         """See :class:`Judge`."""
         answers, part = accuracy.read_answers(own), images.part(Role.VALIDATION)
         found = accuracy.measured(answers, accuracy.read_answers(floats), part.labels, images.classes)
-        return replace(found, answers=replace(found.answers, file=run.keep_answers(name, answers)))
+        by_class = replace(
+            found.answers, file=run.keep_answers(name, answers), confidence=confidence.chosen(own, images, promise)
+        )
+        return replace(found, answers=by_class)
 
     def held_out(self, evaluation: Evaluation, own: Path, images: Images, file: str = "") -> HeldOut:
         """See :class:`Judge`."""
         answers, part = accuracy.read_answers(own), images.part(Role.HOLDOUT)
         right = [answer == label for answer, label in zip(answers, part.labels, strict=True)]
+        by_class = accuracy.per_class(answers, part.labels, images.classes, file)
+        if evaluation.answers.confidence is not None:
+            kept = confidence.verified(own, images, evaluation.answers.confidence)
+            by_class = replace(by_class, confidence=kept)
         judged = replace(
-            evaluation,
-            holdout_accuracy=accuracy.share_of(right, accuracy.HELD_OUT),
-            holdout_answers=accuracy.per_class(answers, part.labels, images.classes, file),
+            evaluation, holdout_accuracy=accuracy.share_of(right, accuracy.HELD_OUT), holdout_answers=by_class
         )
         return judged, answers
 
@@ -74,7 +84,9 @@ class Detected:
 
     by: objects.Criterion
 
-    def verdict(self, own: Path, floats: Path, images: Images, run: RunFolder, name: str) -> Verdict:
+    def verdict(
+        self, own: Path, floats: Path, images: Images, run: RunFolder, name: str, promise: float | None = None
+    ) -> Verdict:
         """See :class:`Judge`."""
         found, shares = objects.measured(own, floats, images, self.by)
         return replace(found, answers=replace(found.answers, file=run.keep_shares(name, shares)))

@@ -145,7 +145,7 @@ def compressed(
     resources = {Needs.SCORING: SCORING, Needs.TRAINING: LEARNING}.get(recipe.needs, Resources())
     return Stage(
         StageName.COMPRESS, scope, "3", f"compressing to {recipe.name}",
-        (source, *(each for each in (compared, calibration) if each)), inputs, job, _read,
+        (source, *(each for each in (compared, calibration) if each)), inputs, job, read_artefact,
         cost.COMPRESS_S.get(recipe.name, cost.REWRITE_S), resources,
     )  # fmt: skip
 
@@ -180,7 +180,8 @@ def metadata_of(card: Card, images: Images | None, training: str) -> Metadata:
     )
 
 
-def _read(folder: Path) -> Artefact:
+def read_artefact(folder: Path) -> Artefact:
+    """Return the file that a stage left in its folder, with its figures and notes."""
     figures = dict(read_result(folder))
     notes, path = figures.pop("notes", {}), folder / MODEL
     return Artefact(path, sha256_file(path), path.stat().st_size, figures, notes)

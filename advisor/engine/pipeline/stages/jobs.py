@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -220,6 +220,31 @@ def score(model: Path, images: Sequence[Path], view: InputSpec, path: Path) -> N
     from advisor.measurement.accuracy import predict_pixels
 
     np.save(path, predict_pixels(model, decoded(images, view.size), view))
+
+
+def fold_temperature(
+    model: Path, scores: Path, labels: Sequence[int], figures: Mapping[str, int], notes: Mapping[str, Any], path: Path
+) -> dict[str, Any]:
+    """Write a classifier with the temperature of its probabilities folded into its head.
+
+    Args:
+        model: the ``.tflite``.
+        scores: ``.npy`` of its probabilities on images, see :func:`score`.
+        labels: the true classes of the images.
+        figures: of the file, see :func:`compress`; they stay.
+        notes: of its recipe.
+        path: where to write.
+
+    Returns:
+        Figures and notes.
+    """
+    from advisor.measurement.confidence import temperature
+    from advisor.tflite.temperature import with_temperature
+
+    degrees = temperature(np.load(scores, allow_pickle=False), np.asarray(labels))
+    data = model.read_bytes()
+    path.write_bytes(data if degrees == 1 else with_temperature(data, degrees, model.name))
+    return {**figures, "notes": dict(notes)}
 
 
 def score_head(features: Sequence[Path], rows: Sequence[int], head: Path, path: Path) -> None:
