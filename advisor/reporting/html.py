@@ -14,11 +14,14 @@ from markupsafe import Markup
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Status
 from advisor.core.figures import latency_of
+from advisor.core.statistics import Interval
+from advisor.reporting import text
 from advisor.reporting.classes import confused_pairs, heatmap, recalls, weakest
 from advisor.reporting.device_results import device_decisions, device_results
+from advisor.reporting.explanation import explanation
 from advisor.reporting.figures import foundations, key_figures
 from advisor.reporting.funnel import funnel
-from advisor.reporting.judged_images import LOOKS, photos
+from advisor.reporting.judged_images import LOOKS, photos, wrong_photos
 from advisor.reporting.payload import facets, payload
 from advisor.reporting.phrases import counts, limits, method, parts, verdict
 from advisor.reporting.profile.diagnosis import diagnosis_html
@@ -35,6 +38,8 @@ ROWS_SHOWN = 1000
 """Evaluations in the page's table, best first; the plots show all of them."""
 
 FAILURES_SHOWN = 500
+
+THRESHOLDS_SHOWN = 100
 
 Variables = Mapping[str, object]
 
@@ -60,6 +65,7 @@ def _answer(view: RunView) -> Variables:
     found = risks(view, pick) if pick else ()
     return {
         "pick": pick,
+        "explanation": explanation(view),
         "warnings": warnings(found),
         "figures": key_figures(view, pick) if pick else (),
         "foundations": foundations(view, pick) if pick else (),
@@ -100,6 +106,30 @@ def _classes(view: RunView) -> Variables | None:
         "heatmap": heatmap(answers, labels),
         "boxes": answers.boxes,
     }
+
+
+def _confidence(view: RunView) -> Variables | None:
+    pick = view.decision.pick
+    facts = (pick.holdout_answers or pick.answers).confidence if pick else None
+    if pick is None or facts is None or facts.promised is None:
+        return None
+    return {
+        "pick": pick,
+        "judged_on": "images held out from training" if pick.holdout_answers else "validation images",
+        "facts": facts,
+        "thresholds": [("all classes", facts.threshold), *list(facts.by_class.items())[:THRESHOLDS_SHOWN]],
+        "ends": _ends,
+        "asked": bool(view.request.get("min_precision")),
+        "mistakes": wrong_photos(facts.mistakes, view.images, view.dataset.classes if view.dataset else ()),
+        "reachable": pick.answers.confidence.reachable if pick.answers.confidence else None,
+    }
+
+
+def _ends(own: Interval, scale: float = 1.0) -> str:
+    """Return a figure with its interval: of shares in %, with one digit, otherwise with three."""
+    digits = 1 if scale > 1 else 3
+    value, low, high = (f"{scale * each:.{digits}f}" for each in (own.value, own.low, own.high))
+    return f"{value} ({low}{text.DASH}{high})"
 
 
 def _boxes(view: RunView) -> Variables | None:
@@ -180,6 +210,7 @@ SECTIONS = (
     Section("explore", "Trade-offs", _explore),
     Section("devices", "Devices", _devices),
     Section("classes", "Classes", _classes),
+    Section("confidence", "Confidence", _confidence),
     Section("boxes", "Boxes", _boxes),
     Section("robustness", "Capture", _robustness),
     Section("operators", "Operators", _operators),

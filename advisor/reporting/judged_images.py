@@ -1,4 +1,4 @@
-"""The images of the hold-out with the most errors of a detector, with their boxes, as the page shows them."""
+"""Images of the hold-out that were answered wrongly, as the page shows them: of a detector with their boxes."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from io import BytesIO
 from pathlib import Path
 
 from advisor.core.box_facts import JudgedBox, JudgedImage
+from advisor.core.confidence_facts import Mistake
 from advisor.core.units import plural
 from advisor.datasets.decode import READ_ERRORS, read_bytes
 from advisor.reporting.outlines import DRAWN
@@ -17,6 +18,9 @@ from advisor.reporting.thumbnails import data_uri
 
 SIDE = 320
 """Longer side of an image in pixels. Ten photographs then add about 200 kB to the page."""
+
+SMALL_SIDE = 160
+"""The same for the images with a wrong answer, of which there are more."""
 
 MARK = 0.045
 """Side of the square that marks a centre, over the shorter side of the image."""
@@ -76,6 +80,26 @@ def photos(images: Sequence[JudgedImage], root: Path | None, labels: Sequence[st
     return [_photo(image, root, labels) for image in images]
 
 
+@dataclass(frozen=True)
+class WrongPhoto:
+    """One image with a wrong answer: its path, its ``data:`` address as of :class:`Photo`, and what went wrong."""
+
+    name: str
+    image: str
+    result: str
+
+
+def wrong_photos(mistakes: Sequence[Mistake], root: Path | None, labels: Sequence[str]) -> list[WrongPhoto]:
+    """Return images with wrong answers; arguments as of :func:`photos`."""
+    return [
+        WrongPhoto(
+            one.path, _data_uri(root / one.path, one.sha256, SMALL_SIDE) if root else "",
+            f"{_label(one.label, labels)} taken for {_label(one.answer, labels)}, {100 * one.probability:.0f} %",
+        )
+        for one in mistakes
+    ]  # fmt: skip
+
+
 def _photo(image: JudgedImage, root: Path | None, labels: Sequence[str]) -> Photo:
     missed, wrong = ([box for box in boxes if not box.matched] for boxes in (image.true, image.found))
     named = [f"{said}: {_counted(some, labels)}" for said, some in (("missed", missed), ("wrong", wrong)) if some]
@@ -99,7 +123,11 @@ def _counted(boxes: Sequence[JudgedBox], labels: Sequence[str]) -> str:
 
 
 def _name(box: JudgedBox, labels: Sequence[str]) -> str:
-    return labels[box.label] if 0 <= box.label < len(labels) else f"class {box.label}"
+    return _label(box.label, labels)
+
+
+def _label(label: int, labels: Sequence[str]) -> str:
+    return labels[label] if 0 <= label < len(labels) else f"class {label}"
 
 
 def _drawn(image: JudgedImage, box: JudgedBox, look: str, labels: Sequence[str]) -> DrawnBox:
@@ -112,10 +140,10 @@ def _drawn(image: JudgedImage, box: JudgedBox, look: str, labels: Sequence[str])
     return DrawnBox(look, left, top, max(width, 0.0), max(height, 0.0), f"{_name(box, labels)}: {LOOKS[look]}{score}")
 
 
-def _data_uri(path: Path, sha256: str) -> str:
+def _data_uri(path: Path, sha256: str, side: int = SIDE) -> str:
     """Return the image as a ``data:`` address; empty if the file is gone, or is not the one that was judged."""
     try:
         data, _ = read_bytes(path)
     except READ_ERRORS:
         return ""
-    return data_uri(BytesIO(data), SIDE) if hashlib.sha256(data).hexdigest() == sha256 else ""
+    return data_uri(BytesIO(data), side) if hashlib.sha256(data).hexdigest() == sha256 else ""

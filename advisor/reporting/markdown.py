@@ -12,6 +12,7 @@ from advisor.core.evaluation import Evaluation, Status
 from advisor.reporting import text
 from advisor.reporting.classes import ClassRecall, recalls
 from advisor.reporting.device_results import device_decisions, device_results, sentence
+from advisor.reporting.explanation import explanation
 from advisor.reporting.figures import foundations, key_figures
 from advisor.reporting.funnel import funnel
 from advisor.reporting.phrases import command_line, counts, limits, parts, shown, verdict
@@ -55,6 +56,10 @@ def _headline(view: RunView) -> Iterable[str]:
     yield ""
     if view.unfinished:
         yield f"> **{escaped(view.unfinished_sentence)}**"
+        yield ""
+    short = explanation(view)
+    if short:
+        yield f"**In short**: {escaped(short)}"
         yield ""
     yield escaped(" ".join(filter(None, (decision.reason, decision.why_not_faster))))
     yield ""

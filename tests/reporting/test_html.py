@@ -15,8 +15,10 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from advisor.core.confidence_facts import Bin, ConfidenceFacts, Mistake, Threshold
 from advisor.core.evaluation_facts import ImageAnswers, TimingFacts
 from advisor.core.relaxation import Relaxation
+from advisor.core.statistics import Interval
 from advisor.reporting.html import SECTIONS, Section, render_html
 from advisor.reporting.view import RunView
 from tests.reporting.views import HOSTILE, empty_view, few_view, infeasible_view, judged_view, run_view, running_view
@@ -297,3 +299,45 @@ def test_ten_photographs_add_less_than_half_a_megabyte(judged_detectors: RunView
     page = render_html(view)
     assert page.count("data:image/jpeg;base64,") == 10
     assert len(page) - plain < 500_000
+
+
+def confident_view(temperature: float, **request: str) -> RunView:
+    """Return a run whose pick has calibrated probabilities, a threshold, and none for one class."""
+    view = judged_view()
+    pick = view.decision.pick
+    assert pick is not None
+    assert pick.holdout_answers is not None
+    part, precision = Interval(0.031, 0.02, 0.045), Interval(0.97, 0.94, 0.99)
+    one = Threshold(0.912, precision, 40, 50)
+    facts = ConfidenceFacts(
+        temperature, part, Interval(0.08, 0.06, 0.1), Interval(0.15, 0.1, 0.2), Interval(0.18, 0.1, 0.2),
+        (Bin(0.5, 0.4, 20), Bin(0.9, 0.95, 30)), 0.95, one, {"glass": one, "<b>": None},
+        mistakes=(Mistake("a/<1>.jpg", "0", 1, 0, 0.994),),
+    )  # fmt: skip
+    own = replace(pick, holdout_answers=replace(pick.holdout_answers, confidence=facts))
+    return replace(view, request={**view.request, **request}, decision=replace(view.decision, pick=own))
+
+
+def test_a_classifier_has_its_reliability_and_its_thresholds() -> None:
+    view = confident_view(1.4, min_precision="95%")
+    page = unescape(without_scripts(render_html(view)))
+    part = page.split('id="confidence"')[1].split("</section>")[0]
+    assert "divided by a temperature of 1.40" in part
+    assert 'cx="50.0" cy="60.0"' in part
+    assert '8.0 (6.0\u201310.0)</td><td class="n">3.1 (2.0\u20134.5)' in part
+    cells = re.findall(r">([^<>]+)</t[dh]>", part.split("<tbody>")[2].replace("</bdi>", ""))
+    assert cells[:5] == ["all classes", "0.912", "97.0 (94.0\u201399.0)", "80.0", "glass"]
+    assert cells[-1] == "none: too few images, or too many mistakes"
+    assert "The bundle has the threshold" in part
+    labels = view.dataset.classes if view.dataset else ()
+    assert f"<bdi>{labels[1]} taken for {labels[0]}, 99 %</bdi><small><bdi>a/<1>.jpg</bdi>" in part
+
+
+def test_without_a_wanted_precision_the_page_says_how_to_ask_for_it() -> None:
+    page = unescape(without_scripts(render_html(confident_view(1.0))))
+    assert "They need no correction" in page
+    assert "<code>advisor search --min-precision 95%</code>" in page
+
+
+def test_a_run_without_probabilities_has_no_section_on_confidence() -> None:
+    assert 'id="confidence"' not in render_html(judged_view())

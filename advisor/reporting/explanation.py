@@ -1,0 +1,81 @@
+"""The pick in one paragraph for a person who knows the product, not the models: made from the run's figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from advisor.core.evaluation import Evaluation
+from advisor.core.units import plural, show_bytes, show_ms
+from advisor.reporting.classes import recalls, weakest
+from advisor.reporting.view import RunView
+
+WIDE = 0.1
+"""A class whose interval has a larger half width (0-1) needs more images before its figure says much."""
+
+
+def explanation(view: RunView) -> str:
+    """Return what the pick gives, what it takes, what could go wrong and what to do next; empty without a pick."""
+    pick = view.decision.pick
+    if pick is None or pick.accuracy is None or pick.latency is None or not view.decision.feasible:
+        return ""
+    return " ".join((*_gives(view, pick), *_takes(pick), *_could_go_wrong(view, pick), *_next(view, pick)))
+
+
+def _gives(view: RunView, pick: Evaluation) -> Iterator[str]:
+    reached = pick.holdout_accuracy or pick.accuracy
+    if reached is None:
+        return
+    if view.dataset is None:
+        yield f"On ImageNet this model is right in {reached.value:.0f} of 100 cases. On your images nobody knows yet."
+    elif view.task.probabilities:
+        ends = "" if reached.low is None or reached.high is None else f" ({reached.low:.0f} to {reached.high:.0f})"
+        yield f"On images like yours this model is right in {reached.value:.0f}{ends} of 100 cases."
+    else:
+        yield f"On images like yours this model reaches {reached.value:.0f} % {view.task.metric}."
+    facts = (pick.holdout_answers or pick.answers).confidence
+    chosen = facts.threshold if facts else None
+    if chosen and chosen.precision and view.request.get("min_precision"):
+        yield (
+            f"Let it answer only when it is at least {100 * chosen.score:.0f} % sure: then "
+            f"{100 * chosen.precision.value:.0f} of 100 answers are right, and "
+            f"{100 * (1 - chosen.coverage):.0f} of 100 images go to a person."
+        )
+
+
+def _takes(pick: Evaluation) -> Iterator[str]:
+    target = pick.configuration.target
+    parts = [f"{show_ms(pick.latency.value)} for an image on {target.device}"] if pick.latency else []
+    if pick.size:
+        parts.append(f"{show_bytes(pick.size.value)} in the app")
+    if pick.memory:
+        parts.append(f"{show_bytes(pick.memory.value)} of memory while it runs")
+    yield f"It takes {', '.join(parts[:-1])} and {parts[-1]}." if len(parts) > 1 else f"It takes {parts[0]}."
+
+
+def _could_go_wrong(view: RunView, pick: Evaluation) -> Iterator[str]:
+    answers, labels = pick.holdout_answers or pick.answers, view.dataset.classes if view.dataset else ()
+    weak = weakest(recalls(answers, labels)) if answers.has_classes else None
+    if weak is not None and weak.recall is not None and len(labels) > 1:
+        what = (
+            f"{weak.recall:.0f} of 100 of its images are right" if view.task.probabilities else f"{weak.recall:.0f} %"
+        )
+        yield f"It is weakest on '{weak.label}': {what}."
+    worst = min(pick.capture.by_condition, key=lambda each: each.top1, default=None)
+    if worst is not None:
+        yield f"Under {worst.condition} it falls to {worst.top1:.0f} of 100."
+
+
+def _next(view: RunView, pick: Evaluation) -> Iterator[str]:
+    """Return how many images would halve the widest interval of a class: four times as many as there are."""
+    answers, dataset = pick.holdout_answers or pick.answers, view.dataset
+    if dataset is None or not answers.confusion:
+        return
+    wide = [
+        (each.high - each.low, each.label)
+        for each in recalls(answers, dataset.classes)
+        if each.low is not None and each.high is not None
+    ]
+    width, label = max(wide, default=(0.0, ""))
+    images = dataset.images_per_class.get(label, 0)
+    if width > 200 * WIDE and images:
+        yield f"To be surer, add images: {plural(3 * images, 'more image')} of '{label}' would halve its interval."
