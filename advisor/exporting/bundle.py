@@ -89,7 +89,7 @@ def export(
     wanted = tuple(targets) or PLATFORMS
     shipping = SHIPPING[stored.question.task]
     _check_targets(wanted, shipping, evaluation, artefact, key)
-    model = prepare(artefact, evaluation.artefact, shipping.threshold(evaluation))
+    model = prepare(artefact, evaluation.artefact, shipping.threshold(evaluation, stored.question.min_precision))
     contents = _contents(stored, shipping, evaluation, model, artefact, wanted, key)
     _write(folder, contents)
     return Bundle(folder, evaluation, model, tuple(sorted(contents)))

@@ -8,9 +8,8 @@ from advisor.core.errors import UsageError
 from advisor.tflite.metadata import Metadata, read_metadata
 from advisor.tflite.metadata_writer import write_metadata
 from advisor.tflite.model import read
-from advisor.tflite.postprocess import has_postprocess
 
-THRESHOLD = "the metadata states the score from which on boxes are shown:"
+THRESHOLD = "the metadata states the score from which on answers are shown:"
 
 
 @dataclass(frozen=True)
@@ -24,7 +23,7 @@ class ShippedModel:
         std: divisor of the difference.
         size: side of the input in pixels.
         edits: changes for clients that do not support the artefact's types or normalization, or that read a threshold.
-        threshold: score from which on a client shows an object; None of a classifier.
+        threshold: score from which on a client shows an object or a class; None for all.
     """
 
     content: bytes
@@ -37,14 +36,14 @@ class ShippedModel:
 
 
 def prepare(artefact: bytes, name: str, threshold: float | None = None) -> ShippedModel:
-    """Return the artefact as MediaPipe 1.2 needs it: float32 in and out, one mean and std, a detector's threshold.
+    """Return the artefact as MediaPipe 1.2 needs it: float32 in and out, one mean and std, a threshold.
 
     No edit changes the values that the network computes. Metadata is written last, because every edit drops it.
 
     Args:
         artefact: the measured file.
         name: its name, for errors.
-        threshold: score from which on clients show a box; None of a classifier.
+        threshold: score from which on clients show a box or a class; None for all.
 
     Raises:
         UsageError: the file is damaged, or has no metadata.
@@ -55,7 +54,7 @@ def prepare(artefact: bytes, name: str, threshold: float | None = None) -> Shipp
             f"{name} has no metadata with labels and normalization", "search again: artefacts of this version have it"
         )
     content, described, edits = _adapted(artefact, metadata)
-    if threshold is not None and has_postprocess(read(content, name)):
+    if threshold is not None and len(read(content, name).outputs[0].shape) < 4:  # no client reads one of a map
         described, edits = replace(described, threshold=threshold), (*edits, f"{THRESHOLD} {threshold:g}")
     model = read(content, name)
     return ShippedModel(

@@ -34,9 +34,16 @@ class Shipping:
     answering: Answering
     least: float | None = None
 
-    def threshold(self, evaluation: Evaluation) -> float | None:
-        """Return the score from which on objects are shown; None of a classifier."""
-        boxes = evaluation.answers.boxes
+    def threshold(self, evaluation: Evaluation, promised: float | None = None) -> float | None:
+        """Return the score from which on answers are shown; None for all.
+
+        Args:
+            evaluation: chose the score on the validation part.
+            promised: share (0-1) of right answers that the user asked for; None if a classifier's answers all count.
+        """
+        boxes, confidence = evaluation.answers.boxes, evaluation.answers.confidence
+        if promised is not None and confidence is not None and confidence.threshold is not None:
+            return round(confidence.threshold.score, 4)
         return self.least if boxes is None else round(boxes.threshold, 4)
 
 

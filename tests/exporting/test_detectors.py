@@ -104,7 +104,7 @@ def test_the_file_states_the_threshold_and_the_measured_one_is_beside_it(made: B
     assert hashlib.sha256(measured).hexdigest() == made.evaluation.artefact_sha256
     document = json.loads((made.path / "bundle.json").read_text())
     assert document["threshold"] == THRESHOLD
-    assert document["edits"] == [f"the metadata states the score from which on boxes are shown: {THRESHOLD}"]
+    assert document["edits"] == [f"the metadata states the score from which on answers are shown: {THRESHOLD}"]
 
 
 def test_a_run_that_chose_no_threshold_ships_that_of_the_file(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import tree_sitter
 import tree_sitter_kotlin
 import tree_sitter_swift
 
+from advisor.core.tasks import IMAGE_CLASSIFICATION
 from advisor.exporting.model import ShippedModel
 from advisor.exporting.shipping import SHIPPING, Shipping
 from advisor.exporting.snippets import render
@@ -49,6 +50,14 @@ def test_every_variant_is_valid_in_its_language(
     shipping: Shipping, platform: str, accelerator: str, sealed: bool
 ) -> None:
     assert parsed(platform, written(shipping, platform, accelerator, sealed)) == []
+
+
+@pytest.mark.parametrize("platform", LANGUAGES)
+def test_a_classifier_without_a_threshold_is_valid_too(platform: str) -> None:
+    shipping, model = SHIPPING[IMAGE_CLASSIFICATION], replace(MODEL, threshold=None)
+    source = render(shipping, platform, model, evaluation("mobilenet_v2_1.0_224"), "model.tflite", False)[1]
+    assert parsed(platform, source) == []
+    assert "least" not in source.lower()
 
 
 @pytest.mark.parametrize(("shipping", "platform"), CODE)
