@@ -22,6 +22,7 @@ NAMES = (
     "training_accuracy",
     "accuracy",
     "detection",
+    "confidence",
     "trashnet_table",
     "trashnet_climb",
     "outclassed",

@@ -47,10 +47,7 @@ def halvings(pad: bool) -> Any:
 
 def features(model: Any, paths: list[Path]) -> np.ndarray:
     """The backbone's features of images, as LiteRT would give them."""
-    import tensorflow as tf
-
-    answer = tf.function(lambda image: model(image, training=False))
-    rows = [np.asarray(answer(VIEW.read(path)[None]))[0] for path in paths]
+    rows = [np.asarray(model(VIEW.read(path)[None], training=False))[0] for path in paths]
     return np.stack(rows).astype(np.float32)
 
 
