@@ -6,6 +6,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from advisor.catalog.convert import INPUT, OUTPUTS
+from advisor.tflite.rewrite import pack, sign, unpack
+
 CLASSES = 100
 SIZE = 96
 
@@ -28,20 +31,31 @@ def build() -> Any:
     return model
 
 
-def convert(model: Any, half: bool) -> bytes:
-    """Return the converter's file of ``model``, its constants as float16 where ``half``."""
+def convert(model: Any) -> tuple[bytes, bytes]:
+    """Return the converter's files of ``model`` in float32 and in float16, from one trace as the catalogue's files."""
     import tensorflow as tf
 
-    converter = tf.lite.TFLiteConverter.from_keras_model(model)
-    if half:
-        converter.optimizations = [tf.lite.Optimize.DEFAULT]
-        converter.target_spec.supported_types = [tf.float16]
-    content: bytes = converter.convert()
-    return content
+    image = tf.TensorSpec((1, SIZE, SIZE, 3), tf.float32, name=INPUT)
+    called = tf.function(lambda image: tuple(model(image, training=False)[name] for name in OUTPUTS))
+    traced = called.get_concrete_function(image)
+    converter = tf.lite.TFLiteConverter.from_concrete_functions([traced])
+    single = signed(converter.convert())
+    converter = tf.lite.TFLiteConverter.from_concrete_functions([traced])
+    converter.optimizations = [tf.lite.Optimize.DEFAULT]
+    converter.target_spec.supported_types = [tf.float16]
+    return single, signed(converter.convert())
+
+
+def signed(content: bytes) -> bytes:
+    """Return the file with names for its input and its outputs."""
+    tables = unpack(content)
+    graph = tables.subgraphs[0]
+    sign(tables, graph, INPUT, dict(zip(OUTPUTS, graph.outputs, strict=True)))
+    return pack(tables)
 
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
-    network = build()
-    (folder / "float16.tflite").write_bytes(convert(network, half=True))
-    (folder / "float32.tflite").write_bytes(convert(network, half=False))
+    files = convert(build())
+    for name, content in zip(("float32", "float16"), files, strict=True):
+        (folder / f"{name}.tflite").write_bytes(content)
