@@ -30,8 +30,11 @@ from advisor.engine.question.validation import validate_execution, validate_ques
 from advisor.engine.question.values import Execution, Question, Request
 from advisor.isolation.resources import usable_cores
 
-LEAST_CONFIDENCE, MOST_CONFIDENCE = 0.5, 0.99
-LEAST_PROMISE, MOST_PROMISE = 0.5, 0.995
+CONFIDENCES, PROMISES = (0.5, 0.99), (0.5, 0.995)
+"""Least and largest share of ``--confidence`` and ``--min-precision``."""
+
+CALIBRATED = "predictions are calibrated up to 99%: write for example --confidence 90%"
+NOT_ALWAYS = "nothing can be promised to be always right: write for example --min-precision 95%"
 
 
 def resolve(options: Mapping[str, object], file: Path | None = None) -> Request:
@@ -106,7 +109,7 @@ def _question(written: Options) -> Question:
         tuning_limited=bool(written.data) and not written.training and len(TASKS[written.task].default) > 1,
         tune_training=written.tune_training,
         compressions=written.compressions,
-        min_precision=_promise(written.min_precision) if written.min_precision else None,
+        min_precision=_share(written.min_precision, "--min-precision", PROMISES, NOT_ALWAYS),
         thread_counts=tuple(sorted(set(written.threads or (1, usable_cores())))),
         catalog=tuple(map(Path, written.catalog)),
         seed=written.seed,
@@ -142,29 +145,17 @@ def _limits(written: Options) -> Budget:
         memory_bytes=units.size_bytes(written.memory_budget, "--memory-budget") if written.memory_budget else None,
         licence=parse_licences(written.licence),
         must_run_on=written.must_run_on,
-        confidence=_confidence(written.confidence),
+        confidence=_share(written.confidence, "--confidence", CONFIDENCES, CALIBRATED) or CONFIDENCE,
     )
 
 
-def _confidence(text: str) -> float:
+def _share(text: str, option: str, ends: tuple[float, float], why: str) -> float | None:
+    """Return a share (0-1) that lies between two ends; None if none was given."""
     if not text:
-        return CONFIDENCE
-    share = units.percent(text, "--confidence") / 100
-    if not LEAST_CONFIDENCE <= share <= MOST_CONFIDENCE:
-        raise UsageError(
-            f"--confidence: '{text}' is not between 50% and 99%",
-            "predictions are calibrated up to 99%: write for example --confidence 90%",
-        )
-    return share
-
-
-def _promise(text: str) -> float:
-    share = units.percent(text, "--min-precision") / 100
-    if not LEAST_PROMISE <= share <= MOST_PROMISE:
-        raise UsageError(
-            f"--min-precision: '{text}' is not between 50% and 99.5%",
-            "nothing can be promised to be always right: write for example --min-precision 95%",
-        )
+        return None
+    share, (least, most) = units.percent(text, option) / 100, ends
+    if not least <= share <= most:
+        raise UsageError(f"{option}: '{text}' is not between {100 * least:g}% and {100 * most:g}%", why)
     return share
 
 
