@@ -77,8 +77,8 @@ def verified(probabilities: Path, images: Images, chosen: ConfidenceFacts) -> Co
     right = answers == labels
     places = {name: answers == label for label, name in enumerate(images.classes)}
     by_class: Mapping[str, Threshold | None] = {
-        name: at_score(one.score, sure[places[name]], right[places[name]]) if one else None
-        for name, one in chosen.by_class.items()
+        name: at_score(one.score, sure[place], right[place]) if (one := chosen.by_class.get(name)) else None
+        for name, place in places.items()
     }
     return ConfidenceFacts(
         temperature=chosen.temperature,
