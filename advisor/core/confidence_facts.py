@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -78,3 +79,12 @@ class ConfidenceFacts:
     by_class: Mapping[str, Threshold | None] = field(default_factory=dict)
     reachable: float | None = None
     mistakes: tuple[Mistake, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse a temperature that no file can have.
+
+        Raises:
+            ValueError: it is not finite and above zero.
+        """
+        if not (math.isfinite(self.temperature) and self.temperature > 0):
+            raise ValueError(f"a temperature of {self.temperature} is not finite and above zero")
