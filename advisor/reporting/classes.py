@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from advisor.core.box_facts import ClassBoxes
 from advisor.core.errors import UsageError
@@ -18,9 +18,10 @@ PAIRS = 10
 
 @dataclass(frozen=True)
 class ClassRecall:
-    """Share of a class's hold-out images that were recognised, in %; with interval and ``n`` where counts are known.
+    """Share of a class's images that were recognised, in %; with interval and ``n`` where counts are known.
 
     The share is None for a class without an image. Of a detector it is the average precision, and ``boxes`` are known.
+    ``precision`` is the share of right ones among the answers with this class, in %; None without such an answer.
     """
 
     label: str
@@ -29,6 +30,7 @@ class ClassRecall:
     high: float | None = None
     n: int | None = None
     boxes: ClassBoxes | None = None
+    precision: float | None = None
 
     @property
     def shares(self) -> tuple[float | None, ...]:
@@ -82,9 +84,23 @@ def recalls(answers: ImageAnswers, labels: Sequence[str]) -> tuple[ClassRecall, 
             )
             for label, value in answers.per_class_recall.items()
         )
+    answered = [sum(column) for column in zip(*table, strict=True)]
     return tuple(
-        _recall(label, row[index], sum(row)) for index, (label, row) in enumerate(zip(labels, table, strict=True))
+        replace(
+            _recall(label, row[index], sum(row)),
+            precision=100 * row[index] / answered[index] if answered[index] else None,
+        )
+        for index, (label, row) in enumerate(zip(labels, table, strict=True))
     )
+
+
+def lost(float32: ImageAnswers, form: ImageAnswers) -> dict[str, float]:
+    """Return the points of recall that each class loses from the float32 file to a form of it, on the same images.
+
+    Classes without an image are left out; below zero, the form recognises more.
+    """
+    pairs = {name: (share, form.per_class_recall.get(name)) for name, share in float32.per_class_recall.items()}
+    return {name: 100 * (own - other) for name, (own, other) in pairs.items() if own is not None and other is not None}
 
 
 def weakest(found: Sequence[ClassRecall]) -> ClassRecall | None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation
 from advisor.core.units import plural, show_bytes, show_ms
-from advisor.reporting.classes import recalls, weakest
+from advisor.reporting.classes import ClassRecall, recalls, weakest
 from advisor.reporting.view import RunView
 
 WIDE = 0.1
@@ -53,9 +54,9 @@ def _takes(pick: Evaluation) -> Iterator[str]:
 
 
 def _could_go_wrong(view: RunView, pick: Evaluation) -> Iterator[str]:
-    answers, labels = pick.holdout_answers or pick.answers, view.dataset.classes if view.dataset else ()
-    weak = weakest(recalls(answers, labels)) if answers.has_classes else None
-    if weak is not None and weak.recall is not None and len(labels) > 1:
+    found = _by_class(view, pick)
+    weak = weakest(found)
+    if weak is not None and weak.recall is not None and len(found) > 1:
         what = (
             f"{weak.recall:.0f} of 100 of its images are right" if view.task.probabilities else f"{weak.recall:.0f} %"
         )
@@ -67,15 +68,17 @@ def _could_go_wrong(view: RunView, pick: Evaluation) -> Iterator[str]:
 
 def _next(view: RunView, pick: Evaluation) -> Iterator[str]:
     """Return how many images would halve the widest interval of a class: four times as many as there are."""
-    answers, dataset = pick.holdout_answers or pick.answers, view.dataset
-    if dataset is None or not answers.confusion:
-        return
-    wide = [
-        (each.high - each.low, each.label)
-        for each in recalls(answers, dataset.classes)
-        if each.low is not None and each.high is not None
-    ]
-    width, label = max(wide, default=(0.0, ""))
-    images = dataset.images_per_class.get(label, 0)
+    known = [each for each in _by_class(view, pick) if each.low is not None and each.high is not None]
+    width, label = max(((each.high or 0.0) - (each.low or 0.0), each.label) for each in known) if known else (0.0, "")
+    images = view.dataset.images_per_class.get(label, 0) if view.dataset else 0
     if width > 200 * WIDE and images:
         yield f"To be surer, add images: {plural(3 * images, 'more image')} of '{label}' would halve its interval."
+
+
+def _by_class(view: RunView, pick: Evaluation) -> tuple[ClassRecall, ...]:
+    """Return the figures of each class; none where they are damaged, which the section on classes says."""
+    answers = pick.holdout_answers or pick.answers
+    try:
+        return recalls(answers, view.dataset.classes if view.dataset else ()) if answers.has_classes else ()
+    except UsageError:
+        return ()

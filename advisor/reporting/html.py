@@ -6,17 +6,18 @@ import base64
 import gzip
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from markupsafe import Markup
 
 from advisor.core.errors import UsageError
-from advisor.core.evaluation import Status
+from advisor.core.evaluation import Evaluation, Status
 from advisor.core.figures import latency_of
+from advisor.core.posterior import FLOAT
 from advisor.core.statistics import Interval
 from advisor.reporting import text
-from advisor.reporting.classes import confused_pairs, heatmap, recalls, weakest
+from advisor.reporting.classes import confused_pairs, heatmap, lost, recalls, weakest
 from advisor.reporting.device_results import device_decisions, device_results
 from advisor.reporting.explanation import explanation
 from advisor.reporting.figures import foundations, key_figures
@@ -101,11 +102,23 @@ def _classes(view: RunView) -> Variables | None:
         "pick": pick,
         "judged_on": "images held out from training" if pick.holdout_answers else "validation images",
         "recalls": found,
+        "counted": any(each.precision is not None for each in found),
+        "lost": _lost(view, pick) if view.task.probabilities else {},
         "weakest": weakest(found),
         "pairs": confused_pairs(answers, labels),
         "heatmap": heatmap(answers, labels),
         "boxes": answers.boxes,
     }
+
+
+def _lost(view: RunView, pick: Evaluation) -> dict[str, float]:
+    """Return what compression costs each class on validation; empty for float32."""
+    own = pick.configuration
+    wanted = replace(own, compression=FLOAT)
+    floats = next((row for row in view.ok if row.configuration == wanted), None)
+    if floats is None or own == wanted:
+        return {}
+    return lost(floats.answers, pick.answers)
 
 
 def _confidence(view: RunView) -> Variables | None:

@@ -181,7 +181,11 @@ def _class_cells(metric: str, own: ClassRecall, boxes: bool) -> dict[str, str]:
         }  # fmt: skip
     interval = "" if own.low is None or own.high is None else f" ({own.low:.0f}{text.DASH}{own.high:.0f})"
     images = text.MISSING if own.n is None else str(own.n)
-    return {"class": own.label, "images": images, f"{metric.lower()} % (95 %)": f"{figure}{interval}"}
+    precision = text.MISSING if own.precision is None else f"{own.precision:.1f}"
+    return {
+        "class": own.label, "images": images, f"{metric.lower()} % (95 %)": f"{figure}{interval}",
+        "precision %": precision,
+    }  # fmt: skip
 
 
 def _losses(view: RunView) -> Iterable[str]:

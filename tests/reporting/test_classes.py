@@ -7,7 +7,7 @@ import pytest
 from advisor.core.box_facts import BoxFacts, ClassBoxes
 from advisor.core.errors import UsageError
 from advisor.core.evaluation_facts import ImageAnswers
-from advisor.reporting.classes import HEATMAP_CLASSES, confused_pairs, heatmap, recalls, weakest
+from advisor.reporting.classes import HEATMAP_CLASSES, confused_pairs, heatmap, lost, recalls, weakest
 
 LABELS = ("cat", "dog", "owl")
 ANSWERS = ImageAnswers(confusion=((8, 2, 0), (1, 9, 0), (5, 0, 5)))
@@ -20,6 +20,16 @@ def test_recall_comes_with_its_interval_and_count() -> None:
     assert found["cat"].n == 10
     assert found["cat"].low == pytest.approx(49.0, abs=0.1)  # Wilson's interval of 8 in 10
     assert found["cat"].high == pytest.approx(94.3, abs=0.1)
+
+
+def test_precision_is_the_share_of_right_ones_among_the_answers_with_a_class() -> None:
+    found = recalls(ImageAnswers(confusion=((6, 2, 0), (2, 8, 0), (0, 0, 0))), ("a", "b", "c"))
+    assert [each.precision for each in found] == [75.0, 80.0, None]
+
+
+def test_a_class_loses_what_the_form_recognises_less_than_float32() -> None:
+    floats, form = ImageAnswers({"a": 0.9, "b": 0.5, "c": None}), ImageAnswers({"a": 0.8, "b": 0.6, "c": None})
+    assert lost(floats, form) == pytest.approx({"a": 10.0, "b": -10.0})
 
 
 def test_recall_without_counts_is_taken_from_the_shares() -> None:

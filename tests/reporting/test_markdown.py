@@ -147,7 +147,7 @@ def test_classifiers_have_top_1_and_no_boxes() -> None:
 
 def test_the_classes_of_a_classifier_have_their_recall() -> None:
     said = render_markdown(run_view())
-    assert "| class | images | recall % (95 %) |" in said
+    assert "| class | images | recall % (95 %) | precision % |" in said
     assert "Recall on validation: share of a class's images that were recognised." in said
 
 
