@@ -93,10 +93,15 @@ def joined(parts: Sequence[Path], rows: NDArray[np.int64] | None = None) -> NDAr
     Args:
         parts: ``.npy`` files of features, float32 (n, F) each.
         rows: indices into the concatenated rows; None for all.
+
+    Raises:
+        IndexError: a row is in no part.
     """
     shapes = [np.load(part, mmap_mode="r", allow_pickle=False).shape for part in parts]
     starts = np.cumsum([0, *(shape[0] for shape in shapes)])
     wanted = np.arange(starts[-1]) if rows is None else rows
+    if len(wanted) and wanted.max() >= starts[-1]:
+        raise IndexError(f"row {wanted.max()} of features in parts with {starts[-1]} rows")
     joined = np.empty((len(wanted), shapes[0][1]), np.float32)
     for part, start, end in zip(parts, starts, starts[1:], strict=False):
         places = np.flatnonzero((wanted >= start) & (wanted < end))

@@ -84,3 +84,9 @@ def test_rows_of_parts_are_joined_in_the_order_asked_for(tmp_path: Path, rows: l
         np.save(part, values)
     wanted = None if rows is None else np.array(rows)
     np.testing.assert_array_equal(joined(parts, wanted), whole if rows is None else whole[rows])
+
+
+def test_a_row_that_no_part_has_is_an_error(tmp_path: Path) -> None:
+    np.save(tmp_path / "one.npy", np.zeros((4, 3), np.float32))
+    with pytest.raises(IndexError, match="row 4 of features in parts with 4 rows"):
+        joined([tmp_path / "one.npy"], np.array([0, 4]))

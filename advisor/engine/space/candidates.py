@@ -25,7 +25,7 @@ from advisor.datasets.checks.findings import counted
 from advisor.datasets.dataset import Dataset
 from advisor.datasets.division import Division, divide, divide_boxes
 from advisor.datasets.survey import survey
-from advisor.engine.pipeline.images import SUBSET_IMAGES, Boxes, Images
+from advisor.engine.pipeline.images import SUBSET_IMAGES, Boxes, Images, Role
 from advisor.engine.pipeline.materials import Materials
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stages.figures import effort_for
@@ -244,7 +244,7 @@ def make_plan(
         holdout=len(images.split.holdout) if images else 0,
         own_holdout=images is not None and images.own_holdout,
         pace=pace or {},
-        subset=images.subset_images if images else SUBSET_IMAGES,
+        subset=images.counts[Role.SUBSET] if images else SUBSET_IMAGES,
         task=question.task,
         cores=cores,
         lead=lead,

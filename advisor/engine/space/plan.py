@@ -59,7 +59,7 @@ class Plan:
         tunings: trials of the hyperparameters of each fine-tuning; 0 for none.
         tuning_limited: fine-tuning gets a limited time, see :mod:`advisor.engine.scheduling.allowance`.
         own_holdout: the user's own split names the hold-out.
-        subset: images of a first look at a large set, at most.
+        subset: images of a first look at a large set: those of every class, so they may be a few more than asked for.
         task: name of the task, see :data:`advisor.core.tasks.TASKS`.
         lead: the target of the configurations if this machine is no device of the question; None for this machine.
     """

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from advisor.catalog.catalogue import load_catalogue
 from advisor.core.evaluation import Status
 from advisor.datasets.dataset import Dataset, LabelledImage, fingerprint
 from advisor.datasets.split import split
@@ -18,7 +19,7 @@ from advisor.engine.progress import Progress
 from advisor.engine.question import resolve
 from advisor.engine.run import run_search
 from advisor.engine.space import candidates
-from advisor.engine.space.candidates import trainings_of
+from advisor.engine.space.candidates import Candidates, make_plan, trainings_of
 from tests.engine.conftest import SMALLEST
 
 
@@ -43,6 +44,15 @@ def test_some_images_are_of_the_training_part_and_have_every_class(counts: list[
     share = min(1.0, wanted / len(train.indices))
     for label in range(len(counts)):
         assert chosen.labels.count(label) == pytest.approx(share * train.labels.count(label), abs=2)
+
+
+@given(st.lists(st.integers(8, 60), min_size=2, max_size=5), st.integers(10, 30))
+def test_the_plan_reads_as_many_images_as_the_first_look_has(counts: list[int], wanted: int) -> None:
+    """Classes that a share leaves out have one image each, so there may be more images than were asked for."""
+    images = _images(counts, wanted)
+    chosen = Candidates((load_catalogue()[SMALLEST],), {}, {})
+    plan = make_plan(resolve({"data": "x", "training": ["head"]}).question, chosen, {}, images, 1)
+    assert plan.workload.images[Role.SUBSET] == len(images.part(Role.SUBSET).indices)
 
 
 def test_a_small_set_needs_no_first_look() -> None:
