@@ -167,7 +167,8 @@ class PickSoFar:
 
     async def _score(self, file: str, scorer: Evaluator) -> None:
         began = time.monotonic()
-        rows = [e for e in self._run.evaluations() if e.status is Status.OK and e.artefact_sha256 == file]
+        own = (e for e in self._run.evaluations() if e.status is Status.OK and e.artefact_sha256 == file)
+        rows = [e for e in own if e.holdout_accuracy is None]
         await _each(rows, scorer.hold_out, self._run)
         ended = time.monotonic()
         self._scoring, self._rest_until = None, ended + REST * (ended - began)

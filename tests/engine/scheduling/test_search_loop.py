@@ -270,6 +270,23 @@ def test_after_a_score_of_the_pick_so_far_the_next_one_waits_twenty_times_as_lon
     assert next(picks).artefact_sha256 == "second"
 
 
+def test_of_a_file_with_several_rows_those_without_a_figure_are_scored(tmp_path: Path) -> None:
+    evaluator, run = MadeUp(), RunFolder.create(tmp_path, "run")
+    known, new = (replace(evaluation("one", threads=count), artefact_sha256="file") for count in (1, 2))
+    run.append(replace(known, holdout_accuracy=known.accuracy))
+    run.append(new)
+
+    async def looked() -> None:
+        so_far = PickSoFar(lambda: new, evaluator, run)
+        so_far.look()
+        await asyncio.sleep(0.1)
+        await so_far.close()
+
+    asyncio.run(looked())
+    assert evaluator.scored == ["file"]
+    assert len(run.evaluations_file.read_text().splitlines()) == 3
+
+
 def test_a_pick_so_far_that_cannot_be_scored_leaves_the_search_alone(tmp_path: Path) -> None:
     class Failing(MadeUp):
         async def hold_out(self, made: Evaluation) -> Evaluation:
