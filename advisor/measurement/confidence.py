@@ -1,4 +1,4 @@
-"""How far the probabilities of a classifier can be believed, and from which one on its answers are right often enough.
+"""Calibration of a classifier's probabilities, and the one from which on its answers are right often enough.
 
 A probability is calibrated if, of the answers with that probability, that share is right. Dividing the logits by one
 number, the temperature, calibrates a network without changing its answers: C. Guo et al., "On Calibration of Modern
@@ -46,7 +46,7 @@ LEAST_GAIN = 1.92
 
 @dataclass(frozen=True)
 class Reliability:
-    """How well probabilities agree with answers.
+    """Agreement of probabilities with answers.
 
     Attributes:
         error: expected calibration error (0-1): the mean over images of the distance between the mean probability of

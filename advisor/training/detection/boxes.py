@@ -1,4 +1,4 @@
-"""What a head for boxes learns: the overlap and the place of the box of each anchor."""
+"""Loss and targets of a head for boxes: the overlap and the place of the box of each anchor."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BOX_WEIGHT = 2.0
 
 
 def box_lesson(shapes: Sequence[Shape], classes: int) -> Lesson:
-    """Return what a head for boxes learns.
+    """Return head, loss and targets for boxes.
 
     The score of a class is trained to be the overlap of the predicted with the true box (X. Li et al., "Generalized
     Focal Loss", 2020, quality focal loss), so that of two boxes on one object the better one is kept. The loss of the

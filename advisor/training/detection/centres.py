@@ -24,14 +24,14 @@ SPREAD = 0.15
 """Standard deviation of the score that is wanted around a centre, over the side of the box."""
 
 LEAST_SPREAD = 0.4
-"""Its least value in cells: a neighbour of the centre's cell shall score below one half."""
+"""Its least value in cells, with which the wanted score of a neighbour of the centre's cell is below one half."""
 
 THRESHOLDS = np.linspace(0.1, 0.8, 15)
 """Thresholds to choose from."""
 
 
 def centre_lesson(shapes: Sequence[Shape], classes: int) -> Lesson:
-    """Return what a head for centres learns. In the end its scores are shifted: the best threshold is one half.
+    """Return head, loss and targets for centres. After training, scores are shifted: the best threshold is one half.
 
     The score of a place is trained to be that of a bell around each centre, with less weight on places near a centre:
     X. Zhou et al., "Objects as Points" (2019), equation 1. The network is that of Edge Impulse's FOMO: a backbone cut

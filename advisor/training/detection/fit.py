@@ -68,7 +68,7 @@ WARMUP = 0.05
 
 
 Target = tuple[NDArray[np.generic], ...]
-"""What a network shall answer for an image."""
+"""Targets of an image: the wanted outputs of a network."""
 
 Shape = tuple[int, int, int]
 """Rows, columns and channels of a map."""
@@ -76,12 +76,12 @@ Shape = tuple[int, int, int]
 
 @dataclass(frozen=True, eq=False)
 class Lesson:
-    """What a head learns.
+    """A head with its loss and its targets.
 
     Attributes:
         model: ``keras.Model`` from maps, the finest first, to the head's outputs.
-        loss: what is made small: from the outputs of a batch and its targets to a number.
-        target: from the objects in an image to what the head shall answer.
+        loss: from the outputs of a batch and its targets to the number that training minimises.
+        target: from the objects in an image to the wanted outputs.
         anchors: of a head for boxes.
         finish: called after the training, with the logits of the images as they are and their objects.
     """

@@ -31,7 +31,7 @@ class Kind:
 
     Attributes:
         coarsest: pixels of the input to a cell of the coarsest map that it reads.
-        lessons: what it learns.
+        lessons: makes its network, with loss and targets.
         epochs: passes over the images.
     """
 
