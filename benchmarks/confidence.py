@@ -20,7 +20,6 @@ import numpy as np
 from advisor.catalog.catalogue import load_catalogue
 from advisor.core.confidence_facts import ConfidenceFacts, Threshold
 from advisor.core.evaluation import Evaluation
-from advisor.core.statistics import Interval
 from advisor.engine.pipeline.evaluation.confidence import verified
 from advisor.engine.pipeline.images import Images, Role
 from advisor.engine.pipeline.materials import input_spec
@@ -32,7 +31,7 @@ from advisor.store import RunFolder
 from advisor.tflite.temperature import with_temperature
 from benchmarks.accuracy_search import Case, search
 from benchmarks.search import TRASHNET
-from benchmarks.tables import Row, keep
+from benchmarks.tables import Row, keep, percent
 
 NAME = "confidence"
 FORMS = ("float32", "int8")
@@ -135,8 +134,3 @@ def cells(judged: Judged, images: Images) -> tuple[object, ...]:
 def kept(one: Threshold) -> bool:
     """Return whether a threshold keeps the promise on the hold-out."""
     return one.precision is None or one.precision.value >= 0.95
-
-
-def percent(share: Interval) -> str:
-    """Return a share with its interval in %."""
-    return f"{100 * share.value:.1f} ({100 * share.low:.1f}\u2013{100 * share.high:.1f})"

@@ -31,7 +31,6 @@ from advisor.catalog.catalogue import load_catalogue
 from advisor.catalog.weights.fetching import fetch
 from advisor.compression.recipes import recipe
 from advisor.compression.recipes.base import RecipeInputs
-from advisor.core.statistics import Interval
 from advisor.core.tasks import DETECTION, OBJECT_COUNTING, OBJECT_DETECTION
 from advisor.core.training import HEAD
 from advisor.datasets.boxes.reading import survey_boxes
@@ -50,7 +49,7 @@ from advisor.training.detection.maps import Boxed
 from advisor.training.detection.network import with_maps
 from advisor.training.detection.train import FINETUNING, KINDS, Kind, Start, train
 from advisor.training.finetune.network import freeze
-from benchmarks.tables import Row, keep, kept_of_others
+from benchmarks.tables import Row, keep, kept_of_others, percent
 
 NAME = "detection"
 FOLDER = Path(__file__).resolve().parents[2] / "shared" / "data" / "images" / "bccd"
@@ -232,11 +231,6 @@ def shown(found: DetectionScore, classes: Sequence[str]) -> tuple[str, str, str]
         f"{name} {100 * value:.1f}" for name, value in zip(classes, found.by_class, strict=True) if value is not None
     ]
     return percent(found.half), percent(found.coco), ", ".join(by_class)
-
-
-def percent(share: Interval) -> str:
-    """Return a share with its interval in %."""
-    return f"{100 * share.value:.1f} ({100 * share.low:.1f}\u2013{100 * share.high:.1f})"
 
 
 def cost(file: Path) -> tuple[str, str, str]:

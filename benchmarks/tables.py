@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from advisor.core.statistics import Interval
 from advisor.measurement import host
 
 RESULTS = Path(__file__).parent / "results"
@@ -29,6 +30,11 @@ def keep(name: str, title: str, header: Sequence[str], rows: Sequence[Row], rema
 def markdown(header: Sequence[str], rows: Sequence[Row]) -> str:
     """Return a table in Markdown."""
     return "\n".join(_line(cells) for cells in (header, ["---"] * len(header), *rows))
+
+
+def percent(share: Interval) -> str:
+    """Return a share with its interval in %."""
+    return f"{100 * share.value:.1f} ({100 * share.low:.1f}\u2013{100 * share.high:.1f})"
 
 
 def _line(cells: Row) -> str:
