@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import os
 import re
@@ -22,6 +21,7 @@ from advisor.catalog.weights.network.transport import Transport, credentials_of
 _LINE = re.compile(r"^(?P<section>[^.\s=]+)\.(?P<key>[a-z-]+)=(?P<value>.*)$")
 # pip's own order: a later one wins. An environment variable beats every file.
 _SECTIONS = ("global", "install", "download", ":env:")
+_QUOTED = re.compile(r"(?P<quote>['\"])(?P<text>.*)(?P=quote)", re.DOTALL)
 _DEFAULT_TIMEOUT_S = 15.0
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 # The environment on which the answers of pip and npm depend, beside their files.
@@ -92,9 +92,16 @@ def _environment_options(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _unquoted(value: str) -> str:
+    """Return the text of a Python literal, as pip prints it.
+
+    ``ast.literal_eval`` is not used: in several threads of CPython 3.11 it may end with a SystemError.
+    """
+    quoted = _QUOTED.fullmatch(value)
+    if quoted is None:
+        return value
     try:
-        return str(ast.literal_eval(value))
-    except (ValueError, SyntaxError):
+        return quoted["text"].encode("latin-1", "backslashreplace").decode("unicode_escape")
+    except UnicodeDecodeError:
         return value
 
 

@@ -7,9 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from advisor.catalog.weights.digest import Unavailable
-from advisor.catalog.weights.network.tool_config import interpret, package_index, registry_for
+from advisor.catalog.weights.network.tool_config import _unquoted, interpret, package_index, registry_for
 from tests.requirements import skip_or_fail
 
 LISTING = """global.index-url='https://me:p%40ss@index.example/simple'
@@ -106,3 +108,13 @@ def test_a_scope_may_have_its_own_registry_and_token(
     assert scoped.url == "https://company.example/npm"
     assert scoped.transport.tokens == (("//company.example/npm/", "t0ken"),)
     assert "t0ken" not in repr(scoped)
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_a_value_is_read_as_pip_prints_it(value: str) -> None:
+    assert _unquoted(repr(value)) == value
+
+
+@pytest.mark.parametrize("value", ["60", "None", "'open", "", "'", r"'\x'"])
+def test_what_is_no_literal_of_text_stays(value: str) -> None:
+    assert _unquoted(value) == value
