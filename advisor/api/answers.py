@@ -55,7 +55,7 @@ def report(
     licence: str | None = None,
     must_run_on: Sequence[str] | None = None,
     profiles: Sequence[str | Path] | None = None,
-    photos: bool = True,
+    images: bool = True,
     to: str | Path | None = None,
     force: bool = False,
 ) -> Report:
@@ -80,7 +80,7 @@ def report(
         licence: accepted licences: ``permissive``, SPDX identifiers, or both joined by commas.
         must_run_on: further devices on which the pick must meet the latency budget.
         profiles: folders of your own device profiles.
-        photos: show images of the hold-out that a detector judged wrongly in ``report.html``.
+        images: show images that the pick judged wrongly, and where compression changed its answer, in ``report.html``.
         to: folder for the report files. Default: the run folder, if no option changed the question.
         force: replace report files that are in ``to``.
 
@@ -88,7 +88,7 @@ def report(
         UsageError: no run folder, a damaged one, an invalid option, or report files that are in the way.
     """
     arguments = dict(locals())
-    changes = {name: value for name, value in arguments.items() if name not in ("run", "photos", "to", "force")}
+    changes = {name: value for name, value in arguments.items() if name not in ("run", "images", "to", "force")}
 
     from advisor.engine.history.loaded_run import load_run
     from advisor.reporting.files import report_folder, write_all
@@ -99,7 +99,7 @@ def report(
     if folder is None and loaded.own_question:
         folder = loaded.folder.path
     view = view_of(loaded)
-    view = view if photos else replace(view, images=None)
+    view = view if images else replace(view, images=None)
     return Report(view, write_all(view, folder) if folder else ())
 
 

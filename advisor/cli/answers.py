@@ -26,8 +26,8 @@ def report(
         str | None,
         typer.Option(metavar="PERCENT", help="Probability that a predicted latency meets the budget, such as 90%."),
     ] = None,
-    photos: Annotated[
-        bool, typer.Option("--photos/--no-photos", help="Show images on which the pick errs in report.html.")
+    images: Annotated[
+        bool, typer.Option("--images/--no-images", help="Show images on which the pick errs in report.html.")
     ] = True,
     to: Annotated[
         str | None,
@@ -47,7 +47,7 @@ def report(
     from advisor.reporting.table import print_answer
 
     warn_of_problems(run, artefacts=True)
-    found = api.report(run, prefer=prefer, confidence=confidence, photos=photos, to=to, force=force, **limits)
+    found = api.report(run, prefer=prefer, confidence=confidence, images=images, to=to, force=force, **limits)
     print_answer(found.view)
     for path in found.files:
         typer.echo(f"wrote {path}", err=True)

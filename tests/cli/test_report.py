@@ -44,7 +44,7 @@ def test_another_budget_is_written_where_asked(advisor: Advisor, run: Path, tmp_
 
 def test_images_are_left_out_where_asked(advisor: Advisor, tmp_path: Path) -> None:
     run = write_judged_detectors(tmp_path / "runs").path
-    for options, shown in (((), 2), (("--no-photos",), 0)):
+    for options, shown in (((), 2), (("--no-images",), 0)):
         said = advisor("report", "runs/latest", *options)
         assert said.code == 0, said.err
         page = (run / "report.html").read_text()
