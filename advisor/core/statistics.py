@@ -28,7 +28,7 @@ class Interval:
         return self.low <= 0.0 <= self.high
 
 
-def wilson(successes: int, trials: int, level: float = 0.95) -> Interval:
+def wilson(successes: float, trials: float, level: float = 0.95) -> Interval:
     """Return the share ``successes / trials`` with Wilson's score interval, all in [0, 1].
 
     Source: E. B. Wilson, "Probable inference, the law of succession, and statistical inference", JASA 22 (1927).

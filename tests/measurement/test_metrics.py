@@ -1,0 +1,182 @@
+"""Metrics of a classifier's answers, and each image's share in them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import softmax
+
+from advisor.core.metrics import (
+    BALANCED_ACCURACY,
+    COST_SAVED,
+    LOG_LOSS,
+    MACRO_F1,
+    METRICS,
+    TOP1,
+    TOP5,
+    WORST_GROUP,
+)
+from advisor.core.statistics import wilson
+from advisor.measurement.metrics import SCORES, Judged, scores
+
+
+def drawn(images: int = 300, classes: int = 6, seed: int = 0, skill: float = 1.5, groups: int = 4) -> Judged:
+    """Return answers to images of unequal classes, with groups, and costs with one constant answer that is cheapest."""
+    draw = np.random.default_rng(seed)
+    labels = draw.choice(classes, images, p=np.arange(1, classes + 1) / (classes * (classes + 1) / 2))
+    logits = draw.normal(0, 1, (images, classes))
+    logits[np.arange(images), labels] += skill
+    costs = np.random.default_rng(0).uniform(0.5, 4, (classes, classes))
+    np.fill_diagonal(costs, 0)
+    costs[:, -1] *= 0.5
+    return Judged(softmax(logits, axis=1), labels, None, [f"site {n}" for n in draw.integers(0, groups, images)], costs)
+
+
+def some(judged: Judged, rows: np.ndarray) -> Judged:
+    """Return the answers to some of the images."""
+    groups = [judged.groups[row] for row in rows]
+    return replace(judged, probabilities=judged.probabilities[rows], labels=judged.labels[rows], groups=groups)
+
+
+def of_answers(answers: list[int], labels: list[int], costs: list[list[float]] | None = None) -> Judged:
+    """Return answers of two or more classes that are given with certainty."""
+    rows = np.eye(max(answers + labels) + 1)[answers]
+    return Judged(rows, np.array(labels), costs=None if costs is None else np.array(costs))
+
+
+def test_every_metric_has_a_function() -> None:
+    assert set(SCORES) == set(METRICS) == set(scores(drawn()))
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(1, 120), st.integers(2, 9), st.integers(0, 10_000), st.floats(-1, 6))
+def test_the_mean_of_the_shares_is_the_metric(images: int, classes: int, seed: int, skill: float) -> None:
+    for name, score in scores(drawn(images, classes, seed, skill)).items():
+        figure = score.figure
+        assert score.shares.shape == (images,), name
+        assert score.shares.mean() == pytest.approx(figure.value, abs=1e-9), name
+        assert figure.low <= figure.value <= figure.high <= 1 + 1e-12, name
+        assert name == COST_SAVED or figure.low >= 0, name
+
+
+@pytest.mark.parametrize("name", sorted(set(METRICS) - {WORST_GROUP}))
+def test_resampled_shares_are_nearly_the_metric_of_the_resample(name: str) -> None:
+    judged, draw = drawn(2000), np.random.default_rng(1)
+    whole = SCORES[name](judged)
+    assert whole is not None
+    rows = draw.integers(0, 2000, (200, 2000))
+    exact = [found.figure.value for each in rows if (found := SCORES[name](some(judged, each)))]
+    linear = whole.shares[rows].mean(axis=1)
+    assert np.std(exact - linear) < 0.25 * np.std(exact)
+    assert np.std(linear) == pytest.approx(np.std(exact), rel=0.25)
+
+
+@pytest.mark.parametrize("name", sorted(set(METRICS) - {WORST_GROUP}))
+def test_the_interval_holds_the_metric_of_all_images(name: str) -> None:
+    truth = SCORES[name](drawn(200_000, seed=99))
+    assert truth is not None
+    held = 0
+    for seed in range(100):
+        score = SCORES[name](drawn(150, seed=seed))
+        assert score is not None
+        held += score.figure.low <= truth.figure.value <= score.figure.high
+    assert held >= 88
+
+
+def test_top_1_has_wilsons_interval() -> None:
+    score = SCORES[TOP1](of_answers([0, 1, 1, 0], [0, 1, 0, 0]))
+    assert score is not None
+    assert score.figure == wilson(3, 4)
+    assert score.shares.tolist() == [1, 1, 0, 1]
+
+
+def test_each_class_counts_the_same_in_the_balanced_accuracy() -> None:
+    score = SCORES[BALANCED_ACCURACY](of_answers([0] * 10, [0] * 8 + [1] * 2))
+    assert score is not None
+    assert score.figure.value == pytest.approx(0.5)
+
+
+def test_a_rare_class_without_a_mistake_is_no_certainty() -> None:
+    labels = [0] * 100 + [1] * 2
+    score = SCORES[BALANCED_ACCURACY](of_answers(labels, labels))
+    assert score is not None
+    assert score.figure.value == 1
+    assert score.figure.low < 0.75
+
+
+@pytest.mark.parametrize("name", [BALANCED_ACCURACY, MACRO_F1])
+def test_a_class_without_an_image_does_not_count(name: str) -> None:
+    score = SCORES[name](of_answers([0, 1, 2, 1], [0, 1, 0, 1]))
+    assert score is not None
+    expected = {BALANCED_ACCURACY: 0.75, MACRO_F1: (2 / 3 + 1) / 2}
+    assert score.figure.value == pytest.approx(expected[name])
+    assert score.shares.mean() == pytest.approx(expected[name])
+
+
+def test_macro_f1_is_that_of_the_books() -> None:
+    score = SCORES[MACRO_F1](of_answers([0, 0, 1, 1, 1], [0, 0, 0, 1, 1]))
+    assert score is not None
+    assert score.figure.value == pytest.approx((0.8 + 0.8) / 2)
+
+
+def test_top_5_needs_more_than_five_classes() -> None:
+    assert SCORES[TOP5](drawn(classes=5)) is None
+    rows = np.array([[0.3, 0.2, 0.15, 0.14, 0.11, 0.1]] * 2)
+    score = SCORES[TOP5](Judged(rows, np.array([4, 5])))
+    assert score is not None
+    assert score.shares.tolist() == [1, 0]
+
+
+def test_the_mean_probability_is_that_of_the_log_loss() -> None:
+    rows = np.array([[0.9, 0.1], [0.4, 0.6]])
+    score = SCORES[LOG_LOSS](Judged(rows, np.array([0, 0])))
+    assert score is not None
+    assert score.figure.value == pytest.approx(math.exp((math.log(0.9) + math.log(0.4)) / 2))
+
+
+def test_a_certain_mistake_costs_as_much_as_int8_can_tell() -> None:
+    score = SCORES[LOG_LOSS](of_answers([1], [0]))
+    assert score is not None
+    assert score.figure.value == pytest.approx(1 / 512)
+
+
+def test_the_temperature_changes_the_mean_probability_alone() -> None:
+    judged = drawn()
+    hotter = replace(judged, calibrated=np.sqrt(judged.probabilities))
+    changed = {
+        name for name, score in scores(hotter).items() if score.figure.value != scores(judged)[name].figure.value
+    }
+    assert changed == {LOG_LOSS}
+
+
+def test_the_cheapest_constant_answer_saves_nothing() -> None:
+    costs = [[0.0, 1.0], [10.0, 0.0]]
+    same = SCORES[COST_SAVED](of_answers([1, 1, 1, 1], [0, 0, 0, 1], costs))
+    right = SCORES[COST_SAVED](of_answers([0, 0, 0, 1], [0, 0, 0, 1], costs))
+    worse = SCORES[COST_SAVED](of_answers([0, 0, 0, 0], [0, 0, 0, 1], costs))
+    assert same is not None and right is not None and worse is not None  # noqa: PT018
+    assert [each.figure.value for each in (same, right, worse)] == pytest.approx([0, 1, 1 - 10 / 3])
+
+
+def test_without_costs_or_with_a_free_answer_there_is_no_cost_saved() -> None:
+    assert SCORES[COST_SAVED](of_answers([0, 1], [0, 1])) is None
+    assert SCORES[COST_SAVED](of_answers([1, 0], [0, 0], [[0.0, 1.0], [1.0, 0.0]])) is None
+
+
+def test_the_worst_group_is_named() -> None:
+    answers, labels = [0] * 60, [0] * 30 + [0] * 20 + [1] * 10
+    groups = ["roof"] * 30 + ["cellar"] * 30
+    score = SCORES[WORST_GROUP](replace(of_answers(answers, labels), groups=groups))
+    assert score is not None
+    assert score.figure.value == pytest.approx(2 / 3)
+    assert score.note == "group 'cellar' (30 images), the lowest of 2 groups"
+
+
+def test_small_groups_are_not_compared() -> None:
+    groups = ["roof"] * 30 + ["cellar"] * 19
+    assert SCORES[WORST_GROUP](replace(of_answers([0] * 48 + [1], [0] * 49), groups=groups)) is None
