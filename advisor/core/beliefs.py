@@ -49,10 +49,26 @@ class Belief:
 
 
 def accuracy_belief(evaluation: Evaluation) -> Belief | None:
-    """Return top-1 in % from validation and, where it is known, from the hold-out; None where none is known."""
+    """Return the accuracy in % from validation and, where it is known, from the hold-out; None where none is known."""
     robust = evaluation.capture.plain is not None  # then accuracy is the one under capture conditions
     judged = evaluation.capture.holdout if robust else evaluation.holdout_accuracy
     return _pooled(evaluation.accuracy, judged)
+
+
+def metric_belief(evaluation: Evaluation, metric: str) -> Belief | None:
+    """Return a metric in % from validation and, where it is known, from the hold-out; None where none is known.
+
+    Args:
+        evaluation: of a classifier.
+        metric: one of :data:`advisor.core.metrics.METRICS`.
+    """
+    return _pooled(*metric_on_parts(evaluation, metric))
+
+
+def metric_on_parts(evaluation: Evaluation, metric: str) -> tuple[Quantity | None, Quantity | None]:
+    """Return a metric in % on validation and on the hold-out; None where it is not known."""
+    holdout = evaluation.holdout_answers
+    return evaluation.answers.metrics.get(metric), holdout.metrics.get(metric) if holdout else None
 
 
 def drop_belief(evaluation: Evaluation) -> Belief | None:
@@ -76,7 +92,7 @@ def drop_belief(evaluation: Evaluation) -> Belief | None:
 def without_holdout(evaluation: Evaluation) -> Evaluation:
     """Return the evaluation without its figures on the hold-out, for what must not look at them."""
     capture = replace(evaluation.capture, holdout=None)
-    return replace(evaluation, holdout_accuracy=None, holdout_drop=None, capture=capture)
+    return replace(evaluation, holdout_accuracy=None, holdout_drop=None, holdout_answers=None, capture=capture)
 
 
 def _pooled(validation: Quantity | None, holdout: Quantity | None) -> Belief | None:

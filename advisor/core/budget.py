@@ -6,11 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from advisor.core.beliefs import Belief, accuracy_belief, drop_belief
+from advisor.core.beliefs import Belief, accuracy_belief, drop_belief, metric_belief
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.evaluation_facts import DeviceFigures
 from advisor.core.latency_distribution import CONFIDENCE, percent
+from advisor.core.metrics import METRICS
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.units import show_ms
 
@@ -33,8 +34,9 @@ class Budget:
     Attributes:
         latency_ms: upper limit of the 90th percentile of the latency, milliseconds.
         size_bytes: upper limit of the artefact's size, bytes.
-        max_drop_points: how many points of top-1 the artefact may lose against float32.
-        min_accuracy: lower limit of top-1, %.
+        max_drop_points: how many points of accuracy the artefact may lose against float32.
+        min_accuracy: lower limit of the accuracy, %.
+        min_metrics: lower limits of other metrics by their names in :data:`advisor.core.metrics.METRICS`, %.
         memory_bytes: upper limit of the peak private memory, bytes.
         licence: accepted licences: SPDX identifiers, or ``permissive`` for all permissive ones.
         must_run_on: devices on which the same file must also run, within the latency limit.
@@ -45,6 +47,7 @@ class Budget:
     size_bytes: int | None = None
     max_drop_points: float | None = None
     min_accuracy: float | None = None
+    min_metrics: tuple[tuple[str, float], ...] = ()
     memory_bytes: int | None = None
     licence: tuple[str, ...] = ()
     must_run_on: tuple[str, ...] = ()
@@ -60,13 +63,19 @@ class Budget:
             "accuracy": self.min_accuracy,
             "memory": self.memory_bytes,
         }
-        return {name: value for name, value in values.items() if value is not None}
+        return {name: value for name, value in values.items() if value is not None} | dict(self.min_metrics)
+
+    @property
+    def floors(self) -> dict[str, float]:
+        """The lower limits that are set: of the accuracy and of other metrics."""
+        return {name: value for name, value in self.limits.items() if is_floor(name)}
 
     def violations(self, evaluation: Evaluation) -> dict[str, float]:
         """Return each limit that ``evaluation`` exceeds, with the excess in the limit's unit.
 
-        The excess of an unknown figure is infinite: an unknown figure meets no limit. Limits of accuracy and drop are
-        met where the probability of meeting them is at least 50 %, from validation and, of finalists, the hold-out.
+        The excess of an unknown figure is infinite: an unknown figure meets no limit. Limits of accuracy, drop and
+        other metrics are met where the probability of meeting them is at least 50 %, from validation and, of finalists,
+        the hold-out.
         """
         excesses = self.excesses(evaluation)
         return {name: excess for name, excess in excesses.items() if excess > 0}
@@ -76,9 +85,8 @@ class Budget:
         figures = {
             "latency": evaluation.latency_p90 or evaluation.latency,
             "size": evaluation.size,
-            "drop": drop_belief(evaluation),
-            "accuracy": accuracy_belief(evaluation),
             "memory": evaluation.memory,
+            **self._beliefs(evaluation),
         }
         found = {name: _excess(name, figures[name], limit) for name, limit in self.limits.items()}
         if self.licence:
@@ -92,14 +100,20 @@ class Budget:
         return ranked and not self.violations(evaluation)
 
     def probabilities(self, evaluation: Evaluation) -> dict[str, float]:
-        """Return how probably (0-1) the limits of accuracy and drop are met, where images were counted."""
-        known = {"accuracy": accuracy_belief(evaluation), "drop": drop_belief(evaluation)}
+        """Return how probably (0-1) the limits that images decide about are met: of accuracy, drop and metrics."""
         found = {
             name: belief.below(self.limits[name])
-            for name, belief in known.items()
+            for name, belief in self._beliefs(evaluation).items()
             if name in self.limits and belief is not None and not belief.certain
         }
-        return {name: round(1 - share if name == "accuracy" else share, 4) for name, share in found.items()}
+        return {name: round(1 - share if is_floor(name) else share, 4) for name, share in found.items()}
+
+    def _beliefs(self, evaluation: Evaluation) -> dict[str, Belief | None]:
+        return {
+            "accuracy": accuracy_belief(evaluation),
+            "drop": drop_belief(evaluation),
+            **{name: metric_belief(evaluation, name) for name, _ in self.min_metrics},
+        }
 
     def _excess_on(self, known: DeviceFigures | None) -> float:
         """Return the excess on a required device in milliseconds; infinite where the file does not run there."""
@@ -108,11 +122,16 @@ class Budget:
         return -1.0 if self.latency_ms is None else known.p90_ms - self.latency_ms
 
 
+def is_floor(limit: str) -> bool:
+    """Return whether a limit is the least value of a figure: of the accuracy or of another metric."""
+    return limit == "accuracy" or limit in METRICS
+
+
 def _excess(name: str, figure: Quantity | Belief | None, limit: float) -> float:
     if figure is None:
         return math.inf
     value = figure.mean if isinstance(figure, Belief) else figure.value
-    return limit - value if name == "accuracy" else value - limit
+    return limit - value if is_floor(name) else value - limit
 
 
 def parse_licences(text: str) -> tuple[str, ...]:
@@ -173,5 +192,5 @@ def show_budget_probability(evaluation: Evaluation, limit_ms: float) -> str:
 
 
 def show_met(budget: Budget, evaluation: Evaluation) -> dict[str, str]:
-    """Return ``met with 62 % probability`` for each limit of accuracy and drop that images decide about."""
+    """Return ``met with 62 % probability`` for each limit that images decide about: of accuracy, drop, metrics."""
     return {name: f"met with {percent(share)} probability" for name, share in budget.probabilities(evaluation).items()}

@@ -88,8 +88,9 @@ class Evaluation:
         family: the card's family, for colours and filters.
         reason: why it failed or was skipped.
         stage: the stage in which it failed or was skipped (``screen``, ``convert``, ``score``, ...), empty when ok.
-        accuracy: top-1 in %, for ranking: on the validation part where the user gave images, else as published.
-        holdout_accuracy: top-1 in % of the artefact on the hold-out, which was used neither for training nor for
+        accuracy: the metric of the question in %, top-1 by default, for ranking: on the validation part where the user
+            gave images, else as published. Higher is better.
+        holdout_accuracy: the same of the artefact on the hold-out, which was used neither for training nor for
             selection: the accuracy to expect on images like these. Known of finalists only.
         new_conditions: estimated top-1 in % on images of another visit, camera or day than those that were learnt
             from. By the user's own hold-out it is the hold-out's figure.

@@ -181,6 +181,8 @@ class ImageAnswers:
         file: path of the answers within the run folder, empty where they were not kept.
         boxes: what a detector found; None of other files.
         confidence: how far the probabilities of a classifier can be believed; None where they were not kept.
+        metrics: figures in % of a classifier by the names of :data:`advisor.core.metrics.METRICS`: all that the images
+            allow, the one that decides among them.
     """
 
     per_class_recall: Mapping[str, float | None] = field(default_factory=dict)
@@ -188,6 +190,7 @@ class ImageAnswers:
     file: str = ""
     boxes: BoxFacts | None = None
     confidence: ConfidenceFacts | None = None
+    metrics: Mapping[str, Quantity] = field(default_factory=dict)
 
     @property
     def has_classes(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
@@ -23,6 +24,7 @@ from advisor.core.evaluation_facts import (
     TimingFacts,
 )
 from advisor.core.latency_distribution import LatencyDistribution
+from advisor.core.metrics import COST_SAVED
 from advisor.core.quantity import Quantity
 
 Details = Mapping[str, Any]
@@ -103,20 +105,25 @@ def evaluation_from_json(data: Mapping[str, Any]) -> Evaluation:
     details = entries.pop("details", {})
     entries.pop("key", None)
     evaluation: Evaluation = parse(Evaluation, entries)
+    found = _with_details(evaluation, parse(Mapping[str, object], details))
+    least = -math.inf if COST_SAVED in found.answers.metrics else 0.0  # a model may cost more than one fixed answer
     for name in _QUANTITIES:
-        _check(name, getattr(evaluation, name))
-    return _with_details(evaluation, parse(Mapping[str, object], details))
+        _check(name, getattr(found, name), least)
+    return found
 
 
-def _check(name: str, quantity: Quantity | None) -> None:
-    """Raise ValueError for a figure that its quantity cannot have, or for an interval that is none."""
+def _check(name: str, quantity: Quantity | None, least: float) -> None:
+    """Raise ValueError for a figure that its quantity cannot have, or for an interval that is none.
+
+    ``least`` is the lowest possible accuracy.
+    """
     if quantity is None:
         return
     low = quantity.value if quantity.low is None else quantity.low
     if name in _ABOVE_ZERO and min(quantity.value, low) <= 0:
         raise ValueError(f"{name} is not above zero")
-    if name in _PERCENT and not 0 <= quantity.value <= 100:
-        raise ValueError(f"{name} is not between 0 and 100 %")
+    if name in _PERCENT and not least <= quantity.value <= 100:
+        raise ValueError(f"{name} is not between {least:g} and 100 %")
     if quantity.high is not None and low > quantity.high:
         raise ValueError(f"the interval of {name} ends below its beginning")
     if quantity.level is not None and not 0 < quantity.level < 1:

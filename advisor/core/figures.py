@@ -21,7 +21,7 @@ def network_of(evaluation: Evaluation) -> tuple[str, str]:
 
 
 def accuracy_of(evaluation: Evaluation) -> float:
-    """Return top-1 in %, 0 where it is unknown."""
+    """Return the accuracy in %, 0 where it is unknown."""
     return evaluation.accuracy.value if evaluation.accuracy else 0.0
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from advisor.core.budget import Budget, show_budget_probability, show_met
 from advisor.core.evaluation import Evaluation
 from advisor.core.figures import accuracy_of, describe, latency_of, name, p90_of, show_figure, size_of
+from advisor.core.metrics import METRICS
 from advisor.core.preference import LOST_FACTOR, POINT_WORTH, Preference
 from advisor.core.quantity import Provenance
 from advisor.core.units import plural, show_ms
@@ -57,7 +58,11 @@ def reason(
 
 def _met(pick: Evaluation, budget: Budget) -> str:
     """Say how the pick meets the latency budget, and with which probability what is uncertain."""
-    words = {"accuracy": "the limit of {} accuracy", "drop": "the limit of {} of drop"}
+    words = {
+        "accuracy": "the limit of {} accuracy",
+        "drop": "the limit of {} of drop",
+        **{name: f"the limit of {{}} {metric.label}" for name, metric in METRICS.items()},
+    }
     uncertain = "".join(
         f"; {words[limit].format(show_figure(limit, budget.limits[limit]))} is {text}"
         for limit, text in show_met(budget, pick).items()

@@ -6,10 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from advisor.core.budget import LICENCE, ON, Budget, licence_refusal, show_met
+from advisor.core.beliefs import metric_on_parts
+from advisor.core.budget import LICENCE, ON, Budget, is_floor, licence_refusal, show_met
 from advisor.core.evaluation import Evaluation
 from advisor.core.figures import accuracy_of, describe, show_figure
 from advisor.core.latency_distribution import percent
+from advisor.core.metrics import METRICS
 from advisor.core.units import show_ms
 
 NAMES = {
@@ -18,6 +20,7 @@ NAMES = {
     "drop": "drop",
     "accuracy": "accuracy",
     "memory": "memory",
+    **{name: metric.label for name, metric in METRICS.items()},
 }
 """The figure that each numeric limit is compared with."""
 
@@ -28,7 +31,7 @@ NOT_AT_ALL = 10.0
 
 LOOSER = 0.25
 """Share by which a limit may be looser for the answer to say what that buys. Of a least accuracy, it is the share of
-the error that the limit allows."""
+the error that the limit allows; so of another metric."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,7 @@ def just_beyond(known: Sequence[Evaluation], budget: Budget) -> dict[str, list[E
         violations = budget.violations(evaluation)
         for limit, excess in violations.items():
             allowed = _allowed(limit, budget)
-            room = LOOSER * (100 - allowed if limit == "accuracy" else allowed)
+            room = LOOSER * (100 - allowed if is_floor(limit) else allowed)
             if len(violations) == 1 and limit != LICENCE and excess <= room:
                 found.setdefault(limit, []).append((excess, evaluation))
     return {
@@ -128,14 +131,14 @@ def _step(limit: str, evaluation: Evaluation, budget: Budget) -> tuple[str, str]
     if limit.startswith(ON) and excess == UNKNOWN:
         return "required", "not required"
     current = _allowed(limit, budget)
-    wanted = current - excess if limit == "accuracy" else current + excess
+    wanted = current - excess if is_floor(limit) else current + excess
     figure = "latency" if limit.startswith(ON) else limit
     return show_figure(figure, current), show_figure(figure, _outward(figure, wanted))
 
 
 def _outward(figure: str, value: float) -> float:
     """Round to the precision of :func:`show_figure` so that the limit as shown still admits the candidate."""
-    if figure == "accuracy":
+    if is_floor(figure):
         return math.floor(value * 10) / 10
     if figure == "latency":
         step = 0.01 if value < 9.9 else 0.1 if value < 99 else 1.0
@@ -159,7 +162,7 @@ def _excess_text(evaluation: Evaluation, budget: Budget, limit: str, excess: flo
     allowed = _allowed(limit, budget)
     if excess == UNKNOWN:
         return f"its {NAMES[limit]} is not known (limit {show_figure(limit, allowed)})"
-    if limit in ("accuracy", "drop"):
+    if is_floor(limit) or limit == "drop":
         return _excess_on_images(evaluation, budget, limit, allowed)
     shown = f"{NAMES[limit]} {show_figure(limit, allowed + excess)} against {show_figure(limit, allowed)}"
     probability = evaluation.budget_probability
@@ -171,8 +174,12 @@ def _excess_text(evaluation: Evaluation, budget: Budget, limit: str, excess: flo
 def _excess_on_images(evaluation: Evaluation, budget: Budget, limit: str, allowed: float) -> str:
     """Return the figure on validation and, of a finalist, on the hold-out, against the limit."""
     robust = evaluation.capture.plain is not None
-    accuracies = evaluation.accuracy, evaluation.capture.holdout if robust else evaluation.holdout_accuracy
-    own, judged = accuracies if limit == "accuracy" else (evaluation.drop, evaluation.holdout_drop)
+    if limit in METRICS:
+        own, judged = metric_on_parts(evaluation, limit)
+    elif limit == "drop":
+        own, judged = evaluation.drop, evaluation.holdout_drop
+    else:
+        own, judged = evaluation.accuracy, evaluation.capture.holdout if robust else evaluation.holdout_accuracy
     figures = show_figure(limit, own.value) if own else ""
     if judged is not None:
         figures += f" on validation and {show_figure(limit, judged.value)} on the hold-out"

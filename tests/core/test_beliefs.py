@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.core.beliefs import accuracy_belief, drop_belief
+from advisor.core.beliefs import accuracy_belief, drop_belief, metric_belief
 from advisor.core.budget import Budget
 from advisor.core.decision import decide
 from advisor.core.evaluation import Evaluation
-from advisor.core.evaluation_facts import CaptureAccuracy
+from advisor.core.evaluation_facts import CaptureAccuracy, ImageAnswers
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.statistics import paired_difference, wilson
 from tests.builders import evaluation
@@ -129,3 +129,15 @@ def test_a_better_hold_out_never_meets_a_limit_with_less_probability(held: int, 
     budget = Budget(min_accuracy=limit)
     worse, better = (budget.probabilities(judged("one", (200, 300), (n, 900)))["accuracy"] for n in (held, held + 1))
     assert worse <= better + 0.02  # the interval is wider towards the middle
+
+
+def test_a_metric_is_held_by_what_both_parts_show() -> None:
+    answers = ImageAnswers(metrics={"macro-f1": share(300, 400)})
+    one = replace(evaluation("one"), answers=answers)
+    belief = metric_belief(one, "macro-f1")
+    assert belief is not None
+    assert belief.mean == pytest.approx(75)
+    both = metric_belief(replace(one, holdout_answers=ImageAnswers(metrics={"macro-f1": share(240, 400)})), "macro-f1")
+    assert both is not None
+    assert both.mean == pytest.approx(65)
+    assert metric_belief(one, "top5") is None

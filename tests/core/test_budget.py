@@ -11,6 +11,7 @@ from advisor.core.budget import Budget, allows, parse_licences, show_budget_prob
 from advisor.core.decision import decide
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation
+from advisor.core.evaluation_facts import ImageAnswers
 from advisor.core.latency_distribution import SHARES, LatencyDistribution, percent
 from advisor.core.quantity import Provenance, Quantity
 from tests.builders import evaluation
@@ -112,3 +113,44 @@ def test_which_licences_are_taken(wanted: str, licence: str | None, allowed: boo
 def test_what_is_no_licence_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="--licence"):
         parse_licences(text)
+
+
+SITES = Budget(latency_ms=50.0, min_metrics=(("worst-group", 70.0),))
+
+
+def with_sites(card: str, accuracy: float, worst: float | None, held: float | None = None) -> Evaluation:
+    """Return an evaluation with the top-1 of the worst group, on validation and on the hold-out."""
+
+    def answers(value: float | None) -> ImageAnswers:
+        known = Quantity(value or 0.0, "%", Provenance.MEASURED, (value or 0.0) - 8, (value or 0.0) + 8, 0.95, 40)
+        return ImageAnswers(metrics={} if value is None else {"worst-group": known})
+
+    found = replace(evaluation(card, accuracy=accuracy), answers=answers(worst))
+    return replace(found, holdout_answers=answers(held)) if held is not None else found
+
+
+def test_a_limit_of_another_metric_decides_what_may_be_picked() -> None:
+    decision = decide([with_sites("uneven", 90, 60), with_sites("even", 80, 75)], SITES)
+    assert decision.pick is not None
+    assert decision.pick.configuration.card == "even"
+    assert "the limit of 70.0 % worst-group top-1 is met with 89 % probability" in decision.reason
+    assert decision.loosenings == ()  # 10 points are beyond a quarter of the error that the limit allows
+
+
+def test_what_a_looser_limit_of_a_metric_buys_is_named() -> None:
+    decision = decide([with_sites("uneven", 90, 65), with_sites("even", 80, 75)], SITES)
+    (looser,) = decision.loosenings
+    assert (looser.limit, looser.current, looser.needed) == ("worst-group", "70.0 %", "65.0 %")
+
+
+def test_nothing_that_meets_a_limit_of_a_metric_names_the_figures_of_both_parts() -> None:
+    decision = decide([with_sites("uneven", 90, 72, 60)], SITES)
+    assert not decision.feasible
+    assert "worst-group top-1 72.0 % on validation and 60.0 % on the hold-out against 70.0 %" in decision.reason
+    assert decision.relaxations[0].text.startswith("worst-group 70.0 % -> 64.0 % admits uneven")
+
+
+def test_a_metric_that_is_not_known_meets_no_limit() -> None:
+    decision = decide([with_sites("one", 90, None)], SITES)
+    assert "its worst-group top-1 is not known (limit 70.0 %)" in decision.reason
+    assert SITES.probabilities(with_sites("one", 90, None)) == {}

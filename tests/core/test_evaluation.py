@@ -11,6 +11,7 @@ from advisor.core.evaluation import Evaluation, Status
 from advisor.core.evaluation_facts import CardFacts, FileFacts, ImageAnswers
 from advisor.core.evaluation_json import evaluation_from_json, evaluation_to_json
 from advisor.core.latency_distribution import SHARES
+from advisor.core.quantity import Provenance, Quantity
 from tests.builders import configuration, evaluation
 
 QUANTITY = {"value": 64.1, "unit": "%", "provenance": "measured", "n": 104, "source": "hold-out"}
@@ -109,6 +110,9 @@ DETAILS: dict[str, Any] = {
         "images": 1600,
     },
     "boxes": BOXES,
+    "metrics": {
+        "macro-f1": {"value": 61.5, "unit": "%", "provenance": "measured", "low": 58.0, "high": 65.0, "n": 505}
+    },
     "holdout": {
         "per_class_recall": {"glass": 1.0},
         "confusion": [[1]],
@@ -208,6 +212,16 @@ def test_a_damaged_entry_reads_as_unknown() -> None:
 def test_a_damaged_line_is_refused(change: Mapping[str, object]) -> None:
     with pytest.raises((TypeError, ValueError)):
         evaluation_from_json({**line({}), **change})
+
+
+def test_only_an_accuracy_by_costs_may_be_below_0() -> None:
+    below = replace(
+        evaluation(accuracy=-20.0),
+        answers=ImageAnswers(metrics={"cost-saved": Quantity(-20.0, "%", Provenance.MEASURED)}),
+    )
+    assert evaluation_from_json(json.loads(json.dumps(evaluation_to_json(below)))) == below
+    with pytest.raises(ValueError, match="accuracy is not between 0 and 100 %"):
+        evaluation_from_json(evaluation_to_json(replace(below, answers=ImageAnswers())))
 
 
 def test_the_key_tells_configurations_apart() -> None:
