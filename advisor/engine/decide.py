@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from advisor.core.budget import Budget, with_budget_probability
 from advisor.core.decision import Decision, decide
@@ -173,6 +175,16 @@ def compared_images(run: RunFolder) -> tuple[str, ...]:
     return tuple(str(row.get("sha256", "")) for row in rows)
 
 
+def kept_array(file: Path) -> NDArray[Any] | None:
+    """Return what a run keeps of each image, such as the answers of a file; None if it is missing or damaged."""
+    try:
+        if not file.is_file():  # a pipe would never end
+            return None
+        return np.lib.format.open_memmap(file, mode="r")  # refuses a shape that is larger than the file
+    except (OSError, ValueError, OverflowError):
+        return None
+
+
 def _labels(run: RunFolder, part: str = VALIDATION) -> tuple[int, ...]:
     split = run.read_json("split.json")
     try:
@@ -187,11 +199,8 @@ def _correct(file: Path, labels: Sequence[int]) -> tuple[float, ...] | None:
 
     Of a classifier it is the share of correct answers, from the labels that it gave; of a detector it is in the file.
     """
-    try:
-        if not file.is_file():  # a pipe would never end
-            return None
-        answers = np.lib.format.open_memmap(file, mode="r")  # refuses a shape that is larger than the file
-    except (OSError, ValueError, OverflowError):
+    answers = kept_array(file)
+    if answers is None:
         return None
     if answers.dtype == np.float32 and answers.shape == (len(labels),) and (np.abs(answers) <= LARGEST_SHARE).all():
         return tuple(map(float, answers))

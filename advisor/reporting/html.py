@@ -22,7 +22,7 @@ from advisor.reporting.device_results import device_decisions, device_results
 from advisor.reporting.explanation import explanation
 from advisor.reporting.figures import foundations, key_figures
 from advisor.reporting.funnel import funnel
-from advisor.reporting.judged_images import LOOKS, photos, wrong_photos
+from advisor.reporting.judged_images import LOOKS, changed_photos, photos, wrong_photos
 from advisor.reporting.payload import facets, payload
 from advisor.reporting.phrases import counts, limits, method, parts, verdict
 from advisor.reporting.profile.diagnosis import diagnosis_html
@@ -133,7 +133,6 @@ def _confidence(view: RunView) -> Variables | None:
         "thresholds": [("all classes", facts.threshold), *list(facts.by_class.items())[:THRESHOLDS_SHOWN]],
         "ends": _ends,
         "asked": bool(view.request.get("min_precision")),
-        "mistakes": wrong_photos(facts.mistakes, view.images, view.dataset.classes if view.dataset else ()),
         "reachable": pick.answers.confidence.reachable if pick.answers.confidence else None,
     }
 
@@ -143,6 +142,16 @@ def _ends(own: Interval, scale: float = 1.0) -> str:
     digits = 1 if scale > 1 else 3
     value, low, high = (f"{scale * each:.{digits}f}" for each in (own.value, own.low, own.high))
     return f"{value} ({low}{text.DASH}{high})"
+
+
+def _images(view: RunView) -> Variables | None:
+    pick, labels, changed = view.decision.pick, view.dataset.classes if view.dataset else (), view.disagreements
+    confidence = pick.holdout_answers.confidence if pick and pick.holdout_answers else None
+    mistakes = wrong_photos(confidence.mistakes, view.images, labels) if confidence else []
+    if not mistakes and changed is None:
+        return None
+    changes = changed_photos(changed, view.images, labels) if changed else []
+    return {"pick": pick, "mistakes": mistakes, "changes": changes, "changed": changed}
 
 
 def _boxes(view: RunView) -> Variables | None:
@@ -224,6 +233,7 @@ SECTIONS = (
     Section("devices", "Devices", _devices),
     Section("classes", "Classes", _classes),
     Section("confidence", "Confidence", _confidence),
+    Section("images", "Images", _images),
     Section("boxes", "Boxes", _boxes),
     Section("robustness", "Capture", _robustness),
     Section("operators", "Operators", _operators),

@@ -1,4 +1,4 @@
-"""Images of the hold-out that were answered wrongly, as the page shows them: of a detector with their boxes."""
+"""Images that tell about the pick, as the page shows them: wrong answers, changed answers, boxes of a detector."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from pathlib import Path
 
 from advisor.core.box_facts import JudgedBox, JudgedImage
 from advisor.core.confidence_facts import Mistake
+from advisor.core.posterior import FLOAT
 from advisor.core.units import plural
 from advisor.datasets.decode import READ_ERRORS, read_bytes
+from advisor.engine.history.disagreements import Disagreements
 from advisor.reporting.outlines import DRAWN
 from advisor.reporting.thumbnails import data_uri
 
@@ -20,7 +22,12 @@ SIDE = 320
 """Longer side of an image in pixels. Ten photographs then add about 200 kB to the page."""
 
 SMALL_SIDE = 160
-"""The same for the images with a wrong answer, of which there are more."""
+"""The same for the images with wrong or changed answers, of which there are more."""
+
+CHANGED_SHOWN = 24
+"""Images on which the pick and its float32 file disagree."""
+
+RIGHT, WRONG = "\u2713", "\u2717"
 
 MARK = 0.045
 """Side of the square that marks a centre, over the shorter side of the image."""
@@ -81,23 +88,50 @@ def photos(images: Sequence[JudgedImage], root: Path | None, labels: Sequence[st
 
 
 @dataclass(frozen=True)
-class WrongPhoto:
-    """One image with a wrong answer: its path, its ``data:`` address as of :class:`Photo`, and what went wrong."""
+class AnsweredPhoto:
+    """One image with answers as the template shows it.
+
+    Attributes:
+        name: path relative to the data set.
+        image: its ``data:`` address as of :class:`Photo`.
+        result: its class, and a wrong answer, in words.
+        answers: of two files, in words.
+    """
 
     name: str
     image: str
     result: str
+    answers: tuple[str, ...] = ()
 
 
-def wrong_photos(mistakes: Sequence[Mistake], root: Path | None, labels: Sequence[str]) -> list[WrongPhoto]:
+def wrong_photos(mistakes: Sequence[Mistake], root: Path | None, labels: Sequence[str]) -> list[AnsweredPhoto]:
     """Return images with wrong answers; arguments as of :func:`photos`."""
     return [
-        WrongPhoto(
+        AnsweredPhoto(
             one.path, _data_uri(root / one.path, one.sha256, SMALL_SIDE) if root else "",
-            f"{_label(one.label, labels)} taken for {_label(one.answer, labels)}, {100 * one.probability:.0f} %",
+            f"{_label(one.label, labels)} taken for {_label(one.answer, labels)}, {_percent(one.probability)}",
         )
         for one in mistakes
     ]  # fmt: skip
+
+
+def changed_photos(found: Disagreements, root: Path | None, labels: Sequence[str]) -> list[AnsweredPhoto]:
+    """Return the first :data:`CHANGED_SHOWN` images with two answers; arguments as of :func:`photos`."""
+    return [
+        AnsweredPhoto(
+            one.path, _data_uri(root / one.path, one.sha256, SMALL_SIDE) if root else "", _label(one.label, labels),
+            tuple(
+                f"{file}: {_label(given.label, labels)}"
+                f"{'' if given.probability is None else f', {_percent(given.probability)}'} {RIGHT if right else WRONG}"
+                for file, given, right in zip((found.form, FLOAT), (one.own, one.floats), one.right, strict=True)
+            ),
+        )
+        for one in found.rows[:CHANGED_SHOWN]
+    ]  # fmt: skip
+
+
+def _percent(probability: float) -> str:
+    return f"{100 * probability:.0f} %"
 
 
 def _photo(image: JudgedImage, root: Path | None, labels: Sequence[str]) -> Photo:

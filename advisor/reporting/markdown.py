@@ -189,6 +189,8 @@ def _class_cells(metric: str, own: ClassRecall, boxes: bool) -> dict[str, str]:
 
 
 def _losses(view: RunView) -> Iterable[str]:
+    if view.disagreements is not None:
+        yield f"- **What compression changes**: {escaped(view.disagreements.sentence)}"
     for row, found in view.diagnosed:
         why = found.verdict[1] if len(found.verdict) > 1 else found.verdict[0]
         yield f"- **Why {escaped(text.name(row))} loses {text.points(row.drop)} points**: {escaped(why)}"

@@ -17,6 +17,7 @@ from advisor.core.evaluation import Evaluation, Status
 from advisor.core.tasks import CLASSIFICATION, TASKS, Task
 from advisor.datasets.split import PARTS, VALIDATION
 from advisor.engine.history.diagnoses import FILE as DIAGNOSES
+from advisor.engine.history.disagreements import Disagreements, disagreements
 from advisor.engine.history.expected_tuning import ExpectedTuning, expected_tuning
 from advisor.engine.history.inputs import images_folder
 from advisor.engine.history.loaded_run import LoadedRun, Unfinished, load_run, unfinished_search
@@ -106,6 +107,7 @@ class RunView:
         tuning: what fine-tuning is expected to add to the pick; None if it was fine-tuned or cannot be.
         unfinished: how far the search came; None if it has ended.
         images: the folder that paths of images are relative to; None to show no image.
+        disagreements: the images on which the pick and its float32 file disagree; None where they are not known.
     """
 
     name: str
@@ -122,6 +124,7 @@ class RunView:
     tuning: ExpectedTuning | None = None
     unfinished: Unfinished | None = None
     images: Path | None = None
+    disagreements: Disagreements | None = None
 
     @property
     def task(self) -> Task:
@@ -215,6 +218,7 @@ def view_of(run: LoadedRun, running: bool = False) -> RunView:
         tuning=None if unfinished else expected_tuning(run),
         unfinished=unfinished,
         images=images_folder(run.folder),
+        disagreements=disagreements(run.folder, run.evaluations, decision.pick),
     )
 
 

@@ -6,10 +6,11 @@ import base64
 from io import BytesIO
 from pathlib import Path
 
+import numpy as np
 import pytest
 from PIL import Image
 
-from advisor.reporting.thumbnails import data_uri
+from advisor.reporting.thumbnails import BYTES_PER_PIXEL, data_uri
 from tests.datasets.folders import image
 
 SIDE = 132
@@ -38,3 +39,10 @@ def test_every_mode_gives_a_thumbnail(tmp_path: Path, mode: str) -> None:
 def test_what_cannot_be_read_gives_none(tmp_path: Path) -> None:
     (tmp_path / "a.jpg").write_bytes(b"\xff\xd8\xff no")
     assert data_uri(tmp_path / "a.jpg", SIDE) == data_uri(tmp_path / "gone.jpg", SIDE) == ""
+
+
+def test_a_thumbnail_of_noise_has_a_lower_quality_and_stays_small(tmp_path: Path) -> None:
+    noise = np.random.default_rng(0).integers(0, 256, (400, 400, 3), dtype=np.uint8)
+    Image.fromarray(noise).save(tmp_path / "a.png")
+    stored = base64.b64decode(data_uri(tmp_path / "a.png", SIDE).split(",", 1)[1])
+    assert 0 < len(stored) <= BYTES_PER_PIXEL * SIDE**2

@@ -1,0 +1,132 @@
+"""The images on the page: which are shown, and how large they make it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+from html import unescape
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from advisor.core.confidence_facts import ConfidenceFacts, Mistake
+from advisor.core.statistics import Interval
+from advisor.engine.history.disagreements import Disagreement, Disagreements, Given
+from advisor.reporting.html import render_html
+from advisor.reporting.judged_images import CHANGED_SHOWN
+from advisor.reporting.view import RunView
+from tests.reporting.test_html import without_scripts
+from tests.reporting.views import judged_view
+
+
+@pytest.fixture
+def noise(tmp_path: Path) -> list[tuple[str, str]]:
+    """Path and hash of photographs of noise, which JPEG compresses least."""
+    rng, found = np.random.default_rng(0), []
+    for name in map("<{}>.png".format, range(30)):
+        Image.fromarray(rng.integers(0, 256, (200, 200, 3), dtype=np.uint8)).save(tmp_path / name)
+        found.append((name, hashlib.sha256((tmp_path / name).read_bytes()).hexdigest()))
+    return found
+
+
+def shown_view(folder: Path, wrong: Sequence[tuple[str, str]] = (), changed: Sequence[tuple[str, str]] = ()) -> RunView:
+    """Return a run whose pick answers some images wrongly, and differs on others from its float32 file."""
+    view, none = judged_view(), Interval(0.0, 0.0, 0.0)
+    pick = view.decision.pick
+    assert pick is not None
+    assert pick.holdout_answers is not None
+    mistakes = tuple(Mistake(*image, 1, 0, 0.994) for image in wrong)
+    confidence = ConfidenceFacts(1.0, none, none, none, none, mistakes=mistakes)
+    pick = replace(pick, holdout_answers=replace(pick.holdout_answers, confidence=confidence))
+    rows = tuple(Disagreement(*image, 1, Given(0, 0.75), Given(1)) for image in changed)
+    found = Disagreements("int8", "hold-out", 500, rows) if changed else None
+    return replace(view, decision=replace(view.decision, pick=pick), images=folder, disagreements=found)
+
+
+def part_of(view: RunView) -> str:
+    page = unescape(without_scripts(render_html(view)))
+    return page.split('<section id="images"')[1].split("</section>")[0] if '<section id="images"' in page else ""
+
+
+def test_a_wrong_answer_is_shown_with_its_classes_and_its_probability(
+    tmp_path: Path, noise: list[tuple[str, str]]
+) -> None:
+    part = part_of(shown_view(tmp_path, wrong=noise[:2]))
+    assert part.count("data:image/jpeg;base64,") == 2
+    assert "<bdi>glass taken for cardboard, 99 %</bdi><small><bdi><0>.png</bdi>" in part
+
+
+def test_a_changed_answer_is_shown_with_both_files_and_who_is_right(
+    tmp_path: Path, noise: list[tuple[str, str]]
+) -> None:
+    part = part_of(shown_view(tmp_path, changed=noise[:1]))
+    assert "differ on 1 of 500 hold-out images" in part
+    assert "<bdi>glass</bdi><span><bdi>int8: cardboard, 75 % \u2717</bdi></span>" in part
+    assert "<span><bdi>float32: glass \u2713</bdi></span><small><bdi><0>.png</bdi>" in part
+
+
+def test_of_many_changed_answers_the_first_are_shown(tmp_path: Path, noise: list[tuple[str, str]]) -> None:
+    part = part_of(shown_view(tmp_path, changed=noise))
+    assert part.count("<figure>") == CHANGED_SHOWN
+    assert f"The first {CHANGED_SHOWN}:" in part
+
+
+def test_without_images_their_answers_are_listed_without_frames(tmp_path: Path, noise: list[tuple[str, str]]) -> None:
+    view = replace(shown_view(tmp_path, noise[:2], noise[:2]), images=None)
+    part = part_of(view)
+    assert "The images are left out." in part
+    assert part.count("<figcaption>") == 4
+    assert 'class="photo"' not in part
+    assert "data:image" not in render_html(view)
+
+
+def test_a_run_without_such_answers_has_no_section_on_images() -> None:
+    assert part_of(judged_view()) == ""
+
+
+def test_the_images_of_a_classifier_add_less_than_half_a_megabyte(tmp_path: Path, noise: list[tuple[str, str]]) -> None:
+    plain, page = (render_html(shown_view(tmp_path, *some)) for some in ((), (noise[:24], noise)))
+    assert page.count("data:image/jpeg;base64,") == 48
+    assert len(page) - len(plain) < 500_000
+
+
+def test_an_image_that_is_gone_or_has_changed_is_not_shown(judged_detectors: RunView) -> None:
+    assert judged_detectors.images is not None
+    changed = judged_detectors.images / "last.png"
+    changed.write_bytes(changed.read_bytes() + b"\0")
+    page = without_scripts(render_html(judged_detectors))
+    assert page.count("data:image/jpeg;base64,") == 1
+    assert page.count("The image is gone, or has changed.") == 2
+    assert "&lt;b&gt;gone.png" in page
+
+
+def test_before_the_hold_out_is_used_no_image_is_shown(detectors: RunView) -> None:
+    assert 'id="boxes"' not in without_scripts(render_html(detectors))
+
+
+def test_ten_photographs_add_less_than_half_a_megabyte(judged_detectors: RunView) -> None:
+    from skimage import data
+
+    pick = judged_detectors.decision.pick
+    assert pick is not None
+    assert pick.holdout_answers is not None
+    assert pick.holdout_answers.boxes is not None
+    assert judged_detectors.images is not None
+    photograph = judged_detectors.images / "photograph.png"
+    Image.fromarray(data.coffee()).resize((2000, 1500)).save(photograph)
+    image = replace(
+        pick.holdout_answers.boxes.worst[0],
+        path=photograph.name,
+        sha256=hashlib.sha256(photograph.read_bytes()).hexdigest(),
+    )
+    image = replace(image, true=image.true * 15, found=image.found * 15)
+    boxes = replace(pick.holdout_answers.boxes, worst=(image,) * 10)
+    shown = replace(pick, holdout_answers=replace(pick.holdout_answers, boxes=boxes))
+    view = replace(judged_detectors, decision=replace(judged_detectors.decision, pick=shown))
+    plain = len(render_html(judged_detectors))
+    page = render_html(view)
+    assert page.count("data:image/jpeg;base64,") == 10
+    assert len(page) - plain < 500_000
