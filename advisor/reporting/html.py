@@ -17,7 +17,8 @@ from advisor.core.figures import latency_of
 from advisor.core.posterior import FLOAT
 from advisor.core.statistics import Interval
 from advisor.reporting import text
-from advisor.reporting.classes import confused_pairs, heatmap, lost, recalls, weakest
+from advisor.reporting.classes import confused_pairs, lost, recalls, weakest
+from advisor.reporting.confusion import confusions
 from advisor.reporting.device_results import device_decisions, device_results
 from advisor.reporting.explanation import explanation
 from advisor.reporting.figures import foundations, key_figures
@@ -106,7 +107,7 @@ def _classes(view: RunView) -> Variables | None:
         "lost": _lost(view, pick) if view.task.probabilities else {},
         "weakest": weakest(found),
         "pairs": confused_pairs(answers, labels),
-        "heatmap": heatmap(answers, labels),
+        "confusions": confusions(pick, view.decision.runner_up, labels),
         "boxes": answers.boxes,
     }
 

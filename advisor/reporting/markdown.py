@@ -11,6 +11,7 @@ from advisor.core.escape import markdown as escaped
 from advisor.core.evaluation import Evaluation, Status
 from advisor.reporting import text
 from advisor.reporting.classes import ClassRecall, recalls
+from advisor.reporting.confusion import confusions
 from advisor.reporting.device_results import device_decisions, device_results, sentence
 from advisor.reporting.explanation import explanation
 from advisor.reporting.figures import foundations, key_figures
@@ -163,6 +164,12 @@ def _classes(view: RunView) -> Iterable[str]:
     others = f"; {len(found) - len(weak)} more are in report.html" if len(found) > len(weak) else ""
     counted = f", and counts from a score of {answers.boxes.threshold:.2f} on" if answers.boxes else ""
     yield f"{escaped(task.by_class)} on {on}: {task.by_class_is}{counted}{others}."
+    compared = confusions(pick, view.decision.runner_up, view.dataset.classes if view.dataset else ())
+    if compared and compared.sentence:
+        pairs = (f"{pair.true} taken for {pair.answer} ({pair.pick} and {pair.runner_up})" for pair in compared.pairs)
+        most = f" They differ most in {', '.join(pairs)}." if compared.pairs else ""
+        yield ""
+        yield f"- **Pick and runner-up**: {escaped(compared.sentence + most)}"
 
 
 def _class_cells(metric: str, own: ClassRecall, boxes: bool) -> dict[str, str]:

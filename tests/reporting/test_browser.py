@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import pytest
 
+from advisor.core.budget import Budget
 from advisor.reporting.html import render_html
 from advisor.reporting.ranking import ranked
 from advisor.reporting.view import RunView
@@ -105,6 +106,31 @@ def test_budget_is_drawn_where_it_is(run_page: Opened) -> None:
         ".filter(s => s.type == 'line').map(s => [s.x0, s.x1]))"
     )
     assert shapes == [[[50, 50]], [[8, 8]]]
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_name_of_a_limit_that_nothing_reaches_lies_inside_its_plot(open_page: Open, width: int) -> None:
+    opened = open_page(
+        run_view(budget=Budget(latency_ms=5000.0, size_bytes=200_000_000)), viewport={"width": width, "height": 800}
+    )
+    for plot in ("#plot-latency", "#plot-size"):
+        frame = opened.page.locator(plot).bounding_box()
+        name = opened.page.locator(f"{plot} .annotation", has_text="budget").bounding_box()
+        assert frame is not None
+        assert name is not None
+        assert frame["x"] <= name["x"]
+        assert name["x"] + name["width"] <= frame["x"] + frame["width"]
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_both_confusion_matrices_fit_every_screen(open_page: Open, width: int) -> None:
+    opened = open_page(run_view(), viewport={"width": width, "height": 800})
+    assert opened.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    first, second = (opened.page.locator("table.heat").nth(place).bounding_box() for place in (0, 1))
+    assert first is not None
+    assert second is not None
+    assert (first["y"] == second["y"]) == (width == 1280)
+    assert opened.page.locator("table.heat").nth(1).locator("small").count() > 0
 
 
 def test_median_replaces_p90_on_demand(open_page: Open) -> None:

@@ -181,3 +181,15 @@ def test_the_images_on_which_compression_changes_the_answer_are_counted() -> Non
     view = replace(run_view(), disagreements=Disagreements("int8", "hold-out", 500, (row,)))
     said = "int8 and float32 differ on 1 of 500 hold-out images: int8 is right on 0 of them, float32 on 1."
     assert f"- **What compression changes**: {said}" in render_markdown(view)
+
+
+def test_the_mistakes_of_the_runner_up_are_compared_with_those_of_the_pick() -> None:
+    view = run_view(classes=("*cat*", "dog"))
+    pick, runner_up = (
+        replace(each, answers=ImageAnswers(confusion=table))
+        for each, table in ((view.decision.pick, ((6, 4), (1, 9))), (view.decision.runner_up, ((9, 1), (1, 9))))
+        if each
+    )
+    report = render_markdown(replace(view, decision=replace(view.decision, pick=pick, runner_up=runner_up)))
+    said = "Of 20 validation images, the pick answers 5 wrongly, and the runner-up 2."
+    assert f"- **Pick and runner-up**: {said} They differ most in \\*cat\\* taken for dog (4 and 1)." in report

@@ -188,7 +188,8 @@
     const heights = points.flatMap((row) => [end(row, ACCURACY, 1), at(row, ACCURACY), end(row, ACCURACY, 2)])
       .filter((value) => value !== null);
     const grid = {gridcolor: look.line, zeroline: false, linecolor: look.line, ticks: "outside", tickcolor: look.line};
-    const note = limit === null ? [] : [{x: log ? Math.log10(limit) : limit, y: 1, yref: "paper", xanchor: "left",
+    const x = log ? Math.log10(limit) : limit;
+    const note = limit === null ? [] : [{x, y: 1, yref: "paper", xanchor: ends && 2 * x > ends[0] + ends[1] ? "right" : "left",
       yanchor: "bottom", text: `budget ${number(limit)} ${unit}`, showarrow: false, font: {color: look.warn, size: 12}}];
     return {
       autosize: true, margin: {l: 54, r: 16, t: 26, b: 48}, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
