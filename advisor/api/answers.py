@@ -75,7 +75,8 @@ def report(
         size_budget: limit of the file size, such as ``5MB``.
         memory_budget: limit of the peak private memory, such as ``100MB``.
         max_drop: percentage points of accuracy that compression may cost, such as ``1pt``.
-        min_accuracy: lowest top-1 accuracy, such as ``85%``.
+        min_accuracy: lowest accuracy, such as ``85%``, or of another metric, such as ``worst-group=70%``; several are
+            joined by commas.
         confidence: probability with which a predicted latency must meet the budget, such as ``90%``.
         licence: accepted licences: ``permissive``, SPDX identifiers, or both joined by commas.
         must_run_on: further devices on which the pick must meet the latency budget.

@@ -75,6 +75,8 @@ def search(
     max_drop: str | None = None,
     min_accuracy: str | None = None,
     min_precision: str | None = None,
+    metric: str | None = None,
+    costs: str | Path | None = None,
     confidence: str | None = None,
     objective: str | None = None,
     prefer: str | None = None,
@@ -125,9 +127,14 @@ def search(
         size_budget: limit of the file size, such as ``5MB``.
         memory_budget: limit of the peak private memory, such as ``100MB``.
         max_drop: percentage points of accuracy that compression may cost, such as ``1pt``.
-        min_accuracy: lowest top-1 accuracy, such as ``85%``.
+        min_accuracy: lowest accuracy, such as ``85%``, or of another metric, such as ``worst-group=70%``; several are
+            joined by commas.
         min_precision: share of right answers that the threshold in the shipped file promises, such as ``95%``. Answers
             below the threshold are left to a person. Default: no threshold in the file.
+        metric: what accuracy is: ``top1``, ``balanced-accuracy``, ``macro-f1``, ``top5``, ``log-loss``,
+            ``cost-saved`` or ``worst-group``. Default: ``top1``.
+        costs: CSV file with the cost of each answer (columns) to images of each class (rows). Without ``metric``, the
+            share of the cost that is saved counts.
         confidence: probability with which a predicted latency must meet the budget. Default: ``90%``.
         objective: accuracy that is compared: ``accuracy``, or ``robust-accuracy`` (mean over bad light, motion and
             other capture conditions). Default: ``accuracy``.
@@ -211,6 +218,8 @@ def plan(
     max_drop: str | None = None,
     min_accuracy: str | None = None,
     min_precision: str | None = None,
+    metric: str | None = None,
+    costs: str | Path | None = None,
     confidence: str | None = None,
     objective: str | None = None,
     prefer: str | None = None,

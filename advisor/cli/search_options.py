@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperOption
 
-from advisor.cli.options import split
+from advisor.cli.options import joined, split
 
 if TYPE_CHECKING:  # Typer 0.29 brings its own copy of Click; older ones import it.
     from typer._click.core import Context, Parameter
@@ -55,9 +55,20 @@ SEARCH_OPTIONS: Mapping[str, Any] = {
     "size_budget": _value(QUESTION, "SIZE", "Limit of the file size, such as 5MB."),
     "memory_budget": _value(QUESTION, "SIZE", "Limit of the peak memory, such as 50MB."),
     "max_drop": _value(QUESTION, "POINTS", "Points of accuracy that compression may cost, such as 1pt."),
-    "min_accuracy": _value(QUESTION, "PERCENT", "Lowest top-1 accuracy, such as 85%."),
+    "min_accuracy": Annotated[list[str] | None, typer.Option(
+        metavar="PERCENT", help="Lowest accuracy, such as 85%, or of another metric: worst-group=70%; repeat, or join "
+        "by commas.", rich_help_panel=QUESTION, callback=joined,
+    )],
     "min_precision": _value(
         QUESTION, "PERCENT", "Share of right answers that the threshold in the file promises, such as 95%."
+    ),
+    "metric": _value(
+        QUESTION, "NAME", "What accuracy is: top1, balanced-accuracy, macro-f1, top5, log-loss, cost-saved or "
+        "worst-group. Default: top1.",
+    ),
+    "costs": _value(
+        QUESTION, "FILE", "CSV with the cost of each answer (columns) to images of each class (rows). Without "
+        "--metric, the saved cost counts.",
     ),
     "confidence": _value(QUESTION, "PERCENT", "Probability that a predicted latency meets the budget. Default: 90%."),
     "objective": _value(

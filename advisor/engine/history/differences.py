@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from advisor.core.evaluation import Evaluation, Status
 from advisor.engine.history.loaded_run import LoadedRun, section
 from advisor.engine.question import QUESTION_OPTIONS
+from advisor.store.files import sha256_json
 
 _HOST_FACTS = ("cpu", "cores", "memory_bytes", "system", "fingerprint")
 
@@ -59,7 +60,8 @@ def _changed(topic: str, before: Mapping[str, str], after: Mapping[str, str]) ->
 
 def _question(run: LoadedRun) -> dict[str, str]:
     values = {name: _text(run.request.written[name]) for name in QUESTION_OPTIONS}
-    return {**values, "prefer": str(run.question.preference)}
+    costs = sha256_json(values["costs"])[:16] if values["costs"] else ""
+    return {**values, "prefer": str(run.question.preference), "metric": run.question.metric, "costs": costs}
 
 
 def _data(run: LoadedRun) -> dict[str, str]:

@@ -169,6 +169,11 @@ class Images:
         """Return the images with a role."""
         return self._parts[role]
 
+    def group_names(self, role: Role) -> tuple[str, ...]:
+        """Return the name of the group of each image with a role; empty where the images do not come in groups."""
+        images, numbers = self.dataset.images, self.grouping.of
+        return tuple(images[i].group or f"no. {numbers[i] + 1}" for i in self.part(role).indices) if numbers else ()
+
     @property
     def counts(self) -> Mapping[Role, int]:
         """Number of images by role."""

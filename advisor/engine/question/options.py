@@ -27,6 +27,8 @@ class Options:
     max_drop: str = ""
     min_accuracy: str = ""
     min_precision: str = ""
+    metric: str = ""
+    costs: str = ""
     data: str = ""
     device: str = "host"
     profiles: tuple[str, ...] = ()

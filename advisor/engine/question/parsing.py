@@ -13,6 +13,7 @@ from advisor.core.latency_distribution import CONFIDENCE
 from advisor.core.preference import BALANCED, parse_preference
 from advisor.core.tasks import TASKS
 from advisor.core.training import CHOOSABLE, HEAD, NONE, in_order
+from advisor.engine.question.metrics import costs_of, floors_of, metric_of, validate_metric, with_metric
 from advisor.engine.question.names import (
     ALL,
     CAPTURES,
@@ -48,7 +49,7 @@ def resolve(options: Mapping[str, object], file: Path | None = None) -> Request:
         UsageError: an unknown name, a wrong type, a value without a unit or not above zero, a contradiction.
     """
     given = {key: value for key, value in options.items() if value is not None}
-    written = collect_options({**(read_file(file) if file else {}), **given})
+    written = with_metric(collect_options({**(read_file(file) if file else {}), **given}))
     request = Request(
         question=_question(written),
         execution=_execution(written),
@@ -56,6 +57,7 @@ def resolve(options: Mapping[str, object], file: Path | None = None) -> Request:
         written=written.to_dict(),
     )
     validate_question(request.question, written.training)
+    validate_metric(request.question, written)
     validate_execution(request.execution)
     return request
 
@@ -102,6 +104,8 @@ def _question(written: Options) -> Question:
         devices=_devices(written.device),
         profiles=tuple(map(Path, written.profiles)),
         limits=_limits(written),
+        metric=metric_of(written),
+        costs=costs_of(written.costs) if written.costs else None,
         preference=parse_preference(written.prefer) if written.prefer else BALANCED,
         robust=require_known("--objective", written.objective, OBJECTIVES) == ROBUST,
         candidates=written.candidates,
@@ -137,11 +141,13 @@ def _execution(written: Options) -> Execution:
 
 
 def _limits(written: Options) -> Budget:
+    min_accuracy, min_metrics = floors_of(written, metric_of(written))
     return Budget(
         latency_ms=units.milliseconds(written.budget, "--budget") if written.budget else None,
         size_bytes=units.size_bytes(written.size_budget, "--size-budget") if written.size_budget else None,
         max_drop_points=units.points(written.max_drop, "--max-drop") if written.max_drop else None,
-        min_accuracy=units.percent(written.min_accuracy, "--min-accuracy") if written.min_accuracy else None,
+        min_accuracy=min_accuracy,
+        min_metrics=min_metrics,
         memory_bytes=units.size_bytes(written.memory_budget, "--memory-budget") if written.memory_budget else None,
         licence=parse_licences(written.licence),
         must_run_on=written.must_run_on,
@@ -191,6 +197,8 @@ def _executor(text: str) -> tuple[str, str]:
 
 def _refuse_other(key: str, own: object, wanted: object) -> None:
     shown = [", ".join(map(str, value)) if isinstance(value, list) else str(value) for value in (own, wanted)]
+    if key == "costs" and all(shown):
+        shown = ["of other content", "this one"]
     option = f"--{key.replace('_', '-')}"
     raise UsageError(
         f"--resume: the run was begun with {f'{option} {shown[0]}' if shown[0] else f'no {option}'}, not {shown[1]}",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from advisor.core.budget import Budget
+from advisor.core.costs import Costs
 from advisor.core.figures import HOST
+from advisor.core.metrics import METRICS, TOP1
 from advisor.core.preference import BALANCED, Preference
 from advisor.core.tasks import IMAGE_CLASSIFICATION, TASKS, Task
 from advisor.core.training import NONE
@@ -34,6 +36,8 @@ class Question:
         profiles: folders of device profiles.
         limits: the budget in base units, with accepted licences and required devices.
         preference: what counts among the candidates that meet the budget.
+        metric: what accuracy is: one of :data:`advisor.core.metrics.METRICS`, for classifiers.
+        costs: the cost of each answer of a classifier; None for none.
         robust: candidates are compared by their mean accuracy over capture conditions.
         candidates: names, families and globs of model cards; empty for all that name a source of weights.
         trainings: training recipes, the lightest first.
@@ -54,6 +58,8 @@ class Question:
     profiles: tuple[Path, ...] = ()
     limits: Budget = field(default_factory=Budget)
     preference: Preference = BALANCED
+    metric: str = TOP1
+    costs: Costs | None = None
     robust: bool = False
     candidates: tuple[str, ...] = ()
     trainings: tuple[str, ...] = (NONE,)
@@ -67,8 +73,9 @@ class Question:
 
     @property
     def of_task(self) -> Task:
-        """The facts of the task."""
-        return TASKS[self.task]
+        """The facts of the task, with the metric of the question."""
+        task = TASKS[self.task]
+        return task if self.metric == TOP1 else replace(task, metric=METRICS[self.metric].label)
 
 
 @dataclass(frozen=True)

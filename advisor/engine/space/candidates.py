@@ -30,6 +30,7 @@ from advisor.engine.pipeline.materials import Materials
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stages.figures import effort_for
 from advisor.engine.question import Execution, Question
+from advisor.engine.space.metric_needs import require_metrics
 from advisor.engine.space.plan import Plan, order_by_promise
 from advisor.engine.targets.target_devices import select_targets
 from advisor.measurement import host
@@ -72,12 +73,15 @@ def read_images(question: Question, say: Say) -> Images | None:
 
     Raises:
         UsageError: see :mod:`advisor.datasets.survey`, :mod:`advisor.datasets.checks.check` and
-            :func:`advisor.datasets.division.divide`; for boxes :mod:`advisor.datasets.boxes.reading`.
+            :func:`advisor.datasets.division.divide`; for boxes :mod:`advisor.datasets.boxes.reading`; a metric cannot
+            be computed on the images.
     """
     if question.data is None:
         return None
     say(f"reading images of {question.data}")
-    return READERS[question.task](question.data, question.seed, say)
+    images = READERS[question.task](question.data, question.seed, say)
+    require_metrics(question, images)
+    return images
 
 
 def _with_classes(path: Path, seed: int, say: Say) -> Images:

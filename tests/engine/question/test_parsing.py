@@ -22,6 +22,8 @@ OTHER_VALUES: dict[str, Any] = {
     "max_drop": "1pt",
     "min_accuracy": "85%",
     "min_precision": "95%",
+    "metric": "top1",
+    "costs": "class,cat,dog\ncat,0,1\ndog,5,0\n",
     "data": "photos",
     "device": "galaxy-s24",
     "profiles": ["devices"],
@@ -70,7 +72,9 @@ def test_no_options_are_the_defaults_of_the_values() -> None:
     assert (request.question, request.execution, request.folder) == (Question(), Execution(), Path("runs"))
 
 
-@pytest.mark.parametrize("name", [name for name in QUESTION_OPTIONS if name not in ("task", "data", "training")])
+@pytest.mark.parametrize(
+    "name", [name for name in QUESTION_OPTIONS if name not in ("task", "data", "training", "metric")]
+)
 def test_an_option_of_the_question_changes_the_question_alone(other: Request, name: str) -> None:
     changed = _without(other, name)
     assert changed.question != other.question

@@ -1,0 +1,90 @@
+"""Metrics that the images cannot give are refused before anything is spent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from advisor.core.errors import UsageError
+from advisor.datasets.dataset import Dataset, LabelledImage, fingerprint
+from advisor.datasets.split import Split
+from advisor.datasets.whole_groups import UNGROUPED, Grouping, Source
+from advisor.engine.pipeline.images import Images, Role
+from advisor.engine.question import resolve
+from advisor.engine.space.metric_needs import require_metrics
+
+EACH = 60
+"""Images of each part."""
+
+COSTS = "class,a,b\na,0,1\nb,5,0\n"
+
+
+def images_of(classes: str = "ab", groups: Sequence[str] = (), labels: Sequence[int] = ()) -> Images:
+    """Return images in three parts, of the same groups and labels in each."""
+    labels = labels or [index % len(classes) for index in range(EACH)]
+    files = tuple(
+        LabelledImage(
+            Path(f"{index}.jpg"), labels[index % EACH], str(index), group=(groups or [""] * EACH)[index % EACH]
+        )
+        for index in range(3 * EACH)
+    )
+    dataset = Dataset(Path(), tuple(classes), files, (), fingerprint(classes, files))
+    parts = [tuple(range(place * EACH, (place + 1) * EACH)) for place in range(3)]
+    numbers = tuple(sorted(set(groups)).index(each) for each in groups) * 3
+    grouping = Grouping(numbers, Source.MANIFEST) if groups else UNGROUPED
+    return Images(dataset, Split(*parts, 0), grouping=grouping)
+
+
+SITES = ["roof"] * 25 + ["cellar"] * 20 + ["yard"] * 15
+
+
+@pytest.mark.parametrize(
+    ("options", "images"),
+    [
+        ({}, images_of()),
+        ({"metric": "macro-f1"}, images_of()),
+        ({"metric": "top5", "min_accuracy": "top1=50%"}, images_of("abcdef")),
+        ({"metric": "worst-group"}, images_of(groups=SITES)),
+        ({"min_accuracy": "worst-group=50%"}, images_of(groups=SITES)),
+        ({"costs": COSTS}, images_of()),
+        ({"costs": COSTS, "metric": "top1"}, images_of(labels=[0] * EACH)),
+    ],
+)
+def test_metrics_that_the_images_give_are_accepted(options: dict[str, Any], images: Images) -> None:
+    require_metrics(resolve({"data": "photos", **options}).question, images)
+
+
+@pytest.mark.parametrize(
+    ("options", "images", "message"),
+    [
+        ({"metric": "top5"}, images_of("abcde"), "--metric: top5 needs more than 5 classes, and the images have 5"),
+        ({"min_accuracy": "top5=9%"}, images_of("ab"), "--min-accuracy: top5 needs more than 5 classes"),
+        (
+            {"metric": "worst-group"},
+            images_of(),
+            "--metric: worst-group compares groups of at least 20 images, and the validation part has 0 of them",
+        ),
+        (
+            {"min_accuracy": "worst-group=80%"},
+            images_of(groups=["roof"] * 41 + ["cellar"] * 19),
+            "--min-accuracy: worst-group compares groups of at least 20 images, and the validation part has 1 of them",
+        ),
+        ({"costs": COSTS}, images_of("abc"), "has no row and column for the class 'c' of the images"),
+        ({"costs": COSTS}, images_of("ac"), "the images have no class 'b' of the table"),
+        ({"costs": COSTS}, images_of(labels=[0] * EACH), "always answering 'a' costs nothing on the validation part"),
+    ],
+)
+def test_metrics_that_the_images_cannot_give_are_refused(options: dict[str, Any], images: Images, message: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        require_metrics(resolve({"data": "photos", **options}).question, images)
+    assert message in refused.value.message
+    assert refused.value.hint
+
+
+def test_groups_without_a_name_have_a_number() -> None:
+    images = images_of(groups=[""] * 30 + ["roof"] * 30)
+    assert set(images.group_names(Role.VALIDATION)) == {"no. 1", "roof"}
+    assert images_of().group_names(Role.HOLDOUT) == ()
