@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 from advisor.core.evaluation import Evaluation
+from advisor.core.metrics import TOP1
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.statistics import DEVIATIONS
 
@@ -69,6 +70,15 @@ def metric_on_parts(evaluation: Evaluation, metric: str) -> tuple[Quantity | Non
     """Return a metric in % on validation and on the hold-out; None where it is not known."""
     holdout = evaluation.holdout_answers
     return evaluation.answers.metrics.get(metric), holdout.metrics.get(metric) if holdout else None
+
+
+def top1_on_parts(evaluation: Evaluation) -> tuple[Quantity | None, Quantity | None]:
+    """Return top-1 in % on plain images of validation and on the hold-out, whatever metric decides.
+
+    Of detectors it is their own figure. None where it is not known.
+    """
+    plain, judged = metric_on_parts(evaluation, TOP1)
+    return plain or evaluation.capture.plain or evaluation.accuracy, judged or evaluation.holdout_accuracy
 
 
 def drop_belief(evaluation: Evaluation) -> Belief | None:

@@ -178,7 +178,9 @@ class ImageAnswers:
     Attributes:
         per_class_recall: share of right answers by class, 0 to 1; None for a class without an image.
         confusion: images by true class (rows) and answer (columns); None where there are too many classes.
-        file: path of the answers within the run folder, empty where they were not kept.
+        file: path of the answers within the run folder, empty where they were not kept: labels, or of a detector each
+            image's share in the figure that decides.
+        shares: path of each image's share in the figure that decides, where labels do not tell it.
         boxes: what a detector found; None of other files.
         confidence: how far the probabilities of a classifier can be believed; None where they were not kept.
         metrics: figures in % of a classifier by the names of :data:`advisor.core.metrics.METRICS`: all that the images
@@ -190,7 +192,13 @@ class ImageAnswers:
     file: str = ""
     boxes: BoxFacts | None = None
     confidence: ConfidenceFacts | None = None
+    shares: str = ""
     metrics: Mapping[str, Quantity] = field(default_factory=dict)
+
+    @property
+    def compared_by(self) -> str:
+        """Path of the file by which files are compared image by image; empty for none."""
+        return self.shares or self.file
 
     @property
     def has_classes(self) -> bool:

@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from statistics import NormalDist
 
+from advisor.core.beliefs import top1_on_parts
 from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import NewConditions
 from advisor.core.quantity import Provenance, Quantity
@@ -19,16 +20,16 @@ LEAST = 1e-3
 
 
 def with_new_conditions(evaluation: Evaluation, own_holdout: bool = False) -> Evaluation:
-    """Return the evaluation with its figure in new conditions, if it can be estimated.
+    """Return the evaluation with its top-1 in new conditions, if it can be estimated; of detectors, their figure.
 
     Args:
         evaluation: a candidate with its measured accuracies.
         own_holdout: the user's own split names the hold-out, which then is the figure itself.
     """
-    judged, facts = evaluation.holdout_accuracy, evaluation.expectation
+    facts = evaluation.expectation
+    plain, judged = top1_on_parts(evaluation)
     if own_holdout:
         return replace(evaluation, new_conditions=replace(judged, source=OWN_HOLDOUT) if judged else None)
-    plain = evaluation.capture.plain or evaluation.accuracy
     if facts is None or plain is None:
         return evaluation
     if judged and not facts.grouped:

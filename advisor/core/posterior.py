@@ -40,7 +40,8 @@ DRAWS = 400
 """Resamplings of images and timings. A share of 5 % has a standard error of 1.1 points."""
 
 Answers = Callable[[Evaluation], Sequence[float] | None]
-"""Returns the share (0-1) of right answers of a candidate on each validation image, None where it is not known."""
+"""Returns each validation image's share in the accuracy of a candidate, None where it is not known. Their mean is the
+accuracy: by top-1 they are 1 where it is right and 0 elsewhere."""
 
 
 def not_known(_evaluation: Evaluation) -> None:

@@ -27,8 +27,8 @@ from advisor.store import RunFolder
 
 FLOAT = "float32"
 
-LARGEST_SHARE = 1000.0
-"""A share that a detector's image can have: one image of a class may hold all boxes of it. A larger one is damage."""
+LARGEST_SHARE = 1e6
+"""A share that an image can have: it may be the only one of its class among many. A larger one is damage."""
 
 Decide = Callable[[Sequence[Evaluation]], Decision]
 
@@ -86,7 +86,7 @@ def _with_holdout_drops(run: RunFolder, evaluations: Sequence[Evaluation], limit
 
     def right(evaluation: Evaluation) -> tuple[float, ...] | None:
         judged = evaluation.holdout_answers
-        return correct(judged.file) if judged is not None and judged.file else None
+        return correct(judged.compared_by) if judged is not None and judged.compared_by else None
 
     def network(evaluation: Evaluation) -> tuple[str, str]:
         return evaluation.configuration.card, evaluation.configuration.training
@@ -145,9 +145,9 @@ def _with_weights_remark(decision: Decision) -> Decision:
 
 
 def answers_on_images(run: RunFolder) -> Answers:
-    """Return the function that gives the share of right answers of an evaluation on each validation image.
+    """Return the function that gives each validation image's share in the accuracy of an evaluation.
 
-    It gives None where the answers of the evaluation are not known.
+    By top-1 it is the share of right answers. It is None where the answers of the evaluation are not known.
     """
     labels = _labels(run)
 
@@ -155,15 +155,15 @@ def answers_on_images(run: RunFolder) -> Answers:
     def correct(file: str) -> tuple[float, ...] | None:
         return _correct(run.path / file, labels) if file and labels else None
 
-    return lambda evaluation: correct(evaluation.answers.file)
+    return lambda evaluation: correct(evaluation.answers.compared_by)
 
 
 def correct_answers(run: RunFolder, evaluation: Evaluation) -> tuple[float, ...] | None:
-    """Return the share (0-1) of correct answers on each validation image, None if it is not known.
+    """Return each validation image's share in the accuracy, None if it is not known.
 
-    A share is 0 or 1. Candidates that were compared under capture conditions saw each image several times.
+    By top-1 it is 0 or 1. Candidates that were compared under capture conditions saw each image several times.
     """
-    labels, file = _labels(run), evaluation.answers.file
+    labels, file = _labels(run), evaluation.answers.compared_by
     return _correct(run.path / file, labels) if labels and file else None
 
 
@@ -197,7 +197,7 @@ def _labels(run: RunFolder, part: str = VALIDATION) -> tuple[int, ...]:
 def _correct(file: Path, labels: Sequence[int]) -> tuple[float, ...] | None:
     """Return each image's share in the accuracy, None if the file is missing, damaged or of other images.
 
-    Of a classifier it is the share of correct answers, from the labels that it gave; of a detector it is in the file.
+    By top-1 it is the share of correct answers, from the labels in the file; by other figures the file has the shares.
     """
     answers = kept_array(file)
     if answers is None:

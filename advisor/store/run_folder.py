@@ -182,24 +182,16 @@ class RunFolder:
             if line.strip():
                 yield number, _evaluation(line)
 
-    def keep_answers(self, name: str, answers: Sequence[int]) -> str:
-        """Write the predicted label of each hold-out image, and return the file's path in the run."""
+    def keep_answers(self, name: str, answers: Sequence[float]) -> str:
+        """Write the predicted label of each image, and return the file's path in the run.
+
+        Numbers that are not whole by type are each image's share in the figure that decides.
+        """
         import numpy as np
 
-        return self._keep_array(name, np.asarray(answers, dtype=np.int32))
-
-    def keep_shares(self, name: str, shares: Sequence[float]) -> str:
-        """Write each validation image's share in the figure that decides, and return the file's path in the run."""
-        import numpy as np
-
-        return self._keep_array(name, np.asarray(shares, dtype=np.float32))
-
-    def _keep_array(self, name: str, values: Any) -> str:
-        import numpy as np
-
-        file = answers_file(name)
+        values, file = np.asarray(answers), answers_file(name)
         (self.path / file).parent.mkdir(exist_ok=True)
-        np.save(self.path / file, values)
+        np.save(self.path / file, values.astype(np.int32 if values.dtype.kind in "iu" else np.float32))
         return file
 
     def keep_artefact(self, source: Path, name: str) -> Path:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.core.evaluation import Configuration, Evaluation, Status, Target
-from advisor.core.evaluation_facts import NewConditions
+from advisor.core.evaluation_facts import ImageAnswers, NewConditions
 from advisor.core.evaluation_json import evaluation_from_json, evaluation_to_json
 from advisor.core.expectation import OWN_HOLDOUT, in_new_conditions, with_new_conditions
 from advisor.core.quantity import Provenance, Quantity
@@ -103,3 +103,14 @@ def test_the_figure_and_its_facts_survive_json() -> None:
     read = evaluation_from_json(evaluation_to_json(found))
     assert read.new_conditions == found.new_conditions
     assert read.expectation == FACTS
+
+
+def test_by_another_metric_the_figure_is_still_that_of_top_1() -> None:
+    top1 = ImageAnswers(metrics={"top1": percent(96.0)})
+    other = replace(EVALUATION, accuracy=percent(60.0), answers=top1)
+    assert with_new_conditions(other).new_conditions == with_new_conditions(EVALUATION).new_conditions
+    judged = replace(
+        other, holdout_accuracy=percent(40.0), holdout_answers=ImageAnswers(metrics={"top1": percent(93.0)})
+    )
+    expected = with_new_conditions(replace(EVALUATION, holdout_accuracy=percent(93.0))).new_conditions
+    assert with_new_conditions(judged).new_conditions == expected

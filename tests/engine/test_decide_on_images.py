@@ -45,7 +45,7 @@ def test_answers_on_another_number_of_images_are_not_known(run: RunFolder) -> No
 
 
 def _shared(run: RunFolder, card: str, shares: list[float]) -> Evaluation:
-    return replace(evaluation(card), answers=ImageAnswers(file=run.keep_shares(card, shares)))
+    return replace(evaluation(card), answers=ImageAnswers(file=run.keep_answers(card, shares)))
 
 
 def test_of_a_detector_it_is_the_share_in_the_precision_as_it_was_kept(run: RunFolder) -> None:

@@ -134,7 +134,7 @@ def test_a_run_folder_that_leads_elsewhere_is_not_opened(run: RunFolder, tmp_pat
 
 
 def test_answers_are_kept_as_labels_and_shares_as_numbers(run: RunFolder) -> None:
-    files = run.keep_answers("labels", [2, 0, 1]), run.keep_shares("shares", [0.5, -0.25, 1.0])
+    files = run.keep_answers("labels", [2, 0, 1]), run.keep_answers("shares", [0.5, -0.25, 1.0])
     assert files == ("answers/labels.npy", "answers/shares.npy")
     labels, shares = (np.load(run.path / file) for file in files)
     assert (labels.dtype, labels.tolist()) == (np.int32, [2, 0, 1])

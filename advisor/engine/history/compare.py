@@ -18,6 +18,9 @@ from advisor.engine.history.differences import Difference, find_differences
 from advisor.engine.history.loaded_run import LoadedRun
 
 HELD_OUT = "holdout_accuracy"
+ACCURACIES = ("accuracy", HELD_OUT, "drop")
+"""Figures that cannot be compared between two runs whose accuracies are different metrics."""
+
 CHANGES_SHOWN = 3
 
 Deltas = Mapping[str, tuple[Delta, ...]]
@@ -95,14 +98,17 @@ def compare(before: LoadedRun, after: LoadedRun) -> Comparison:
 
 
 def _find_deltas(before: LoadedRun, after: LoadedRun) -> dict[str, tuple[Delta, ...]]:
+    """Return the changes of figures; without accuracies, if the two runs ask for different ones."""
     earlier = {e.configuration.key: e for e in before.evaluations if e.status is Status.OK}
+    asked = [(run.question.metric, run.question.costs, run.question.robust) for run in (before, after)]
+    other = () if asked[0] == asked[1] else ACCURACIES
     images = compared_images(before.folder)
     same_images = bool(images) and images == compared_images(after.folder)
     found = {}
     for evaluation in after.evaluations:
         then = earlier.get(evaluation.configuration.key)
         if then is not None and evaluation.status is Status.OK:
-            changes = deltas(then, evaluation)
+            changes = tuple(change for change in deltas(then, evaluation) if change.figure not in other)
             paired_changes = _pair_accuracies(changes, before, then, after, evaluation) if same_images else changes
             found[evaluation.configuration.key] = paired_changes
     return found

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from advisor.catalog.cards import Card, WeightsFile
+from advisor.core.costs import Costs
+from advisor.core.metrics import TOP1
 from advisor.core.tasks import IMAGE_CLASSIFICATION, TASKS, Task
 from advisor.core.training import FINETUNED, HEAD_SUBSET
 from advisor.datasets.images import InputSpec
@@ -120,6 +122,8 @@ class Materials:
         max_drop_points: points that a compressed file may lose.
         robust: candidates are compared under capture conditions.
         promise: share (0-1) of right answers that thresholds promise; None for the usual one.
+        metric: what accuracy is: one of :data:`advisor.core.metrics.METRICS`, for classifiers.
+        costs: the cost of each answer of a classifier; None for none.
         effort: name of the effort of a timing, see :mod:`advisor.measurement.latency.timing`.
         training_ends: seconds of the monotonic clock at which fine-tuning ends with its best epoch; None for no limit.
     """
@@ -133,6 +137,8 @@ class Materials:
     max_drop_points: float | None = None
     robust: bool = False
     promise: float | None = None
+    metric: str = TOP1
+    costs: Costs | None = None
     effort: str = "search"
     training_ends: float | None = None
 

@@ -281,6 +281,8 @@ def materials_of(
         max_drop_points=question.limits.max_drop_points,
         robust=question.robust,
         promise=question.min_precision,
+        metric=question.metric,
+        costs=question.costs,
         effort=effort_for(configurations),
     )
 

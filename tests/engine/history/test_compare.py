@@ -174,3 +174,17 @@ def test_another_execution_is_no_reason_for_a_change(tmp_path: Path) -> None:
     assert found.result is ComparisonResult.CHANGED
     assert "workers" not in found.reason
     assert found.differences == ()
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [{"metric": "macro-f1"}, {"costs": "class,a,b\na,0,1\nb,1,0\n"}, {"objective": "robust-accuracy"}],
+    ids=["metric", "costs", "objective"],
+)
+def test_accuracies_that_are_other_metrics_are_not_compared(tmp_path: Path, asked: dict[str, str]) -> None:
+    lower = [evaluation("best", "int8", accuracy=50, half_width=1, latency=20, size=6e6), FAST, SMALL]
+    first, second = {"request": {"data": "photos"}}, {"request": {"data": "photos", **asked}}
+    found = compared(tmp_path, lower, candidates(), first, second)
+    assert not [row for row in found.figures if row.delta.figure in ("accuracy", "holdout_accuracy", "drop")]
+    assert found.result is ComparisonResult.CHANGED
+    assert next(row.what for row in found.differences if row.topic == "question") in (*asked, "metric")

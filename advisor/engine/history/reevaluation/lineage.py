@@ -88,7 +88,7 @@ class Child:
     device: str
     environment: str
     manifest: Mapping[str, object]
-    answers: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    answers: Mapping[str, Sequence[float]] = field(default_factory=dict)
     sources: Sequence[Path] = ()
 
 
@@ -132,7 +132,7 @@ def _share_files(source: Path, run: RunFolder, evaluations: Sequence[Evaluation]
     names |= {f"{CATALOGS}/{file.name}" for file in (source / CATALOGS).glob("*.yaml")}
     names |= {evaluation.artefact for evaluation in evaluations if evaluation.artefact}
     answers = [answers for evaluation in evaluations for answers in (evaluation.answers, evaluation.holdout_answers)]
-    names |= {each.file for each in answers if each is not None and each.file}
+    names |= {file for each in answers if each is not None for file in (each.file, each.shares) if file}
     for name in sorted(names):
         file = source / name
         if file.is_file() and file.resolve().is_relative_to(source.resolve()):

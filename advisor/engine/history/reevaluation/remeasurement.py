@@ -13,7 +13,7 @@ from advisor.engine.execution.machine import Machine
 from advisor.engine.history.loaded_run import LoadedRun, input_spec
 from advisor.engine.history.manifest import other_parts
 from advisor.engine.pipeline.evaluation.evaluator import scope_of
-from advisor.engine.pipeline.evaluation.judging import JUDGES
+from advisor.engine.pipeline.evaluation.judging import HeldOut, judge_of
 from advisor.engine.pipeline.events import StageAborted, StageEvent
 from advisor.engine.pipeline.graph import SCORES
 from advisor.engine.pipeline.images import Images, Role
@@ -39,12 +39,12 @@ class Remeasured:
 
     Attributes:
         evaluations: all of them.
-        answers: new answers on the hold-out, by their path within the run.
+        answers: new answers on the hold-out, and shares in the figure that decides, by their path within the run.
         remarks: what could not be done.
     """
 
     evaluations: tuple[Evaluation, ...]
-    answers: Mapping[str, list[int]] = field(default_factory=dict)
+    answers: Mapping[str, Sequence[float]] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
 
 
@@ -56,8 +56,7 @@ def remeasure(run: LoadedRun, tell: Tell) -> Remeasured:
     with Scratch() as folder, ChildPool(folder / "log.txt") as pool:
         walker = _walker(run, images, succeeded, pool, tell)
         measured = run_coroutine(_measure(run, walker, succeeded))
-    new_answers = {_answers_file(evaluation): answers for evaluation, answers in measured if answers}
-    new_answers.pop("", None)
+    new_answers = {file: answers for _, kept in measured for file, answers in kept.items()}
     return Remeasured((*(evaluation for evaluation, _ in measured), *others), new_answers, (remark,) if remark else ())
 
 
@@ -89,9 +88,7 @@ def _same_images(run: LoadedRun, tell: Tell) -> tuple[Images | None, str]:
     return images, ""
 
 
-async def _measure(
-    run: LoadedRun, walker: Walker, evaluations: Sequence[Evaluation]
-) -> list[tuple[Evaluation, list[int]]]:
+async def _measure(run: LoadedRun, walker: Walker, evaluations: Sequence[Evaluation]) -> list[HeldOut]:
     """Return each evaluation with its new figures and its new answers on the hold-out, empty where it has none."""
     timed = [await _time(run, walker, evaluation) for evaluation in evaluations]
     return [await _score(run, walker, evaluation) for evaluation in timed]
@@ -115,7 +112,7 @@ def _failed(evaluation: Evaluation, reason: str) -> Evaluation:
     return replace(evaluation, status=Status.FAILED, stage=StageName.TIMING, reason=reason)
 
 
-async def _score(run: LoadedRun, walker: Walker, evaluation: Evaluation) -> tuple[Evaluation, list[int]]:
+async def _score(run: LoadedRun, walker: Walker, evaluation: Evaluation) -> HeldOut:
     """Return a finalist with its accuracy on the hold-out and its answers; others are unchanged.
 
     Only artefacts that were scored on the hold-out are scored again. The validation accuracy belongs to a file that a
@@ -123,16 +120,14 @@ async def _score(run: LoadedRun, walker: Walker, evaluation: Evaluation) -> tupl
     """
     images = walker.materials.images
     if images is None or evaluation.status is not Status.OK or evaluation.holdout_accuracy is None:
-        return evaluation, []
-    task, artefact = run.question.task, _artefact(run, evaluation)
-    stage = SCORES[task](scope_of(evaluation), input_spec(evaluation), artefact, Role.HOLDOUT, 0.0)
+        return evaluation, {}
+    question, artefact = run.question, _artefact(run, evaluation)
+    stage = SCORES[question.task](scope_of(evaluation), input_spec(evaluation), artefact, Role.HOLDOUT, 0.0)
     answers = await walker.run(stage)
-    scored, kept = JUDGES[task].held_out(evaluation, answers, images, _answers_file(evaluation))
-    return with_new_conditions(scored, images.own_holdout), list(kept)
-
-
-def _answers_file(evaluation: Evaluation) -> str:
-    return evaluation.holdout_answers.file if evaluation.holdout_answers else ""
+    file = evaluation.holdout_answers.file if evaluation.holdout_answers else ""
+    judge = judge_of(question.task, question.metric, question.costs)
+    scored, kept = judge.held_out(evaluation, answers, images, file)
+    return with_new_conditions(scored, images.own_holdout), kept
 
 
 def _artefact(run: LoadedRun, evaluation: Evaluation) -> Artefact:

@@ -64,14 +64,14 @@ def measured(
     lost = paired_difference(float_right, right, LEVEL)
     return Verdict(
         accuracy=share_of(right, VALIDATED),
-        drop=_percent(lost, "points", len(right), "against float32 on the same images"),
+        drop=drop_of(lost, len(right)),
         answers=per_class(answers, labels, classes),
     )
 
 
 def share_of(right: Sequence[bool], source: str) -> Quantity:
     """Return the share of correctly answered images, in %, with Wilson's interval."""
-    return _percent(wilson(sum(right), len(right), LEVEL), "%", len(right), source)
+    return percent(wilson(sum(right), len(right), LEVEL), len(right), source)
 
 
 def robust(
@@ -95,17 +95,23 @@ def robust(
     own, floats = ((rows == labels).mean(axis=0).tolist() for rows in (answers, float_answers))
     lost = paired_shares(floats, own, LEVEL)
     return Verdict(
-        accuracy=_percent(share, "%", len(labels), source),
-        drop=_percent(lost, "points", len(labels), "against float32 on the same images"),
+        accuracy=percent(share, len(labels), source),
+        drop=drop_of(lost, len(labels)),
         capture=CaptureAccuracy(
             tuple(ConditionAccuracy(name, strength, 100 * share) for name, strength, share in found.by_test)
         ),
     )
 
 
-def _percent(interval: Interval, unit: str, images: int, source: str) -> Quantity:
-    value, low, high = (100 * each for each in (interval.value, interval.low, interval.high))
+def percent(share: Interval, images: int, source: str, unit: str = "%") -> Quantity:
+    """Return a share of some images, in %."""
+    value, low, high = (100 * each for each in (share.value, share.low, share.high))
     return Quantity(value, unit, Provenance.MEASURED, low, high, LEVEL, images, source)
+
+
+def drop_of(lost: Interval, images: int) -> Quantity:
+    """Return what is lost against float32, in points."""
+    return percent(lost, images, "against float32 on the same images", "points")
 
 
 def quoted(card: Card, recipe: str) -> Verdict:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import cast
 
 from advisor.catalog.cards import Card
@@ -24,7 +25,7 @@ from advisor.datasets.split import HOLDOUT
 from advisor.engine.pipeline import cost
 from advisor.engine.pipeline.evaluation import accuracy
 from advisor.engine.pipeline.evaluation.accuracy import Captured, Verdict
-from advisor.engine.pipeline.evaluation.judging import JUDGES
+from advisor.engine.pipeline.evaluation.judging import judge_of
 from advisor.engine.pipeline.events import StageAborted
 from advisor.engine.pipeline.graph import FLOAT, SCORES, VariantStages, float_model
 from advisor.engine.pipeline.images import Role
@@ -76,6 +77,7 @@ class Evaluator:
         self._walker, self._workload, self._run, self._task = walker, workload, run, workload.task
         self._cards, self._limits, self._timed = cards, limits, timed
         self._escalation, self._named = Escalation(recipes, limits.max_drop_points, named), named
+        self._judge = judge_of(self._task, walker.materials.metric, walker.materials.costs)
         self._floats: dict[Configuration, asyncio.Task[Evaluation]] = {}
         self.screening, self.outclassed = True, cast("Outclassed | None", None)
 
@@ -120,11 +122,9 @@ class Evaluator:
         seconds = cost.scoring_s(card, scope.compression, len(part.paths))
         answers = await self._walker.run(SCORES[self._task](scope, input_spec(card), artefact, Role.HOLDOUT, seconds))
         name = f"{HOLDOUT}-{artefact.path.stem}"
-        judged, kept = await asyncio.to_thread(
-            JUDGES[self._task].held_out, evaluation, answers, images, answers_file(name)
-        )
-        if kept:
-            self._run.keep_answers(name, kept)
+        judged, kept = await asyncio.to_thread(self._judge.held_out, evaluation, answers, images, answers_file(name))
+        for file, values in kept.items():
+            self._run.keep_answers(Path(file).stem, values)
         return with_new_conditions(judged, images.own_holdout)
 
     async def capture(self, evaluation: Evaluation) -> Evaluation:
@@ -259,7 +259,7 @@ class Evaluator:
         name = f"{stages.card.name}-{stages.training}-{stages.compression}"
         own, floats = await asyncio.gather(*(self._walker.run(each.scored) for each in (stages, stages.reference)))
         promise = self._walker.materials.promise
-        verdict = await asyncio.to_thread(JUDGES[self._task].verdict, own, floats, images, self._run, name, promise)
+        verdict = await asyncio.to_thread(self._judge.verdict, own, floats, images, self._run, name, promise)
         if not self._workload.robust:
             return verdict
         validation = images.part(Role.VALIDATION)

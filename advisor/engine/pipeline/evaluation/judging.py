@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
+from advisor.core.costs import Costs
 from advisor.core.evaluation import Evaluation
+from advisor.core.metrics import TOP1
+from advisor.core.statistics import paired_shares
 from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_COUNTING, OBJECT_DETECTION
-from advisor.engine.pipeline.evaluation import accuracy, confidence, objects
+from advisor.engine.pipeline.evaluation import accuracy, confidence, metrics, objects
 from advisor.engine.pipeline.evaluation.accuracy import Verdict
 from advisor.engine.pipeline.images import Images, Role
-from advisor.store import RunFolder
+from advisor.store import RunFolder, answers_file
 
-HeldOut = tuple[Evaluation, tuple[int, ...]]
-"""An evaluation with its hold-out figures, and its answer for each image; empty where no answers are kept."""
+HeldOut = tuple[Evaluation, Mapping[str, Sequence[float]]]
+"""An evaluation with its hold-out figures, and what is to be kept for each image, by its path in the run."""
 
 
 class Judge(Protocol):
@@ -46,8 +49,17 @@ class Judge(Protocol):
         """
 
 
+@dataclass(frozen=True)
 class Classified:
-    """Top-1 of classifiers; the answers of each file are kept, so that files are compared image by image."""
+    """Judge of classifiers, which keeps the answers of each file, so that files are compared image by image.
+
+    Attributes:
+        metric: what accuracy is: one of :data:`advisor.core.metrics.METRICS`.
+        costs: the cost of each answer; None for none.
+    """
+
+    metric: str = TOP1
+    costs: Costs | None = None
 
     def verdict(
         self, own: Path, floats: Path, images: Images, run: RunFolder, name: str, promise: float | None = None
@@ -55,23 +67,38 @@ class Classified:
         """See :class:`Judge`."""
         answers, part = accuracy.read_answers(own), images.part(Role.VALIDATION)
         found = accuracy.measured(answers, accuracy.read_answers(floats), part.labels, images.classes)
+        scores = metrics.scored(own, images, Role.VALIDATION, self.costs)
         by_class = replace(
-            found.answers, file=run.keep_answers(name, answers), confidence=confidence.chosen(own, images, promise)
+            found.answers,
+            file=run.keep_answers(name, answers),
+            confidence=confidence.chosen(own, images, promise),
+            metrics=metrics.quantities(scores, accuracy.VALIDATED),
         )
-        return replace(found, answers=by_class)
+        if self.metric == TOP1:
+            return replace(found, answers=by_class)
+        shares = scores[self.metric].shares.tolist()
+        reference = metrics.scored(floats, images, Role.VALIDATION, self.costs)[self.metric].shares.tolist()
+        return replace(
+            found,
+            accuracy=by_class.metrics[self.metric],
+            drop=accuracy.drop_of(paired_shares(reference, shares), len(shares)),
+            answers=replace(by_class, shares=run.keep_answers(shares_name(name), shares)),
+        )
 
     def held_out(self, evaluation: Evaluation, own: Path, images: Images, file: str = "") -> HeldOut:
         """See :class:`Judge`."""
         answers, part = accuracy.read_answers(own), images.part(Role.HOLDOUT)
-        right = [answer == label for answer, label in zip(answers, part.labels, strict=True)]
-        by_class = accuracy.per_class(answers, part.labels, images.classes, file)
+        scores = metrics.scored(own, images, Role.HOLDOUT, self.costs)
+        figures = metrics.quantities(scores, accuracy.HELD_OUT)
+        by_class = replace(accuracy.per_class(answers, part.labels, images.classes, file), metrics=figures)
+        kept: dict[str, Sequence[float]] = {file: answers} if file else {}
+        if file and self.metric != TOP1:
+            by_class = replace(by_class, shares=answers_file(shares_name(Path(file).stem)))
+            kept[by_class.shares] = scores[self.metric].shares.tolist()
         if evaluation.answers.confidence is not None:
-            kept = confidence.verified(own, images, evaluation.answers.confidence)
-            by_class = replace(by_class, confidence=kept)
-        judged = replace(
-            evaluation, holdout_accuracy=accuracy.share_of(right, accuracy.HELD_OUT), holdout_answers=by_class
-        )
-        return judged, answers
+            believed = confidence.verified(own, images, evaluation.answers.confidence)
+            by_class = replace(by_class, confidence=believed)
+        return replace(evaluation, holdout_accuracy=figures[self.metric], holdout_answers=by_class), kept
 
 
 @dataclass(frozen=True)
@@ -89,13 +116,13 @@ class Detected:
     ) -> Verdict:
         """See :class:`Judge`."""
         found, shares = objects.measured(own, floats, images, self.by)
-        return replace(found, answers=replace(found.answers, file=run.keep_shares(name, shares)))
+        return replace(found, answers=replace(found.answers, file=run.keep_answers(name, shares)))
 
     def held_out(self, evaluation: Evaluation, own: Path, images: Images, file: str = "") -> HeldOut:
         """See :class:`Judge`."""
         chosen = evaluation.answers.boxes
         found, by_class = objects.held_out(own, images, self.by, chosen.threshold if chosen else None)
-        return replace(evaluation, holdout_accuracy=found, holdout_answers=by_class), ()
+        return replace(evaluation, holdout_accuracy=found, holdout_answers=by_class), {}
 
 
 JUDGES: Mapping[str, Judge] = {
@@ -103,4 +130,14 @@ JUDGES: Mapping[str, Judge] = {
     OBJECT_DETECTION: Detected(objects.ByBoxes()),
     OBJECT_COUNTING: Detected(objects.ByCentres()),
 }
-"""Who judges the answers, by task."""
+"""Who judges the answers, by task; classifiers by top-1."""
+
+
+def judge_of(task: str, metric: str = TOP1, costs: Costs | None = None) -> Judge:
+    """Return the judge of a task's answers by a metric; only classifiers have several."""
+    return Classified(metric, costs) if task == IMAGE_CLASSIFICATION else JUDGES[task]
+
+
+def shares_name(name: str) -> str:
+    """Return the name of the shares beside the answers ``name``."""
+    return f"{name}-shares"

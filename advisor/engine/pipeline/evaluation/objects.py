@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Protocol
 
 from advisor.core.box_facts import BoxFacts, ClassBoxes, JudgedBox, JudgedImage
 from advisor.core.evaluation_facts import ImageAnswers
-from advisor.core.quantity import Provenance, Quantity
+from advisor.core.quantity import Quantity
 from advisor.core.statistics import Interval, paired_shares
 from advisor.core.tasks import COUNTING, DETECTION
-from advisor.engine.pipeline.evaluation.accuracy import LEVEL, Verdict
+from advisor.engine.pipeline.evaluation.accuracy import Verdict, drop_of, percent
 from advisor.engine.pipeline.images import Images, Role
 
 if TYPE_CHECKING:
@@ -156,8 +156,8 @@ def measured(own: Path, floats: Path, images: Images, criterion: Criterion) -> t
     boxes, _ = _at(criterion.threshold(given), images, given, reached.coco, criterion)
     drop = paired_shares(criterion.shares(of_float), each)
     verdict = Verdict(
-        accuracy=_percent(reached.mean, "%", len(each), f"{criterion.metric} {VALIDATED}"),
-        drop=_percent(drop, "points", len(each), "against float32 on the same images"),
+        accuracy=percent(reached.mean, len(each), f"{criterion.metric} {VALIDATED}"),
+        drop=drop_of(drop, len(each)),
         answers=_by_class(reached, images, boxes),
     )
     return verdict, each
@@ -180,7 +180,7 @@ def held_out(
         plain, matched = _at(threshold, images, given, reached.coco, criterion)
         boxes = replace(plain, worst=_worst(matched, images, Role.HOLDOUT))
     source = f"{criterion.metric} {HELD_OUT}"
-    return _percent(reached.mean, "%", len(given.true), source), _by_class(reached, images, boxes)
+    return percent(reached.mean, len(given.true), source), _by_class(reached, images, boxes)
 
 
 def _at(
@@ -242,8 +242,3 @@ def _answered(file: Path, images: Images, role: Role) -> Answered:
 
 def _by_class(reached: Figures, images: Images, boxes: BoxFacts | None) -> ImageAnswers:
     return ImageAnswers(dict(zip(images.classes, reached.by_class, strict=True)), boxes=boxes)
-
-
-def _percent(interval: Interval, unit: str, images: int, source: str) -> Quantity:
-    value, low, high = (100 * each for each in (interval.value, interval.low, interval.high))
-    return Quantity(value, unit, Provenance.MEASURED, low, high, LEVEL, images, source)

@@ -8,15 +8,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from advisor.core.costs import parse_costs
+from advisor.core.metrics import BALANCED_ACCURACY, COST_SAVED, LOG_LOSS, MACRO_F1, TOP1, WORST_GROUP
 from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_DETECTION, TASKS
 from advisor.engine.pipeline.evaluation import accuracy, objects
-from advisor.engine.pipeline.evaluation.judging import JUDGES
+from advisor.engine.pipeline.evaluation.judging import JUDGES, judge_of
 from advisor.engine.pipeline.images import Role
 from advisor.store import RunFolder
 from tests.builders import evaluation
 from tests.engine.pipeline.boxed import boxed_images, save_found
 from tests.engine.pipeline.evaluation.test_evaluator import images
+from tests.engine.space.test_metric_needs import SITES, images_of
 
+COSTS = parse_costs("class,a,b\na,0,1\nb,5,0\n")
 CLASSIFIED, DETECTED = JUDGES[IMAGE_CLASSIFICATION], JUDGES[OBJECT_DETECTION]
 
 
@@ -46,6 +50,56 @@ def test_a_classifier_is_judged_by_its_labels_and_they_are_kept(run: RunFolder, 
     assert (kept.dtype, kept.tolist()) == (np.int32, [0, 1, 1, 1])
 
 
+def test_a_classifier_has_every_metric_that_its_images_allow(run: RunFolder, tmp_path: Path) -> None:
+    own = answered(tmp_path / "own.npy", [0, 1, 1, 1])
+    answers = CLASSIFIED.verdict(own, own, images(), run, "net").answers
+    assert set(answers.metrics) == {TOP1, BALANCED_ACCURACY, MACRO_F1, LOG_LOSS}
+    assert (answers.metrics[TOP1].value, answers.metrics[TOP1].n) == (75.0, 4)
+    judged, _ = judge_of(IMAGE_CLASSIFICATION, TOP1, COSTS).held_out(evaluation(), own, images())
+    assert judged.holdout_answers is not None
+    assert set(judged.holdout_answers.metrics) == {*answers.metrics, COST_SAVED}
+    assert judged.holdout_accuracy == judged.holdout_answers.metrics[TOP1]
+
+
+def test_a_classifier_is_judged_by_the_metric_asked_for(run: RunFolder, tmp_path: Path) -> None:
+    own, floats = answered(tmp_path / "own.npy", [0, 1, 1, 1]), answered(tmp_path / "float.npy", [0, 1, 0, 1])
+    verdict = judge_of(IMAGE_CLASSIFICATION, MACRO_F1).verdict(own, floats, images(), run, "net")
+    assert verdict.accuracy == verdict.answers.metrics[MACRO_F1]
+    assert verdict.accuracy.value == pytest.approx(100 * (2 / 3 + 4 / 5) / 2)
+    assert verdict.drop is not None
+    assert verdict.drop.value == pytest.approx(100 - verdict.accuracy.value)
+    assert verdict.answers.compared_by == "answers/net-shares.npy"
+    assert np.load(run.path / verdict.answers.file).tolist() == [0, 1, 1, 1]
+    assert 100 * np.load(run.path / verdict.answers.shares).mean() == pytest.approx(verdict.accuracy.value)
+
+
+def test_the_hold_out_is_judged_by_the_metric_asked_for(tmp_path: Path) -> None:
+    own = answered(tmp_path / "own.npy", [0, 1, 1, 1])
+    judge = judge_of(IMAGE_CLASSIFICATION, COST_SAVED, COSTS)
+    judged, kept = judge.held_out(evaluation(), own, images(), "answers/holdout-net.npy")
+    assert judged.holdout_accuracy is not None
+    assert judged.holdout_accuracy.value == pytest.approx(50)  # one answer costs 1; always answering "b" costs 2
+    assert judged.holdout_answers is not None
+    assert judged.holdout_answers.shares == "answers/holdout-net-shares.npy"
+    assert set(kept) == {judged.holdout_answers.file, judged.holdout_answers.shares}
+    assert np.mean(kept[judged.holdout_answers.shares]) == pytest.approx(0.5)
+
+
+def test_the_worst_group_is_named_as_the_source(tmp_path: Path) -> None:
+    given = images_of(groups=SITES)
+    own = tmp_path / "own.npy"
+    np.save(own, np.eye(2, dtype=np.float32)[[int(place >= 25) for place in range(60)]])
+    judged, _ = judge_of(IMAGE_CLASSIFICATION, WORST_GROUP).held_out(evaluation(), own, given)
+    assert judged.holdout_accuracy is not None
+    assert judged.holdout_accuracy.source == (
+        "group 'cellar' (20 images), the lowest of 2 groups, hold-out of --data, run in LiteRT"
+    )
+
+
+def test_objects_have_one_metric() -> None:
+    assert judge_of(OBJECT_DETECTION) is DETECTED
+
+
 def test_a_classifier_on_the_hold_out_has_its_labels_to_keep(tmp_path: Path) -> None:
     own = answered(tmp_path / "own.npy", [0, 1, 1, 1])
     judged, kept = CLASSIFIED.held_out(evaluation(), own, images(), "answers/holdout-net.npy")
@@ -54,7 +108,7 @@ def test_a_classifier_on_the_hold_out_has_its_labels_to_keep(tmp_path: Path) -> 
     assert judged.holdout_answers is not None
     assert judged.holdout_answers.confusion == ((1, 1), (0, 2))
     assert judged.holdout_answers.file == "answers/holdout-net.npy"
-    assert kept == (0, 1, 1, 1)
+    assert kept == {"answers/holdout-net.npy": (0, 1, 1, 1)}
 
 
 def test_a_detector_is_judged_by_its_precision_and_the_share_of_each_image_is_kept(
@@ -79,7 +133,7 @@ def test_a_detector_on_the_hold_out_has_its_precision_by_class_and_nothing_to_ke
     assert (judged.holdout_accuracy.value, judged.holdout_accuracy.source) == (100.0, f"mAP@0.5 {objects.HELD_OUT}")
     assert judged.holdout_answers is not None
     assert judged.holdout_answers.per_class_recall == {"cat": 1.0, "dog": 1.0}
-    assert (judged.holdout_answers.file, kept) == ("", ())
+    assert (judged.holdout_answers.file, kept) == ("", {})
     assert judged.accuracy == evaluation().accuracy
 
 
