@@ -133,6 +133,18 @@ def test_both_confusion_matrices_fit_every_screen(open_page: Open, width: int) -
     assert opened.page.locator("table.heat").nth(1).locator("small").count() > 0
 
 
+@pytest.mark.parametrize("width", [1280, 390])
+def test_names_of_many_classes_stay_readable_beside_a_matrix(open_page: Open, width: int) -> None:
+    view = run_view(classes=("a long name of a class", "x" * 60, *(f"class {number}" for number in range(24))))
+    opened = open_page(view, viewport={"width": width, "height": 800})
+    assert opened.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    for name in opened.page.locator("table.heat tbody th").all():
+        frame = name.bounding_box()
+        assert frame is not None
+        assert frame["width"] > 50
+        assert frame["height"] < 60
+
+
 def test_median_replaces_p90_on_demand(open_page: Open) -> None:
     view = run_view()
     opened = open_page(view)
