@@ -20,10 +20,10 @@ from advisor.tflite.model import guarded, read
 from advisor.tflite.verify import Damage, Field, Schema, strings, vectors, verify_tables
 
 IDENTIFIER = b"M001"
-AXIS_LABELS, VALUE_LABELS = 2, 3
-"""Kinds of an associated file: labels of a row of scores, or of class numbers."""
+AXIS_LABELS, VALUE_LABELS, AXIS_CALIBRATION = 2, 3, 4
+"""Kinds of an associated file: labels of a row of scores or of class numbers, and a line for each score of a row."""
 
-NORMALIZATION, SCORE_THRESHOLD = 1, 3
+NORMALIZATION, SCORE_CALIBRATION, SCORE_THRESHOLD = 1, 2, 3
 """Kinds of a process unit."""
 
 _ENTRY = "TFLITE_METADATA"
@@ -65,6 +65,8 @@ class Metadata:
         version: the model's version.
         threshold: score from which on clients show a box or a class; None leaves it to them. MediaPipe reads it where
             its user gives none; its ObjectDetector for Python (1.2.2) always gives one.
+        by_class: score from which on clients show each class of a classifier, in the order of the labels; empty for
+            none. It needs a ``threshold`` that is not above any of them.
     """
 
     name: str
@@ -76,6 +78,7 @@ class Metadata:
     licence: str = ""
     version: str = ""
     threshold: float | None = None
+    by_class: tuple[float, ...] = ()
 
 
 def one_line(label: str) -> str:
@@ -92,12 +95,18 @@ def read_metadata(data: bytes, name: str = "the model") -> Metadata | None:
     content = read(data, name).metadata.get(_ENTRY)
     if content is None:
         return None
-    metadata, labels_file = guarded(f"{name} (its metadata)", lambda: _decoded(content))
-    return replace(metadata, labels=guarded(f"{name} (its labels)", lambda: _labels(data, labels_file)))
+    metadata, labels_file, scores_file = guarded(f"{name} (its metadata)", lambda: _decoded(content))
+    return replace(
+        metadata,
+        labels=guarded(f"{name} (its labels)", lambda: _lines(data, labels_file)),
+        by_class=guarded(f"{name} (its thresholds)", lambda: _least_scores(data, scores_file)),
+    )
 
 
-def _decoded(content: bytes) -> tuple[Metadata, str]:
-    """Return the description, still without labels, and the name of the output's file of labels (empty for none).
+def _decoded(content: bytes) -> tuple[Metadata, str, str]:
+    """Return the description without what its files hold, and the names of the files of labels and of scores.
+
+    A name is empty if there is no such file.
 
     Raises:
         Damage: it is not a whole description.
@@ -112,6 +121,7 @@ def _decoded(content: bytes) -> tuple[Metadata, str]:
     units = [unit for output in outputs for unit in output.children(12) if unit.kind(4) == SCORE_THRESHOLD]
     limits = [options.number(4) for unit in units if (options := unit.child(6)) is not None]
     labels_file = next((file.text(4) for file in files if file.kind(8) in {AXIS_LABELS, VALUE_LABELS}), "")
+    scores_file = next((file.text(4) for file in files if file.kind(8) == AXIS_CALIBRATION), "")
     metadata = Metadata(
         name=root.text(4),
         labels=(),
@@ -123,7 +133,7 @@ def _decoded(content: bytes) -> tuple[Metadata, str]:
         version=root.text(8),
         threshold=limits[0] if limits else None,
     )
-    return metadata, labels_file
+    return metadata, labels_file, scores_file
 
 
 class _View(Table):  # type: ignore[misc]
@@ -165,7 +175,15 @@ def _normalization(image: _View | None) -> tuple[tuple[float, ...], tuple[float,
     return (), ()
 
 
-def _labels(data: bytes, name: str) -> tuple[str, ...]:
+def _least_scores(data: bytes, name: str) -> tuple[float, ...]:
+    """Return the last number of each line: the score from which on a class is shown."""
+    try:
+        return tuple(float(line.rpartition(",")[2]) for line in _lines(data, name))
+    except ValueError:
+        raise Damage(f"the file {name!r} does not hold numbers") from None
+
+
+def _lines(data: bytes, name: str) -> tuple[str, ...]:
     if not name:
         return ()
     lines = _associated_file(data, name).decode("utf-8", "replace").split("\n")

@@ -16,9 +16,11 @@ import numpy as np
 
 from advisor.core.errors import StageError
 from advisor.tflite.metadata import (
+    AXIS_CALIBRATION,
     AXIS_LABELS,
     IDENTIFIER,
     NORMALIZATION,
+    SCORE_CALIBRATION,
     SCORE_THRESHOLD,
     VALUE_LABELS,
     Metadata,
@@ -26,7 +28,7 @@ from advisor.tflite.metadata import (
 )
 from advisor.tflite.model import Model, read
 
-LABELS_FILE = "labels.txt"
+LABELS_FILE, SCORES_FILE = "labels.txt", "scores.txt"
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 """The date of every associated file: the oldest of the zip format, so that equal models give equal bytes."""
@@ -43,6 +45,11 @@ DETECTOR_OUTPUTS = ("location", "category", "score", "number of detections")
 """Names by which MediaPipe knows the outputs of a detector."""
 
 _RGB = 1
+
+_INVERSE_LOGISTIC = 2
+_UNCHANGED = "1,1,0"
+"""Scale, slope and offset of MediaPipe's sigmoid of a score's log odds: they give the score itself. The fourth number
+of a line is the score below which a class gets the default score of zero, so that the threshold leaves it out."""
 
 
 def write_metadata(data: bytes, metadata: Metadata) -> bytes:
@@ -64,7 +71,10 @@ def write_metadata(data: bytes, metadata: Metadata) -> bytes:
     model = unpack(data)
     add_metadata(model, DESCRIBING_METADATA, _encoded(metadata, detects))
     drop_unused_buffers(model)
-    return _with_file(pack(model), LABELS_FILE, "".join(f"{one_line(label)}\n" for label in metadata.labels))
+    files = {LABELS_FILE: "".join(f"{one_line(label)}\n" for label in metadata.labels)}
+    if metadata.by_class:
+        files[SCORES_FILE] = "\n".join(f"{_UNCHANGED},{score:.6f}" for score in metadata.by_class)
+    return _with_files(pack(model), files)
 
 
 def _check(model: Model, metadata: Metadata, detects: bool) -> None:
@@ -83,9 +93,7 @@ def _encoded(metadata: Metadata, detects: bool) -> bytes:
     """Return the flatbuffer of ``metadata``, for a model of one image input and of scores or detections."""
     writer = _Writer(1024)
     inputs = writer.tables([_input(writer, metadata)])
-    outputs = {
-        3: writer.tables(_detections(writer, metadata.threshold) if detects else [_scores(writer, metadata.threshold)])
-    }
+    outputs = {3: writer.tables(_detections(writer, metadata.threshold) if detects else [_scores(writer, metadata)])}
     if detects:
         names = writer.tables([writer.text(name) for name in DETECTOR_OUTPUTS[:3]])
         outputs[7] = writer.tables([writer.table(2, {0: writer.text("detection_result"), 1: names})])
@@ -139,9 +147,12 @@ def _input(writer: _Writer, metadata: Metadata) -> int:
     return writer.table(7, {0: writer.text("image"), 3: content, 4: writer.tables([unit])})
 
 
-def _scores(writer: _Writer, threshold: float | None) -> int:
-    feature, labels = _feature(writer), _labels_file(writer, AXIS_LABELS)
-    return writer.table(7, {0: writer.text("probabilities"), 3: feature, 6: labels, **_units(writer, threshold)})
+def _scores(writer: _Writer, metadata: Metadata) -> int:
+    feature, named = _feature(writer), {LABELS_FILE: AXIS_LABELS}
+    if metadata.by_class:
+        named[SCORES_FILE] = AXIS_CALIBRATION
+    units, files = _units(writer, metadata.threshold, bool(metadata.by_class)), _files(writer, named)
+    return writer.table(7, {0: writer.text("probabilities"), 3: feature, 6: files, **units})
 
 
 def _detections(writer: _Writer, threshold: float | None) -> list[int]:
@@ -150,7 +161,7 @@ def _detections(writer: _Writer, threshold: float | None) -> list[int]:
     order = int(writer.CreateNumpyVector(np.asarray(_LEFT_TOP_RIGHT_BOTTOM, dtype="<u4")))
     boxes = writer.table(3, {1: writer.table(3, {0: order}, {1: _BOUNDARIES})}, {0: _BOX_PROPERTIES})
     location, category, score, count = DETECTOR_OUTPUTS
-    labels = {6: _labels_file(writer, VALUE_LABELS)}
+    labels = {6: _files(writer, {LABELS_FILE: VALUE_LABELS})}
     return [
         writer.table(7, {0: writer.text(location), 3: boxes}),
         writer.table(7, {0: writer.text(category), 3: _feature(writer), **labels}),
@@ -159,30 +170,36 @@ def _detections(writer: _Writer, threshold: float | None) -> list[int]:
     ]
 
 
-def _units(writer: _Writer, threshold: float | None) -> dict[int, int]:
+def _units(writer: _Writer, threshold: float | None, by_class: bool = False) -> dict[int, int]:
     """Write the process units of scores; return them by their field."""
     if threshold is None:
         return {}
     writer.StartObject(1)
     writer.PrependFloat32Slot(0, threshold, 0.0)
-    return {4: writer.tables([writer.table(2, {1: int(writer.EndObject())}, {0: SCORE_THRESHOLD})])}
+    units = [writer.table(2, {1: int(writer.EndObject())}, {0: SCORE_THRESHOLD})]
+    if by_class:
+        calibration = writer.table(2, {}, {0: _INVERSE_LOGISTIC})
+        units.append(writer.table(2, {1: calibration}, {0: SCORE_CALIBRATION}))
+    return {4: writer.tables(units)}
 
 
 def _feature(writer: _Writer) -> int:
     return writer.table(3, {1: writer.table(0, {})}, {0: _FEATURE_PROPERTIES})
 
 
-def _labels_file(writer: _Writer, kind: int) -> int:
-    return writer.tables([writer.table(5, {0: writer.text(LABELS_FILE)}, {2: kind})])
+def _files(writer: _Writer, kinds: Mapping[str, int]) -> int:
+    """Write the entries of associated files by their names."""
+    return writer.tables([writer.table(5, {0: writer.text(name)}, {2: kind}) for name, kind in kinds.items()])
 
 
-def _with_file(model: bytes, name: str, text: str) -> bytes:
-    """Append a zip archive with one stored file, which is the format of associated files."""
+def _with_files(model: bytes, texts: Mapping[str, str]) -> bytes:
+    """Append a zip archive with stored files, which is the format of associated files."""
     stream = io.BytesIO()
     stream.write(model)
-    entry = zipfile.ZipInfo(name, _EPOCH)
-    entry.create_system = 3
-    entry.external_attr = 0o644 << 16
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
-        archive.writestr(entry, text.encode("utf-8", "replace"))
+        for name, text in texts.items():
+            entry = zipfile.ZipInfo(name, _EPOCH)
+            entry.create_system = 3
+            entry.external_attr = 0o644 << 16
+            archive.writestr(entry, text.encode("utf-8", "replace"))
     return stream.getvalue()

@@ -49,6 +49,11 @@ def test_a_threshold_of_a_classifier_is_read_back() -> None:
     assert read_metadata(write_metadata(tiny_classifier_of_images(2), metadata)) == metadata
 
 
+def test_scores_of_single_classes_are_read_back() -> None:
+    metadata = replace(described(("a", "b")), threshold=0.5, by_class=(0.5, 0.875))
+    assert read_metadata(write_metadata(tiny_classifier_of_images(2), metadata)) == metadata
+
+
 def test_text_that_is_no_unicode_is_written_with_a_mark_in_its_place() -> None:
     """Names of folders may hold any bytes, which Python hands on as lone surrogates."""
     metadata = Metadata("caf\udce9", ("caf\udce9",), (0.0,), (1.0,))
