@@ -74,7 +74,9 @@ def search(
     memory_budget: str | None = None,
     max_drop: str | None = None,
     min_accuracy: str | None = None,
-    min_precision: str | None = None,
+    min_precision: str | Sequence[str] | None = None,
+    min_recall: str | Sequence[str] | None = None,
+    min_coverage: str | None = None,
     metric: str | None = None,
     costs: str | Path | None = None,
     confidence: str | None = None,
@@ -129,8 +131,13 @@ def search(
         max_drop: percentage points of accuracy that compression may cost, such as ``1pt``.
         min_accuracy: lowest accuracy, such as ``85%``, or of another metric, such as ``worst-group=70%``; several are
             joined by commas.
-        min_precision: share of right answers that the threshold in the shipped file promises, such as ``95%``. Answers
-            below the threshold are left to a person. Default: no threshold in the file.
+        min_precision: share of right answers that the threshold in the shipped file promises, such as ``95%``; for the
+            answers of one class ``trash=90%``; several in a list, or joined by commas. Answers below the threshold are
+            left to a person. Default: no threshold in the file.
+        min_recall: share of the images of a class whose probability of that class reaches a threshold, written as
+            ``min_precision``; a share without a name is for every class. Default: no such thresholds.
+        min_coverage: share of the images that have an answer from the threshold in the shipped file on, such as
+            ``80%``. Default: no such threshold.
         metric: what accuracy is: ``top1``, ``balanced-accuracy``, ``macro-f1``, ``top5``, ``log-loss``,
             ``cost-saved`` or ``worst-group``. Default: ``top1``.
         costs: CSV file with the cost of each answer (columns) to images of each class (rows). Without ``metric``, the
@@ -217,7 +224,9 @@ def plan(
     memory_budget: str | None = None,
     max_drop: str | None = None,
     min_accuracy: str | None = None,
-    min_precision: str | None = None,
+    min_precision: str | Sequence[str] | None = None,
+    min_recall: str | Sequence[str] | None = None,
+    min_coverage: str | None = None,
     metric: str | None = None,
     costs: str | Path | None = None,
     confidence: str | None = None,

@@ -60,7 +60,15 @@ SEARCH_OPTIONS: Mapping[str, Any] = {
         "by commas.", rich_help_panel=QUESTION, callback=joined,
     )],
     "min_precision": _value(
-        QUESTION, "PERCENT", "Share of right answers that the threshold in the file promises, such as 95%."
+        QUESTION, "SHARES", "Share of right answers that the threshold in the file promises, such as 95%; of the "
+        "answers of one class: trash=90%. Join by commas, or repeat.", list[str],
+    ),
+    "min_recall": _value(
+        QUESTION, "SHARES", "Share of the images of a class that reach a threshold of its probability: trash=90%, or "
+        "90% for every class. Join by commas, or repeat.", list[str],
+    ),
+    "min_coverage": _value(
+        QUESTION, "PERCENT", "Share of the images that are answered with the threshold in the file, such as 80%."
     ),
     "metric": _value(
         QUESTION, "NAME", "What accuracy is: top1, balanced-accuracy, macro-f1, top5, log-loss, cost-saved or "

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from advisor.core.promises import Promises
 from advisor.core.statistics import Interval
 
 
@@ -16,6 +17,21 @@ class Bin(NamedTuple):
     probability: float
     right: float
     images: int
+
+
+class Point(NamedTuple):
+    """A point of the risk-coverage curve: a score, the number of answers from it on, and of the right ones of them."""
+
+    score: float
+    images: int
+    right: int
+
+
+class Reachable(NamedTuple):
+    """The largest share of right answers that can be promised (0-1; 0: none), and the share of answers that count."""
+
+    precision: float
+    coverage: float
 
 
 @dataclass(frozen=True)
@@ -40,6 +56,80 @@ class Threshold:
         return self.images / self.of if self.of else 0.0
 
 
+@dataclass(frozen=True)
+class RecallThreshold:
+    """A probability of one class; an image from it on counts as possibly of that class, whatever the answer is.
+
+    Attributes:
+        wanted: share (0-1) of the images of the class that must reach it.
+        promised: share (0-1) that validation promises: at least ``wanted``, or the most that its images support.
+        score: the probability (0-1).
+        recall: share (0-1) of the images of the class that reach it, with a 95 % interval; None without an image.
+        precision: share (0-1) of the images that reach it that are of the class; None if none reaches it.
+        images: number of the images that reach it.
+        of: number of all images.
+    """
+
+    wanted: float
+    promised: float
+    score: float
+    recall: Interval | None
+    precision: Interval | None
+    images: int
+    of: int
+
+    @property
+    def kept(self) -> bool:
+        """Whether validation promises what is wanted."""
+        return self.promised >= self.wanted
+
+    @property
+    def flagged(self) -> float:
+        """Share (0-1) of all images that count as possibly of the class."""
+        return self.images / self.of if self.of else 0.0
+
+
+@dataclass(frozen=True)
+class CoverageThreshold:
+    """The threshold from which on a wanted share of the images is answered.
+
+    Attributes:
+        wanted: the share (0-1) of images.
+        promised: share (0-1) that validation promises: at least ``wanted``, or the most that its images support.
+        precision: share (0-1) of right answers that validation promises from there on.
+        at: the score with its answers.
+    """
+
+    wanted: float
+    promised: float
+    precision: float
+    at: Threshold
+
+    @property
+    def kept(self) -> bool:
+        """Whether validation promises what is wanted."""
+        return self.promised >= self.wanted
+
+
+@dataclass(frozen=True)
+class Applied:
+    """Probabilities that a product compares with.
+
+    Attributes:
+        plain: an answer counts from it on; None if all answers count.
+        by_class: the same for the answers of single classes, by name; they come before ``plain``.
+        recall: by name of a class, the probability of that class from which on an image is possibly of it.
+    """
+
+    plain: float | None = None
+    by_class: Mapping[str, float] = field(default_factory=dict)
+    recall: Mapping[str, float] = field(default_factory=dict)
+
+    def least(self, name: str) -> float:
+        """Return the probability from which on an answer of a class counts."""
+        return self.by_class.get(name, self.plain or 0.0)
+
+
 class Mistake(NamedTuple):
     """A wrong answer: path and hash of the image, labels of its class and of the answer, probability (0-1)."""
 
@@ -61,11 +151,18 @@ class ConfidenceFacts:
         brier: Brier score (0-2) with that temperature, with a 95 % interval.
         brier_before: the same without it.
         bins: for a reliability diagram, the least confident first.
-        promised: share (0-1) of right answers that the thresholds promise; None if there are none.
-        threshold: for the answers of all classes; None if no score keeps the promise.
+        promised: share (0-1) of right answers that ``threshold`` promises; None if there are no thresholds.
+        threshold: for the answers of all classes of which no precision was asked by name; None if no score keeps the
+            promise.
         by_class: for the answers of each class; None for one that no score keeps the promise for.
-        reachable: largest share (0-1) that a threshold for all classes can promise; None if that was not computed.
+        reachable: what a threshold for all these classes can promise; None if that was not computed.
         mistakes: the wrong answers with the highest probabilities, the highest first; of the hold-out alone.
+        wanted: what the user asked for. Without a wish, ``threshold`` and ``by_class`` only inform.
+        reachable_by_class: what can be promised for the classes whose wanted precision no score promises.
+        recall: thresholds by class for the wanted recall.
+        coverage: threshold for the wanted coverage; None if none was asked for.
+        answered: the answers that count with all thresholds of ``applied``; None if all answers count.
+        curve: risk-coverage curve, the highest score first.
     """
 
     temperature: float
@@ -77,8 +174,14 @@ class ConfidenceFacts:
     promised: float | None = None
     threshold: Threshold | None = None
     by_class: Mapping[str, Threshold | None] = field(default_factory=dict)
-    reachable: float | None = None
+    reachable: Reachable | None = None
     mistakes: tuple[Mistake, ...] = ()
+    wanted: Promises = field(default_factory=Promises)
+    reachable_by_class: Mapping[str, Reachable] = field(default_factory=dict)
+    recall: Mapping[str, RecallThreshold] = field(default_factory=dict)
+    coverage: CoverageThreshold | None = None
+    answered: Threshold | None = None
+    curve: tuple[Point, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse a temperature that no file can have.
@@ -88,3 +191,26 @@ class ConfidenceFacts:
         """
         if not (math.isfinite(self.temperature) and self.temperature > 0):
             raise ValueError(f"a temperature of {self.temperature} is not finite and above zero")
+
+    @property
+    def applied(self) -> Applied:
+        """What the product compares with, of what was asked for and can be promised.
+
+        A wanted precision comes before a wanted coverage: it answers the most images of those that keep it.
+        """
+        asked = self.wanted.precision
+        plain = self.threshold if asked.plain is not None else None
+        if plain is None and self.coverage is not None and self.coverage.kept:
+            plain = self.coverage.at
+        by_class = {name: one.score for name in asked.by_class if (one := self.by_class.get(name))}
+        recall = {name: one.score for name, one in self.recall.items() if one.kept}
+        return Applied(
+            None if plain is None else _down(plain.score),
+            {name: _down(score) for name, score in by_class.items()},
+            {name: _down(score) for name, score in recall.items()},
+        )
+
+
+def _down(score: float) -> float:
+    """Return a threshold with six digits, rounded down, so that no score at it is lost."""
+    return math.floor(score * 1e6) / 1e6

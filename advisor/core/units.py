@@ -79,6 +79,24 @@ def percent(text: str, option: str) -> float:
     return value
 
 
+def share(text: str, option: str, ends: tuple[float, float], why: str) -> float:
+    """Parse a percentage into a share (0-1) that lies between two ends.
+
+    Args:
+        text: what the user wrote, such as ``"95%"``.
+        option: the option's name, for the message.
+        ends: least and largest share.
+        why: hint if it lies outside.
+
+    Raises:
+        UsageError: no number with its unit, or not between the ends.
+    """
+    value, (least, most) = percent(text, option) / 100, ends
+    if not least <= value <= most:
+        raise UsageError(f"{option}: '{text}' is not between {100 * least:g}% and {100 * most:g}%", why)
+    return value
+
+
 def seconds(text: str, option: str) -> float:
     """Parse a duration such as ``10min`` into seconds.
 

@@ -89,7 +89,7 @@ def export(
     wanted = tuple(targets) or PLATFORMS
     shipping = SHIPPING[stored.question.task]
     _check_targets(wanted, shipping, evaluation, artefact, key)
-    model = prepare(artefact, evaluation.artefact, shipping.threshold(evaluation, stored.question.min_precision))
+    model = prepare(artefact, evaluation.artefact, shipping.applied(evaluation))
     contents = _contents(stored, shipping, evaluation, model, artefact, wanted, key)
     _write(folder, contents)
     return Bundle(folder, evaluation, model, tuple(sorted(contents)))
@@ -203,7 +203,7 @@ def _summary(
         "edits": model.edits,
         "input": {"size": model.size, "mean": model.mean, "std": model.std, "channels": "RGB", "type": "float32"},
         "labels": model.labels,
-        **({} if model.threshold is None else {"threshold": model.threshold}),
+        **_thresholds(model),
         "run_with": {
             "threads": target.threads,
             "accelerator": target.accelerator,
@@ -217,6 +217,13 @@ def _summary(
         "risks": [asdict(risk) for risk in found],
     }
     return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _thresholds(model: ShippedModel) -> dict[str, object]:
+    """Return the entries of the scores that the app compares with; none without a threshold."""
+    applied = model.applied
+    found = {"threshold": applied.plain, "class_thresholds": applied.by_class, "recall_thresholds": applied.recall}
+    return {name: value for name, value in found.items() if value not in (None, {})}
 
 
 def _settings(device: str, figures: DeviceFigures) -> dict[str, object]:

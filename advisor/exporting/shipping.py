@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from advisor.core.confidence_facts import Applied
 from advisor.core.evaluation import Evaluation
 from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_COUNTING, OBJECT_DETECTION
 from advisor.exporting.vectors import Answering, classified, detected, marked
 from advisor.measurement.counting import LEAST_SCORE
+from advisor.tflite.metadata import one_line
 from advisor.tflite.postprocess import Suppression
 
 
@@ -34,17 +36,17 @@ class Shipping:
     answering: Answering
     least: float | None = None
 
-    def threshold(self, evaluation: Evaluation, promised: float | None = None) -> float | None:
-        """Return the score from which on answers are shown; None for all.
-
-        Args:
-            evaluation: chose the score on the validation part.
-            promised: share (0-1) of right answers that the user asked for; None if a classifier's answers all count.
-        """
+    def applied(self, evaluation: Evaluation) -> Applied:
+        """Return the scores from which on answers are shown, which the evaluation chose on the validation part."""
         boxes, confidence = evaluation.answers.boxes, evaluation.answers.confidence
-        if promised is not None and confidence is not None and confidence.threshold is not None:
-            return round(confidence.threshold.score, 4)
-        return self.least if boxes is None else round(boxes.threshold, 4)
+        if confidence is not None:
+            found = confidence.applied
+            return replace(found, by_class=_as_stored(found.by_class), recall=_as_stored(found.recall))
+        return Applied(self.least if boxes is None else round(boxes.threshold, 4))
+
+
+def _as_stored(by_class: Mapping[str, float]) -> dict[str, float]:
+    return {one_line(name): score for name, score in by_class.items()}
 
 
 SHIPPING: Mapping[str, Shipping] = {

@@ -46,6 +46,8 @@ def render(
         mean=repr(model.mean),
         std=repr(model.std),
         threshold=repr(model.threshold),
+        least_of=_by_place(model, model.applied.by_class),
+        may_show=_by_place(model, model.applied.recall),
         near=NEAR,
         threads=evaluation.configuration.target.threads,
         remark=_remark(evaluation, platform),
@@ -68,6 +70,11 @@ def edgetpu(path: str, measured: str, mean: tuple[float, ...], std: tuple[float,
         means=repr(list(mean)),
         stds=repr(list(std)),
     )
+
+
+def _by_place(model: ShippedModel, scores: Mapping[str, float]) -> dict[int, float]:
+    """Return scores by the place of their label."""
+    return {place: scores[label] for place, label in enumerate(model.labels) if label in scores}
 
 
 def _remark(evaluation: Evaluation, platform: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -77,13 +78,28 @@ def make_vectors(model: ShippedModel, answering: Answering) -> tuple[float, tupl
 
 
 def classified(model: ShippedModel, images: Pixels) -> tuple[float, list[tuple[int, Answer]]]:
-    """See :data:`Answering`: the probabilities of each class."""
+    """See :data:`Answering`: the probabilities of each class, and what the app does with them at its thresholds."""
     places = range(len(images))[:: max(1, len(images) // COUNT)][:COUNT]
     rows = answers(model.content, images[places], model)
     return TOLERANCES[0], [
-        (place, {"label": row.index(max(row)), "probabilities": [round(value, DIGITS) for value in row]})
+        (
+            place,
+            {"label": row.index(max(row)), "probabilities": [round(value, DIGITS) for value in row]}
+            | _done(model, row),
+        )
         for place, row in zip(places, rows, strict=True)
     ]
+
+
+def _done(model: ShippedModel, row: Sequence[float]) -> dict[str, object]:
+    """Return whether the app answers and which labels it flags, as far as it has thresholds for that."""
+    applied, found = model.applied, dict[str, object]()
+    if applied.plain is not None or applied.by_class:
+        found["answered"] = max(row) >= applied.least(model.labels[row.index(max(row))])
+    if applied.recall:
+        scores = zip(model.labels, row, strict=True)
+        found["may_show"] = [label for label, score in scores if score >= applied.recall.get(label, math.inf)]
+    return found
 
 
 def answers(content: bytes, pixels: Pixels, model: ShippedModel) -> list[list[float]]:

@@ -1,4 +1,4 @@
-"""Calibration of a classifier's probabilities, and the one from which on its answers are right often enough.
+"""Calibration of a classifier's probabilities.
 
 A probability is calibrated if, of the answers with that probability, that share is right. Dividing the logits by one
 number, the temperature, calibrates a network without changing its answers: C. Guo et al., "On Calibration of Modern
@@ -11,8 +11,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from advisor.core.confidence_facts import Bin, Threshold
-from advisor.core.statistics import Interval, wilson
+from advisor.core.confidence_facts import Bin
+from advisor.core.statistics import Interval
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,9 +27,6 @@ BINS = 15
 
 RESAMPLES = 400
 FOLDS = 5
-
-MOST_SEQUENCES = 4
-"""Sequences of :func:`threshold`, at most."""
 
 FLOOR = 1 / 512
 """Least probability that is told from zero: half a step of an int8 output, whose scale is 1/256."""
@@ -161,69 +158,3 @@ def _interval(value: float, drawn: Floats) -> Interval:
 
     low, high = np.quantile(drawn - drawn.mean() + value, [0.025, 0.975])
     return Interval(float(value), max(0.0, min(float(value), float(low))), max(float(value), float(high)))
-
-
-def threshold(sure: Floats, right: Flags, wanted: float, level: float = 0.95) -> Threshold | None:
-    """Return the lowest score from which on answers are right often enough, with the probability ``level``.
-
-    A score passes if the lower end of Clopper and Pearson's interval of the precision (one-sided) is at least
-    ``wanted``. Scores are tried from high to low until one fails, which keeps the probability for all of them together
-    (fixed sequence; A. Angelopoulos et al., "Learn then Test", 2021). As the few surest answers may hold one mistake by
-    chance, there are several such sequences: they begin with as many answers as pass if all are right, with twice as
-    many, and so on, and share the probability of an error.
-
-    Args:
-        sure: (N,) score of each answer.
-        right: (N,) whether it is right.
-        wanted: share (0-1) of right answers.
-        level: probability that the precision of new images is at least that.
-
-    Returns:
-        None if no score passes.
-    """
-    import numpy as np
-    from scipy.stats import beta
-
-    order = np.argsort(-sure, kind="stable")
-    ends = np.flatnonzero(np.append(np.diff(sure[order]) < 0, True)) + 1 if len(order) else np.zeros(0, int)
-    hits = np.cumsum(right[order])
-    starts, best = _starts(wanted, len(order), level), 0
-    for start in starts:
-        taken = ends[ends >= start]
-        passes = beta.ppf((1 - level) / len(starts), hits[taken - 1], taken - hits[taken - 1] + 1) >= wanted
-        passed = taken[: passes.argmin() if not passes.all() else len(passes)]
-        best = max(best, int(passed.max(initial=0)))
-    if not best:
-        return None
-    least = float(sure[order[best - 1]])
-    beyond = float(sure[order[best]]) if best < len(order) else 0.0
-    return at_score((least + beyond) / 2, sure, right)
-
-
-def reachable(sure: Floats, right: Flags, level: float = 0.95) -> float:
-    """Return the largest share (0-1) of right answers that a score can promise, to half a point; 0 for less than 0.5.
-
-    Arguments as of :func:`threshold`. It says what to ask for; asked for by itself it is a promise chosen by its data.
-    """
-    low, high = 99, 200
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if threshold(sure, right, middle / 200, level) is None else (middle, high)
-    return low / 200 if low > 99 else 0.0
-
-
-def at_score(score: float, sure: Floats, right: Flags) -> Threshold:
-    """Return precision and number of the answers from a score on; arguments as of :func:`threshold`."""
-    taken, hits = int((sure >= score).sum()), int(right[sure >= score].sum())
-    return Threshold(score, wilson(hits, taken) if taken else None, taken, len(sure))
-
-
-def _starts(wanted: float, images: int, level: float) -> list[int]:
-    """Return the numbers of answers that sequences begin with; they depend on the number of images alone."""
-    if not 0 < wanted < 1:
-        raise ValueError(f"a share of right answers of {wanted} cannot be promised")
-    for sequences in range(MOST_SEQUENCES, 0, -1):
-        least = math.ceil(math.log((1 - level) / sequences) / math.log(wanted))
-        if least * 2 ** (sequences - 1) <= images:
-            return [least * 2**place for place in range(sequences)]
-    return []

@@ -6,22 +6,45 @@ from dataclasses import replace
 
 import pytest
 
-from advisor.core.confidence_facts import Bin, ConfidenceFacts, Mistake, Threshold
+from advisor.core.confidence_facts import (
+    Applied,
+    Bin,
+    ConfidenceFacts,
+    CoverageThreshold,
+    Mistake,
+    Point,
+    Reachable,
+    RecallThreshold,
+    Threshold,
+)
 from advisor.core.evaluation_facts import ImageAnswers
 from advisor.core.evaluation_json import evaluation_from_json, evaluation_to_json
+from advisor.core.promises import Promises, Shares
 from advisor.core.statistics import Interval
 from tests.builders import evaluation
 
 PART = Interval(0.03, 0.02, 0.05)
 ONE = Threshold(0.9, Interval(0.97, 0.95, 0.99), 60, 100)
 FACTS = ConfidenceFacts(
-    0.8, PART, PART, PART, PART, (Bin(0.5, 0.4, 20),), 0.95, ONE, {"cat": ONE, "dog": None}, 0.97,
-    (Mistake("a.jpg", "0" * 64, 0, 1, 0.9),),
+    0.8, PART, PART, PART, PART, (Bin(0.5, 0.4, 20),), 0.95, ONE, {"cat": ONE, "dog": None},
+    Reachable(0.97, 0.4), (Mistake("a.jpg", "0" * 64, 0, 1, 0.9),),
+    Promises(Shares(0.95, {"cat": 0.9}), Shares(0.9), 0.8), {"dog": Reachable(0.8, 0.2)},
+    {"cat": RecallThreshold(0.9, 0.91, 0.0312504999, PART, None, 30, 100)},
+    CoverageThreshold(0.8, 0.81, 0.93, Threshold(0.7, PART, 82, 100)), ONE, (Point(0.9, 60, 58), Point(0.1, 100, 80)),
 )  # fmt: skip
 
 
 def test_coverage_is_the_share_of_images_with_an_answer() -> None:
     assert (ONE.coverage, Threshold(0.9, None, 0, 0).coverage) == (0.6, 0.0)
+
+
+def test_a_product_applies_what_was_asked_for_and_can_be_promised() -> None:
+    assert FACTS.applied == Applied(0.9, {"cat": 0.9}, {"cat": 0.03125})
+    assert replace(FACTS, wanted=Promises(), recall={}, coverage=None).applied == Applied()
+    assert replace(FACTS, threshold=None).applied.plain == 0.7
+    short = replace(FACTS.recall["cat"], promised=0.89)
+    assert replace(FACTS, recall={"cat": short}).applied.recall == {}
+    assert (FACTS.applied.least("cat"), Applied(0.5).least("dog"), Applied().least("dog")) == (0.9, 0.5, 0.0)
 
 
 def test_they_are_read_as_they_were_written() -> None:

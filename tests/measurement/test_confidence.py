@@ -1,4 +1,4 @@
-"""Temperature, calibration error and thresholds of a classifier's probabilities."""
+"""Temperature and calibration error of a classifier's probabilities."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import log_softmax, softmax
 
@@ -14,13 +14,10 @@ from advisor.measurement.confidence import (
     BINS,
     COOLEST,
     HOTTEST,
-    at_score,
     crossfitted,
-    reachable,
     reliability,
     temperature,
     tempered,
-    threshold,
 )
 
 
@@ -99,65 +96,3 @@ def test_probabilities_of_one_that_are_right_have_no_error() -> None:
 def test_without_an_image_there_is_no_reliability() -> None:
     with pytest.raises(ValueError, match="no image"):
         reliability(np.zeros((0, 3)), np.zeros(0, int))
-
-
-def test_if_all_answers_are_right_all_count() -> None:
-    sure = np.linspace(0.3, 1, 100)
-    found = threshold(sure, np.ones(100, bool), 0.95)
-    assert found is not None
-    assert (found.images, found.coverage) == (100, 1.0)
-    assert found.score < 0.3
-
-
-def test_too_few_answers_promise_nothing() -> None:
-    assert threshold(np.ones(58), np.ones(58, bool), 0.95) is None
-    assert threshold(np.ones(59), np.ones(59, bool), 0.95) is not None
-
-
-def test_answers_with_one_score_count_together() -> None:
-    found = threshold(np.repeat([0.9, 0.5], 100), np.repeat([True, False], 100), 0.9)
-    assert found is not None
-    assert (found.images, found.score) == (100, pytest.approx(0.7))
-
-
-def test_answers_that_are_wrong_half_of_the_time_reach_no_precision() -> None:
-    assert threshold(np.linspace(0, 1, 400), np.arange(400) % 2 == 0, 0.9) is None
-
-
-def test_what_can_be_reached_is_the_largest_promise_to_half_a_point() -> None:
-    sure, right = np.linspace(0.3, 1, 200), np.arange(200) % 10 > 0
-    found = reachable(sure, right)
-    assert 0.8 < found < 0.9
-    assert threshold(sure, right, found) is not None
-    assert threshold(sure, right, found + 0.005) is None
-    assert reachable(sure, np.zeros(200, bool)) == 0.0
-    assert reachable(sure[:0], right[:0]) == 0.0
-
-
-@pytest.mark.parametrize("wanted", [0.0, 1.0, 1.01])
-def test_a_promise_that_nobody_can_keep_is_an_error(wanted: float) -> None:
-    with pytest.raises(ValueError, match="cannot be promised"):
-        threshold(np.ones(10), np.ones(10, bool), wanted)
-
-
-def test_a_score_has_the_precision_and_number_of_answers_from_it_on() -> None:
-    found = at_score(0.5, np.array([0.9, 0.5, 0.4]), np.array([True, False, True]))
-    assert found.precision is not None
-    assert (found.precision.value, found.images, found.of) == (0.5, 2, 3)
-    assert at_score(0.95, np.array([0.9]), np.array([True])).precision is None
-
-
-@settings(max_examples=20, deadline=None)
-@given(st.integers(0, 1000), st.sampled_from([0.8, 0.9, 0.95]))
-def test_a_promise_is_kept_in_nineteen_of_twenty_draws(seed: int, wanted: float) -> None:
-    """The answers are right with the probability of their score, so the true precision from a score on is known."""
-    draw, broken, rounds = np.random.default_rng(seed), 0, 60
-    for _ in range(rounds):
-        sure = draw.beta(4, 1, 300)
-        found = threshold(sure, draw.random(300) < sure, wanted)
-        if found is not None:
-            broken += float(np.mean(np.array([each for each in BETA if each >= found.score]))) < wanted
-    assert broken <= 0.05 * rounds + 3 * math.sqrt(0.05 * 0.95 * rounds)
-
-
-BETA = np.random.default_rng(1).beta(4, 1, 20000)

@@ -14,6 +14,7 @@ from typing import Any
 from advisor.catalog.cards import Card, WeightsFile
 from advisor.core.costs import Costs
 from advisor.core.metrics import TOP1
+from advisor.core.promises import Promises
 from advisor.core.tasks import IMAGE_CLASSIFICATION, TASKS, Task
 from advisor.core.training import FINETUNED, HEAD_SUBSET
 from advisor.datasets.images import InputSpec
@@ -121,7 +122,7 @@ class Materials:
         seed: of training, calibration and hyperparameter trials.
         max_drop_points: points that a compressed file may lose.
         robust: candidates are compared under capture conditions.
-        promise: share (0-1) of right answers that thresholds promise; None for the usual one.
+        promises: what the user asked of thresholds.
         metric: what accuracy is: one of :data:`advisor.core.metrics.METRICS`, for classifiers.
         costs: the cost of each answer of a classifier; None for none.
         effort: name of the effort of a timing, see :mod:`advisor.measurement.latency.timing`.
@@ -136,7 +137,7 @@ class Materials:
     seed: int = 0
     max_drop_points: float | None = None
     robust: bool = False
-    promise: float | None = None
+    promises: Promises = field(default_factory=Promises)
     metric: str = TOP1
     costs: Costs | None = None
     effort: str = "search"

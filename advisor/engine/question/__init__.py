@@ -2,6 +2,7 @@
 
 from advisor.engine.question.options import FREE_ON_RESUME, QUESTION_OPTIONS
 from advisor.engine.question.parsing import resolve, resolve_resumed
+from advisor.engine.question.promises import require_classes
 from advisor.engine.question.validation import require_sampler_installed
 from advisor.engine.question.values import Execution, Question, Request
 
@@ -11,6 +12,7 @@ __all__ = [
     "Execution",
     "Question",
     "Request",
+    "require_classes",
     "require_sampler_installed",
     "resolve",
     "resolve_resumed",

@@ -26,7 +26,9 @@ class Options:
     memory_budget: str = ""
     max_drop: str = ""
     min_accuracy: str = ""
-    min_precision: str = ""
+    min_precision: tuple[str, ...] = ()
+    min_recall: tuple[str, ...] = ()
+    min_coverage: str = ""
     metric: str = ""
     costs: str = ""
     data: str = ""

@@ -27,15 +27,15 @@ from advisor.engine.question.names import (
     require_known,
 )
 from advisor.engine.question.options import FREE_ON_RESUME, Options, collect_options, read_file
+from advisor.engine.question.promises import parse_promises
 from advisor.engine.question.validation import validate_execution, validate_question
 from advisor.engine.question.values import Execution, Question, Request
 from advisor.isolation.resources import usable_cores
 
-CONFIDENCES, PROMISES = (0.5, 0.99), (0.5, 0.995)
-"""Least and largest share of ``--confidence`` and ``--min-precision``."""
+CONFIDENCES = (0.5, 0.99)
+"""Least and largest share of ``--confidence``."""
 
 CALIBRATED = "predictions are calibrated up to 99%: write for example --confidence 90%"
-NOT_ALWAYS = "nothing can be promised to be always right: write for example --min-precision 95%"
 
 
 def resolve(options: Mapping[str, object], file: Path | None = None) -> Request:
@@ -113,7 +113,7 @@ def _question(written: Options) -> Question:
         tuning_limited=bool(written.data) and not written.training and len(TASKS[written.task].default) > 1,
         tune_training=written.tune_training,
         compressions=written.compressions,
-        min_precision=_share(written.min_precision, "--min-precision", PROMISES, NOT_ALWAYS),
+        promises=parse_promises(written.min_precision, written.min_recall, written.min_coverage),
         thread_counts=tuple(sorted(set(written.threads or (1, usable_cores())))),
         catalog=tuple(map(Path, written.catalog)),
         seed=written.seed,
@@ -151,18 +151,12 @@ def _limits(written: Options) -> Budget:
         memory_bytes=units.size_bytes(written.memory_budget, "--memory-budget") if written.memory_budget else None,
         licence=parse_licences(written.licence),
         must_run_on=written.must_run_on,
-        confidence=_share(written.confidence, "--confidence", CONFIDENCES, CALIBRATED) or CONFIDENCE,
+        confidence=_confidence(written.confidence),
     )
 
 
-def _share(text: str, option: str, ends: tuple[float, float], why: str) -> float | None:
-    """Return a share (0-1) that lies between two ends; None if none was given."""
-    if not text:
-        return None
-    share, (least, most) = units.percent(text, option) / 100, ends
-    if not least <= share <= most:
-        raise UsageError(f"{option}: '{text}' is not between {100 * least:g}% and {100 * most:g}%", why)
-    return share
+def _confidence(text: str) -> float:
+    return units.share(text, "--confidence", CONFIDENCES, CALIBRATED) if text else CONFIDENCE
 
 
 def _devices(text: str) -> tuple[str, ...]:

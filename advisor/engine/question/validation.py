@@ -46,10 +46,8 @@ def _refuse_for_task(question: Question, training: tuple[str, ...]) -> None:
         if name not in task.trainings:
             valid = ", ".join(task.trainings)
             raise UsageError(f"--training: '{name}' is not for {option}", f"one of: {valid}; or leave it out")
-    if question.min_precision is not None and not task.probabilities:
-        raise UsageError(
-            f"--min-precision: models for {option} have no probability of a class", "leave --min-precision out"
-        )
+    for asked in () if task.probabilities else question.promises.options:
+        raise UsageError(f"{asked}: models for {option} have no probability of a class", f"leave {asked} out")
     if question.tune_training and not task.tunable:
         raise UsageError(
             f"--tune-training: fine-tuning for {option} has fixed hyperparameters", "leave --tune-training out"
@@ -72,10 +70,10 @@ def _refuse_without_data(question: Question, training: tuple[str, ...]) -> None:
             "--objective: robust accuracy is measured on images, and --data is not given",
             "add --data DIR (one sub-folder for each class), or leave --objective out",
         )
-    if question.min_precision is not None:
+    for asked in question.promises.options:
         raise UsageError(
-            "--min-precision: the threshold is chosen on images, and --data is not given",
-            "add --data DIR, or leave --min-precision out",
+            f"{asked}: the threshold is chosen on images, and --data is not given",
+            f"add --data DIR, or leave {asked} out",
         )
     if question.limits.max_drop_points is not None:
         raise UsageError(

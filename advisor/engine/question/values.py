@@ -11,6 +11,7 @@ from advisor.core.costs import Costs
 from advisor.core.figures import HOST
 from advisor.core.metrics import METRICS, TOP1
 from advisor.core.preference import BALANCED, Preference
+from advisor.core.promises import Promises
 from advisor.core.tasks import IMAGE_CLASSIFICATION, TASKS, Task
 from advisor.core.training import NONE
 from advisor.engine.question.names import ADVISOR, JOURNAL, LOCAL
@@ -45,8 +46,7 @@ class Question:
             :mod:`advisor.engine.scheduling.allowance`.
         tune_training: trials of fine-tuning for each card; 0 for the recipe's own hyperparameters.
         compressions: names of compression recipes; empty for the default ones.
-        min_precision: share (0-1) of right answers that the threshold in the shipped file promises; None for no
-            threshold in the file.
+        promises: what the thresholds in the shipped file promise.
         thread_counts: CPU thread counts to measure, ascending.
         catalog: catalogue files.
         seed: seed of the split, of training and of the sampler.
@@ -66,7 +66,7 @@ class Question:
     tuning_limited: bool = False
     tune_training: int = 0
     compressions: tuple[str, ...] = ()
-    min_precision: float | None = None
+    promises: Promises = field(default_factory=Promises)
     thread_counts: tuple[int, ...] = field(default_factory=_default_thread_counts)
     catalog: tuple[Path, ...] = ()
     seed: int = 0

@@ -29,7 +29,7 @@ from advisor.engine.pipeline.images import SUBSET_IMAGES, Boxes, Images, Role
 from advisor.engine.pipeline.materials import Materials
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stages.figures import effort_for
-from advisor.engine.question import Execution, Question
+from advisor.engine.question import Execution, Question, require_classes
 from advisor.engine.space.metric_needs import require_metrics
 from advisor.engine.space.plan import Plan, order_by_promise
 from advisor.engine.targets.target_devices import select_targets
@@ -72,14 +72,16 @@ def read_images(question: Question, say: Say) -> Images | None:
     Near duplicates and groups stay in one part. A split of the user's own is kept.
 
     Raises:
-        UsageError: see :mod:`advisor.datasets.survey`, :mod:`advisor.datasets.checks.check` and
-            :func:`advisor.datasets.division.divide`; for boxes :mod:`advisor.datasets.boxes.reading`; a metric cannot
+        UsageError: a promise names a class that no image has. See also :mod:`advisor.datasets.survey`,
+            :mod:`advisor.datasets.checks.check` and :func:`advisor.datasets.division.divide`; for boxes
+            :mod:`advisor.datasets.boxes.reading`; or a metric cannot
             be computed on the images.
     """
     if question.data is None:
         return None
     say(f"reading images of {question.data}")
     images = READERS[question.task](question.data, question.seed, say)
+    require_classes(question.promises, images.classes)
     require_metrics(question, images)
     return images
 
@@ -280,7 +282,7 @@ def materials_of(
         seed=question.seed,
         max_drop_points=question.limits.max_drop_points,
         robust=question.robust,
-        promise=question.min_precision,
+        promises=question.promises,
         metric=question.metric,
         costs=question.costs,
         effort=effort_for(configurations),

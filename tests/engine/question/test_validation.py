@@ -15,11 +15,17 @@ from advisor.engine.question import resolve
     [
         ({"max_drop": "1pt"}, "--max-drop: the drop is measured on images, and --data is not given"),
         ({"min_precision": "95%"}, "--min-precision: the threshold is chosen on images, and --data is not given"),
+        ({"min_recall": "trash=90%"}, "--min-recall: the threshold is chosen on images, and --data is not given"),
+        ({"min_coverage": "80%"}, "--min-coverage: the threshold is chosen on images, and --data is not given"),
         ({"min_precision": "101%", "data": "photos"}, "--min-precision: '101%' is above 100%"),
         ({"min_precision": "100%", "data": "photos"}, "--min-precision: '100%' is not between 50% and 99.5%"),
         (
             {"task": "object-detection", "data": "boxes", "min_precision": "95%"},
             "--min-precision: models for --task object-detection have no probability of a class",
+        ),
+        (
+            {"task": "object-counting", "data": "boxes", "min_recall": "cat=95%"},
+            "--min-recall: models for --task object-counting have no probability of a class",
         ),
         ({"training": ["head"]}, "--training: 'head' learns from images, and --data is not given"),
         (

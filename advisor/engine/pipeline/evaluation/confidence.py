@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from advisor.core.confidence_facts import ConfidenceFacts, Mistake, Threshold
+from advisor.core.confidence_facts import Applied, ConfidenceFacts, Mistake, Threshold
+from advisor.core.promises import NO_PROMISES, Promises
 from advisor.engine.pipeline.images import Images, Role
 
 if TYPE_CHECKING:
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Floats = NDArray[np.floating[Any]]
+    Flags = NDArray[np.bool_]
+    Whole = NDArray[np.integer[Any]]
 
 MISTAKES = 24
 """Wrong answers of the hold-out that are kept."""
@@ -22,7 +25,70 @@ PROMISE = 0.95
 """Share of right answers that thresholds promise if the user asks for none."""
 
 
-def chosen(probabilities: Path, images: Images, promise: float | None = None) -> ConfidenceFacts:
+@dataclass(frozen=True, eq=False)
+class Answered:
+    """Probabilities of the images of a part, and what follows from them.
+
+    Attributes:
+        rows: float (N, C).
+        labels: (N,) the true classes.
+        classes: names of the C classes.
+    """
+
+    rows: Floats
+    labels: Whole
+    classes: tuple[str, ...]
+
+    @property
+    def sure(self) -> Floats:
+        """The probability of each answer, (N,)."""
+        highest: Floats = self.rows.max(axis=1)
+        return highest
+
+    @property
+    def answers(self) -> Whole:
+        """The class of each answer, (N,)."""
+        places: Whole = self.rows.argmax(axis=1)
+        return places
+
+    @property
+    def right(self) -> Flags:
+        """A mask of the right answers, (N,)."""
+        same: Flags = self.answers == self.labels
+        return same
+
+    def of(self, name: str) -> tuple[Floats, Flags]:
+        """Return the answers of one class: their probabilities, and whether they are right."""
+        place = self.answers == self.classes.index(name)
+        return self.sure[place], self.right[place]
+
+    def without(self, promises: Promises) -> tuple[Floats, Flags]:
+        """Return the answers of all classes of which no precision is asked by name; as :meth:`of`."""
+        import numpy as np
+
+        own = [self.classes.index(name) for name in promises.precision.by_class]
+        place = ~np.isin(self.answers, own)
+        return self.sure[place], self.right[place]
+
+    def members(self, name: str) -> tuple[Floats, Flags]:
+        """Return the probability of a class for each image, and whether the image is of that class; (N,) each."""
+        label = self.classes.index(name)
+        return self.rows[:, label], self.labels == label
+
+    def applied(self, limits: Applied) -> Threshold | None:
+        """Return the answers that count with the thresholds of a product; None if all of them do."""
+        import numpy as np
+
+        from advisor.measurement.thresholds import at_score
+
+        if limits.plain is None and not limits.by_class:
+            return None
+        least = np.array([limits.least(name) for name in self.classes])
+        taken = self.sure >= least[self.answers]
+        return replace(at_score(1.0, taken.astype(float), self.right), score=float(least.min()))
+
+
+def chosen(probabilities: Path, images: Images, promises: Promises = NO_PROMISES) -> ConfidenceFacts:
     """Return the temperature of a file, what it does, and the thresholds, all by the validation part.
 
     Figures with the temperature come from cross-fitting: each image is calibrated by others.
@@ -30,18 +96,20 @@ def chosen(probabilities: Path, images: Images, promise: float | None = None) ->
     Args:
         probabilities: ``.npy`` of the compared file, float32 (N, C).
         images: the user's images.
-        promise: share (0-1) of right answers from a threshold on; None for :data:`PROMISE`.
+        promises: what the user asked of thresholds; those for a precision are chosen without a wish too.
     """
     import numpy as np
 
-    from advisor.measurement.confidence import crossfitted, reachable, reliability, temperature, threshold
+    from advisor.measurement.confidence import crossfitted, reliability, temperature
+    from advisor.measurement.thresholds import covering, curve, reachable, recalling, threshold
 
     rows, labels = np.load(probabilities, allow_pickle=False), np.asarray(images.part(Role.VALIDATION).labels)
-    calibrated = crossfitted(rows, labels)
-    before, after = reliability(rows, labels), reliability(calibrated, labels)
-    sure, answers = calibrated.max(axis=1), calibrated.argmax(axis=1)
-    right, wanted = answers == labels, PROMISE if promise is None else promise
-    return ConfidenceFacts(
+    seen = Answered(crossfitted(rows, labels), labels, images.classes)
+    before, after = reliability(rows, labels), reliability(seen.rows, labels)
+    asked, wanted = promises.precision.by_class, promises.precision.plain or PROMISE
+    by_class = {name: threshold(*seen.of(name), asked.get(name, wanted)) for name in images.classes}
+    recalls = {name: share for name in images.classes if (share := promises.recall.of(name)) is not None}
+    found = ConfidenceFacts(
         temperature=temperature(rows, labels),
         error=after.error,
         error_before=before.error,
@@ -49,13 +117,16 @@ def chosen(probabilities: Path, images: Images, promise: float | None = None) ->
         brier_before=before.brier,
         bins=after.bins,
         promised=wanted,
-        threshold=threshold(sure, right, wanted),
-        by_class={
-            name: threshold(sure[answers == label], right[answers == label], wanted)
-            for label, name in enumerate(images.classes)
-        },
-        reachable=reachable(sure, right),
+        threshold=threshold(*seen.without(promises), wanted),
+        by_class=by_class,
+        reachable=reachable(*seen.without(promises)),
+        wanted=promises,
+        reachable_by_class={name: reachable(*seen.of(name)) for name in asked if by_class[name] is None},
+        recall={name: recalling(*seen.members(name), share) for name, share in recalls.items()},
+        coverage=None if promises.coverage is None else covering(seen.sure, seen.right, promises.coverage),
+        curve=curve(seen.sure, seen.right),
     )
+    return replace(found, answered=seen.applied(found.applied))
 
 
 def verified(probabilities: Path, images: Images, chosen: ConfidenceFacts) -> ConfidenceFacts:
@@ -68,28 +139,30 @@ def verified(probabilities: Path, images: Images, chosen: ConfidenceFacts) -> Co
     """
     import numpy as np
 
-    from advisor.measurement.confidence import at_score, reliability, tempered
+    from advisor.measurement.confidence import reliability, tempered
+    from advisor.measurement.thresholds import at_recall, at_score, curve
 
     part = images.part(Role.HOLDOUT)
     rows, labels = np.load(probabilities, allow_pickle=False), np.asarray(part.labels)
+    seen = Answered(rows, labels, images.classes)
     after, before = reliability(rows, labels), reliability(tempered(rows, 1 / chosen.temperature), labels)
-    sure, answers = rows.max(axis=1), rows.argmax(axis=1)
-    right = answers == labels
-    places = {name: answers == label for label, name in enumerate(images.classes)}
-    by_class: Mapping[str, Threshold | None] = {
-        name: at_score(one.score, sure[place], right[place]) if (one := chosen.by_class.get(name)) else None
-        for name, place in places.items()
-    }
-    return ConfidenceFacts(
-        temperature=chosen.temperature,
+    sure, answers, right, cover = seen.sure, seen.answers, seen.right, chosen.coverage
+    return replace(
+        chosen,
         error=after.error,
         error_before=before.error,
         brier=after.brier,
         brier_before=before.brier,
         bins=after.bins,
-        promised=chosen.promised,
-        threshold=at_score(chosen.threshold.score, sure, right) if chosen.threshold else None,
-        by_class=by_class,
+        threshold=at_score(chosen.threshold.score, *seen.without(chosen.wanted)) if chosen.threshold else None,
+        by_class={
+            name: at_score(one.score, *seen.of(name)) if (one := chosen.by_class.get(name)) else None
+            for name in images.classes
+        },
+        recall={name: at_recall(one, *seen.members(name)) for name, one in chosen.recall.items()},
+        coverage=cover and replace(cover, at=at_score(cover.at.score, sure, right)),
+        answered=seen.applied(chosen.applied),
+        curve=curve(sure, right),
         mistakes=tuple(
             Mistake(
                 images.dataset.shown(part.paths[row]), part.hashes[row], int(labels[row]), int(answers[row]),

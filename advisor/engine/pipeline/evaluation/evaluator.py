@@ -258,8 +258,8 @@ class Evaluator:
             return await self._published(stages)
         name = f"{stages.card.name}-{stages.training}-{stages.compression}"
         own, floats = await asyncio.gather(*(self._walker.run(each.scored) for each in (stages, stages.reference)))
-        promise = self._walker.materials.promise
-        verdict = await asyncio.to_thread(self._judge.verdict, own, floats, images, self._run, name, promise)
+        promises = self._walker.materials.promises
+        verdict = await asyncio.to_thread(self._judge.verdict, own, floats, images, self._run, name, promises)
         if not self._workload.robust:
             return verdict
         validation = images.part(Role.VALIDATION)

@@ -10,6 +10,7 @@ from typing import Protocol
 from advisor.core.costs import Costs
 from advisor.core.evaluation import Evaluation
 from advisor.core.metrics import TOP1
+from advisor.core.promises import NO_PROMISES, Promises
 from advisor.core.statistics import paired_shares
 from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_COUNTING, OBJECT_DETECTION
 from advisor.engine.pipeline.evaluation import accuracy, confidence, metrics, objects
@@ -25,7 +26,7 @@ class Judge(Protocol):
     """Turns answers of files into figures."""
 
     def verdict(
-        self, own: Path, floats: Path, images: Images, run: RunFolder, name: str, promise: float | None = None
+        self, own: Path, floats: Path, images: Images, run: RunFolder, name: str, promises: Promises = NO_PROMISES
     ) -> Verdict:
         """Return the accuracy on the validation part and the loss against float32.
 
@@ -35,7 +36,7 @@ class Judge(Protocol):
             images: the user's images.
             run: keeps answers for comparisons.
             name: of the file, for its answers.
-            promise: share (0-1) of right answers that thresholds promise; None for the usual one.
+            promises: what the user asked of thresholds.
         """
 
     def held_out(self, evaluation: Evaluation, own: Path, images: Images, file: str = "") -> HeldOut:
@@ -62,7 +63,7 @@ class Classified:
     costs: Costs | None = None
 
     def verdict(
-        self, own: Path, floats: Path, images: Images, run: RunFolder, name: str, promise: float | None = None
+        self, own: Path, floats: Path, images: Images, run: RunFolder, name: str, promises: Promises = NO_PROMISES
     ) -> Verdict:
         """See :class:`Judge`."""
         answers, part = accuracy.read_answers(own), images.part(Role.VALIDATION)
@@ -71,7 +72,7 @@ class Classified:
         by_class = replace(
             found.answers,
             file=run.keep_answers(name, answers),
-            confidence=confidence.chosen(own, images, promise),
+            confidence=confidence.chosen(own, images, promises),
             metrics=metrics.quantities(scores, accuracy.VALIDATED),
         )
         if self.metric == TOP1:
@@ -112,7 +113,7 @@ class Detected:
     by: objects.Criterion
 
     def verdict(
-        self, own: Path, floats: Path, images: Images, run: RunFolder, name: str, promise: float | None = None
+        self, own: Path, floats: Path, images: Images, run: RunFolder, name: str, promises: Promises = NO_PROMISES
     ) -> Verdict:
         """See :class:`Judge`."""
         found, shares = objects.measured(own, floats, images, self.by)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from advisor.core.confidence_facts import Applied
+from advisor.core.promises import Promises, Shares
 from advisor.datasets.dataset import Dataset, LabelledImage, fingerprint
 from advisor.datasets.split import Split
 from advisor.engine.pipeline.evaluation.confidence import MISTAKES, PROMISE, chosen, verified
@@ -36,6 +40,10 @@ def scores(folder: Path, name: str, seed: int, degrees: float) -> Path:
     return folder / f"{name}.npy"
 
 
+def asking(precision: float | None = None, **others: Any) -> Promises:
+    return Promises(Shares(precision), **others)
+
+
 def test_the_temperature_lowers_the_error_of_probabilities_that_are_too_sure(tmp_path: Path, images: Images) -> None:
     facts = chosen(scores(tmp_path, "validation", 0, 3.0), images)
     assert facts.temperature > 1.8
@@ -46,18 +54,18 @@ def test_the_temperature_lowers_the_error_of_probabilities_that_are_too_sure(tmp
 
 def test_thresholds_promise_what_was_asked_for_or_are_none(tmp_path: Path, images: Images) -> None:
     validation = scores(tmp_path, "validation", 0, 1.0)
-    high, low = chosen(validation, images, 0.85), chosen(validation, images, 0.7)
+    high, low = chosen(validation, images, asking(0.85)), chosen(validation, images, asking(0.7))
     assert high.threshold is not None
     assert low.threshold is not None
     assert high.threshold.coverage < low.threshold.coverage
     assert high.promised == 0.85
     assert high.reachable is not None
-    assert 0.85 <= high.reachable < 0.995
-    assert chosen(validation, images, 0.995).by_class == {"a": None, "b": None}
+    assert 0.85 <= high.reachable.precision < 0.995
+    assert chosen(validation, images, asking(0.995)).by_class == {"a": None, "b": None}
 
 
 def test_on_the_hold_out_the_shipped_file_is_judged_at_the_chosen_values(tmp_path: Path, images: Images) -> None:
-    facts = chosen(scores(tmp_path, "validation", 0, 3.0), images, 0.8)
+    facts = chosen(scores(tmp_path, "validation", 0, 3.0), images, asking(0.8))
     plain = np.load(scores(tmp_path, "plain", 1, 3.0))
     shipped = tmp_path / "shipped.npy"
     np.save(shipped, tempered(plain, facts.temperature))
@@ -81,3 +89,58 @@ def test_the_surest_mistakes_on_the_hold_out_are_kept(tmp_path: Path, images: Im
     assert all(one.label != one.answer for one in kept)
     assert kept[0].path.startswith("data/") or kept[0].path.endswith(".jpg")
     assert facts.mistakes == ()
+
+
+def test_a_class_has_its_own_precision_and_the_others_share_theirs(tmp_path: Path, images: Images) -> None:
+    validation = scores(tmp_path, "validation", 0, 1.0)
+    facts = chosen(validation, images, Promises(Shares(0.85, {"a": 0.7})))
+    alone = chosen(validation, images, asking(0.85))
+    assert facts.by_class["b"] == alone.by_class["b"] == facts.threshold
+    assert facts.by_class["a"] != alone.by_class["a"]
+    assert facts.applied.plain is not None
+    assert facts.answered is not None
+    assert facts.by_class["a"] is not None
+    assert facts.threshold is not None
+    assert facts.answered.images == facts.by_class["a"].images + facts.threshold.images
+    assert facts.applied.least("a") < facts.applied.least("b") == facts.applied.plain
+    judged = verified(scores(tmp_path, "shipped", 1, 1.0), images, facts)
+    assert judged.applied == facts.applied
+    assert judged.answered is not None
+    assert judged.answered.of == EACH
+
+
+def test_a_precision_that_a_class_cannot_promise_says_what_it_can(tmp_path: Path, images: Images) -> None:
+    facts = chosen(scores(tmp_path, "validation", 0, 1.0), images, Promises(Shares(None, {"a": 0.995})))
+    assert facts.by_class["a"] is None
+    assert 0.7 < facts.reachable_by_class["a"].precision < 0.995
+    assert facts.applied.by_class == {}
+    assert facts.answered is None
+
+
+def test_recall_and_coverage_are_promised_and_verified(tmp_path: Path, images: Images) -> None:
+    wanted = Promises(recall=Shares(0.9, {"b": 0.95}), coverage=0.8)
+    facts = chosen(scores(tmp_path, "validation", 0, 1.0), images, wanted)
+    assert {name: one.wanted for name, one in facts.recall.items()} == {"a": 0.9, "b": 0.95}
+    assert all(one.kept for one in facts.recall.values())
+    assert facts.coverage is not None
+    assert facts.coverage.kept
+    assert facts.applied.plain == pytest.approx(facts.coverage.at.score, abs=1e-6)
+    judged = verified(scores(tmp_path, "shipped", 1, 1.0), images, facts)
+    assert judged.coverage is not None
+    assert judged.coverage.at.coverage == pytest.approx(0.82, abs=0.06)
+    assert judged.recall["b"].recall is not None
+    assert judged.recall["b"].recall.value > 0.92
+    assert judged.curve[-1].images == EACH
+
+
+def test_a_class_without_a_validation_image_has_no_threshold(tmp_path: Path, images: Images) -> None:
+    empty = replace(images, dataset=replace(images.dataset, classes=("a", "b", "never")))
+    rows = np.load(scores(tmp_path, "validation", 0, 1.0))
+    np.save(tmp_path / "wide.npy", np.hstack([rows * 0.99, np.full((EACH, 1), 0.01, np.float32)]))
+    wanted = Promises(Shares(None, {"never": 0.9}), Shares(None, {"never": 0.9}))
+    facts = chosen(tmp_path / "wide.npy", empty, wanted)
+    assert facts.by_class["never"] is None
+    assert facts.reachable_by_class["never"] == (0.0, 0.0)
+    assert (facts.recall["never"].promised, facts.recall["never"].recall) == (0.0, None)
+    assert facts.applied == Applied()
+    assert verified(tmp_path / "wide.npy", empty, facts).recall["never"].flagged == 1.0
