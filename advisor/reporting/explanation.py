@@ -34,11 +34,15 @@ def _gives(view: RunView, pick: Evaluation) -> Iterator[str]:
     else:
         yield f"On images like yours this model reaches {reached.value:.0f} % {view.task.metric}."
     facts = (pick.holdout_answers or pick.answers).confidence
-    chosen = facts.threshold if facts else None
-    if chosen and chosen.precision and view.request.get("min_precision"):
+    chosen = facts.answered if facts else None
+    if facts and chosen and chosen.precision:
+        sure = (
+            "from its thresholds on"
+            if facts.applied.by_class
+            else f"when it is at least {100 * chosen.score:.0f} % sure"
+        )
         yield (
-            f"Let it answer only when it is at least {100 * chosen.score:.0f} % sure: then "
-            f"{100 * chosen.precision.value:.0f} of 100 answers are right, and "
+            f"Let it answer only {sure}: then {100 * chosen.precision.value:.0f} of 100 answers are right, and "
             f"{100 * (1 - chosen.coverage):.0f} of 100 images go to a person."
         )
 

@@ -15,9 +15,8 @@ from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.figures import latency_of
 from advisor.core.posterior import FLOAT
-from advisor.core.statistics import Interval
-from advisor.reporting import text
 from advisor.reporting.classes import confused_pairs, lost, recalls, weakest
+from advisor.reporting.confidence import confidence
 from advisor.reporting.confusion import confusions
 from advisor.reporting.device_results import device_decisions, device_results
 from advisor.reporting.explanation import explanation
@@ -40,8 +39,6 @@ ROWS_SHOWN = 1000
 """Evaluations in the page's table, best first; the plots show all of them."""
 
 FAILURES_SHOWN = 500
-
-THRESHOLDS_SHOWN = 100
 
 Variables = Mapping[str, object]
 
@@ -120,29 +117,6 @@ def _lost(view: RunView, pick: Evaluation) -> dict[str, float]:
     if floats is None or own == wanted:
         return {}
     return lost(floats.answers, pick.answers)
-
-
-def _confidence(view: RunView) -> Variables | None:
-    pick = view.decision.pick
-    facts = (pick.holdout_answers or pick.answers).confidence if pick else None
-    if pick is None or facts is None or facts.promised is None:
-        return None
-    return {
-        "pick": pick,
-        "judged_on": "images held out from training" if pick.holdout_answers else "validation images",
-        "facts": facts,
-        "thresholds": [("all classes", facts.threshold), *list(facts.by_class.items())[:THRESHOLDS_SHOWN]],
-        "ends": _ends,
-        "asked": bool(view.request.get("min_precision")),
-        "reachable": pick.answers.confidence.reachable if pick.answers.confidence else None,
-    }
-
-
-def _ends(own: Interval, scale: float = 1.0) -> str:
-    """Return a figure with its interval: of shares in %, with one digit, otherwise with three."""
-    digits = 1 if scale > 1 else 3
-    value, low, high = (f"{scale * each:.{digits}f}" for each in (own.value, own.low, own.high))
-    return f"{value} ({low}{text.DASH}{high})"
 
 
 def _images(view: RunView) -> Variables | None:
@@ -233,7 +207,7 @@ SECTIONS = (
     Section("explore", "Trade-offs", _explore),
     Section("devices", "Devices", _devices),
     Section("classes", "Classes", _classes),
-    Section("confidence", "Confidence", _confidence),
+    Section("confidence", "Confidence", confidence),
     Section("images", "Images", _images),
     Section("boxes", "Boxes", _boxes),
     Section("robustness", "Capture", _robustness),

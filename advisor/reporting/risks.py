@@ -15,6 +15,7 @@ from advisor.core.statistics import wilson
 from advisor.core.units import listed, plural, show_ms
 from advisor.engine.question.names import ROBUST
 from advisor.reporting import text
+from advisor.reporting.promises import unkept
 from advisor.reporting.view import RunView
 
 TIGHT = 0.1
@@ -60,7 +61,7 @@ def risks(view: RunView, evaluation: Evaluation) -> tuple[Risk, ...]:
         _new_conditions(evaluation),
         _cross_validation(view, evaluation),
         _regularization(evaluation),
-        _precision(view, evaluation),
+        *(Risk(one.name, Level.HIGH, one.text) for one in unkept(evaluation)),
         _budget(view, evaluation),
         _compression(evaluation),
         _capture(view, evaluation),
@@ -170,31 +171,6 @@ def _regularization(evaluation: Evaluation) -> Risk | None:
 def _share(some: Sized, classes: Sized) -> str:
     """Return the subject of a sentence about some of the classes, with its verb."""
     return f"{len(some)} of {plural(len(classes), 'class', 'classes')} {'has' if len(some) == 1 else 'have'}"
-
-
-def _precision(view: RunView, evaluation: Evaluation) -> Risk | None:
-    """Return what is wrong with the precision that the user asked for; None if nothing is, or none was asked for."""
-    wanted, chosen = view.request.get("min_precision"), evaluation.answers.confidence
-    if not wanted or chosen is None or chosen.promised is None:
-        return None
-    if chosen.threshold is None:
-        most = f"{100 * chosen.reachable:g} % at most" if chosen.reachable else "less than 50 %"
-        return Risk(
-            "Precision",
-            Level.HIGH,
-            f"No probability promises {100 * chosen.promised:g} % of right answers: validation supports {most}. "
-            "The bundle has no threshold: add images, or ask for less with --min-precision.",
-        )
-    seen = evaluation.holdout_answers and evaluation.holdout_answers.confidence
-    kept = seen.threshold if seen else None
-    if kept and kept.precision and kept.precision.high < chosen.promised:
-        return Risk(
-            "Precision",
-            Level.HIGH,
-            f"On the hold-out {100 * kept.precision.value:.1f} % of the answers from the threshold on are right, less "
-            f"than the {100 * chosen.promised:g} % that validation promised.",
-        )
-    return None
 
 
 def _budget(view: RunView, evaluation: Evaluation) -> Risk | None:

@@ -13,10 +13,8 @@ from typing import Any
 
 import pytest
 
-from advisor.core.confidence_facts import Bin, ConfidenceFacts, Threshold
 from advisor.core.evaluation_facts import ImageAnswers, TimingFacts
 from advisor.core.relaxation import Relaxation
-from advisor.core.statistics import Interval
 from advisor.reporting.html import SECTIONS, Section, render_html
 from advisor.reporting.view import RunView
 from tests.reporting.views import HOSTILE, empty_view, few_view, infeasible_view, judged_view, run_view, running_view
@@ -258,42 +256,3 @@ def test_the_images_with_the_most_errors_are_shown_with_their_boxes(judged_detec
         ("right", "6", "5", "16", "14", "cat: found, right, score 0.90"),
         ("wrong", "32", "24", "26", "19", "cat: found, wrong, score 0.60"),
     ]  # fmt: skip
-
-
-def confident_view(temperature: float, **request: str) -> RunView:
-    """Return a run whose pick has calibrated probabilities, a threshold, and none for one class."""
-    view = judged_view()
-    pick = view.decision.pick
-    assert pick is not None
-    assert pick.holdout_answers is not None
-    part, precision = Interval(0.031, 0.02, 0.045), Interval(0.97, 0.94, 0.99)
-    one = Threshold(0.912, precision, 40, 50)
-    facts = ConfidenceFacts(
-        temperature, part, Interval(0.08, 0.06, 0.1), Interval(0.15, 0.1, 0.2), Interval(0.18, 0.1, 0.2),
-        (Bin(0.5, 0.4, 20), Bin(0.9, 0.95, 30)), 0.95, one, {"glass": one, "<b>": None},
-    )  # fmt: skip
-    own = replace(pick, holdout_answers=replace(pick.holdout_answers, confidence=facts))
-    return replace(view, request={**view.request, **request}, decision=replace(view.decision, pick=own))
-
-
-def test_a_classifier_has_its_reliability_and_its_thresholds() -> None:
-    view = confident_view(1.4, min_precision="95%")
-    page = unescape(without_scripts(render_html(view)))
-    part = page.split('id="confidence"')[1].split("</section>")[0]
-    assert "divided by a temperature of 1.40" in part
-    assert 'cx="50.0" cy="60.0"' in part
-    assert '8.0 (6.0\u201310.0)</td><td class="n">3.1 (2.0\u20134.5)' in part
-    cells = re.findall(r">([^<>]+)</t[dh]>", part.split("<tbody>")[2].replace("</bdi>", ""))
-    assert cells[:5] == ["all classes", "0.912", "97.0 (94.0\u201399.0)", "80.0", "glass"]
-    assert cells[-1] == "none: too few images, or too many mistakes"
-    assert "The bundle has the threshold" in part
-
-
-def test_without_a_wanted_precision_the_page_says_how_to_ask_for_it() -> None:
-    page = unescape(without_scripts(render_html(confident_view(1.0))))
-    assert "They need no correction" in page
-    assert "<code>advisor search --min-precision 95%</code>" in page
-
-
-def test_a_run_without_probabilities_has_no_section_on_confidence() -> None:
-    assert 'id="confidence"' not in render_html(judged_view())

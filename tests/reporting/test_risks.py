@@ -5,11 +5,9 @@ from dataclasses import replace
 import pytest
 
 from advisor.core.budget import Budget
-from advisor.core.confidence_facts import ConfidenceFacts, Threshold
 from advisor.core.evaluation import Evaluation
-from advisor.core.evaluation_facts import CaptureAccuracy, CardFacts, ConditionAccuracy, HeadFacts, ImageAnswers
+from advisor.core.evaluation_facts import CaptureAccuracy, CardFacts, ConditionAccuracy, HeadFacts
 from advisor.core.quantity import Provenance, Quantity
-from advisor.core.statistics import Interval
 from advisor.reporting.risks import BUDGET, Level, risks, warnings
 from advisor.reporting.view import RunView
 from tests.builders import evaluation
@@ -204,39 +202,3 @@ def test_regularization_at_the_end_of_its_values_is_a_high_risk() -> None:
     assert level_of("Regularization", row)[0] is Level.HIGH
     assert "C = 0.01 of the head" in level_of("Regularization", row)[1]
     assert "Regularization" not in names(crossed(0.8))
-
-
-PART = Interval(0.03, 0.02, 0.05)
-FROM = Threshold(0.9, Interval(0.97, 0.95, 0.99), 60, 100)
-
-
-def promised(threshold: Threshold | None, seen: Threshold | None = None, reachable: float = 0.0) -> Evaluation:
-    """Return a classifier for which 95 % of right answers were asked, with what validation and the hold-out gave."""
-    own = ConfidenceFacts(1.0, PART, PART, PART, PART, (), 0.95, threshold, reachable=reachable)
-    judged = ImageAnswers(confidence=replace(own, threshold=seen)) if seen else None
-    return replace(evaluation("one"), answers=ImageAnswers(confidence=own), holdout_answers=judged)
-
-
-def precision_risk(row: Evaluation, **request: str) -> str | None:
-    view = replace(run_view(), request={**run_view().request, **request})
-    return next((risk.text for risk in risks(view, row) if risk.name == "Precision"), None)
-
-
-@pytest.mark.parametrize(("reachable", "words"), [(0.87, "supports 87 % at most"), (0.0, "supports less than 50 %")])
-def test_a_precision_that_nothing_promises_is_a_risk_with_what_is_reachable(reachable: float, words: str) -> None:
-    text = precision_risk(promised(None, reachable=reachable), min_precision="95%")
-    assert text is not None
-    assert words in text
-
-
-def test_a_promise_that_the_hold_out_contradicts_is_a_risk() -> None:
-    text = precision_risk(promised(FROM, replace(FROM, precision=Interval(0.9, 0.86, 0.94))), min_precision="95%")
-    assert text == (
-        "On the hold-out 90.0 % of the answers from the threshold on are right, less than the 95 % that validation "
-        "promised."
-    )
-
-
-def test_a_promise_that_holds_or_was_not_asked_for_is_no_risk() -> None:
-    assert precision_risk(promised(FROM, FROM), min_precision="95%") is None
-    assert precision_risk(promised(None)) is None

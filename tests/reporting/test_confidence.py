@@ -1,0 +1,119 @@
+"""The section on confidence: reliability, thresholds, and the risk-coverage curve."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from html import unescape
+
+from advisor.core.confidence_facts import (
+    Bin,
+    ConfidenceFacts,
+    CoverageThreshold,
+    Point,
+    RecallThreshold,
+    Threshold,
+)
+from advisor.core.promises import NO_PROMISES, Promises, Shares
+from advisor.core.statistics import Interval
+from advisor.reporting.confidence import curve_of
+from advisor.reporting.html import render_html
+from advisor.reporting.view import RunView
+from tests.reporting.test_html import without_scripts
+from tests.reporting.views import judged_view
+
+
+def confident_view(temperature: float, wanted: Promises = NO_PROMISES) -> RunView:
+    """Return a run whose pick has calibrated probabilities, a threshold, and none for one class."""
+    view = judged_view()
+    pick = view.decision.pick
+    assert pick is not None
+    assert pick.holdout_answers is not None
+    part, precision = Interval(0.031, 0.02, 0.045), Interval(0.97, 0.94, 0.99)
+    one = Threshold(0.912, precision, 40, 50)
+    facts = ConfidenceFacts(
+        temperature, part, Interval(0.08, 0.06, 0.1), Interval(0.15, 0.1, 0.2), Interval(0.18, 0.1, 0.2),
+        (Bin(0.5, 0.4, 20), Bin(0.9, 0.95, 30)), 0.95, one, {"glass": one, "<b>": None},
+        wanted=wanted, answered=one if wanted.options else None,
+        curve=(Point(0.912, 40, 39), Point(0.3, 50, 44)),
+    )  # fmt: skip
+    own = replace(pick, holdout_answers=replace(pick.holdout_answers, confidence=facts))
+    return replace(view, decision=replace(view.decision, pick=own))
+
+
+def test_a_classifier_has_its_reliability_and_its_thresholds() -> None:
+    view = confident_view(1.4, Promises(Shares(0.95)))
+    page = unescape(without_scripts(render_html(view)))
+    part = page.split('id="confidence"')[1].split("</section>")[0]
+    assert "divided by a temperature of 1.40" in part
+    assert 'cx="50.0" cy="60.0"' in part
+    assert '8.0 (6.0\u201310.0)</td><td class="n">3.1 (2.0\u20134.5)' in part
+    cells = re.findall(r">([^<>]+)</t[dh]>", part.split("<tbody>")[2].replace("</bdi>", ""))
+    assert cells[:6] == ["all classes", "95", "0.912", "97.0 (94.0\u201399.0)", "80.0", "glass"]
+    assert cells[-1] == "none: too few images, or too many mistakes"
+    assert "The bundle has the thresholds that were asked for" in part
+    assert "answers 80.0 % of the images, 97.0 % of them right, and passes 20.0 % on to a person" in part
+    assert 'points="80.0,12.5 100.0,60.0 "' in part  # the axis begins at 80 % of right answers
+    assert 'class="chosen" cx="80.0" cy="15.0"' in part
+
+
+def test_without_a_wanted_precision_the_page_says_how_to_ask_for_it() -> None:
+    page = unescape(without_scripts(render_html(confident_view(1.0))))
+    assert "They need no correction" in page
+    assert "<code>advisor search --min-precision 95%</code>" in page
+
+
+def test_a_run_without_probabilities_has_no_section_on_confidence() -> None:
+    assert 'id="confidence"' not in render_html(judged_view())
+
+
+def section(wanted: Promises, **facts: object) -> str:
+    view = confident_view(1.0, wanted)
+    pick = view.decision.pick
+    assert pick is not None
+    assert pick.holdout_answers is not None
+    assert pick.holdout_answers.confidence is not None
+    changed = replace(pick.holdout_answers.confidence, **facts)  # type: ignore[arg-type]
+    own = replace(pick, holdout_answers=replace(pick.holdout_answers, confidence=changed))
+    page = unescape(without_scripts(render_html(replace(view, decision=replace(view.decision, pick=own)))))
+    return " ".join(page.split('id="confidence"')[1].split("</section>")[0].split())
+
+
+def test_a_class_with_its_own_precision_shows_it() -> None:
+    part = section(Promises(Shares(0.95, {"glass": 0.9})))
+    assert '<bdi>other classes</bdi></th><td class="n">95</td>' in part
+    assert '<bdi>glass</bdi></th><td class="n">90</td>' in part
+    assert '<bdi><b></bdi></th><td class="n">95</td>' in part
+
+
+def test_recall_thresholds_show_what_is_found_and_what_is_flagged() -> None:
+    share, few = Interval(0.92, 0.85, 0.97), Interval(0.4, 0.3, 0.5)
+    found = {
+        "glass": RecallThreshold(0.9, 0.91, 0.0421, share, few, 30, 100),
+        "<b>": RecallThreshold(0.9, 0.5, 0.0, None, None, 100, 100),
+    }
+    part = section(Promises(recall=Shares(0.9)), recall=found)
+    cells = re.findall(r">([^<>]+)</t[dh]>", part.split("<tbody>")[3].replace("</bdi>", ""))
+    assert cells[:6] == ["glass", "90", "0.042", "92.0 (85.0\u201397.0)", "40.0 (30.0\u201350.0)", "30.0"]
+    assert "50 at most" in cells
+
+
+def test_a_wanted_coverage_says_what_can_be_promised_there() -> None:
+    cover = CoverageThreshold(0.8, 0.81, 0.883, Threshold(0.7, Interval(0.9, 0.8, 0.95), 82, 100))
+    part = section(Promises(coverage=0.8), coverage=cover)
+    assert "From a probability of 0.700 on, at least 80 % of the images are answered with 95 % certainty" in part
+    assert "and 88.3 % of right answers can be promised there; here 82.0 % are answered." in part
+
+
+def test_the_axis_of_the_curve_begins_below_its_lowest_point() -> None:
+    part = Interval(0.03, 0.02, 0.05)
+    facts = ConfidenceFacts(1.0, part, part, part, part, curve=(Point(0.9, 10, 10), Point(0.2, 40, 26)))
+    drawn = curve_of(facts)
+    assert drawn is not None
+    assert drawn.lowest == 0.6000000000000001
+    assert [(round(point.x), round(point.y)) for point in drawn.points] == [(25, 0), (100, 88)]
+    assert drawn.chosen is None
+    perfect = curve_of(replace(facts, curve=(Point(0.9, 10, 10),)))
+    assert perfect is not None
+    assert perfect.lowest == 0.9
+    assert curve_of(replace(facts, curve=())) is None
