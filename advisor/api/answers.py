@@ -50,7 +50,7 @@ def report(
     size_budget: str | None = None,
     memory_budget: str | None = None,
     max_drop: str | None = None,
-    min_accuracy: str | None = None,
+    min_accuracy: str | Sequence[str] | None = None,
     confidence: str | None = None,
     licence: str | None = None,
     must_run_on: Sequence[str] | None = None,
@@ -76,7 +76,7 @@ def report(
         memory_budget: limit of the peak private memory, such as ``100MB``.
         max_drop: percentage points of accuracy that compression may cost, such as ``1pt``.
         min_accuracy: lowest accuracy, such as ``85%``, or of another metric, such as ``worst-group=70%``; several are
-            joined by commas.
+            a list, or joined by commas.
         confidence: probability with which a predicted latency must meet the budget, such as ``90%``.
         licence: accepted licences: ``permissive``, SPDX identifiers, or both joined by commas.
         must_run_on: further devices on which the pick must meet the latency budget.

@@ -73,7 +73,7 @@ def search(
     size_budget: str | None = None,
     memory_budget: str | None = None,
     max_drop: str | None = None,
-    min_accuracy: str | None = None,
+    min_accuracy: str | Sequence[str] | None = None,
     min_precision: str | Sequence[str] | None = None,
     min_recall: str | Sequence[str] | None = None,
     min_coverage: str | None = None,
@@ -130,7 +130,7 @@ def search(
         memory_budget: limit of the peak private memory, such as ``100MB``.
         max_drop: percentage points of accuracy that compression may cost, such as ``1pt``.
         min_accuracy: lowest accuracy, such as ``85%``, or of another metric, such as ``worst-group=70%``; several are
-            joined by commas.
+            a list, or joined by commas.
         min_precision: share of right answers that the threshold in the shipped file promises, such as ``95%``; for the
             answers of one class ``trash=90%``; several in a list, or joined by commas. Answers below the threshold are
             left to a person. Default: no threshold in the file.
@@ -223,7 +223,7 @@ def plan(
     size_budget: str | None = None,
     memory_budget: str | None = None,
     max_drop: str | None = None,
-    min_accuracy: str | None = None,
+    min_accuracy: str | Sequence[str] | None = None,
     min_precision: str | Sequence[str] | None = None,
     min_recall: str | Sequence[str] | None = None,
     min_coverage: str | None = None,

@@ -57,11 +57,6 @@ def split(values: Sequence[str] | None) -> tuple[str, ...] | None:
     return parts or None
 
 
-def joined(values: Sequence[str] | None) -> str | None:
-    """Return the values of an option that may be repeated, joined by commas; None if the option is not given."""
-    return ",".join(values) if values else None
-
-
 def shape_of(text: str | None) -> tuple[int, ...] | None:
     """Parse a shape: ``1,224,224,3`` or ``1x224x224x3``.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperOption
 
-from advisor.cli.options import joined, split
+from advisor.cli.options import split
 
 if TYPE_CHECKING:  # Typer 0.29 brings its own copy of Click; older ones import it.
     from typer._click.core import Context, Parameter
@@ -55,10 +55,10 @@ SEARCH_OPTIONS: Mapping[str, Any] = {
     "size_budget": _value(QUESTION, "SIZE", "Limit of the file size, such as 5MB."),
     "memory_budget": _value(QUESTION, "SIZE", "Limit of the peak memory, such as 50MB."),
     "max_drop": _value(QUESTION, "POINTS", "Points of accuracy that compression may cost, such as 1pt."),
-    "min_accuracy": Annotated[list[str] | None, typer.Option(
-        metavar="PERCENT", help="Lowest accuracy, such as 85%, or of another metric: worst-group=70%; repeat, or join "
-        "by commas.", rich_help_panel=QUESTION, callback=joined,
-    )],
+    "min_accuracy": _value(
+        QUESTION, "PERCENT", "Lowest accuracy, such as 85%; of another metric: worst-group=70%. Join by commas, or "
+        "repeat.", list[str],
+    ),
     "min_precision": _value(
         QUESTION, "SHARES", "Share of right answers that the threshold in the file promises, such as 95%; of the "
         "answers of one class: trash=90%. Join by commas, or repeat.", list[str],

@@ -52,7 +52,7 @@ class Task:
     @property
     def heading(self) -> str:
         """The metric as a heading begins."""
-        return self.metric.capitalize() if self.metric.islower() else self.metric
+        return self.metric[:1].upper() + self.metric[1:] if self.metric.split()[0].islower() else self.metric
 
 
 CLASSIFICATION = Task(

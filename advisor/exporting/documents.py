@@ -10,9 +10,12 @@ from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import DeviceFigures
 from advisor.core.figures import show_figure
 from advisor.core.latency_distribution import percent
+from advisor.core.metrics import METRICS
+from advisor.core.tasks import TASKS
 from advisor.core.training import FINETUNE_ALL, FINETUNE_CACHED, FINETUNE_TOP, HEAD, HEAD_SUBSET, NONE
 from advisor.core.units import plural, show_bytes, show_ms
 from advisor.engine.history.loaded_run import LoadedRun
+from advisor.engine.question import Question
 from advisor.exporting.devices import benchmark_lines, benchmark_options, devices_of
 from advisor.exporting.model import ShippedModel
 from advisor.exporting.operators import RUNTIME_KERNELS, UsedOperator, builtins, left_out
@@ -75,7 +78,7 @@ def model_card(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, foun
         labels_shown=LABELS_SHOWN,
         warnings=warnings(found),
         risks=[risk for risk in found if risk not in warnings(found)],
-        figures=list(_figures(run.question.of_task.metric, evaluation)),
+        figures=list(_figures(run.question, evaluation)),
         limits=[f"{name} {show_figure(name, value)}" for name, value in run.question.limits.limits.items()],
         devices=devices_of(evaluation),
         latency=_latency,
@@ -90,13 +93,18 @@ def model_card(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, foun
     )
 
 
-def _figures(metric: str, evaluation: Evaluation) -> Iterator[tuple[str, str, str, int | None, str]]:
+def _figures(question: Question, evaluation: Evaluation) -> Iterator[tuple[str, str, str, int | None, str]]:
     """Return name, value, interval, number of images or runs, and provenance of each known figure."""
+    metric, usual = question.of_task.metric, TASKS[question.task].metric
+    judged = evaluation.holdout_answers or evaluation.answers
+    part = "hold-out" if evaluation.holdout_answers else "validation part"
+    others = [name for name in METRICS if name != question.metric and name in judged.metrics]
     rows = (
         (f"{metric}{' on validation, used for selection' if evaluation.holdout_accuracy else ''}", evaluation.accuracy),
         (f"{metric} on the hold-out (images like these)", evaluation.holdout_accuracy),
-        (f"{metric} in new conditions (another visit, camera or day)", evaluation.new_conditions),
-        (f"{metric} on the hold-out under capture conditions", evaluation.capture.holdout),
+        *((f"{METRICS[name].label} on the {part}", judged.metrics[name]) for name in others),
+        (f"{usual} in new conditions (another visit, camera or day)", evaluation.new_conditions),
+        (f"{usual} on the hold-out under capture conditions", evaluation.capture.holdout),
         ("latency, median", evaluation.latency),
         ("latency, 90th percentile", evaluation.latency_p90),
         ("file size", evaluation.size),

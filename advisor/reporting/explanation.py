@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from advisor.core.beliefs import top1_on_parts
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation
 from advisor.core.units import plural, show_bytes, show_ms
@@ -23,7 +24,8 @@ def explanation(view: RunView) -> str:
 
 
 def _gives(view: RunView, pick: Evaluation) -> Iterator[str]:
-    reached = pick.holdout_accuracy or pick.accuracy
+    counted, (plain, judged) = pick.holdout_accuracy or pick.accuracy, top1_on_parts(pick)
+    reached = (judged or plain) if view.other_metric else counted
     if reached is None:
         return
     if view.dataset is None:
@@ -31,6 +33,8 @@ def _gives(view: RunView, pick: Evaluation) -> Iterator[str]:
     elif view.task.probabilities:
         ends = "" if reached.low is None or reached.high is None else f" ({reached.low:.0f} to {reached.high:.0f})"
         yield f"On images like yours this model is right in {reached.value:.0f}{ends} of 100 cases."
+        if view.other_metric and counted:
+            yield f"What counts here is another figure: {counted.value:.0f} % {view.other_metric}."
     else:
         yield f"On images like yours this model reaches {reached.value:.0f} % {view.task.metric}."
     facts = (pick.holdout_answers or pick.answers).confidence

@@ -12,6 +12,7 @@ from advisor.core.quantity import Provenance, Quantity
 from advisor.core.units import plural, show_bytes, show_ms
 from advisor.reporting import text
 from advisor.reporting.device_results import foreign_runtimes
+from advisor.reporting.metrics import note
 from advisor.reporting.ranking import fastest_per_artefact
 from advisor.reporting.view import RunView
 
@@ -67,7 +68,9 @@ def _accuracy(view: RunView, evaluation: Evaluation) -> Figure | None:
     required = f"at least {floor:g} % required" if floor is not None else ""
     required = ", ".join(filter(None, (required, show_met(view.budget, evaluation).get("accuracy"))))
     label = f"{view.task.heading} on validation" if evaluation.holdout_accuracy else view.task.heading
-    remark = _join(_interval(quantity), f"{quantity.provenance.value}{sample}", required)
+    remark = _join(
+        _interval(quantity), f"{quantity.provenance.value}{sample}", required, note(view.counted.name, quantity)
+    )
     return Figure(label, f"{quantity.value:.1f} %", remark)
 
 
@@ -96,17 +99,25 @@ def _in_new_conditions(quantity: Quantity | None) -> Figure | None:
     return Figure("Top-1 in new conditions", f"about {quantity.value:.0f} %", remark)
 
 
-def expectations(evaluation: Evaluation) -> tuple[tuple[str, str], ...]:
-    """Return what to expect of its accuracy, each with the images that it holds for; empty without an estimate."""
+def expectations(evaluation: Evaluation, other_metric: str = "") -> tuple[tuple[str, str], ...]:
+    """Return what to expect of its accuracy, each with the images that it holds for; empty without an estimate.
+
+    Args:
+        evaluation: the pick.
+        other_metric: what accuracy is, if it is not top-1: the estimate is.
+    """
+    metric, top1 = (f" {other_metric}", " top-1") if other_metric else ("", "")
     judged, estimate = evaluation.holdout_accuracy, evaluation.new_conditions
     plain = judged or evaluation.accuracy
     if estimate is None or plain is None:
         return ()
     where = f"on {plain.n} images of the {'hold-out' if judged else 'validation part'}"
-    measured = f"{plain.value:.1f} % ({text.interval(plain)}), measured {where}"
+    measured = f"{plain.value:.1f} %{metric} ({text.interval(plain)}), measured {where}"
     if estimate.provenance is Provenance.MEASURED:
         return (("On images like your hold-out", measured),)
-    shown = f"about {estimate.value:.0f} % ({text.interval(estimate, 0)}), estimated for another visit, camera or day"
+    shown = (
+        f"about {estimate.value:.0f} %{top1} ({text.interval(estimate, 0)}), estimated for another visit, camera or day"
+    )
     return (("On images like these", measured), ("In new conditions", shown))
 
 

@@ -15,6 +15,7 @@ from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import ImageAnswers
 from advisor.core.evaluation_json import evaluation_to_json
+from advisor.core.metrics import METRICS, TOP1
 from advisor.reporting.device_results import foreign_runtimes
 from advisor.reporting.html import render_html
 from advisor.reporting.markdown import render_markdown
@@ -67,8 +68,16 @@ FRONT: Mapping[str, str] = {
     "contended": "contended",
     "artefact": "artefact",
     "artefact_sha256": "artefact_sha256",
+    "metric": "",
+    **{
+        f"{part}{name.replace('-', '_')}_percent": f"{answers}.metrics.{name}.value"
+        for part, answers in (("", "answers"), ("holdout_", "holdout_answers"))
+        for name in METRICS
+        if name != TOP1
+    },
 }
-"""Columns of front.csv, each with the attribute of an evaluation that it holds, or empty."""
+"""Columns of front.csv, each with the attribute of an evaluation that it holds, or empty. The columns of top-1 hold the
+accuracy of the run, which ``metric`` names."""
 
 
 REPORT_FILES = ("recommendation.json", "front.csv", "report.md", "report.html")
@@ -111,6 +120,7 @@ def recommendation(view: RunView) -> dict[str, object]:
         "run": view.name,
         "unfinished": asdict(view.unfinished) if view.unfinished else None,
         "task": view.request.get("task"),
+        "metric": view.metric,
         "budget": asdict(view.budget),
         "prefer": view.request.get("prefer") or "balanced",
         "feasible": decision.feasible,
@@ -148,8 +158,10 @@ def _device(decision: Decision) -> dict[str, object]:
 
 def _brief(evaluation: Evaluation) -> dict[str, object]:
     """Return an evaluation without its answers by class, which recommendation.json has for the pick alone."""
-    answers = ImageAnswers(file=evaluation.answers.file)
-    return evaluation_to_json(replace(evaluation, answers=answers, holdout_answers=None))
+    answers = ImageAnswers(file=evaluation.answers.file, metrics=evaluation.answers.metrics)
+    judged = evaluation.holdout_answers
+    held = ImageAnswers(metrics=judged.metrics) if judged and judged.metrics else None
+    return evaluation_to_json(replace(evaluation, answers=answers, holdout_answers=held))
 
 
 def front_csv(view: RunView) -> str:
@@ -170,9 +182,11 @@ def _front_cell(view: RunView, evaluation: Evaluation, column: str) -> object:
         return _role(view, evaluation.configuration.key)
     if column == "meets_budget":
         return str(view.budget.met_by(evaluation)).lower()
+    if column == "metric":
+        return view.metric
     value: Any = evaluation
     for name in FRONT[column].split("."):
-        value = getattr(value, name, None)
+        value = value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
     if column in ("size_bytes", "memory_bytes") and value is not None:
         return round(value)
     return str(value).lower() if isinstance(value, bool) else value

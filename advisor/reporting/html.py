@@ -11,6 +11,7 @@ from functools import cache
 
 from markupsafe import Markup
 
+from advisor.core.beliefs import top1_on_parts
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.figures import latency_of
@@ -23,6 +24,7 @@ from advisor.reporting.explanation import explanation
 from advisor.reporting.figures import foundations, key_figures
 from advisor.reporting.funnel import funnel
 from advisor.reporting.judged_images import LOOKS, changed_photos, photos, wrong_photos
+from advisor.reporting.metrics import cells, metric_table
 from advisor.reporting.payload import facets, payload
 from advisor.reporting.phrases import counts, limits, method, parts, verdict
 from advisor.reporting.profile.diagnosis import diagnosis_html
@@ -119,6 +121,11 @@ def _lost(view: RunView, pick: Evaluation) -> dict[str, float]:
     return lost(floats.answers, pick.answers)
 
 
+def _metrics(view: RunView) -> Variables | None:
+    table = metric_table(view)
+    return {"pick": view.decision.pick, "table": table, "cells": cells} if table else None
+
+
 def _images(view: RunView) -> Variables | None:
     pick, labels, changed = view.decision.pick, view.dataset.classes if view.dataset else (), view.disagreements
     confidence = pick.holdout_answers.confidence if pick and pick.holdout_answers else None
@@ -143,7 +150,14 @@ def _robustness(view: RunView) -> Variables | None:
     if pick is None or not pick.capture.by_condition:
         return None
     rows = sorted(pick.capture.by_condition, key=lambda row: row.top1)
-    return {"pick": pick, "robust": pick.capture.holdout, "rows": rows}
+    plain, judged = top1_on_parts(pick)
+    return {
+        "pick": pick,
+        "robust": pick.capture.holdout,
+        "rows": rows,
+        "usual": judged or plain,
+        "compared": plain if view.other_metric else pick.accuracy,
+    }
 
 
 def _operators(view: RunView) -> Variables | None:
@@ -207,6 +221,7 @@ SECTIONS = (
     Section("explore", "Trade-offs", _explore),
     Section("devices", "Devices", _devices),
     Section("classes", "Classes", _classes),
+    Section("metrics", "Metrics", _metrics),
     Section("confidence", "Confidence", confidence),
     Section("images", "Images", _images),
     Section("boxes", "Boxes", _boxes),

@@ -16,6 +16,7 @@ from advisor.reporting.device_results import device_decisions, device_results, s
 from advisor.reporting.explanation import explanation
 from advisor.reporting.figures import foundations, key_figures
 from advisor.reporting.funnel import funnel
+from advisor.reporting.metrics import cells, metric_table
 from advisor.reporting.phrases import command_line, counts, limits, parts, shown, verdict
 from advisor.reporting.ranking import shortlist
 from advisor.reporting.risks import risks, warnings
@@ -36,7 +37,19 @@ JUDGED = (
 
 def render_markdown(view: RunView) -> str:
     """Return the report. A part that fails becomes an error line; the other parts are not affected."""
-    parts = (_headline, _figures, _alternatives, _table, _classes, _losses, _funnel, _failures, _data, _method)
+    parts = (
+        _headline,
+        _figures,
+        _alternatives,
+        _table,
+        _classes,
+        _metrics,
+        _losses,
+        _funnel,
+        _failures,
+        _data,
+        _method,
+    )
     blocks = [_block(part, view) for part in parts]
     return "\n\n".join(filter(None, blocks)) + "\n"
 
@@ -170,6 +183,17 @@ def _classes(view: RunView) -> Iterable[str]:
         most = f" They differ most in {', '.join(pairs)}." if compared.pairs else ""
         yield ""
         yield f"- **Pick and runner-up**: {escaped(compared.sentence + most)}"
+
+
+def _metrics(view: RunView) -> Iterable[str]:
+    table = metric_table(view)
+    if table is None:
+        return
+    yield from _heading(("metric", "pick % (95 %)", "runner-up % (95 %)", "what it is"), "lrrl")
+    for row in table.rows:
+        yield _row(cells(row))
+    yield ""
+    yield f"Metrics on {table.part}; higher is better. Candidates are compared by {escaped(view.metric)}."
 
 
 def _class_cells(metric: str, own: ClassRecall, boxes: bool) -> dict[str, str]:

@@ -6,10 +6,11 @@ import shlex
 from collections.abc import Mapping
 from pathlib import PurePath
 
-from advisor.core.budget import ON
+from advisor.core.budget import ON, is_floor
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.figures import show_figure
 from advisor.core.latency_distribution import CONFIDENCE, percent
+from advisor.core.metrics import METRICS
 from advisor.core.units import plural, show_ms, show_seconds
 from advisor.reporting import text
 from advisor.reporting.view import DatasetSummary, RunView
@@ -21,9 +22,13 @@ _SHOWN_ALONE = ("command_line", "versions", "durations", "weights", "without_wei
 def limits(view: RunView) -> tuple[tuple[str, str], ...]:
     """Return every limit set, by its name, as text."""
     budget = view.budget
-    labels = {"latency": "p90 latency", "accuracy": view.metric}
+    labels = {
+        "latency": "p90 latency",
+        "accuracy": view.metric,
+        **{name: metric.label for name, metric in METRICS.items()},
+    }
     numbers = [
-        (labels.get(name, name), f"{'≥' if name == 'accuracy' else '≤'} {show_figure(name, value)}")
+        (labels.get(name, name), f"{'≥' if is_floor(name) else '≤'} {show_figure(name, value)}")
         for name, value in budget.limits.items()
     ]
     words = (

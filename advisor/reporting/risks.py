@@ -7,9 +7,11 @@ from collections.abc import Sequence, Sized
 from dataclasses import dataclass
 from enum import StrEnum
 
+from advisor.core.beliefs import top1_on_parts
 from advisor.core.budget import PERMISSIVE_WORD, allows
 from advisor.core.evaluation import Evaluation
 from advisor.core.latency_distribution import percent
+from advisor.core.posterior import FLOAT
 from advisor.core.quantity import Provenance
 from advisor.core.statistics import wilson
 from advisor.core.units import listed, plural, show_ms
@@ -58,7 +60,7 @@ def risks(view: RunView, evaluation: Evaluation) -> tuple[Risk, ...]:
         _missing_classes(view),
         _few_images(view),
         _few_groups(view),
-        _new_conditions(evaluation),
+        _new_conditions(view, evaluation),
         _cross_validation(view, evaluation),
         _regularization(evaluation),
         *(Risk(one.name, Level.HIGH, one.text) for one in unkept(evaluation)),
@@ -118,17 +120,18 @@ def _few_groups(view: RunView) -> Risk | None:
     return Risk("Few groups", Level.HIGH, f"{share}: {then} images of other places and days.")
 
 
-def _new_conditions(evaluation: Evaluation) -> Risk | None:
+def _new_conditions(view: RunView, evaluation: Evaluation) -> Risk | None:
     """Compare the figure in new conditions with the measured one: it lies below the 95 % interval."""
-    expected, measured = evaluation.new_conditions, evaluation.holdout_accuracy or evaluation.accuracy
+    plain, judged = top1_on_parts(evaluation)
+    expected, measured = evaluation.new_conditions, judged or plain
     if expected is None or measured is None or measured.low is None or expected.value >= measured.low:
         return None
-    ends = text.interval(expected)
+    ends, named = text.interval(expected), " top-1" if view.other_metric else ""
     return Risk(
         "New conditions",
         Level.HIGH,
-        f"Expect about {expected.value:.1f} %{f' (95 %: {ends})' if ends else ''} on images of another place or day, "
-        f"not {measured.value:.1f} %.",
+        f"Expect about {expected.value:.1f} %{named}{f' (95 %: {ends})' if ends else ''} on images of another place "
+        f"or day, not {measured.value:.1f} %.",
     )
 
 
@@ -137,7 +140,9 @@ def _cross_validation(view: RunView, evaluation: Evaluation) -> Risk | None:
 
     Cross-validation holds out whole groups. It is too low if a class has few of them, so it proves nothing then.
     """
-    judged, head = evaluation.capture.plain or evaluation.accuracy, evaluation.head
+    (judged, _), head = top1_on_parts(evaluation), evaluation.head
+    if view.other_metric and evaluation.configuration.compression != FLOAT:  # its loss of top-1 is not known
+        return None
     if head is None or not head.cv_images or judged is None or judged.low is None or judged.high is None:
         return None
     lost = evaluation.drop.value if evaluation.drop else 0.0  # cross-validation judged the float head
@@ -218,7 +223,8 @@ def _capture(view: RunView, evaluation: Evaluation) -> Risk | None:
     if not evaluation.capture.by_condition:
         return Risk("Capture", Level.SOME, "Accuracy in poor light, blur and noise was not measured.")
     worst = min(evaluation.capture.by_condition, key=lambda row: row.top1)
-    usual = evaluation.holdout_accuracy or evaluation.accuracy  # the conditions were tried on the hold-out
+    plain, judged = top1_on_parts(evaluation)
+    usual = judged or plain  # the conditions were tried on the hold-out
     lost = (usual.value if usual else worst.top1) - worst.top1
     level = Level.LOW if lost < 5 else Level.SOME if lost < 15 else Level.HIGH
     condition = f"{worst.condition} {worst.strength:g}: {worst.top1:.1f} %"

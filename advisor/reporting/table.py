@@ -189,7 +189,7 @@ def _sentences(view: RunView) -> list[Text]:
     reason = text.plain(decision.reason).removeprefix(f"{label}; ")
     lines = [Text.assemble((f"{label}: ", style), reason)]
     if decision.pick is not None:
-        lines += [_line(f"{name}: ", figure) for name, figure in expectations(decision.pick)]
+        lines += [_line(f"{name}: ", figure) for name, figure in expectations(decision.pick, view.other_metric)]
     if sure := certainty(view):
         lines.append(_line("How sure: ", sure))
     if decision.why_not_faster:

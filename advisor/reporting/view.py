@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from advisor.compression.diagnosis.values import Diagnosis
-from advisor.core.budget import Budget
+from advisor.core.budget import Budget, is_floor
 from advisor.core.decision import Decision
 from advisor.core.evaluation import Evaluation, Status
+from advisor.core.metrics import METRICS, TOP1, Metric
+from advisor.core.relaxation import Relaxation
 from advisor.core.tasks import CLASSIFICATION, TASKS, Task
 from advisor.datasets.split import PARTS, VALIDATION
 from advisor.engine.history.diagnoses import FILE as DIAGNOSES
@@ -128,8 +130,19 @@ class RunView:
 
     @property
     def task(self) -> Task:
-        """The facts of the run's task."""
-        return TASKS.get(str(self.request.get("task")), CLASSIFICATION)
+        """The facts of the run's task, with the metric of its question."""
+        task = TASKS.get(str(self.request.get("task")), CLASSIFICATION)
+        return replace(task, metric=self.other_metric) if self.other_metric else task
+
+    @property
+    def counted(self) -> Metric:
+        """The metric of a classifier that the question asks for."""
+        return METRICS.get(str(self.request.get("metric")), METRICS[TOP1])
+
+    @property
+    def other_metric(self) -> str:
+        """What accuracy is in this run if it is not what it usually is; empty if it is."""
+        return "" if self.counted.name == TOP1 else self.counted.label
 
     @property
     def metric(self) -> str:
@@ -288,8 +301,8 @@ def _next_command(folder: str, run: LoadedRun) -> str:
         return f"advisor export {folder} --pick {pick.configuration.key} --to bundle"
     options = {"latency": "--budget", "size": "--size-budget", "drop": "--max-drop", "memory": "--memory-budget"}
     for relaxation in decision.relaxations:
-        if relaxation.limit == "accuracy":
-            return f"advisor report {folder} --min-accuracy {relaxation.needed.replace(' ', '')}"
+        if is_floor(relaxation.limit):
+            return f"advisor report {folder} --min-accuracy {_floors(run.question.limits, relaxation)}"
         if relaxation.limit in options:
             needed = relaxation.needed.replace(" points", "pt").replace(" ", "")
             return f"advisor search --request {folder}/request.yaml {options[relaxation.limit]} {needed}"
@@ -299,3 +312,10 @@ def _next_command(folder: str, run: LoadedRun) -> str:
         return f"advisor search --request {folder}/request.yaml --data YOUR_IMAGES"
     opener = {"darwin": "open", "win32": "start"}.get(sys.platform, "xdg-open")
     return f"{opener} {folder}/report.html"
+
+
+def _floors(budget: Budget, looser: Relaxation) -> str:
+    """Return the value of ``--min-accuracy`` with one limit changed and the others as they are."""
+    values = {name: f"{value:g}%" for name, value in budget.floors.items()}
+    values[looser.limit] = looser.needed.replace(" ", "")
+    return ",".join(value if name == "accuracy" else f"{name}={value}" for name, value in values.items())

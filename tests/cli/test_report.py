@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from advisor.core.evaluation_facts import ImageAnswers
+from advisor.core.quantity import Provenance, Quantity
 from tests.cli.conftest import Advisor
-from tests.run_folders import write_judged_detectors, write_run
+from tests.run_folders import candidates, write_judged_detectors, write_run
 
 
 @pytest.fixture
@@ -146,3 +149,20 @@ def test_a_licence_that_nothing_has_ends_with_three_and_names_the_one_to_take(ad
     assert said.code == 3
     assert "the licence is not stated (permissive required)" in said.out
     assert "licence permissive -> not stated admits" in said.out
+
+
+def test_limits_of_metrics_may_be_repeated(advisor: Advisor, run: Path) -> None:
+    said = advisor("report", "runs/latest", "--min-accuracy", "85%", "--min-accuracy", "top1=85%")
+    assert said.code == 2
+    assert "--min-accuracy: '85%,top1=85%' has two limits of top1" in said.err
+
+
+def test_the_next_command_keeps_the_other_limits(advisor: Advisor, tmp_path: Path) -> None:
+    measured = Quantity(60.0, "%", Provenance.MEASURED, 55.0, 65.0, 0.95, 300)
+    rows = [replace(row, answers=ImageAnswers(metrics={"macro-f1": measured})) for row in candidates()]
+    write_run(tmp_path / "runs", rows, request={"data": "photos", "min_accuracy": "80%,macro-f1=70%"})
+    said = advisor("report", "runs/latest")
+    assert said.code == 3
+    arguments = said.out.split("Next: advisor ")[1].split()
+    assert arguments[2:] == ["--min-accuracy", "80%,macro-f1=60.0%"]
+    assert advisor(*arguments).code == 0

@@ -20,7 +20,7 @@ from advisor.engine.space.candidates import DEFAULT_RECIPES, HEAVIER_RECIPES
 from advisor.isolation.resources import usable_cores
 from advisor.store.files import sha256_file
 from advisor.tflite.metadata import read_metadata
-from tests.engine.conftest import IMAGES, SMALLEST, Searched, command, environment, heads_of
+from tests.engine.conftest import IMAGES, SMALLEST, Searched, command, environment, heads_of, searched_once
 
 
 def test_a_search_with_images_ends_with_a_pick(with_images: Searched) -> None:
@@ -256,3 +256,32 @@ def test_three_lines_of_python_do_the_same(warm_cache: Path, photos: Path, tmp_p
     )
     assert done.stdout.startswith(SMALLEST), done.stderr
     assert Path(done.stdout.split(maxsplit=1)[1].strip()).is_file()
+
+
+def test_another_metric_decides_where_it_is_asked_for(
+    with_images: Searched, warm_cache: Path, photos: Path, tmp_path: Path
+) -> None:
+    assert with_images.code == 0, with_images.err
+    costs = tmp_path / "costs.csv"
+    rows = [[name, *("0" if name == other else "2" for other in IMAGES)] for name in IMAGES]
+    costs.write_text("\n".join(",".join(row) for row in [["class", *IMAGES], *rows]))
+    asked = ("--metric", "balanced-accuracy", "--costs", str(costs), "--min-accuracy", "10%,top1=10%")
+    few = ("--compressions", "float32,int8", "--threads", "1")
+    found = searched_once(tmp_path / "metric", warm_cache, *heads_of(photos), *few, *asked)
+    assert found.code == 0, found.err
+    run = load_run(found.run.path)
+    assert run.question.metric == "balanced-accuracy"
+    for evaluation in run.evaluations:
+        answers = evaluation.answers
+        assert set(answers.metrics) == {"top1", "balanced-accuracy", "macro-f1", "log-loss", "cost-saved"}
+        assert evaluation.accuracy == answers.metrics["balanced-accuracy"]
+        recalls = [share for share in answers.per_class_recall.values() if share is not None]
+        assert evaluation.accuracy.value == pytest.approx(100 * np.mean(recalls))
+        shares = np.load(found.run.path / answers.shares)
+        assert 100 * shares.mean() == pytest.approx(evaluation.accuracy.value, abs=1e-3)
+    pick = run.decision.pick
+    assert pick is not None
+    assert pick.holdout_answers is not None
+    assert pick.holdout_accuracy == pick.holdout_answers.metrics["balanced-accuracy"]
+    assert "balanced accuracy" in found.out
+    assert "cost saved" in (found.run.path / "report.md").read_text()

@@ -76,13 +76,12 @@ def floors_of(written: Options, metric: str) -> tuple[float | None, tuple[tuple[
         UsageError: an unknown metric, one that is limited twice, or a value that is no share.
     """
     found: dict[str, float] = {}
-    for part in filter(None, map(str.strip, written.min_accuracy.split(","))):
+    asked = ",".join(written.min_accuracy)
+    for part in filter(None, map(str.strip, asked.split(","))):
         named, _, text = part.rpartition("=")
         name = require_known(FLOORS, named.strip(), tuple(METRICS)) if "=" in part else metric
         if name in found:
-            raise UsageError(
-                f"{FLOORS}: '{written.min_accuracy}' has two limits of {name}", f"keep one: {FLOORS} {name}=85%"
-            )
+            raise UsageError(f"{FLOORS}: '{asked}' has two limits of {name}", f"keep one: {FLOORS} {name}=85%")
         _require_costs(FLOORS, name, written)
         found[name] = units.percent(text.strip(), FLOORS)
     return found.pop(metric, None), tuple(sorted(found.items()))

@@ -25,7 +25,7 @@ class Options:
     size_budget: str = ""
     memory_budget: str = ""
     max_drop: str = ""
-    min_accuracy: str = ""
+    min_accuracy: tuple[str, ...] = ()
     min_precision: tuple[str, ...] = ()
     min_recall: tuple[str, ...] = ()
     min_coverage: str = ""

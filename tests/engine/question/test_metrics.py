@@ -82,6 +82,11 @@ def test_least_values_of_metrics(text: str, metric: str, least: float | None, ot
     assert (limits.min_accuracy, limits.min_metrics) == (least, others)
 
 
+def test_least_values_may_be_a_list() -> None:
+    asked = resolve({**PHOTOS, "min_accuracy": ("85%", "worst-group=70%")})
+    assert asked.question == resolve({**PHOTOS, "min_accuracy": "85%,worst-group=70%"}).question
+
+
 def test_a_least_value_of_what_counts_needs_no_images() -> None:
     assert resolve({"min_accuracy": "top1=70%"}).question.limits.min_accuracy == 70
 

@@ -1,0 +1,158 @@
+"""Metrics in the reports: the one that counts has its name everywhere, and the others have a table."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from advisor.core.decision import decide
+from advisor.core.evaluation import Evaluation
+from advisor.core.metrics import LOG_LOSS, MACRO_F1, METRICS, TOP1, WORST_GROUP
+from advisor.core.quantity import Provenance, Quantity
+from advisor.reporting.explanation import explanation
+from advisor.reporting.figures import expectations, key_figures
+from advisor.reporting.files import front_csv, recommendation
+from advisor.reporting.html import render_html
+from advisor.reporting.markdown import render_markdown
+from advisor.reporting.metrics import cells, metric_table
+from advisor.reporting.phrases import limits
+from advisor.reporting.risks import risks
+from advisor.reporting.table import print_answer
+from advisor.reporting.view import RunView
+from tests.reporting.views import HOSTILE, judged_view, run_view
+
+SHARES: Mapping[str, float] = {TOP1: 90.0, MACRO_F1: 80.0, LOG_LOSS: 60.0, WORST_GROUP: 70.0}
+
+
+def with_metrics(evaluation: Evaluation, metric: str, judged: bool) -> Evaluation:
+    """Return an evaluation with every metric, one of which is its accuracy; on the hold-out 5 points less."""
+
+    def known(less: float) -> dict[str, Quantity]:
+        return {
+            name: Quantity(
+                value - less, "%", Provenance.MEASURED, value - less - 4, value - less + 4, 0.95, 100,
+                f"group '{HOSTILE[0]}' (30 images)" if name == WORST_GROUP else "",
+            )
+            for name, value in SHARES.items()
+        }  # fmt: skip
+
+    if evaluation.accuracy is None:
+        return evaluation
+    found = replace(evaluation, accuracy=known(0)[metric], answers=replace(evaluation.answers, metrics=known(0)))
+    if not judged:
+        return found
+    answers = replace(evaluation.holdout_answers or evaluation.answers, metrics=known(5))
+    return replace(found, holdout_accuracy=known(5)[metric], holdout_answers=answers)
+
+
+def metric_view(metric: str = MACRO_F1, view: RunView | None = None, **limits: object) -> RunView:
+    """Return a run whose candidates were compared by a metric."""
+    judged, view = view is None, view or judged_view()
+    budget = replace(view.budget, **limits)  # type: ignore[arg-type]
+    rows = tuple(with_metrics(row, metric, judged) for row in view.evaluations)
+    request = {**view.request, "metric": metric}
+    return replace(view, evaluations=rows, decision=decide(rows, budget), budget=budget, request=request)
+
+
+def test_the_metric_that_counts_has_its_name(capsys: pytest.CaptureFixture[str]) -> None:
+    view = metric_view()
+    assert (view.metric, view.task.heading) == ("macro F1", "Macro F1")
+    labels = [figure.label for figure in key_figures(view, view.ok[0])]
+    assert labels[0].startswith("Macro F1")
+    print_answer(view)
+    assert "ranked by macro F1 on" in capsys.readouterr().out
+    assert recommendation(view)["metric"] == "macro F1"
+
+
+def test_by_top_1_nothing_is_named_otherwise() -> None:
+    assert (judged_view().metric, judged_view().other_metric) == ("top-1", "")
+    assert recommendation(judged_view())["metric"] == "top-1"
+
+
+def test_the_table_has_the_metric_that_counts_first_on_the_hold_out() -> None:
+    table = metric_table(metric_view())
+    assert table is not None
+    assert table.part == "hold-out"
+    assert [row.metric.name for row in table.rows] == [MACRO_F1, TOP1, LOG_LOSS, WORST_GROUP]
+    label, own, other, meaning = cells(table.rows[0])
+    assert label == "macro F1 (counts)"
+    assert own == other == "75.0 (71.0\u201379.0)"
+    assert meaning == METRICS[MACRO_F1].meaning
+
+
+def test_before_the_hold_out_ran_the_table_is_of_validation() -> None:
+    table = metric_table(metric_view(view=run_view()))
+    assert table is not None
+    assert (table.part, table.rows[0].pick and table.rows[0].pick.value) == ("validation", 80.0)
+
+
+def test_without_metrics_there_is_no_table() -> None:
+    assert metric_table(judged_view()) is None
+    assert 'id="metrics-title"' not in render_html(judged_view())
+
+
+def test_a_mean_probability_has_its_log_loss_and_the_worst_group_its_name() -> None:
+    table = metric_table(metric_view(LOG_LOSS, min_metrics=((WORST_GROUP, 60.0),)))
+    assert table is not None
+    by_name = {row.metric.name: cells(row) for row in table.rows}
+    assert by_name[LOG_LOSS][3].endswith("; log loss 0.598 nats")
+    assert by_name[WORST_GROUP][0] == "worst-group top-1 (≥ 60 %)"
+    assert "too low on average, by chance; group '" in by_name[WORST_GROUP][3]
+
+
+def test_the_reports_have_the_table_and_no_name_breaks_them() -> None:
+    view = metric_view(WORST_GROUP)
+    page, said = render_html(view), render_markdown(view)
+    assert 'id="metrics-title"' in page
+    assert HOSTILE[0] not in page.replace("<script>\n", "")
+    assert "| worst\\-group top\\-1 (counts) |" in said or "| worst-group top-1 (counts) |" in said
+    assert "This part could not be made" not in said
+
+
+def test_limits_of_metrics_are_lower_ones() -> None:
+    view = metric_view(min_accuracy=50.0, min_metrics=((WORST_GROUP, 60.0),))
+    shown = dict(limits(view))
+    assert (shown["macro F1"], shown["worst-group top-1"]) == ("≥ 50.0 %", "≥ 60.0 %")
+
+
+def test_the_paragraph_says_top_1_and_what_counts() -> None:
+    said = explanation(metric_view())
+    assert "is right in 85 of 100 cases" in said.replace(" (81 to 89)", "")
+    assert "What counts here is another figure: 75 % macro F1." in said
+
+
+def test_the_estimate_for_new_conditions_is_named_top_1() -> None:
+    view = metric_view()
+    estimate = Quantity(40.0, "%", Provenance.ESTIMATED, 30.0, 50.0)
+    pick = replace(view.ok[0], new_conditions=estimate)
+    now, then = (text for _, text in expectations(pick, view.other_metric))
+    assert " % macro F1 (" in now
+    assert then.startswith("about 40 % top-1 (")
+    (risk,) = [each for each in risks(view, pick) if each.name == "New conditions"]
+    assert risk.text.startswith("Expect about 40.0 % top-1 (95 %: 30.0")
+    assert not [
+        each
+        for each in risks(view, replace(pick, new_conditions=replace(estimate, value=84.0)))
+        if each.name == risk.name
+    ]
+
+
+def test_tables_for_programs_have_every_metric() -> None:
+    view = metric_view()
+    (row, *_) = csv.DictReader(front_csv(view).splitlines())
+    assert (row["metric"], row["macro_f1_percent"], row["log_loss_percent"]) == ("macro F1", "80.0", "60.0")
+    assert row["top5_percent"] == ""
+    document = json.loads(json.dumps(recommendation(view)))
+    assert document["pick"]["details"]["metrics"][TOP1]["value"] == 90.0
+    assert document["runner_up"]["details"]["holdout"]["metrics"][TOP1]["value"] == 85.0
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_every_metric_is_rendered(metric: str) -> None:
+    view = judged_view()
+    named = replace(view, request={**view.request, "metric": metric})
+    assert METRICS[metric].label in render_markdown(named)
