@@ -43,14 +43,14 @@ def _precision(chosen: ConfidenceFacts) -> Iterator[Unkept]:
         left = "no threshold" if chosen.applied.plain is None else "the threshold for the wanted coverage instead"
         yield Unkept(
             PRECISION,
-            f"No probability promises {_percent(wanted.plain)} of right answers{others}: validation supports "
+            f"No probability promises {_percent(wanted.plain)} of right answers{others}: the images support "
             f"{_most(chosen.reachable)}. The bundle has {left}: add images, or ask for less with --min-precision.",
         )
     missing = [name for name in wanted.by_class if chosen.by_class.get(name) is None]
     if missing:
         best = chosen.reachable_by_class
         said = [
-            f"'{name}' {_percent(wanted.by_class[name])} (validation supports {_most(best.get(name))})"
+            f"'{name}' {_percent(wanted.by_class[name])} (the images support {_most(best.get(name))})"
             for name in missing
         ]
         yield Unkept(
@@ -74,7 +74,7 @@ def _recall(chosen: ConfidenceFacts) -> Iterator[Unkept]:
         said = [
             f"'{name}' {_percent(one.wanted)} ("
             + (
-                f"validation supports {_percent(one.promised)} at most, and flags {_percent(one.flagged)} of all images"
+                f"the images support {_percent(one.promised)} at most, and flags {_percent(one.flagged)} of all images"
                 if one.promised
                 else "validation has no image of it"
             )
@@ -95,13 +95,13 @@ def _coverage(chosen: ConfidenceFacts) -> Iterator[Unkept]:
         yield Unkept(
             COVERAGE,
             f"No probability promises to be reached by {_percent(cover.wanted)} of the images: the {cover.at.of} "
-            f"images of validation support {_percent(cover.promised)} at most. Add images, or ask for less with "
+            f"images support {_percent(cover.promised)} at most. Add images, or ask for less with "
             "--min-coverage.",
         )
 
 
 def _contradicted(seen: ConfidenceFacts) -> Iterator[Unkept]:
-    """Yield what the hold-out says against a promise: its 95 % interval lies below what validation promised."""
+    """Yield what the hold-out says against a promise: its 95 % interval lies below what was promised."""
     asked = seen.wanted.precision
     plain = [("the answers", asked.plain, seen.threshold)] if asked.plain is not None else []
     own = [(f"the answers '{name}'", share, seen.by_class.get(name)) for name, share in asked.by_class.items()]
@@ -110,21 +110,21 @@ def _contradicted(seen: ConfidenceFacts) -> Iterator[Unkept]:
             yield Unkept(
                 PRECISION,
                 f"On the hold-out {100 * one.precision.value:.1f} % of {what} from the threshold on are right, less "
-                f"than the {_percent(share)} that validation promised.",
+                f"than the {_percent(share)} that was promised.",
             )
     for name, found in seen.recall.items():
         if found.kept and found.recall and found.recall.high < found.wanted:
             yield Unkept(
                 RECALL,
                 f"On the hold-out {100 * found.recall.value:.1f} % of the images of '{name}' reach their threshold, "
-                f"less than the {_percent(found.wanted)} that validation promised.",
+                f"less than the {_percent(found.wanted)} that was promised.",
             )
     cover = seen.coverage
     if cover is not None and cover.kept and _answered(cover.at) < cover.wanted:
         yield Unkept(
             COVERAGE,
             f"On the hold-out {100 * cover.at.coverage:.1f} % of the images reach the threshold, less than the "
-            f"{_percent(cover.wanted)} that validation promised.",
+            f"{_percent(cover.wanted)} that was promised.",
         )
 
 

@@ -38,8 +38,8 @@ def said(own: ConfidenceFacts, seen: ConfidenceFacts | None = None) -> dict[str,
 @pytest.mark.parametrize(
     ("reachable", "words"),
     [
-        (Reachable(0.87, 0.6), "supports 87 % at most, with 60 % of them answered. The bundle has no threshold"),
-        (Reachable(0.0, 0.0), "supports less than 50 %."),
+        (Reachable(0.87, 0.6), "support 87 % at most, with 60 % of them answered. The bundle has no threshold"),
+        (Reachable(0.0, 0.0), "support less than 50 %."),
     ],
 )
 def test_a_precision_that_nothing_promises_says_what_is_reachable(reachable: Reachable, words: str) -> None:
@@ -56,7 +56,7 @@ def test_classes_whose_precision_nothing_promises_are_named_with_what_is_reachab
     text = said(
         facts(wanted, threshold=FROM, by_class={"a": None, "b": FROM}, reachable_by_class={"a": Reachable(0.8, 0.3)})
     )
-    assert "'a' 90 % (validation supports 80 % at most, with 30 % of them answered)" in text["Precision"]
+    assert "'a' 90 % (the images support 80 % at most, with 30 % of them answered)" in text["Precision"]
     assert "'b'" not in text["Precision"]
 
 
@@ -64,7 +64,7 @@ def test_a_recall_that_too_few_images_promise_says_what_it_costs() -> None:
     few = RecallThreshold(0.9, 0.741, 0.01, Interval(1.0, 0.7, 1.0), None, 55, 100)
     none = RecallThreshold(0.9, 0.0, 0.0, None, None, 100, 100)
     text = said(facts(Promises(recall=Shares(0.9)), recall={"a": few, "b": none}))["Recall"]
-    assert "'a' 90 % (validation supports 74.1 % at most, and flags 55 % of all images)" in text
+    assert "'a' 90 % (the images support 74.1 % at most, and flags 55 % of all images)" in text
     assert "'b' 90 % (validation has no image of it)" in text
 
 
@@ -92,17 +92,13 @@ def test_without_a_reachable_precision_the_threshold_for_the_coverage_ships() ->
 
 def test_a_coverage_that_too_few_images_promise_is_said() -> None:
     cover = CoverageThreshold(0.95, 0.7, 0.5, replace(FROM, of=10))
-    assert (
-        "the 10 images of validation support 70 % at most"
-        in said(facts(Promises(coverage=0.95), coverage=cover))["Coverage"]
-    )
+    assert "the 10 images support 70 % at most" in said(facts(Promises(coverage=0.95), coverage=cover))["Coverage"]
 
 
 def test_promises_that_the_hold_out_contradicts_are_said() -> None:
     own = facts(PRECISION, threshold=FROM)
     assert said(own, replace(own, threshold=WORSE))["Precision"] == (
-        "On the hold-out 90.0 % of the answers from the threshold on are right, less than the 95 % that validation "
-        "promised."
+        "On the hold-out 90.0 % of the answers from the threshold on are right, less than the 95 % that was promised."
     )
     named = facts(Promises(Shares(None, {"a": 0.95})), by_class={"a": FROM})
     assert "90.0 % of the answers 'a' from" in said(named, replace(named, by_class={"a": WORSE}))["Precision"]

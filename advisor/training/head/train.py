@@ -51,11 +51,14 @@ class Head:
         weights: float32, shape (F, C).
         bias: float32, shape (C,).
         facts: how it was chosen. Its accuracy is slightly too high, as it chose the head.
+        answers: float32 (N, C): probabilities of the images, each by a head of this kind that was fitted to other
+            folds; zeros for an image in no fold. None of a head that was read from a file.
     """
 
     weights: NDArray[np.float32]
     bias: NDArray[np.float32]
     facts: HeadFacts
+    answers: NDArray[np.float32] | None = None
 
 
 def train_head(
@@ -101,7 +104,7 @@ def train_head(
         cv_accuracy=float(found.right.mean()),
         cv_images=len(targets),
     )
-    return Head(weights, bias, facts)
+    return Head(weights, bias, facts, found.probabilities)
 
 
 def fit_head(

@@ -42,6 +42,15 @@ def test_cross_validation_foretells_unseen_images() -> None:
     assert head.facts.cv_accuracy == pytest.approx((_labels(head, unseen) == truth).mean(), abs=0.05)
 
 
+def test_each_image_has_an_answer_of_a_head_that_did_not_learn_it() -> None:
+    random = np.random.default_rng(0)
+    features, labels = random.standard_normal((200, 400)).astype(np.float32), random.integers(0, 4, 200)
+    head = train_head(features, labels.tolist(), 4, seed=0)
+    assert head.answers is not None
+    assert head.answers.sum(axis=1) == pytest.approx(np.ones(200), abs=1e-5)
+    assert (head.answers.argmax(axis=1) == labels).mean() == pytest.approx(head.facts.cv_accuracy)
+
+
 def test_cross_validation_does_not_flatter_where_there_is_nothing_to_learn() -> None:
     random = np.random.default_rng(0)
     features = random.standard_normal((200, 400)).astype(np.float32)

@@ -19,7 +19,7 @@ from advisor.core.expectation import with_new_conditions
 from advisor.core.forms import most_speedup
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.relaxation import LOOSER
-from advisor.core.training import FINETUNED
+from advisor.core.training import FINETUNED, HEAD
 from advisor.core.units import show_ms
 from advisor.datasets.split import HOLDOUT
 from advisor.engine.pipeline import cost
@@ -259,7 +259,9 @@ class Evaluator:
         name = f"{stages.card.name}-{stages.training}-{stages.compression}"
         own, floats = await asyncio.gather(*(self._walker.run(each.scored) for each in (stages, stages.reference)))
         promises = self._walker.materials.promises
-        verdict = await asyncio.to_thread(self._judge.verdict, own, floats, images, self._run, name, promises)
+        trained = stages.head if stages.training == HEAD else None
+        folds = (await self._walker.run(trained)).answers if trained else None
+        verdict = await asyncio.to_thread(self._judge.verdict, own, floats, images, self._run, name, promises, folds)
         if not self._workload.robust:
             return verdict
         validation = images.part(Role.VALIDATION)

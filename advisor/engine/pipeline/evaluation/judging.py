@@ -26,7 +26,14 @@ class Judge(Protocol):
     """Turns answers of files into figures."""
 
     def verdict(
-        self, own: Path, floats: Path, images: Images, run: RunFolder, name: str, promises: Promises = NO_PROMISES
+        self,
+        own: Path,
+        floats: Path,
+        images: Images,
+        run: RunFolder,
+        name: str,
+        promises: Promises = NO_PROMISES,
+        folds: Path | None = None,
     ) -> Verdict:
         """Return the accuracy on the validation part and the loss against float32.
 
@@ -37,6 +44,8 @@ class Judge(Protocol):
             run: keeps answers for comparisons.
             name: of the file, for its answers.
             promises: what the user asked of thresholds.
+            folds: what the float head answered on the training part, each image by a head of other folds; None if the
+                file's head was not cross-validated.
         """
 
     def held_out(self, evaluation: Evaluation, own: Path, images: Images, file: str = "") -> HeldOut:
@@ -63,7 +72,14 @@ class Classified:
     costs: Costs | None = None
 
     def verdict(
-        self, own: Path, floats: Path, images: Images, run: RunFolder, name: str, promises: Promises = NO_PROMISES
+        self,
+        own: Path,
+        floats: Path,
+        images: Images,
+        run: RunFolder,
+        name: str,
+        promises: Promises = NO_PROMISES,
+        folds: Path | None = None,
     ) -> Verdict:
         """See :class:`Judge`."""
         answers, part = accuracy.read_answers(own), images.part(Role.VALIDATION)
@@ -72,7 +88,7 @@ class Classified:
         by_class = replace(
             found.answers,
             file=run.keep_answers(name, answers),
-            confidence=confidence.chosen(own, images, promises),
+            confidence=confidence.chosen(own, images, promises, confidence.Folds(folds, floats) if folds else None),
             metrics=metrics.quantities(scores, accuracy.VALIDATED),
         )
         if self.metric == TOP1:
@@ -113,7 +129,14 @@ class Detected:
     by: objects.Criterion
 
     def verdict(
-        self, own: Path, floats: Path, images: Images, run: RunFolder, name: str, promises: Promises = NO_PROMISES
+        self,
+        own: Path,
+        floats: Path,
+        images: Images,
+        run: RunFolder,
+        name: str,
+        promises: Promises = NO_PROMISES,
+        folds: Path | None = None,
     ) -> Verdict:
         """See :class:`Judge`."""
         found, shares = objects.measured(own, floats, images, self.by)

@@ -45,17 +45,20 @@ class Head:
         file: ``.npz`` with weights and bias.
         sha256: its hash.
         facts: how it was chosen; None for a refitted head.
+        answers: ``.npy`` of the out-of-fold probabilities of the training part; None if they were not kept.
     """
 
     file: Path
     sha256: str
     facts: HeadFacts | None
+    answers: Path | None = None
 
     @classmethod
     def within(cls, folder: Path) -> Head:
         """Return the head in a stage's folder."""
-        file, result = folder / HEAD_FILE, read_result(folder)
-        return cls(file, sha256_file(file), parse(HeadFacts, result) if result else None)
+        file, result, answers = folder / HEAD_FILE, read_result(folder), folder / jobs.ANSWERS_FILE
+        facts = parse(HeadFacts, result) if result else None
+        return cls(file, sha256_file(file), facts, answers if answers.is_file() else None)
 
     @property
     def chosen(self) -> HeadFacts:
@@ -108,7 +111,7 @@ def fitted(card: Card, training: str, workload: Workload) -> Stage[Head]:
         )  # fmt: skip
 
     return Stage(
-        StageName.HEAD, Scope(card.name, training), "4", "training the head of", (source, *_stages(read)), inputs, job,
+        StageName.HEAD, Scope(card.name, training), "5", "training the head of", (source, *_stages(read)), inputs, job,
         Head.within, cost.HEAD_S,
     )  # fmt: skip
 

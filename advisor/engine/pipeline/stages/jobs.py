@@ -21,6 +21,12 @@ if TYPE_CHECKING:
     from advisor.measurement.latency.results import ModelTiming
     from advisor.training.features import CaptureAugmentation
 
+ANSWERS_FILE = "answers.npy"
+"""Out-of-fold answers of a head, beside it."""
+
+MOST_ANSWERS = 10_000_000
+"""Probabilities in that file, at most: a set with more of them has enough validation images."""
+
 STAND_IN_CROPS = 2
 """Crops to calibrate a graph of random values on; any ranges will do."""
 
@@ -73,7 +79,7 @@ def train_head(
     seed: int,
     path: Path,
 ) -> dict[str, Any]:
-    """Train the head, write it as ``.npz`` and return its facts.
+    """Train the head, write it as ``.npz`` with its out-of-fold answers beside it, and return its facts.
 
     Args:
         backbone: the feature model.
@@ -92,6 +98,8 @@ def train_head(
     features, *views = [joined(parts, np.asarray(train)) for parts in looks]
     head = fit(features, labels, classes, seed, views, groups, last_width(backbone.read_bytes()))
     np.savez(path, weights=head.weights, bias=head.bias)
+    if head.answers is not None and head.answers.size <= MOST_ANSWERS:
+        np.save(path.with_name(ANSWERS_FILE), head.answers)
     return to_json(head.facts)
 
 

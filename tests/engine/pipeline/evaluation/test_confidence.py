@@ -13,7 +13,7 @@ from advisor.core.confidence_facts import Applied
 from advisor.core.promises import Promises, Shares
 from advisor.datasets.dataset import Dataset, LabelledImage, fingerprint
 from advisor.datasets.split import Split
-from advisor.engine.pipeline.evaluation.confidence import MISTAKES, PROMISE, chosen, verified
+from advisor.engine.pipeline.evaluation.confidence import MISTAKES, PROMISE, Folds, chosen, verified
 from advisor.engine.pipeline.images import Images
 from advisor.measurement.confidence import tempered
 
@@ -144,3 +144,38 @@ def test_a_class_without_a_validation_image_has_no_threshold(tmp_path: Path, ima
     assert (facts.recall["never"].promised, facts.recall["never"].recall) == (0.0, None)
     assert facts.applied == Applied()
     assert verified(tmp_path / "wide.npy", empty, facts).recall["never"].flagged == 1.0
+
+
+def fold_answers(folder: Path, seed: int = 2) -> Path:
+    return scores(folder, "folds", seed, 1.0)
+
+
+def test_out_of_fold_answers_promise_more(tmp_path: Path, images: Images) -> None:
+    validation = scores(tmp_path, "validation", 0, 1.0)
+    alone = chosen(validation, images, asking(0.85))
+    more = chosen(validation, images, asking(0.85), Folds(fold_answers(tmp_path), validation))
+    assert alone.threshold is not None
+    assert more.threshold is not None
+    assert (alone.threshold.of, more.threshold.of) == (EACH, 2 * EACH)
+    assert more.threshold.coverage > alone.threshold.coverage - 0.05
+    assert (more.error, more.temperature, more.curve) == (alone.error, alone.temperature, alone.curve)
+    assert more.answered is not None
+    assert more.answered.of == EACH
+
+
+def test_a_file_that_answers_otherwise_than_the_float_head_is_judged_by_validation_alone(
+    tmp_path: Path, images: Images
+) -> None:
+    validation, other = scores(tmp_path, "validation", 0, 1.0), scores(tmp_path, "floats", 3, 1.0)
+    found = chosen(validation, images, asking(0.85), Folds(fold_answers(tmp_path), other))
+    assert found == chosen(validation, images, asking(0.85))
+
+
+def test_images_in_no_fold_have_no_answer(tmp_path: Path, images: Images) -> None:
+    validation = scores(tmp_path, "validation", 0, 1.0)
+    rows = np.load(fold_answers(tmp_path))
+    rows[::3] = 0
+    np.save(tmp_path / "folds.npy", rows)
+    found = chosen(validation, images, asking(0.85), Folds(tmp_path / "folds.npy", validation))
+    assert found.threshold is not None
+    assert found.threshold.of == EACH + EACH * 2 // 3

@@ -137,7 +137,8 @@ def test_the_figures_of_the_stages_become_one_evaluation(tmp_path: Path) -> None
     assert found.new_conditions is not None
     assert found.new_conditions.value == pytest.approx(75.0 * EXPECTED.kept)
     assert walker.asked == [
-        "compress int8", "score int8", "score float32", "head", "expectation", "timing int8", "confidence int8",
+        "compress int8", "score int8", "score float32", "head", "head", "expectation", "timing int8",
+        "confidence int8",
     ]  # fmt: skip
 
 
