@@ -40,7 +40,9 @@ def _precision(chosen: ConfidenceFacts) -> Iterator[Unkept]:
     wanted, cover = chosen.wanted.precision, chosen.coverage
     if wanted.plain is not None and chosen.threshold is None:
         others = " of the other classes" if wanted.by_class else ""
-        left = "no threshold" if chosen.applied.plain is None else "the threshold for the wanted coverage instead"
+        left = "no threshold"
+        if cover is not None and cover.kept:
+            left = f"the threshold for the wanted coverage, which promises {_percent(cover.precision)}"
         yield Unkept(
             PRECISION,
             f"No probability promises {_percent(wanted.plain)} of right answers{others}: the images support "

@@ -87,7 +87,7 @@ def test_without_a_reachable_precision_the_threshold_for_the_coverage_ships() ->
     cover = CoverageThreshold(0.8, 0.8, 0.883, FROM)
     own = facts(Promises(Shares(0.95), coverage=0.8), coverage=cover)
     assert own.applied.plain == FROM.score
-    assert "The bundle has the threshold for the wanted coverage instead" in said(own)["Precision"]
+    assert "The bundle has the threshold for the wanted coverage, which promises 88.3 %: add" in said(own)["Precision"]
 
 
 def test_a_coverage_that_too_few_images_promise_is_said() -> None:
