@@ -8,7 +8,7 @@ Hampel, "The influence curve and its role in robust estimation", JASA 69, 1974).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from advisor.core.metrics import (
     LEAST_GROUP_IMAGES,
     LOG_LOSS,
     MACRO_F1,
+    METRICS,
     TOP1,
     TOP5,
     WORST_GROUP,
@@ -66,16 +67,18 @@ class Score:
         figure: at most 1, higher is better, with a 95 % interval.
         shares: (N,) each image's share, whose mean is the figure.
         note: what the figure belongs to, where the metric does not say it; or empty.
+        images: images that the figure is of; None for all N.
     """
 
     figure: Interval
     shares: Floats
     note: str = ""
+    images: int | None = None
 
 
-def scores(judged: Judged) -> dict[str, Score]:
-    """Return every metric that the images allow, by its name: see :data:`advisor.core.metrics.METRICS`."""
-    found = {name: score(judged) for name, score in SCORES.items()}
+def scores(judged: Judged, names: Iterable[str] = METRICS) -> dict[str, Score]:
+    """Return those of some metrics that the images allow, by name."""
+    found = {name: SCORES[name](judged) for name in names}
     return {name: score for name, score in found.items() if score is not None}
 
 
@@ -170,7 +173,8 @@ def worst_group(judged: Judged) -> Score | None:
     score = _of_flags(right[inside])
     value, size = score.figure.value, int(inside.sum())
     shares = value + inside * len(right) / size * (right - value)
-    return Score(score.figure, shares, f"group '{worst}' ({size} images), the lowest of {len(compared)} groups")
+    note = f"group '{worst}' ({size} images), the lowest of {len(compared)} groups"
+    return Score(score.figure, shares, note, size)
 
 
 SCORES: Mapping[str, Callable[[Judged], Score | None]] = {

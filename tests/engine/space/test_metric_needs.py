@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,9 @@ from advisor.datasets.split import Split
 from advisor.datasets.whole_groups import UNGROUPED, Grouping, Source
 from advisor.engine.pipeline.images import Images, Role
 from advisor.engine.question import resolve
+from advisor.engine.space.candidates import read_images
 from advisor.engine.space.metric_needs import require_metrics
+from tests.datasets.folders import fill
 
 EACH = 60
 """Images of each part."""
@@ -88,3 +91,28 @@ def test_groups_without_a_name_have_a_number() -> None:
     images = images_of(groups=[""] * 30 + ["roof"] * 30)
     assert set(images.group_names(Role.VALIDATION)) == {"no. 1", "roof"}
     assert images_of().group_names(Role.HOLDOUT) == ()
+
+
+def manifest_of(folder: Path, sites: Sequence[str], parts: Sequence[str]) -> Path:
+    """Write 120 images of two classes, and a manifest with their sites and parts in turn."""
+    rows = ["path,label,group,split"]
+    for label in "ab":
+        for number, path in enumerate(fill(folder / label, 60)):
+            rows.append(f"{path},{label},{sites[number % len(sites)]},{parts[number % len(parts)]}")
+    file = folder / "photos.csv"
+    file.write_text("\n".join(rows))
+    return file
+
+
+def test_sites_in_each_part_of_a_manifest_are_compared(tmp_path: Path) -> None:
+    data = manifest_of(tmp_path, ["roof", "cellar"], ["train"] * 2 + ["val"] * 2 + ["test"] * 2)
+    images = read_images(resolve({"data": str(data), "metric": "worst-group"}).question, lambda _: None)
+    assert images is not None
+    assert Counter(images.group_names(Role.HOLDOUT)) == {"roof": 20, "cellar": 20}
+
+
+def test_four_sites_that_the_split_keeps_whole_are_too_few(tmp_path: Path) -> None:
+    data = manifest_of(tmp_path, ["roof", "cellar", "yard", "hall"], [""])
+    with pytest.raises(UsageError, match="worst-group compares groups of at least 20 images") as refused:
+        read_images(resolve({"data": str(data), "metric": "worst-group"}).question, lambda _: None)
+    assert "by the column 'split'" in refused.value.hint

@@ -94,11 +94,11 @@ class Classified:
         if self.metric == TOP1:
             return replace(found, answers=by_class)
         shares = scores[self.metric].shares.tolist()
-        reference = metrics.scored(floats, images, Role.VALIDATION, self.costs)[self.metric].shares.tolist()
+        reference = metrics.scored(floats, images, Role.VALIDATION, self.costs, [self.metric])[self.metric].shares
         return replace(
             found,
             accuracy=by_class.metrics[self.metric],
-            drop=accuracy.drop_of(paired_shares(reference, shares), len(shares)),
+            drop=accuracy.drop_of(paired_shares(reference.tolist(), shares), len(shares)),
             answers=replace(by_class, shares=run.keep_answers(shares_name(name), shares)),
         )
 

@@ -91,6 +91,7 @@ def test_the_worst_group_is_named_as_the_source(tmp_path: Path) -> None:
     np.save(own, np.eye(2, dtype=np.float32)[[int(place >= 25) for place in range(60)]])
     judged, _ = judge_of(IMAGE_CLASSIFICATION, WORST_GROUP).held_out(evaluation(), own, given)
     assert judged.holdout_accuracy is not None
+    assert judged.holdout_accuracy.n == 20
     assert judged.holdout_accuracy.source == (
         "group 'cellar' (20 images), the lowest of 2 groups, hold-out of --data, run in LiteRT"
     )
