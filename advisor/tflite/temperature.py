@@ -71,7 +71,7 @@ def with_temperature(data: bytes, temperature: float, name: str = "the model") -
 def _head(model: schema.ModelT, graph: schema.SubGraphT, name: str) -> list[int]:
     """Return the tensors from the logits up to the constants of the linear layers."""
     makers = {int(index): operator for operator in graph.operators for index in operator.outputs}
-    logits = _logits(model, graph, makers, name)
+    logits = logits_of(model, graph, makers, name)
     head, waiting, read_in_head = list[int](), [logits], Counter([logits])
     while waiting:
         index = waiting.pop()
@@ -89,8 +89,18 @@ def _head(model: schema.ModelT, graph: schema.SubGraphT, name: str) -> list[int]
     return head
 
 
-def _logits(model: schema.ModelT, graph: schema.SubGraphT, makers: Mapping[int, schema.OperatorT], name: str) -> int:
-    """Return the input of the SOFTMAX that gives the only output."""
+def logits_of(model: schema.ModelT, graph: schema.SubGraphT, makers: Mapping[int, schema.OperatorT], name: str) -> int:
+    """Return the input of the SOFTMAX that gives the only output.
+
+    Args:
+        model: tables of a file.
+        graph: its only subgraph.
+        makers: the operator that makes each tensor.
+        name: what to call the model in an error.
+
+    Raises:
+        StageError: there is no such SOFTMAX.
+    """
     graphs, outputs = len(model.subgraphs), len(graph.outputs)
     if (graphs, outputs) != (1, 1):
         raise StageError(f"{name} has {graphs} graphs and {outputs} outputs, and a temperature needs 1 of each")
