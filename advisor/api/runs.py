@@ -69,6 +69,7 @@ def search(
     *,
     task: str | None = None,
     data: str | Path | None = None,
+    unknown: str | Path | None = None,
     budget: str | None = None,
     size_budget: str | None = None,
     memory_budget: str | None = None,
@@ -125,6 +126,7 @@ def search(
     Args:
         task: ``image-classification``, ``object-detection`` or ``object-counting``. Default: ``image-classification``.
         data: labelled images: a folder with one sub-folder for each class, or a CSV or Parquet manifest.
+        unknown: folder of images of things that are none of the classes, to see how they are answered.
         budget: latency limit (90th percentile), such as ``50ms``.
         size_budget: limit of the file size, such as ``5MB``.
         memory_budget: limit of the peak private memory, such as ``100MB``.
@@ -219,6 +221,7 @@ def plan(
     *,
     task: str | None = None,
     data: str | Path | None = None,
+    unknown: str | Path | None = None,
     budget: str | None = None,
     size_budget: str | None = None,
     memory_budget: str | None = None,

@@ -51,6 +51,7 @@ SEARCH_OPTIONS: Mapping[str, Any] = {
     "data": _value(
         QUESTION, "PATH", "Labelled images: a folder with one sub-folder for each class, or a CSV or Parquet manifest."
     ),
+    "unknown": _value(QUESTION, "DIR", "Images of things that are none of your classes, to see how they are answered."),
     "budget": _value(QUESTION, "TIME", "Latency limit that 9 of 10 runs meet, such as 50ms."),
     "size_budget": _value(QUESTION, "SIZE", "Limit of the file size, such as 5MB."),
     "memory_budget": _value(QUESTION, "SIZE", "Limit of the peak memory, such as 50MB."),

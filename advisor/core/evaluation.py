@@ -22,6 +22,7 @@ from advisor.core.evaluation_facts import (
 from advisor.core.latency_distribution import LatencyDistribution
 from advisor.core.quantity import Quantity
 from advisor.core.training import NAMED
+from advisor.core.unknown_facts import UnknownFacts
 
 
 @dataclass(frozen=True, order=True)
@@ -118,6 +119,7 @@ class Evaluation:
         capture: its accuracy under capture conditions.
         device_figures: the same file on every device of the question, where it needs one model for several.
         required_figures: the same file on the devices that it must run on as well, None where there are none.
+        unknown: how it answers images of things that are none of its classes; None where this was not tried.
     """
 
     configuration: Configuration
@@ -153,3 +155,4 @@ class Evaluation:
     capture: CaptureAccuracy = field(default_factory=CaptureAccuracy, compare=False)
     device_figures: Mapping[str, DeviceFigures] = field(default_factory=dict, compare=False)
     required_figures: Mapping[str, DeviceFigures] | None = field(default=None, compare=False)
+    unknown: UnknownFacts | None = field(default=None, compare=False)

@@ -26,6 +26,7 @@ from advisor.core.evaluation_facts import (
 from advisor.core.latency_distribution import LatencyDistribution
 from advisor.core.metrics import COST_SAVED
 from advisor.core.quantity import Quantity
+from advisor.core.unknown_facts import UnknownFacts
 
 Details = Mapping[str, Any]
 """The entry ``details`` of an evaluation: what it knows besides its figures."""
@@ -83,6 +84,7 @@ def _details(evaluation: Evaluation) -> dict[str, Any]:
         **_named(evaluation.remote),
         **({"targets": _by_device(devices)} if devices else {}),
         **({"elsewhere": _by_device(required)} if required is not None else {}),
+        **({"unknown": to_json(evaluation.unknown)} if evaluation.unknown else {}),
     }
 
 
@@ -138,6 +140,7 @@ def _with_details(evaluation: Evaluation, details: Details) -> Evaluation:
             "expectation": NewConditions,
             "budget_probability": float,
             "holdout_drop": Quantity,
+            "unknown": UnknownFacts,
         },
         details,
     )
@@ -160,6 +163,7 @@ def _with_details(evaluation: Evaluation, details: Details) -> Evaluation:
         remote=_if_complete(RemoteFacts, details),
         device_figures=_devices(details.get("targets")) or {},
         required_figures=_devices(details.get("elsewhere")),
+        unknown=whole.get("unknown"),
     )
 
 

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     Floats = NDArray[np.floating[Any]]
 
 RANK = 64
-"""Dimensions in which features are compared with those of training images. On TrashNet (seed 5), 64 find unknown classes
-as well as all 1280 of EfficientNet-Lite0, in an eighth of the bytes."""
+"""Dimensions in which features are compared with those of training images. On TrashNet's seeds 5 to 7, a class that was
+left out has an AUROC of .831 with 64 dimensions and of .838 with 128; by the largest logit alone of .740
+(EfficientNet-Lite0, frozen)."""
 
 KEPT = 0.95
 """Share of known images that are not to be answered ``unknown``."""
@@ -121,7 +122,7 @@ def auroc(known: Floats, unknown: Floats) -> Interval:
 
 
 def accepted(known: Floats, unknown: Floats, kept: float = KEPT) -> float:
-    """Return the share (0-1) of unknown images that pass as known, at the score that keeps ``kept`` of the known ones."""
+    """Return the share (0-1) of unknown images that pass as known at the score that keeps ``kept`` of the known."""
     import numpy as np
 
     return float((unknown <= np.quantile(known, kept)).mean())

@@ -87,15 +87,13 @@ def with_unknown(
     graph, signature = single_graph(model)
     if graph.tensors[graph.outputs[0]].type != _FLOAT32:
         raise StageError(f"{name}: a class 'unknown' needs a float32 output")
-    features, logits = (
-        _as_float(model, graph, index) for index in guarded(name, lambda: _ends_of(model, graph, name))
-    )
+    features, logits = (_as_float(model, graph, index) for index in guarded(name, lambda: _ends_of(model, graph, name)))
     if _width(graph, features) != axes.shape[0] or axes.shape[1] != images.shape[0]:
         raise StageError(f"{name}: neighbours of {axes.shape} and {images.shape} do not fit {_width(graph, features)}")
     rank, count, classes = *images.shape, _width(graph, logits) + 1
     unit = _append(model, graph, _OPERATOR.L2_NORMALIZATION, [features], (1, len(axes)), schema.L2NormOptionsT())
-    place = _linear(model, graph, unit, axes.T, np.zeros(rank), "axes")
-    each = _linear(model, graph, place, -weight * images.T, np.full(count, offset), "images")
+    place = _linear(model, graph, unit, axes.T, np.zeros(rank))
+    each = _linear(model, graph, place, -weight * images.T, np.full(count, offset))
     axis = add_tensor(model, graph, "unknown/axis", (1,), schema.TensorType.INT32, np.array([1], "<i4").tobytes())
     least = _append(model, graph, _OPERATOR.REDUCE_MIN, [each, axis], (1, 1), schema.ReducerOptionsT(keepDims=True))
     joined = _append(
@@ -136,12 +134,17 @@ def _as_float(model: schema.ModelT, graph: schema.SubGraphT, index: int) -> int:
 
 
 def _linear(
-    model: schema.ModelT, graph: schema.SubGraphT, source: int, kernel: npt.NDArray[Any], bias: npt.NDArray[Any], name: str
+    model: schema.ModelT,
+    graph: schema.SubGraphT,
+    source: int,
+    kernel: npt.NDArray[Any],
+    bias: npt.NDArray[Any],
 ) -> int:
     """Add a linear layer whose kernel (out, in) is kept as float16; return its result."""
-    half = add_tensor(model, graph, f"unknown/{name}", kernel.shape, _FLOAT16, kernel.astype("<f2").tobytes())
+    name = f"unknown/{len(graph.tensors)}"
+    half = add_tensor(model, graph, f"{name}/kernel", kernel.shape, _FLOAT16, kernel.astype("<f2").tobytes())
     full = _as_float(model, graph, half)
-    shift = add_tensor(model, graph, f"unknown/{name}/bias", bias.shape, _FLOAT32, bias.astype("<f4").tobytes())
+    shift = add_tensor(model, graph, f"{name}/bias", bias.shape, _FLOAT32, bias.astype("<f4").tobytes())
     options = schema.FullyConnectedOptionsT()
     return _append(model, graph, _OPERATOR.FULLY_CONNECTED, [source, full, shift], (1, len(bias)), options)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from advisor.compression.recipes import RECIPES, recipe
+from advisor.compression.recipes import RECIPES
 from advisor.compression.recipes.base import Needs
 from advisor.compression.recipes.comparison import answers
 from advisor.core.errors import StageError

@@ -28,12 +28,13 @@ from advisor.engine.pipeline.stages.artefacts import (
     decides_on_scores,
     shares_calibration,
 )
-from advisor.engine.pipeline.stages.backbone import PROBABILITIES, cut
+from advisor.engine.pipeline.stages.backbone import PROBABILITIES, cut, features
 from advisor.engine.pipeline.stages.confidence import with_confidence
 from advisor.engine.pipeline.stages.detection import detections, detector
 from advisor.engine.pipeline.stages.figures import Answer, Timings, answers, capture, score, timing
 from advisor.engine.pipeline.stages.finetuning import finetuned
 from advisor.engine.pipeline.stages.head import Head, expected, fitted, joined, scored
+from advisor.engine.pipeline.stages.unknown import WithUnknown, probed, with_unknown
 
 FLOAT = "float32"
 
@@ -160,6 +161,26 @@ class VariantStages:
     def timed(self) -> Stage[Timings]:
         """Leaves the timings of the file that ships."""
         return timing(self._scope, self.made)
+
+    @cached_property
+    def with_unknown(self) -> Stage[WithUnknown]:
+        """Leaves the file that ships with one more class, for images of unknown things."""
+        compared, shipped = (self._learnt_features(purpose) for purpose in (Purpose.COMPARE, Purpose.SHIP))
+        seconds = cost.scoring_s(self.card, self.compression, self.workload.images[Role.VALIDATION])
+        own = probed(self._scope, input_spec(self.card), self.compared, Role.VALIDATION, seconds)
+        return with_unknown(self._scope, self.ships, self.scored, own, compared, shipped, self.head)
+
+    def _learnt_features(self, purpose: Purpose) -> tuple[Stage[Path], ...]:
+        """Return the stages that leave features of the float network on the images to learn from.
+
+        A head leaves the backbone as it is, whose features are known. Further columns come after them.
+        """
+        count = self.workload.images[Role.LEARNT]
+        if self.training not in FINETUNED:
+            return features(self.card, Role.LEARNT, count).parts
+        floats = variant(self.card, self.training, FLOAT, purpose, self.workload)
+        scope, seconds = Scope(self.card.name, self.training, FLOAT, purpose), cost.scoring_s(self.card, FLOAT, count)
+        return (probed(scope, input_spec(self.card), floats, Role.LEARNT, seconds),)
 
     @property
     def answers(self) -> Stage[Any]:

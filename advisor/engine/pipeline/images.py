@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
 
-from advisor.datasets.dataset import Dataset
+from advisor.datasets.dataset import Dataset, LabelledImage
 from advisor.datasets.division import Overview
 from advisor.datasets.split import HOLDOUT, TRAIN, VALIDATION, Split
 from advisor.datasets.whole_groups import UNGROUPED, Grouping
@@ -42,6 +42,8 @@ class Role(StrEnum):
     """Some of the training part, for a first look at a large set."""
     HOLDOUT = "holdout"
     """The hold-out: only finalists are judged on it."""
+    OTHERS = "others"
+    """Images of other things than the classes, which the user gave: finalists are judged on them."""
     CAPTURED = "captured"
     """Some of the hold-out, judged under capture conditions."""
 
@@ -129,6 +131,7 @@ class Images:
         grouping: the groups that the split keeps whole, each taken on one occasion.
         notes: a sentence about each thing that a reader may not expect of the split.
         boxes: the boxes in the images, None where images themselves have classes.
+        others: images of things that are none of the classes; nothing is fitted to them.
     """
 
     dataset: Dataset
@@ -139,6 +142,7 @@ class Images:
     grouping: Grouping = UNGROUPED
     notes: tuple[str, ...] = ()
     boxes: Boxes | None = None
+    others: tuple[LabelledImage, ...] = ()
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -177,11 +181,12 @@ class Images:
     @property
     def counts(self) -> Mapping[Role, int]:
         """Number of images by role."""
-        return {role: len(indices) for role, indices in self._indices.items()}
+        return {role: len(part.paths) for role, part in self._parts.items()}
 
     @cached_property
     def _parts(self) -> Mapping[Role, Part]:
-        return {role: self._part(indices) for role, indices in self._indices.items()}
+        parts = {role: self._part(indices) for role, indices in self._indices.items()}
+        return {**parts, Role.OTHERS: _part_of(self.others)}
 
     @cached_property
     def _indices(self) -> Mapping[Role, tuple[int, ...]]:
@@ -204,16 +209,21 @@ class Images:
         return tuple(sorted({*first.values(), *(ordered[step * len(ordered) // wanted] for step in range(wanted))}))
 
     def _part(self, indices: tuple[int, ...]) -> Part:
-        images = [self.dataset.images[index] for index in indices]
         objects = tuple(self.boxes.objects[index] for index in indices) if self.boxes else ()
-        known: tuple[object, ...] = objects or tuple(image.label for image in images)
-        return Part(
-            indices=indices,
-            paths=tuple(image.path for image in images),
-            labels=tuple(image.label for image in images),
-            fingerprint=sha256_json([(image.sha256, own) for image, own in zip(images, known, strict=True)]),
-            stamps=tuple(image.stamp for image in images),
-            hashes=tuple(image.sha256 for image in images),
-            groups=tuple(self.groups[index] for index in indices) if self.groups else (),
-            objects=objects,
-        )
+        plain = _part_of([self.dataset.images[index] for index in indices], objects)
+        groups = tuple(self.groups[index] for index in indices) if self.groups else ()
+        return replace(plain, indices=indices, groups=groups)
+
+
+def _part_of(images: Sequence[LabelledImage], objects: tuple[tuple[Object, ...], ...] = ()) -> Part:
+    """Return images as a part; the places are those among the images themselves."""
+    known: tuple[object, ...] = objects or tuple(image.label for image in images)
+    return Part(
+        indices=tuple(range(len(images))),
+        paths=tuple(image.path for image in images),
+        labels=tuple(image.label for image in images),
+        fingerprint=sha256_json([(image.sha256, own) for image, own in zip(images, known, strict=True)]),
+        stamps=tuple(image.stamp for image in images),
+        hashes=tuple(image.sha256 for image in images),
+        objects=objects,
+    )

@@ -32,6 +32,7 @@ class Options:
     metric: str = ""
     costs: str = ""
     data: str = ""
+    unknown: str = ""
     device: str = "host"
     profiles: tuple[str, ...] = ()
     must_run_on: tuple[str, ...] = ()

@@ -101,6 +101,7 @@ def _question(written: Options) -> Question:
     return Question(
         task=require_known("--task", written.task, tuple(TASKS)),
         data=Path(written.data) if written.data else None,
+        unknown=Path(written.unknown) if written.unknown else None,
         devices=_devices(written.device),
         profiles=tuple(map(Path, written.profiles)),
         limits=_limits(written),

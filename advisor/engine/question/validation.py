@@ -48,6 +48,11 @@ def _refuse_for_task(question: Question, training: tuple[str, ...]) -> None:
             raise UsageError(f"--training: '{name}' is not for {option}", f"one of: {valid}; or leave it out")
     for asked in () if task.probabilities else question.promises.options:
         raise UsageError(f"{asked}: models for {option} have no probability of a class", f"leave {asked} out")
+    if question.unknown is not None and not task.probabilities:
+        raise UsageError(
+            f"--unknown: models for {option} have no probability of a class",
+            "leave --unknown out; images without an object may be part of --data",
+        )
     if question.tune_training and not task.tunable:
         raise UsageError(
             f"--tune-training: fine-tuning for {option} has fixed hyperparameters", "leave --tune-training out"
@@ -74,6 +79,11 @@ def _refuse_without_data(question: Question, training: tuple[str, ...]) -> None:
         raise UsageError(
             f"{asked}: the threshold is chosen on images, and --data is not given",
             f"add --data DIR, or leave {asked} out",
+        )
+    if question.unknown is not None:
+        raise UsageError(
+            "--unknown: its images are compared with those of your classes, and --data is not given",
+            "add --data DIR, or leave --unknown out",
         )
     if question.limits.max_drop_points is not None:
         raise UsageError(

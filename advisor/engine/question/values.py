@@ -33,6 +33,7 @@ class Question:
     Attributes:
         task: name of the task, see :data:`advisor.core.tasks.TASKS`.
         data: folder or manifest of labelled images, None for none.
+        unknown: folder of images of things that are none of the classes, None for none.
         devices: names of the devices of the question, each once: ``host``, ``galaxy-s24``, ``galaxy-s24:qnn-npu``.
         profiles: folders of device profiles.
         limits: the budget in base units, with accepted licences and required devices.
@@ -54,6 +55,7 @@ class Question:
 
     task: str = IMAGE_CLASSIFICATION
     data: Path | None = None
+    unknown: Path | None = None
     devices: tuple[str, ...] = (HOST,)
     profiles: tuple[Path, ...] = ()
     limits: Budget = field(default_factory=Budget)

@@ -97,9 +97,13 @@ async def score(
     """
     plain = await _each([e for e in chosen if e.holdout_accuracy is None], scorer.hold_out, run)
     scored = {e.configuration: e for e in (*chosen, *plain)}
-    if in_time():
+    if in_time() and scorer.captures:
         tried = captured(tuple(scored.values()), everywhere)
-        await _each([e for e in tried if e.capture.holdout is None], scorer.capture, run)
+        done = await _each([e for e in tried if e.capture.holdout is None], scorer.capture, run)
+        scored |= {e.configuration: e for e in done}
+    if in_time() and scorer.tells_unknown:
+        first = [e for e in scored.values() if e.artefact_sha256 == chosen[0].artefact_sha256]
+        await _each([e for e in first if e.unknown is None], scorer.tell_unknown, run)
 
 
 def captured(chosen: Sequence[Evaluation], everywhere: bool) -> tuple[Evaluation, ...]:

@@ -196,7 +196,7 @@ class SearchLoop:
             if not chosen or chosen[0].artefact_sha256 in tried:
                 return
             everywhere = self._question.robust or self._execution.capture_all
-            await score(chosen, scorer, self._run, lambda: scorer.captures and self._time_left() != 0, everywhere)
+            await score(chosen, scorer, self._run, lambda: self._time_left() != 0, everywhere)
             tried |= {e.artefact_sha256 for e in chosen}
 
     def _finalists(self, images: int) -> tuple[Evaluation, ...]:

@@ -24,6 +24,7 @@ from advisor.datasets.checks.check import require_usable
 from advisor.datasets.checks.findings import counted
 from advisor.datasets.dataset import Dataset
 from advisor.datasets.division import Division, divide, divide_boxes
+from advisor.datasets.others import read_others
 from advisor.datasets.survey import survey
 from advisor.engine.pipeline.images import SUBSET_IMAGES, Boxes, Images, Role
 from advisor.engine.pipeline.materials import Materials
@@ -79,14 +80,15 @@ def read_images(question: Question, say: Say) -> Images | None:
     if question.data is None:
         return None
     say(f"reading images of {question.data}")
-    images = READERS[question.task](question.data, question.seed, say)
+    images = READERS[question.task](question, say)
     require_classes(question.promises, images.classes)
     require_metrics(question, images)
     return images
 
 
-def _with_classes(path: Path, seed: int, say: Say) -> Images:
-    """Read images that have classes."""
+def _with_classes(question: Question, say: Say) -> Images:
+    """Read images that have classes, and images of other things."""
+    path = _required(question.data)
     try:
         read = survey(path)
         require_usable(read.dataset)
@@ -96,19 +98,29 @@ def _with_classes(path: Path, seed: int, say: Say) -> Images:
             raise
         hint = f"the folder has boxes, {' and '.join(formats)}: add --task {OBJECT_DETECTION}"
         raise UsageError(error.message, hint) from None
-    division = divide(read, seed)
-    return _divided(read.dataset, division, division.notes(read.dataset), say)
+    division = divide(read, question.seed)
+    images = _divided(read.dataset, division, division.notes(read.dataset), say)
+    if question.unknown is None:
+        return images
+    others, note = read_others(question.unknown, read)
+    say(note)
+    return replace(images, others=others, notes=(*images.notes, note))
 
 
-def _with_boxes(path: Path, seed: int, say: Say) -> Images:
+def _with_boxes(question: Question, say: Say) -> Images:
     """Read images in which boxes have classes."""
-    read = survey_boxes(path)
-    division, _, notes = divide_boxes(read, seed)
+    read = survey_boxes(_required(question.data))
+    division, _, notes = divide_boxes(read, question.seed)
     images = _divided(read.images.dataset, division, notes, say)
     return replace(images, boxes=Boxes(read.classes, read.objects, read.sizes))
 
 
-READERS: Mapping[str, Callable[[Path, int, Say], Images]] = {
+def _required(data: Path | None) -> Path:
+    assert data is not None, "images are read only where there are some"
+    return data
+
+
+READERS: Mapping[str, Callable[[Question, Say], Images]] = {
     IMAGE_CLASSIFICATION: _with_classes,
     OBJECT_DETECTION: _with_boxes,
     OBJECT_COUNTING: _with_boxes,

@@ -23,7 +23,7 @@ from advisor.core.training import FINETUNED, HEAD
 from advisor.core.units import show_ms
 from advisor.datasets.split import HOLDOUT
 from advisor.engine.pipeline import cost
-from advisor.engine.pipeline.evaluation import accuracy
+from advisor.engine.pipeline.evaluation import accuracy, unknown
 from advisor.engine.pipeline.evaluation.accuracy import Captured, Verdict
 from advisor.engine.pipeline.evaluation.judging import judge_of
 from advisor.engine.pipeline.events import StageAborted
@@ -33,7 +33,7 @@ from advisor.engine.pipeline.materials import Artefact, Purpose, Workload, input
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import Scope
 from advisor.engine.pipeline.stages.backbone import screen
-from advisor.engine.pipeline.stages.figures import THOROUGH, ThreadTiming, capture, timing
+from advisor.engine.pipeline.stages.figures import THOROUGH, ThreadTiming, capture, score, timing
 from advisor.engine.pipeline.walker import Walker
 from advisor.store import RunFolder, answers_file
 
@@ -126,6 +126,30 @@ class Evaluator:
         for file, values in kept.items():
             self._run.keep_answers(Path(file).stem, values)
         return with_new_conditions(judged, images.own_holdout)
+
+    @property
+    def tells_unknown(self) -> bool:
+        """Whether a finalist gets a class for unknown things: models have probabilities, and there are images."""
+        return self._workload.of_task.probabilities and bool(self.holdout_images)
+
+    async def tell_unknown(self, evaluation: Evaluation) -> Evaluation:
+        """Return a finalist with what its file answers to images of things that are none of its classes.
+
+        Raises:
+            StageAborted: the file cannot have a class for them, or cannot be run.
+        """
+        images, own = self._walker.materials.require_images(), evaluation.configuration
+        card, scope = self._cards[own.card], scope_of(evaluation)
+        made = await self._walker.run(VariantStages(card, own.training, own.compression, self._workload).with_unknown)
+        name = f"{Path(evaluation.artefact).stem}-unknown.tflite"
+        path, answers = self._run.keep_artefact(made.artefact.path, name), dict[Role, Path]()
+        for role in (Role.HOLDOUT, Role.OTHERS):
+            if count := len(images.part(role).paths):
+                seconds = cost.scoring_s(card, own.compression, count)
+                answers[role] = await self._walker.run(score(scope, input_spec(card), made.artefact, role, seconds))
+        labels, others = images.part(Role.HOLDOUT).labels, answers.get(Role.OTHERS)
+        facts = await asyncio.to_thread(unknown.with_answers, made.facts, answers[Role.HOLDOUT], labels, others)
+        return replace(evaluation, unknown=replace(facts, file=str(path.relative_to(self._run.path))))
 
     async def capture(self, evaluation: Evaluation) -> Evaluation:
         """Return a finalist with the accuracy of its file on the hold-out under capture conditions.
