@@ -40,8 +40,8 @@ def with_probe(data: bytes, name: str = "the model") -> bytes:
     """Return the classifier with the single float32 output ``features``: its features, then its logits, (1, F + C).
 
     Args:
-        data: a classifier whose head is a linear layer, or the sum of several, and a softmax; float or quantized. Of
-            several layers, the features are the input of the first.
+        data: a classifier whose head is a linear layer, or the sum of several, and a softmax; float or quantized. The
+            features are the inputs of the layers, in their order.
         name: what to call the model in an error.
 
     Raises:
@@ -50,12 +50,24 @@ def with_probe(data: bytes, name: str = "the model") -> bytes:
     """
     model = unpack(data, name)
     graph, signature = single_graph(model)
-    head = [_as_float(model, graph, index) for index in guarded(name, lambda: _ends_of(model, graph, name))]
+    features, logits = guarded(name, lambda: _ends_of(model, graph, name))
+    head = [_as_float(model, graph, index) for index in (*features, logits)]
     width = sum(_width(graph, index) for index in head)
     output = _append(model, graph, _OPERATOR.CONCATENATION, head, (1, width), schema.ConcatenationOptionsT(axis=1))
     sign(model, graph, signature.inputs[0].name.decode(), {FEATURES: output})
     prune(model, graph, model.signatureDefs[0])
     return pack(model)
+
+
+def first_width(data: bytes, name: str = "the model") -> int:
+    """Return the number of features that the first linear layer of a classifier's head reads.
+
+    Args and errors as of :func:`with_probe`.
+    """
+    model = unpack(data, name)
+    graph = model.subgraphs[0]
+    features, _ = guarded(name, lambda: _ends_of(model, graph, name))
+    return _width(graph, features[0])
 
 
 def with_unknown(
@@ -68,8 +80,9 @@ def with_unknown(
 ) -> bytes:
     """Give a classifier a last class whose logit is ``offset - weight * similarity``.
 
-    The similarity is the largest entry of ``features @ axes @ images``, the features being of length 1. The known
-    logits stay, and the softmax is computed in float32 over all. Descriptions (labels, normalization) are dropped.
+    The similarity is the largest entry of ``features @ axes @ images``, where the features are those that the first
+    linear layer of the head reads, divided by their length. The known logits stay, and the softmax is computed in
+    float32 over all. Descriptions (labels, normalization) are dropped.
 
     Args:
         data: a classifier as for :func:`with_probe`, with float32 output (1, C).
@@ -87,7 +100,8 @@ def with_unknown(
     graph, signature = single_graph(model)
     if graph.tensors[graph.outputs[0]].type != _FLOAT32:
         raise StageError(f"{name}: a class 'unknown' needs a float32 output")
-    features, logits = (_as_float(model, graph, index) for index in guarded(name, lambda: _ends_of(model, graph, name)))
+    layers, scores = guarded(name, lambda: _ends_of(model, graph, name))
+    features, logits = _as_float(model, graph, layers[0]), _as_float(model, graph, scores)
     if _width(graph, features) != axes.shape[0] or axes.shape[1] != images.shape[0]:
         raise StageError(f"{name}: neighbours of {axes.shape} and {images.shape} do not fit {_width(graph, features)}")
     rank, count, classes = *images.shape, _width(graph, logits) + 1
@@ -106,20 +120,23 @@ def with_unknown(
     return pack(model)
 
 
-def _ends_of(model: schema.ModelT, graph: schema.SubGraphT, name: str) -> tuple[int, int]:
-    """Return the tensors of the features that the first linear layer of the head reads, and of the logits."""
+def _ends_of(model: schema.ModelT, graph: schema.SubGraphT, name: str) -> tuple[list[int], int]:
+    """Return the tensors that the linear layers of the head read, and the one of the logits."""
     makers = {int(index): operator for operator in graph.operators for index in operator.outputs}
     logits = logits_of(model, graph, makers, name)
-    index = logits
+    features, waiting = list[int](), [logits]
     for _ in graph.operators:
-        maker = makers.get(index)
+        if not waiting:
+            break
+        maker = makers.get(waiting.pop())
         kind = "the model's input" if maker is None else operator_name(model, maker)
         if maker is None or kind not in _IN_HEAD:
             raise StageError(f"{name} has no linear layer before its SOFTMAX: {kind} is in the way")
-        index = int(maker.inputs[0])
         if kind == "FULLY_CONNECTED":
-            break
-    return index, logits
+            features.append(int(maker.inputs[0]))
+        else:
+            waiting += [int(index) for index in reversed(maker.inputs[: 2 if kind == "ADD" else 1])]
+    return features, logits
 
 
 def _as_float(model: schema.ModelT, graph: schema.SubGraphT, index: int) -> int:

@@ -15,7 +15,7 @@ from advisor.tflite.unknown import with_probe, with_unknown
 from .test_temperature import CLASSES, classifier, form, random_images
 
 FORMS = [(parts, one.name) for parts in (1, 2) for one in RECIPES if one.needs < Needs.TRAINING]
-WIDTH = 16
+WIDTHS = {1: 16, 2: 24}
 
 
 @pytest.mark.parametrize(("parts", "name"), FORMS)
@@ -23,7 +23,7 @@ def test_the_probe_of_a_form_has_features_and_the_logits_of_its_answers(parts: i
     data = to_float_io(form(parts, name))
     rows = answers(with_probe(data), random_images()[:40])
     logits = rows[:, -CLASSES:]
-    assert rows.shape[1] == WIDTH + CLASSES
+    assert rows.shape[1] == WIDTHS[parts] + CLASSES
     np.testing.assert_allclose(softmax(logits, axis=1), answers(data, random_images()[:40]), atol=1 / 200)
 
 
@@ -31,7 +31,7 @@ def test_the_probe_of_a_form_has_features_and_the_logits_of_its_answers(parts: i
 def test_the_class_unknown_has_the_logit_that_its_rule_says(parts: int, name: str) -> None:
     data, images = to_float_io(form(parts, name)), random_images()
     rows = answers(with_probe(data), images[:60])
-    features, logits = rows[:, :WIDTH], rows[:, -CLASSES:]
+    features, logits = rows[:, :16], rows[:, -CLASSES:]
     near = Neighbours.of(features[:30], 8)
     made = answers(with_unknown(data, near.axes, near.images, 3.0, 2.0), images[:60])
     logit = 2.0 - 3.0 * near.similarity(features)
@@ -46,4 +46,4 @@ def test_features_of_another_width_are_refused() -> None:
 
 def test_a_model_without_a_linear_head_is_refused() -> None:
     with pytest.raises(StageError):
-        with_unknown(form(1, "int8"), np.ones((WIDTH, 2)), np.ones((2, 3)), 1.0, 0.0)
+        with_unknown(form(1, "int8"), np.ones((16, 2)), np.ones((2, 3)), 1.0, 0.0)

@@ -18,13 +18,12 @@ from advisor.engine.pipeline.stage import Folders, Inputs, Job, Results, Scope, 
 from advisor.engine.pipeline.stages import unknown_jobs
 from advisor.engine.pipeline.stages.head import Head
 from advisor.store.files import sha256_file, sha256_json
-from advisor.training.head.trials import ALL_LEVELS, LAST_LAYER
+from advisor.training.head.trials import LAST_LAYER
 
 ROWS = "rows.npy"
 
 PLAIN_HEAD = unknown_jobs.HeadSpec(LAST_LAYER, 0.03)
-"""Head without a class of a network that fine-tuning trained, or whose head reads several levels: the penalty that was
-chosen most often on TrashNet."""
+"""Head without a class of a network that fine-tuning trained."""
 
 VERSION = "1"
 """Raised when equal inputs give another file or other figures."""
@@ -91,9 +90,7 @@ def with_unknown(
 
     def chosen(results: Results) -> unknown_jobs.HeadSpec:
         facts = results[head].facts if head else None
-        if facts is None or facts.kind == ALL_LEVELS:
-            return PLAIN_HEAD
-        return unknown_jobs.HeadSpec(facts.kind, facts.regularization)
+        return unknown_jobs.HeadSpec(facts.kind, facts.regularization) if facts else PLAIN_HEAD
 
     def inputs(materials: Materials, results: Results) -> Inputs:
         files = [results[each] for each in dict.fromkeys((scored, own, *compared, *shipped))]

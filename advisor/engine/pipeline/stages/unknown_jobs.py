@@ -82,7 +82,7 @@ def add_unknown(
     from advisor.tflite.interface import to_float_io
     from advisor.tflite.metadata import read_metadata
     from advisor.tflite.metadata_writer import write_metadata
-    from advisor.tflite.unknown import with_unknown
+    from advisor.tflite.unknown import first_width, with_unknown
     from advisor.training.features import joined
 
     files, train, validation = compared
@@ -90,11 +90,12 @@ def add_unknown(
     width = rows.shape[1] - len(classes)
     features = joined(files)[:, :width]
     known, truth = rows[:, :width], every[np.asarray(validation)]
-    near = Neighbours.of(features[np.asarray(train)])
-    found = rule(rows[:, width:], near.similarity(known))
-    degrees = temperature(np.load(scores, allow_pickle=False), truth)
-    ships = Neighbours.of(joined(shipped)[:, :width])
     content, metadata = to_float_io(model.read_bytes()), read_metadata(model.read_bytes(), model.name)
+    first = first_width(content, model.name)
+    near = Neighbours.of(features[np.asarray(train), :first])
+    found = rule(rows[:, width:], near.similarity(known[:, :first]))
+    degrees = temperature(np.load(scores, allow_pickle=False), truth)
+    ships = Neighbours.of(joined(shipped)[:, :first])
     made = with_unknown(content, ships.axes, ships.images, found.weight / degrees, found.offset / degrees, model.name)
     label = next(name for name in (*NAMES, f"not {classes[0]}") if name not in classes)
     if metadata is not None:
@@ -103,7 +104,8 @@ def add_unknown(
     floats = features[np.asarray(validation)]
     learnt = features[np.asarray(train)], every[np.asarray(train)]
     by_class = {
-        classes[each]: _left_out(each, learnt, (known, floats), truth, head) for each in _chosen(truth, len(classes))
+        classes[each]: _left_out(each, learnt, (known, floats), truth, head, first)
+        for each in _chosen(truth, len(classes))
     }
     facts = UnknownFacts(label=label, size_bytes=len(made))
     if by_class:
@@ -133,6 +135,7 @@ def _left_out(
     judged: tuple[Rows, Rows],
     truth: NDArray[np.int64],
     head: HeadSpec,
+    first: int,
 ) -> tuple[LeftOut, LeftOut]:
     """Fit a head without a class, and judge its score by features of the file and by those of the float32 file.
 
@@ -142,6 +145,7 @@ def _left_out(
         judged: features of the validation part by either file.
         truth: its classes.
         head: kind and penalty.
+        first: number of the first features, by which images are near.
     """
     from advisor.training.head.train import fit_head
 
@@ -149,10 +153,10 @@ def _left_out(
     kept = targets != label
     others = np.where(targets[kept] > label, targets[kept] - 1, targets[kept])
     weights, bias = fit_head(rows[kept], others.tolist(), int(others.max()) + 1, head.regularization, (), head.kind)
-    near, apart = Neighbours.of(rows[kept]), truth == label
+    near, apart = Neighbours.of(rows[kept, :first]), truth == label
 
     def one(features: Rows) -> LeftOut:
-        logits, similarity = features @ weights + bias, near.similarity(features)
+        logits, similarity = features @ weights + bias, near.similarity(features[:, :first])
         scores = rule(logits[~apart], similarity[~apart]).scores(logits, similarity)
         return LeftOut(auroc(scores[~apart], scores[apart]), accepted(scores[~apart], scores[apart]), int(apart.sum()))
 
