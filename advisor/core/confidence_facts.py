@@ -50,6 +50,15 @@ class Threshold:
     images: int
     of: int
 
+    def __post_init__(self) -> None:
+        """Refuse numbers of answers that are none.
+
+        Raises:
+            ValueError: there are fewer than none, or more than all.
+        """
+        if not 0 <= self.images <= self.of:
+            raise ValueError(f"a threshold has {self.images} of {self.of} answers")
+
     @property
     def coverage(self) -> float:
         """Share (0-1) of the answers that count; the rest would go to a person."""

@@ -52,6 +52,13 @@ def test_they_are_read_as_they_were_written() -> None:
     assert evaluation_from_json(evaluation_to_json(row)).answers.confidence == FACTS
 
 
+@pytest.mark.parametrize(("images", "of"), [(-1, 10), (11, 10)])
+def test_an_impossible_number_of_answers_is_unknown(images: int, of: int) -> None:
+    document = evaluation_to_json(replace(evaluation("one"), answers=ImageAnswers({"cat": 0.5}, confidence=FACTS)))
+    document["details"]["confidence"]["coverage"]["at"] |= {"images": images, "of": of}
+    assert evaluation_from_json(document).answers.confidence is None
+
+
 @pytest.mark.parametrize("temperature", [0.0, -1.0, float("inf"), float("nan"), "warm"])
 def test_an_impossible_temperature_is_unknown(temperature: object) -> None:
     document = evaluation_to_json(replace(evaluation("one"), answers=ImageAnswers({"cat": 0.5}, confidence=FACTS)))

@@ -91,7 +91,7 @@ def test_without_a_reachable_precision_the_threshold_for_the_coverage_ships() ->
 
 
 def test_a_coverage_that_too_few_images_promise_is_said() -> None:
-    cover = CoverageThreshold(0.95, 0.7, 0.5, replace(FROM, of=10))
+    cover = CoverageThreshold(0.95, 0.7, 0.5, replace(FROM, images=7, of=10))
     assert "the 10 images support 70 % at most" in said(facts(Promises(coverage=0.95), coverage=cover))["Coverage"]
 
 
