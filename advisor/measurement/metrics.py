@@ -142,7 +142,8 @@ def cost_saved(judged: Judged) -> Score | None:
     """Return 1 - mean cost / mean cost of the cheapest constant answer; None without costs, or if that one is free.
 
     It is 1 minus the normalised expected cost of L. Ferrer, "Analysis and Comparison of Classification Metrics" (2022).
-    It is below 0 where always giving one answer is cheaper.
+    It is below 0 where always giving one answer is cheaper. The interval counts one more mistake of mean cost, or
+    answers that are all right would be a certainty: see :mod:`advisor.core.posterior`.
     """
     if judged.costs is None:
         return None
@@ -154,7 +155,8 @@ def cost_saved(judged: Judged) -> Score | None:
         return None
     value = 1 - float(each.mean()) / base
     shares = value - (each - (1 - value) * usual) / base
-    half = DEVIATIONS * _error(shares)
+    wrong = float(constant.sum(axis=1).mean()) / max(len(judged.costs) - 1, 1) / base
+    half = DEVIATIONS * math.sqrt((float(shares.var()) + wrong**2 / len(shares)) / (len(shares) + 1))
     return Score(Interval(value, value - half, min(1.0, value + half)), shares)
 
 

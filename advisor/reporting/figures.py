@@ -51,7 +51,11 @@ def key_figures(view: RunView, evaluation: Evaluation) -> tuple[Figure, ...]:
         _on_holdout(f"{view.task.heading} on the hold-out", evaluation.holdout_accuracy, LIKE_THESE),
         _over_overlaps(evaluation),
         _in_new_conditions(evaluation.new_conditions),
-        _on_holdout("Under capture conditions", evaluation.capture.holdout, "mean over all conditions, {} images"),
+        _on_holdout(
+            "Top-1 under capture conditions" if view.other_metric else "Under capture conditions",
+            evaluation.capture.holdout,
+            "mean over all conditions, {} images",
+        ),
         _latency(view, evaluation),
         _bytes("File size", evaluation.size, budget.size_bytes, _downloads(evaluation)),
         _bytes("Peak memory", evaluation.memory, budget.memory_bytes),
@@ -178,7 +182,7 @@ def foundations(view: RunView, evaluation: Evaluation) -> tuple[str, ...]:
     """Return sentences that say how reliable the answer is."""
     sentences = (
         _accuracy_basis(evaluation),
-        _new_conditions_basis(evaluation),
+        _new_conditions_basis(evaluation, " top-1" if view.other_metric else ""),
         _latency_basis(evaluation),
         _tie_basis(view),
         certainty(view),
@@ -205,7 +209,7 @@ def _accuracy_basis(evaluation: Evaluation) -> str:
     return f"Accuracy is {quantity.provenance.value}{source}. It says nothing about your own images yet."
 
 
-def _new_conditions_basis(evaluation: Evaluation) -> str:
+def _new_conditions_basis(evaluation: Evaluation, named: str) -> str:
     quantity = evaluation.new_conditions
     if quantity is None:
         return ""
@@ -215,7 +219,7 @@ def _new_conditions_basis(evaluation: Evaluation) -> str:
             "estimated for new conditions."
         )
     return (
-        f"In new conditions (another visit, camera or day), about {quantity.value:.0f} % is expected, with 95 % "
+        f"In new conditions (another visit, camera or day), about {quantity.value:.0f} %{named} is expected, with 95 % "
         f"confidence {text.interval(quantity, 0).replace(text.DASH, ' to ')} %. This is an estimate: {quantity.source}."
     )
 

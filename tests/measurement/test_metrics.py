@@ -163,6 +163,14 @@ def test_the_cheapest_constant_answer_saves_nothing() -> None:
     assert [each.figure.value for each in (same, right, worse)] == pytest.approx([0, 1, 1 - 10 / 3])
 
 
+def test_a_few_answers_that_are_all_right_are_no_certainty_of_the_costs() -> None:
+    labels = [0, 1, 2] * 3
+    score = SCORES[COST_SAVED](of_answers(labels, labels, [[0.0, 1.0, 1.0], [1.0, 0.0, 1.0], [1.0, 1.0, 0.0]]))
+    assert score is not None
+    assert (score.figure.value, score.figure.high) == (1, 1)
+    assert 0.5 < score.figure.low < 0.8
+
+
 def test_without_costs_or_with_a_free_answer_there_is_no_cost_saved() -> None:
     assert SCORES[COST_SAVED](of_answers([0, 1], [0, 1])) is None
     assert SCORES[COST_SAVED](of_answers([1, 0], [0, 0], [[0.0, 1.0], [1.0, 0.0]])) is None

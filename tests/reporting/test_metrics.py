@@ -14,7 +14,7 @@ from advisor.core.evaluation import Evaluation
 from advisor.core.metrics import LOG_LOSS, MACRO_F1, METRICS, TOP1, WORST_GROUP
 from advisor.core.quantity import Provenance, Quantity
 from advisor.reporting.explanation import explanation
-from advisor.reporting.figures import expectations, key_figures
+from advisor.reporting.figures import expectations, foundations, key_figures
 from advisor.reporting.files import front_csv, recommendation
 from advisor.reporting.html import render_html
 from advisor.reporting.markdown import render_markdown
@@ -132,6 +132,7 @@ def test_the_estimate_for_new_conditions_is_named_top_1() -> None:
     now, then = (text for _, text in expectations(pick, view.other_metric))
     assert " % macro F1 (" in now
     assert then.startswith("about 40 % top-1 (")
+    assert any("about 40 % top-1 is expected" in each for each in foundations(view, pick))
     (risk,) = [each for each in risks(view, pick) if each.name == "New conditions"]
     assert risk.text.startswith("Expect about 40.0 % top-1 (95 %: 30.0")
     assert not [
