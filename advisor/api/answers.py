@@ -112,6 +112,7 @@ def export(
     targets: Sequence[str] = (),
     key_file: str | Path | None = None,
     force: bool = False,
+    unknown_class: bool = False,
 ) -> Bundle:
     """Write the bundle to ship: model, labels, model card, test vectors, checksums and code for the app.
 
@@ -127,14 +128,15 @@ def export(
         targets: ``android``, ``ios``, ``python``, ``edgetpu``. Default: the first three.
         key_file: file with the key that encrypts the model (32 bytes, or 64 hexadecimal digits).
         force: replace a bundle that exists.
+        unknown_class: the model has one more class, for images of things that are none of the others.
 
     Raises:
-        UsageError: the run has no such candidate, a target or the key is invalid, or the folder exists. Nothing is
-            written.
+        UsageError: the run has no such candidate, a target or the key is invalid, the candidate has no file with a
+            class for unknown things, or the folder exists. Nothing is written.
     """
     from advisor.exporting import bundle
 
-    return bundle.export(run, to, None if pick is None else str(pick), targets, key_file, force)
+    return bundle.export(run, to, None if pick is None else str(pick), targets, key_file, force, unknown_class)
 
 
 def exportable(run: str | Path) -> tuple[Evaluation, ...]:

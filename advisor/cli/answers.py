@@ -74,6 +74,12 @@ def export(
     encrypt_key_file: Annotated[
         str | None, typer.Option(metavar="FILE", help="Encrypt the model (AES-256-GCM) with the key in this file.")
     ] = None,
+    unknown_class: Annotated[
+        bool,
+        typer.Option(
+            "--unknown-class", help="Add a class for images of things that are none of the others (pick only)."
+        ),
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace a bundle that exists.")] = False,
     show: Annotated[
         bool, typer.Option("--list", help="Show the candidates that --pick takes, and write nothing.")
@@ -95,7 +101,9 @@ def export(
         raise UsageError("--to is missing", "name the folder to create, for example --to bundle")
     flags = {"android": android, "ios": ios, "python": python, "edgetpu": edgetpu}
     targets = [name for name, given in flags.items() if given]
-    bundle = api.export(run, to, pick=pick, targets=targets, key_file=encrypt_key_file, force=force)
+    bundle = api.export(
+        run, to, pick=pick, targets=targets, key_file=encrypt_key_file, force=force, unknown_class=unknown_class
+    )
     typer.echo(f"{bundle.evaluation.configuration.key} -> {bundle.path} ({len(bundle.files)} files)")
     for edit in bundle.model.edits:
         typer.echo(f"for MediaPipe: {edit}; the file as it was measured is beside it")

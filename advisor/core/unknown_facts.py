@@ -49,6 +49,7 @@ class UnknownFacts:
         by_class: each class that was left out.
         label: name of the class in the file.
         file: path in the run of the file with that class.
+        sha256: its hash.
         size_bytes: its size.
         kept: share (0-1) of the hold-out that it does not answer with that class; None before it ran there.
         precision: share (0-1) of right answers among these; None as above.
@@ -61,6 +62,7 @@ class UnknownFacts:
     by_class: Mapping[str, LeftOut] = field(default_factory=dict)
     label: str = ""
     file: str = ""
+    sha256: str = ""
     size_bytes: int = 0
     kept: Interval | None = None
     precision: Interval | None = None

@@ -7,7 +7,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 
@@ -66,6 +66,7 @@ def export(
     targets: Sequence[str] = (),
     key_file: Path | str | None = None,
     force: bool = False,
+    unknown_class: bool = False,
 ) -> Bundle:
     """Write the bundle of a run's pick, or of another of its candidates.
 
@@ -76,10 +77,11 @@ def export(
         targets: of :data:`TARGETS`; empty for android, ios and python.
         key_file: file with the key to encrypt the model with; None leaves it unencrypted.
         force: replace an existing bundle.
+        unknown_class: the model has one more class, for images of things that are none of the others.
 
     Raises:
         UsageError: no such candidate, its artefact is missing or was changed, a target that it cannot serve, a key
-            that is none, or a folder in the way. Nothing is written then.
+            that is none, no file with a class for unknown things, or a folder in the way. Nothing is written then.
     """
     folder = _checked(Path(to), force)
     stored = load_run(run)
@@ -90,6 +92,8 @@ def export(
     shipping = SHIPPING[stored.question.task]
     _check_targets(wanted, shipping, evaluation, artefact, key)
     model = prepare(artefact, evaluation.artefact, shipping.applied(evaluation))
+    if unknown_class:
+        model = _with_unknown(stored, shipping, evaluation, wanted)
     contents = _contents(stored, shipping, evaluation, model, artefact, wanted, key)
     _write(folder, contents)
     return Bundle(folder, evaluation, model, tuple(sorted(contents)))
@@ -109,6 +113,25 @@ def _artefact(run: LoadedRun, evaluation: Evaluation) -> bytes:
             f"get them first (advisor catalog show {card} lists their sources), then search again",
         )
     return (run.folder.path / evaluation.artefact).read_bytes()
+
+
+def _with_unknown(run: LoadedRun, shipping: Shipping, evaluation: Evaluation, targets: Sequence[str]) -> ShippedModel:
+    """Return the model with one more class, which the search made of its pick."""
+    facts = evaluation.unknown
+    if facts is None or not facts.file:
+        raise UsageError(
+            f"--unknown-class: {evaluation.configuration.key} has no file with a class for unknown things",
+            "a search with --data makes one of its pick; leave --pick out, or search again",
+        )
+    if EDGETPU in targets:
+        raise UsageError("--edgetpu: the class for unknown things is computed in float32", "leave --unknown-class out")
+    own = replace(evaluation, artefact=facts.file, artefact_sha256=facts.sha256)
+    model = prepare(_artefact(run, own), facts.file, shipping.applied(evaluation))
+    edit = (
+        f"one more class, '{facts.label}', answers images of things that are none of the others; latency and memory "
+        "were measured without it"
+    )
+    return replace(model, edits=(*model.edits, edit))
 
 
 def _check_targets(

@@ -76,6 +76,7 @@ def model_card(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, foun
         near=NEAR,
         labels=model.labels,
         labels_shown=LABELS_SHOWN,
+        told_apart=evaluation.unknown is not None and model.labels[-1:] == (evaluation.unknown.label,),
         warnings=warnings(found),
         risks=[risk for risk in found if risk not in warnings(found)],
         figures=list(_figures(run.question, evaluation)),

@@ -149,7 +149,8 @@ class Evaluator:
                 answers[role] = await self._walker.run(score(scope, input_spec(card), made.artefact, role, seconds))
         labels, others = images.part(Role.HOLDOUT).labels, answers.get(Role.OTHERS)
         facts = await asyncio.to_thread(unknown.with_answers, made.facts, answers[Role.HOLDOUT], labels, others)
-        return replace(evaluation, unknown=replace(facts, file=str(path.relative_to(self._run.path))))
+        file = str(path.relative_to(self._run.path))
+        return replace(evaluation, unknown=replace(facts, file=file, sha256=made.artefact.sha256))
 
     async def capture(self, evaluation: Evaluation) -> Evaluation:
         """Return a finalist with the accuracy of its file on the hold-out under capture conditions.
