@@ -107,11 +107,12 @@ def with_unknown(
     rank, count, classes = *images.shape, _width(graph, logits) + 1
     unit = _append(model, graph, _OPERATOR.L2_NORMALIZATION, [features], (1, len(axes)), schema.L2NormOptionsT())
     place = _linear(model, graph, unit, axes.T, np.zeros(rank))
-    each = _linear(model, graph, place, -weight * images.T, np.full(count, offset))
+    each = _linear(model, graph, place, images.T, np.zeros(count))
     axis = add_tensor(model, graph, "unknown/axis", (1,), schema.TensorType.INT32, np.array([1], "<i4").tobytes())
-    least = _append(model, graph, _OPERATOR.REDUCE_MIN, [each, axis], (1, 1), schema.ReducerOptionsT(keepDims=True))
+    nearest = _append(model, graph, _OPERATOR.REDUCE_MAX, [each, axis], (1, 1), schema.ReducerOptionsT(keepDims=True))
+    own = _linear(model, graph, nearest, np.array([[-weight]]), np.array([offset]), "<f4")
     joined = _append(
-        model, graph, _OPERATOR.CONCATENATION, [logits, least], (1, classes), schema.ConcatenationOptionsT(axis=1)
+        model, graph, _OPERATOR.CONCATENATION, [logits, own], (1, classes), schema.ConcatenationOptionsT(axis=1)
     )
     output = _append(model, graph, _OPERATOR.SOFTMAX, [joined], (1, classes), schema.SoftmaxOptionsT(beta=1.0))
     sign(model, graph, signature.inputs[0].name.decode(), {PROBABILITIES: output})
@@ -156,11 +157,12 @@ def _linear(
     source: int,
     kernel: npt.NDArray[Any],
     bias: npt.NDArray[Any],
+    dtype: str = "<f2",
 ) -> int:
-    """Add a linear layer whose kernel (out, in) is kept as float16; return its result."""
-    name = f"unknown/{len(graph.tensors)}"
-    half = add_tensor(model, graph, f"{name}/kernel", kernel.shape, _FLOAT16, kernel.astype("<f2").tobytes())
-    full = _as_float(model, graph, half)
+    """Add a linear layer whose kernel (out, in) is kept as ``dtype``; return its result."""
+    name, kind = f"unknown/{len(graph.tensors)}", _FLOAT16 if dtype == "<f2" else _FLOAT32
+    stored = add_tensor(model, graph, f"{name}/kernel", kernel.shape, kind, kernel.astype(dtype).tobytes())
+    full = _as_float(model, graph, stored)
     shift = add_tensor(model, graph, f"{name}/bias", bias.shape, _FLOAT32, bias.astype("<f4").tobytes())
     options = schema.FullyConnectedOptionsT()
     return _append(model, graph, _OPERATOR.FULLY_CONNECTED, [source, full, shift], (1, len(bias)), options)

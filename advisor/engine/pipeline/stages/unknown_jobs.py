@@ -103,10 +103,7 @@ def add_unknown(
     path.write_bytes(made)
     floats = features[np.asarray(validation)]
     learnt = features[np.asarray(train)], every[np.asarray(train)]
-    by_class = {
-        classes[each]: _left_out(each, learnt, (known, floats), truth, head, first)
-        for each in _chosen(truth, len(classes))
-    }
+    by_class = {classes[each]: _left_out(each, learnt, (known, floats), truth, head, first) for each in _chosen(truth)}
     facts = UnknownFacts(label=label, size_bytes=len(made))
     if by_class:
         forms, references = zip(*by_class.values(), strict=True)
@@ -120,12 +117,12 @@ def add_unknown(
     return asdict(facts)
 
 
-def _chosen(truth: NDArray[np.int64], classes: int) -> list[int]:
+def _chosen(truth: NDArray[np.int64]) -> list[int]:
     """Return the classes to leave out: those with most images, in label order."""
-    if classes < LEAST_CLASSES:
+    counts = np.bincount(truth)
+    if np.count_nonzero(counts) < LEAST_CLASSES:
         return []
-    counts = np.bincount(truth, minlength=classes)
-    largest = [int(each) for each in np.argsort(-counts, kind="stable") if LEAST_IMAGES <= counts[each] < len(truth)]
+    largest = [int(each) for each in np.argsort(-counts, kind="stable") if counts[each] >= LEAST_IMAGES]
     return sorted(largest[:MOST_LEFT_OUT])
 
 
@@ -151,8 +148,8 @@ def _left_out(
 
     rows, targets = learnt
     kept = targets != label
-    others = np.where(targets[kept] > label, targets[kept] - 1, targets[kept])
-    weights, bias = fit_head(rows[kept], others.tolist(), int(others.max()) + 1, head.regularization, (), head.kind)
+    names, others = np.unique(targets[kept], return_inverse=True)
+    weights, bias = fit_head(rows[kept], others.tolist(), len(names), head.regularization, (), head.kind)
     near, apart = Neighbours.of(rows[kept, :first]), truth == label
 
     def one(features: Rows) -> LeftOut:
