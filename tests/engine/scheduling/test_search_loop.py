@@ -16,6 +16,7 @@ from advisor.core.errors import StageError
 from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.core.evaluation_facts import TimeSummary, TimingFacts
 from advisor.core.quantity import Provenance, Quantity
+from advisor.core.unknown_facts import UnknownFacts
 from advisor.engine.pipeline.evaluation.evaluator import Outclassed
 from advisor.engine.pipeline.stages.figures import SURVEY
 from advisor.engine.question import resolve
@@ -51,7 +52,7 @@ class MadeUp:
 
     def __init__(self, result: Result = ok, pause_s: float = 0.0) -> None:
         self._result, self._pause_s = result, pause_s
-        self.screening, self.holdout_images, self.captures = True, 500, True
+        self.screening, self.holdout_images, self.captures, self.tells_unknown = True, 500, True, False
         self.started: list[Configuration] = []
         self.cancelled: list[Configuration] = []
         self.scored: list[str] = []
@@ -344,6 +345,24 @@ def test_finalists_run_under_capture_conditions_where_the_task_has_them(tmp_path
     asyncio.run(search.loop().judge(evaluator))
     assert evaluator.scored
     assert bool(tried) is captures
+
+
+def test_only_the_pick_gets_a_class_for_unknown_things_and_once(tmp_path: Path) -> None:
+    class Telling(MadeUp):
+        async def tell_unknown(self, made: Evaluation) -> Evaluation:
+            told.append(made.artefact_sha256)
+            return replace(made, unknown=UnknownFacts(label="unknown"))
+
+    told: list[str] = []
+    search, evaluator = Search(tmp_path, plan(), data=str(tmp_path)), Telling()
+    evaluator.tells_unknown = True
+    for row in map(ok, search.plan.configurations()):
+        search.run.append(row)
+    for _ in range(2):
+        asyncio.run(search.loop().judge(evaluator))
+    (file,) = set(told)
+    assert file.startswith(BEST)
+    assert len(told) == len([e for e in search.run.evaluations() if e.artefact_sha256 == file])
 
 
 def test_an_interrupted_search_leaves_the_hold_out_to_the_resumed_one(tmp_path: Path) -> None:
