@@ -15,6 +15,7 @@ from advisor.core.quantity import Provenance, Quantity
 from tests.builders import configuration, evaluation
 
 QUANTITY = {"value": 64.1, "unit": "%", "provenance": "measured", "n": 104, "source": "hold-out"}
+SHARE = {"value": 0.8, "low": 0.7, "high": 0.9}
 
 FIGURES = {
     "key": "net/head/int8@phone:cpux1",
@@ -130,6 +131,18 @@ DETAILS: dict[str, Any] = {
     "operators": [{"kind": "SOFTMAX", "ms": 0.1}],
     "targets": {"phone": FIGURES},
     "elsewhere": {"phone": FIGURES},
+    "unknown": {
+        "auroc": SHARE,
+        "float_auroc": SHARE,
+        "accepted": 0.7,
+        "by_class": {"glass": {"auroc": SHARE, "accepted": 0.8, "images": 81}},
+        "label": "unknown",
+        "file": "artifacts/net-head-int8-unknown.tflite",
+        "size_bytes": 330000,
+        "kept": SHARE,
+        "precision": SHARE,
+        "others": {"found": SHARE, "auroc": SHARE, "images": 120},
+    },
 }
 """Every entry that a run folder may have."""
 

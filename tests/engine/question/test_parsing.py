@@ -27,6 +27,7 @@ OTHER_VALUES: dict[str, Any] = {
     "metric": "top1",
     "costs": "class,cat,dog\ncat,0,1\ndog,5,0\n",
     "data": "photos",
+    "unknown": "others",
     "device": "galaxy-s24",
     "profiles": ["devices"],
     "must_run_on": ["galaxy-s24"],
