@@ -157,11 +157,11 @@ def _device(decision: Decision) -> dict[str, object]:
 
 
 def _brief(evaluation: Evaluation) -> dict[str, object]:
-    """Return an evaluation without its answers by class, which recommendation.json has for the pick alone."""
+    """Return an evaluation without its answers by class and to unknown images, which only the pick has."""
     answers = ImageAnswers(file=evaluation.answers.file, metrics=evaluation.answers.metrics)
     judged = evaluation.holdout_answers
     held = ImageAnswers(metrics=judged.metrics) if judged and judged.metrics else None
-    return evaluation_to_json(replace(evaluation, answers=answers, holdout_answers=held))
+    return evaluation_to_json(replace(evaluation, answers=answers, holdout_answers=held, unknown=None))
 
 
 def front_csv(view: RunView) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from advisor.reporting.files import SCHEMA_VERSION, recommendation_json
 from advisor.reporting.view import RunView
 from tests.conftest import PROJECT
-from tests.reporting.views import empty_view, infeasible_view, judged_view, run_view, running_view
+from tests.reporting.views import empty_view, infeasible_view, judged_view, run_view, running_view, unknown_view
 
 PAGE = PROJECT / "docs" / "schemas" / "recommendation.schema.json"
 
@@ -27,7 +28,17 @@ def validator() -> Any:
 
 @pytest.mark.parametrize(
     "view",
-    [run_view(), judged_view(), run_view(data=False), infeasible_view(), empty_view(), running_view(), running_view(0)],
+    [
+        run_view(),
+        judged_view(),
+        run_view(data=False),
+        infeasible_view(),
+        empty_view(),
+        running_view(),
+        running_view(0),
+        unknown_view(),
+        unknown_view(auroc=None, float_auroc=None, accepted=None, by_class={}, kept=None, precision=None, others=None),
+    ],
 )
 def test_every_kind_of_answer_is_valid(validator: Any, view: RunView) -> None:
     document = json.loads(recommendation_json(view))
@@ -48,6 +59,19 @@ def test_the_answer_of_detectors_is_valid_and_has_their_boxes_at_the_threshold(
     }  # fmt: skip
     assert [image["path"] for image in judged["boxes"]["worst"]] == ["first.png", "<b>gone.png", "last.png"]
     judged["boxes"]["worst"][0]["found"][0].pop()
+    assert not validator.is_valid(document)
+
+
+def test_what_is_known_of_unknown_images_is_described_and_is_of_the_pick_alone(validator: Any) -> None:
+    view = unknown_view()
+    assert view.decision.pick is not None
+    document = json.loads(
+        recommendation_json(replace(view, decision=replace(view.decision, runner_up=view.decision.pick)))
+    )
+    facts, described = document["pick"]["details"]["unknown"], validator.schema["$defs"]["unknown"]["properties"]
+    assert set(facts) == set(described)
+    assert "unknown" not in document["runner_up"]["details"]
+    facts["others"]["found"] = 0.6
     assert not validator.is_valid(document)
 
 

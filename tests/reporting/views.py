@@ -18,7 +18,8 @@ from advisor.core.evaluation_facts import (
     TimingFacts,
 )
 from advisor.core.quantity import Provenance, Quantity
-from advisor.core.statistics import wilson
+from advisor.core.statistics import Interval, wilson
+from advisor.core.unknown_facts import LeftOut, OtherThings, UnknownFacts
 from advisor.engine.history.loaded_run import Unfinished
 from advisor.engine.pipeline.names import StageName
 from advisor.reporting.view import DatasetSummary, RunView
@@ -93,6 +94,35 @@ def judged_view() -> RunView:
     assert view.dataset is not None
     dataset = replace(view.dataset, train=300, validation=100)
     return replace(view, evaluations=judged, dataset=dataset, decision=decide(judged, view.budget))
+
+
+def unknown_view(training: str = "head", **changes: object) -> RunView:
+    """Return such a run whose pick has one more class, judged with two classes left out and on other things."""
+    view = judged_view()
+    pick = view.decision.pick
+    assert pick is not None
+    assert pick.size is not None
+    facts = UnknownFacts(
+        auroc=Interval(0.82, 0.8, 0.84),
+        float_auroc=Interval(0.83, 0.81, 0.85),
+        accepted=0.74,
+        by_class={
+            "paper": LeftOut(Interval(0.91, 0.88, 0.94), 0.64, 95),
+            "glass": LeftOut(Interval(0.73, 0.69, 0.77), 0.84, 81),
+        },
+        label="unknown",
+        file="artifacts/net-unknown.tflite",
+        size_bytes=round(pick.size.value) + 433_000,
+        kept=Interval(0.974, 0.957, 0.985),
+        precision=Interval(0.911, 0.882, 0.933),
+        others=OtherThings(Interval(0.59, 0.5, 0.675), Interval(0.93, 0.91, 0.95), 120),
+    )
+    own = replace(
+        pick,
+        configuration=replace(pick.configuration, training=training),
+        unknown=replace(facts, **changes),  # type: ignore[arg-type]
+    )
+    return replace(view, decision=replace(view.decision, pick=own))
 
 
 def few_view() -> RunView:
