@@ -31,6 +31,7 @@ from advisor.reporting.profile.diagnosis import diagnosis_html
 from advisor.reporting.ranking import fastest_per_artefact, ranked
 from advisor.reporting.risks import risks, warnings
 from advisor.reporting.templating import asset, json_for_script, plotly_script, render, render_page, trusted
+from advisor.reporting.unknown import unknown
 from advisor.reporting.view import RunView
 
 _log = logging.getLogger(__name__)
@@ -223,6 +224,7 @@ SECTIONS = (
     Section("classes", "Classes", _classes),
     Section("metrics", "Metrics", _metrics),
     Section("confidence", "Confidence", confidence),
+    Section("unknown", "Unknown", unknown),
     Section("images", "Images", _images),
     Section("boxes", "Boxes", _boxes),
     Section("robustness", "Capture", _robustness),

@@ -20,6 +20,7 @@ from advisor.reporting.metrics import cells, metric_table
 from advisor.reporting.phrases import command_line, counts, limits, parts, shown, verdict
 from advisor.reporting.ranking import shortlist
 from advisor.reporting.risks import risks, warnings
+from advisor.reporting.unknown import SAMPLE, command, cost, left_out, other_things
 from advisor.reporting.view import RunView
 
 _log = logging.getLogger(__name__)
@@ -44,6 +45,7 @@ def render_markdown(view: RunView) -> str:
         _table,
         _classes,
         _metrics,
+        _unknown,
         _losses,
         _funnel,
         _failures,
@@ -194,6 +196,19 @@ def _metrics(view: RunView) -> Iterable[str]:
         yield _row(cells(row))
     yield ""
     yield f"Metrics on {table.part}; higher is better. Candidates are compared by {escaped(view.metric)}."
+
+
+def _unknown(view: RunView) -> Iterable[str]:
+    pick = view.decision.pick
+    if pick is None or pick.unknown is None:
+        return
+    facts = pick.unknown
+    yield f"- **Unknown images**: {escaped(left_out(pick, facts))}"
+    yield f"- **Your images of other things**: {escaped(other_things(facts)) or f'`{SAMPLE}` judges them.'}"
+    ships = command(view, facts)
+    said = " ".join(filter(None, (escaped(cost(pick, facts)), f"To ship it: {escaped(ships)}" if ships else "")))
+    if said:
+        yield f"- **With one more class**: {said}"
 
 
 def _class_cells(metric: str, own: ClassRecall, boxes: bool) -> dict[str, str]:

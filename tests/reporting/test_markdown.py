@@ -13,7 +13,16 @@ from advisor.core.evaluation_facts import ImageAnswers
 from advisor.engine.history.disagreements import Disagreement, Disagreements, Given
 from advisor.reporting.markdown import render_markdown
 from advisor.reporting.view import RunView
-from tests.reporting.views import HOSTILE, empty_view, few_view, infeasible_view, judged_view, run_view, running_view
+from tests.reporting.views import (
+    HOSTILE,
+    empty_view,
+    few_view,
+    infeasible_view,
+    judged_view,
+    run_view,
+    running_view,
+    unknown_view,
+)
 
 
 def test_answer_runner_up_and_table_are_there() -> None:
@@ -47,6 +56,15 @@ def test_the_rule_of_the_pick_and_why_not_the_faster_tie_are_there() -> None:
     said = render_markdown(view)
     assert "The rule: of the candidates within the limits, the one with the smallest expected loss" in said
     assert "fast is tied too, but it is larger." in said
+
+
+def test_unknown_images_have_three_lines() -> None:
+    said = render_markdown(unknown_view()).replace("\\", "")
+    assert "- **Unknown images**: An image of something that is none of your classes passes as known in 74 %" in said
+    assert "- **Your images of other things**: The file with the class 'unknown' finds 59.0 (50.0" in said
+    assert "433.0 kB larger and gives up 2.6 (1.5\u20134.3) % of the known images. To ship it: advisor export" in said
+    assert "`advisor search --unknown DIR` judges them." in render_markdown(unknown_view(others=None))
+    assert "**Unknown images**" not in render_markdown(judged_view())
 
 
 def test_both_accuracies_are_named_and_told_apart() -> None:

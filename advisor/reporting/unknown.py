@@ -1,0 +1,112 @@
+"""How images of things that are none of the classes are answered: sentences, and the content of the section."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from advisor.core.evaluation import Evaluation
+from advisor.core.posterior import FLOAT
+from advisor.core.statistics import Interval
+from advisor.core.training import FINETUNED
+from advisor.core.units import plural, show_bytes
+from advisor.core.unknown_facts import UnknownFacts
+from advisor.measurement.unknown import KEPT
+from advisor.reporting import text
+from advisor.reporting.view import RunView
+
+SAMPLE = "advisor search --unknown DIR"
+"""The search that judges the user's own images of other things."""
+
+
+def unknown(view: RunView) -> Mapping[str, object] | None:
+    """Return the variables of the section's template; None if it was not tried."""
+    pick = view.decision.pick
+    if pick is None or pick.unknown is None:
+        return None
+    facts, classes = pick.unknown, view.dataset.classes if view.dataset else ()
+    return {
+        "pick": pick,
+        "facts": facts,
+        "lead": left_out(pick, facts),
+        "rows": sorted(facts.by_class.items(), key=lambda row: row[1].auroc.value),
+        "some": len(facts.by_class) < len(classes),
+        "kept": KEPT,
+        "larger": larger(pick, facts),
+        "command": command(view, facts),
+        "hint": SAMPLE,
+        "given_up": given_up,
+        "share": share,
+        "odds": odds,
+    }
+
+
+def left_out(pick: Evaluation, facts: UnknownFacts) -> str:
+    """Return what was seen of the classes that were left out in turn, and what this is worth."""
+    if facts.auroc is None:
+        return "No class could be left out in turn: this takes three classes, and five validation images of the class."
+    passes = (
+        f"An image of something that is none of your classes passes as known in {100 * facts.accepted:.0f} % of the "
+        f"cases, if {100 * KEPT:.0f} % of the known images are to pass. "
+        if facts.accepted is not None
+        else ""
+    )
+    compressed = pick.configuration.compression != FLOAT and facts.float_auroc is not None
+    reference = f"; float32: {facts.float_auroc.value:.2f}" if compressed and facts.float_auroc else ""
+    ranks = f"The probability that it ranks behind a known image (AUROC) is {odds(facts.auroc)}{reference}."
+    return f"{passes}{ranks}{f' {TOO_HIGH}' if flattered(pick) else ''}"
+
+
+TOO_HIGH = "The AUROC is too high: fine-tuning has shown the network the left-out classes, too."
+
+
+def flattered(pick: Evaluation) -> bool:
+    """Return whether the network learnt from the classes that were left out: only the head was fitted without them."""
+    return pick.configuration.training in FINETUNED
+
+
+def other_things(facts: UnknownFacts) -> str:
+    """Return how the user's images of other things are answered; empty without any."""
+    if facts.others is None:
+        return ""
+    found, images = share(facts.others.found), plural(facts.others.images, "image")
+    return (
+        f"The file with the class '{facts.label}' finds {found} % of your {images} of other things; "
+        f"AUROC {odds(facts.others.auroc)}."
+    )
+
+
+def cost(pick: Evaluation, facts: UnknownFacts) -> str:
+    """Return what the file with one more class costs; empty if it is not known."""
+    said = [f"is {larger(pick, facts)} larger"] if larger(pick, facts) else []
+    if facts.kept is not None:
+        said.append(f"gives up {share(given_up(facts.kept))} % of the known images")
+    return f"The file with the class '{facts.label}' {' and '.join(said)}." if said else ""
+
+
+def larger(pick: Evaluation, facts: UnknownFacts) -> str:
+    """Return by how much the file with one more class is larger than the pick; empty if this is not known."""
+    more = facts.size_bytes - pick.size.value if pick.size else 0
+    return show_bytes(more) if more > 0 else ""
+
+
+def given_up(kept: Interval) -> Interval:
+    """Return the share of known images that are answered with the class for unknown things."""
+    return Interval(1 - kept.value, 1 - kept.high, 1 - kept.low)
+
+
+def command(view: RunView, facts: UnknownFacts) -> str:
+    """Return the command that exports the file with one more class; empty if there is no file."""
+    if not facts.file or not view.folder:
+        return ""
+    own = view.next_command.startswith("advisor export")  # the pick is that of another question
+    return f"{view.next_command if own else f'advisor export {view.folder} --to bundle'} --unknown-class"
+
+
+def share(own: Interval) -> str:
+    """Return a share in % with its interval."""
+    return f"{100 * own.value:.1f} ({100 * own.low:.1f}{text.DASH}{100 * own.high:.1f})"
+
+
+def odds(own: Interval) -> str:
+    """Return an AUROC with its interval."""
+    return f"{own.value:.2f} ({own.low:.2f}{text.DASH}{own.high:.2f})"
