@@ -9,6 +9,7 @@ from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation
 from advisor.core.units import plural, show_bytes, show_ms
 from advisor.reporting.classes import ClassRecall, recalls, weakest
+from advisor.reporting.unknown import flattered
 from advisor.reporting.view import RunView
 
 WIDE = 0.1
@@ -72,6 +73,25 @@ def _could_go_wrong(view: RunView, pick: Evaluation) -> Iterator[str]:
     worst = min(pick.capture.by_condition, key=lambda each: each.top1, default=None)
     if worst is not None:
         yield f"Under {worst.condition} it falls to {worst.top1:.0f} of 100."
+    yield from _other_things(pick)
+
+
+def _other_things(pick: Evaluation) -> Iterator[str]:
+    """Say how images of other things are answered: the user's own ones, otherwise those of classes left out."""
+    if pick.unknown is None:
+        return
+    others, accepted = pick.unknown.others, pick.unknown.accepted
+    if others is not None:
+        passes, whose = 1 - others.found.value, "of your images of other things"
+    elif accepted is not None:
+        passes, whose = accepted, "such images"
+    else:
+        return
+    least = "at least " if others is None and flattered(pick) else ""
+    yield (
+        f"It answers an image of anything else with one of your classes, too; exported with --unknown-class, this "
+        f"happens to {least}{100 * passes:.0f} of 100 {whose}."
+    )
 
 
 def _next(view: RunView, pick: Evaluation) -> Iterator[str]:

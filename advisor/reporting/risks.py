@@ -18,6 +18,7 @@ from advisor.core.units import listed, plural, show_ms
 from advisor.engine.question.names import ROBUST
 from advisor.reporting import text
 from advisor.reporting.promises import unkept
+from advisor.reporting.unknown import other_things
 from advisor.reporting.view import RunView
 
 TIGHT = 0.1
@@ -35,6 +36,12 @@ NAMED = 3
 """Classes that a risk names; the others are counted."""
 
 BUDGET = "Latency budget"
+
+APART = 0.9
+"""AUROC (0-1) from which on images of other things are told apart well enough."""
+
+FOUND = 0.5
+"""Share (0-1) of the user's images of other things; if fewer are found, most of them pass as known."""
 
 
 class Level(StrEnum):
@@ -67,6 +74,7 @@ def risks(view: RunView, evaluation: Evaluation) -> tuple[Risk, ...]:
         _budget(view, evaluation),
         _compression(evaluation),
         _capture(view, evaluation),
+        _unknown(evaluation),
         _licence(view, evaluation),
     )
     return tuple(risk for risk in found if risk is not None)
@@ -232,6 +240,23 @@ def _capture(view: RunView, evaluation: Evaluation) -> Risk | None:
     if level is Level.HIGH and view.request.get("objective") != ROBUST:
         said += f" A search with --objective {ROBUST} compares by such images, and trains with them."
     return Risk("Capture", level, said)
+
+
+def _unknown(evaluation: Evaluation) -> Risk | None:
+    """Return the risk that images of other things pass as known ones; None if few do, or if nothing is known."""
+    facts = evaluation.unknown
+    if facts is None:
+        return None
+    advice = (
+        "Give images of such things a class of their own in --data, export with --unknown-class, or raise the "
+        "threshold with --min-precision."
+    )
+    if facts.others is not None and facts.others.found.value < FOUND:
+        return Risk("Unknown", Level.HIGH, f"{other_things(facts)} {advice}")
+    if facts.auroc is None or facts.accepted is None or facts.auroc.value >= APART:
+        return None
+    passes = f"Images of a class that was left out pass as known in {100 * facts.accepted:.0f} % of the cases"
+    return Risk("Unknown", Level.SOME, f"{passes}; AUROC {facts.auroc.value:.2f}, below {APART:g}. {advice}")
 
 
 def _licence(view: RunView, evaluation: Evaluation) -> Risk:

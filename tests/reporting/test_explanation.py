@@ -9,7 +9,7 @@ from advisor.core.promises import Promises, Shares
 from advisor.reporting.explanation import explanation
 from advisor.reporting.view import RunView
 from tests.reporting.test_confidence import confident_view
-from tests.reporting.views import empty_view, infeasible_view, judged_view, run_view
+from tests.reporting.views import empty_view, infeasible_view, judged_view, run_view, unknown_view
 
 
 def test_it_says_what_the_pick_gives_and_takes() -> None:
@@ -52,6 +52,15 @@ def test_without_images_nothing_is_claimed_of_them() -> None:
 
 def test_a_detector_has_its_own_figure(judged_detectors: RunView) -> None:
     assert "% mAP@0.5." in explanation(judged_detectors)
+
+
+def test_it_says_how_many_images_of_other_things_pass() -> None:
+    said = "exported with --unknown-class, this happens to "
+    assert f"{said}41 of 100 of your images of other things." in explanation(unknown_view())
+    assert f"{said}74 of 100 such images." in explanation(unknown_view(others=None))
+    assert f"{said}at least 74 of 100 such images." in explanation(unknown_view("finetune_top", others=None))
+    assert "--unknown-class" not in explanation(unknown_view(auroc=None, accepted=None, others=None))
+    assert "--unknown-class" not in explanation(judged_view())
 
 
 def test_without_a_pick_within_the_limits_there_is_nothing_to_explain() -> None:

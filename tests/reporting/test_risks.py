@@ -8,10 +8,12 @@ from advisor.core.budget import Budget
 from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import CaptureAccuracy, CardFacts, ConditionAccuracy, HeadFacts
 from advisor.core.quantity import Provenance, Quantity
+from advisor.core.statistics import Interval
+from advisor.core.unknown_facts import OtherThings
 from advisor.reporting.risks import BUDGET, Level, risks, warnings
 from advisor.reporting.view import RunView
 from tests.builders import evaluation
-from tests.reporting.views import run_view
+from tests.reporting.views import run_view, unknown_view
 
 
 def level_of(name: str, row: Evaluation, budget: Budget | None = None) -> tuple[Level, str]:
@@ -67,6 +69,27 @@ def test_capture_conditions_name_the_worst() -> None:
 @pytest.mark.parametrize(("licence", "level"), [("Apache-2.0", Level.LOW), ("AGPL-3.0", Level.HIGH), ("", Level.HIGH)])
 def test_a_licence_that_is_not_permissive_is_a_risk(licence: str, level: Level) -> None:
     assert level_of("Licence", replace(evaluation("one"), card_facts=CardFacts(licence=licence)))[0] is level
+
+
+@pytest.mark.parametrize(
+    ("changes", "level"),
+    [
+        ({}, Level.SOME),
+        ({"others": None}, Level.SOME),
+        ({"auroc": Interval(0.93, 0.9, 0.96)}, None),
+        ({"auroc": None, "accepted": None}, None),
+        ({"others": OtherThings(Interval(0.4, 0.3, 0.5), Interval(0.95, 0.9, 1.0), 60)}, Level.HIGH),
+    ],
+)
+def test_unknown_images_that_pass_are_a_risk(changes: dict[str, object], level: Level | None) -> None:
+    view = unknown_view(**changes)  # type: ignore[arg-type]
+    assert view.decision.pick is not None
+    found = {risk.name: risk for risk in risks(view, view.decision.pick)}.get("Unknown")
+    assert (found.level if found else None) is level
+    if found:
+        said = "finds 40.0 (30.0\u201350.0) % of your 60 images" if level is Level.HIGH else "AUROC 0.82, below 0.9."
+        assert said in found.text
+        assert found.text.endswith("export with --unknown-class, or raise the threshold with --min-precision.")
 
 
 def validated(*counts: int) -> RunView:
