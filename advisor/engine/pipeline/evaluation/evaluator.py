@@ -77,7 +77,8 @@ class Evaluator:
         self._walker, self._workload, self._run, self._task = walker, workload, run, workload.task
         self._cards, self._limits, self._timed = cards, limits, timed
         self._escalation, self._named = Escalation(recipes, limits.max_drop_points, named), named
-        self._judge = judge_of(self._task, walker.materials.metric, walker.materials.costs)
+        given = walker.materials
+        self._judge = judge_of(self._task, given.metric, given.costs, given.promises)
         self._floats: dict[Configuration, asyncio.Task[Evaluation]] = {}
         self.screening, self.outclassed = True, cast("Outclassed | None", None)
 
@@ -283,10 +284,9 @@ class Evaluator:
             return await self._published(stages)
         name = f"{stages.card.name}-{stages.training}-{stages.compression}"
         own, floats = await asyncio.gather(*(self._walker.run(each.scored) for each in (stages, stages.reference)))
-        promises = self._walker.materials.promises
         trained = stages.head if stages.training == HEAD else None
         folds = (await self._walker.run(trained)).answers if trained else None
-        verdict = await asyncio.to_thread(self._judge.verdict, own, floats, images, self._run, name, promises, folds)
+        verdict = await asyncio.to_thread(self._judge.verdict, own, floats, images, self._run, name, folds)
         if not self._workload.robust:
             return verdict
         validation = images.part(Role.VALIDATION)

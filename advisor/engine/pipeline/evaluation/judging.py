@@ -32,7 +32,6 @@ class Judge(Protocol):
         images: Images,
         run: RunFolder,
         name: str,
-        promises: Promises = NO_PROMISES,
         folds: Path | None = None,
     ) -> Verdict:
         """Return the accuracy on the validation part and the loss against float32.
@@ -43,7 +42,6 @@ class Judge(Protocol):
             images: the user's images.
             run: keeps answers for comparisons.
             name: of the file, for its answers.
-            promises: what the user asked of thresholds.
             folds: what the float head answered on the training part, each image by a head of other folds; None if the
                 file's head was not cross-validated.
         """
@@ -66,10 +64,12 @@ class Classified:
     Attributes:
         metric: what accuracy is: one of :data:`advisor.core.metrics.METRICS`.
         costs: the cost of each answer; None for none.
+        promises: what the user asked of thresholds.
     """
 
     metric: str = TOP1
     costs: Costs | None = None
+    promises: Promises = NO_PROMISES
 
     def verdict(
         self,
@@ -78,7 +78,6 @@ class Classified:
         images: Images,
         run: RunFolder,
         name: str,
-        promises: Promises = NO_PROMISES,
         folds: Path | None = None,
     ) -> Verdict:
         """See :class:`Judge`."""
@@ -88,7 +87,9 @@ class Classified:
         by_class = replace(
             found.answers,
             file=run.keep_answers(name, answers),
-            confidence=confidence.chosen(own, images, promises, confidence.Folds(folds, floats) if folds else None),
+            confidence=confidence.chosen(
+                own, images, self.promises, confidence.Folds(folds, floats) if folds else None
+            ),
             metrics=metrics.quantities(scores, accuracy.VALIDATED),
         )
         if self.metric == TOP1:
@@ -135,7 +136,6 @@ class Detected:
         images: Images,
         run: RunFolder,
         name: str,
-        promises: Promises = NO_PROMISES,
         folds: Path | None = None,
     ) -> Verdict:
         """See :class:`Judge`."""
@@ -157,9 +157,9 @@ JUDGES: Mapping[str, Judge] = {
 """Who judges the answers, by task; classifiers by top-1."""
 
 
-def judge_of(task: str, metric: str = TOP1, costs: Costs | None = None) -> Judge:
-    """Return the judge of a task's answers by a metric; only classifiers have several."""
-    return Classified(metric, costs) if task == IMAGE_CLASSIFICATION else JUDGES[task]
+def judge_of(task: str, metric: str = TOP1, costs: Costs | None = None, promises: Promises = NO_PROMISES) -> Judge:
+    """Return the judge of a task's answers by a metric; only classifiers have several, and thresholds."""
+    return Classified(metric, costs, promises) if task == IMAGE_CLASSIFICATION else JUDGES[task]
 
 
 def shares_name(name: str) -> str:
