@@ -24,6 +24,13 @@ from tests.run_folders import lines, write_run
 
 RUBBISH = (None, "", -1, float("inf"), float("nan"), [], {}, "x" * 300, {"a": 1}, ["y"], True, "\u202e<b>", 0)
 
+SHARE = {"value": 0.8, "low": 0.7, "high": 0.9}
+UNKNOWN = {
+    "auroc": SHARE, "float_auroc": SHARE, "accepted": 0.7, "label": "unknown", "file": "x.tflite", "size_bytes": 330000,
+    "by_class": {"glass": {"auroc": SHARE, "accepted": 0.8, "images": 81}}, "kept": SHARE, "precision": SHARE,
+    "others": {"found": SHARE, "auroc": SHARE, "images": 120},
+}  # fmt: skip
+
 
 def damaged(value: Any, rng: random.Random) -> Any:
     """Replace something somewhere within a JSON value."""
@@ -45,6 +52,7 @@ def test_whatever_is_damaged_the_report_is_made(tmp_path: Path, seed: int) -> No
     rows = [json.loads(line) for line in lines(run)]
     for row in rows:
         row["details"] |= {"graph": {"macs": 1}, "latency_quantiles": [1.0] * 17, "licence": "MIT", "robustness": []}
+        row["details"] |= {"unknown": UNKNOWN}
     for _ in range(6):
         rewrite(run, [damaged(row, rng) if rng.random() < 0.6 else row for row in rows])
         view = load_view(run)
