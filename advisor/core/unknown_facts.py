@@ -8,6 +8,18 @@ from dataclasses import dataclass, field
 from advisor.core.statistics import Interval
 
 
+def _require_shares(*values: float | Interval | None) -> None:
+    """Refuse shares that are not between 0 and 1.
+
+    Raises:
+        ValueError: there is one.
+    """
+    for value in values:
+        ends = (value.low, value.value, value.high) if isinstance(value, Interval) else (value,)
+        if not all(end is None or 0 <= end <= 1 for end in ends):
+            raise ValueError(f"{value} is no share between 0 and 1")
+
+
 @dataclass(frozen=True)
 class LeftOut:
     """Images of one class, judged by a head that was not trained on it.
@@ -21,6 +33,10 @@ class LeftOut:
     auroc: Interval
     accepted: float
     images: int
+
+    def __post_init__(self) -> None:
+        """Refuse impossible shares; see :func:`_require_shares`."""
+        _require_shares(self.auroc, self.accepted)
 
 
 @dataclass(frozen=True)
@@ -36,6 +52,10 @@ class OtherThings:
     found: Interval
     auroc: Interval
     images: int
+
+    def __post_init__(self) -> None:
+        """Refuse impossible shares; see :func:`_require_shares`."""
+        _require_shares(self.found, self.auroc)
 
 
 @dataclass(frozen=True)
@@ -67,3 +87,7 @@ class UnknownFacts:
     kept: Interval | None = None
     precision: Interval | None = None
     others: OtherThings | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse impossible shares; see :func:`_require_shares`."""
+        _require_shares(self.auroc, self.float_auroc, self.accepted, self.kept, self.precision)
