@@ -133,7 +133,7 @@ def _cost(cell: str, answer: str, name: str, where: str) -> float:
     if not math.isfinite(cost):
         raise UsageError(f"{what}, which is not a number", "write a number such as 1 or 2.5, with a point")
     if cost < 0:
-        raise UsageError(f"{what}, which is below 0", "a right answer costs 0; add a number to the row to shift it")
+        raise UsageError(f"{what}, which is below 0", "costs are 0 for the right answer, and above 0 for what is worse")
     if cost and answer == name:
         raise UsageError(
             f"{what}, and a right answer costs 0", f"subtract {cost:g} from all costs of the class '{plain(name)}'"
