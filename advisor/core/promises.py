@@ -29,7 +29,7 @@ class Shares:
 
 @dataclass(frozen=True)
 class Promises:
-    """What thresholds must promise for new images. Each promise holds with a probability of 95 %.
+    """What thresholds must promise for as many new images as the hold-out has, with a probability of 95 %.
 
     Attributes:
         precision: of the answers from the threshold on, the share that is right.

@@ -1,8 +1,12 @@
-"""Thresholds on a classifier's scores whose promise holds for new images with a given probability."""
+"""Thresholds on a classifier's scores whose promise holds for new images with a given probability.
+
+A promise is about as many new images as ``batch`` says: their number over the number of images seen. The share among
+them varies by chance, too, so it is a beta-binomial variable. A ``batch`` of 0 stands for any number of new images:
+then the promise is about the probability itself, and the bound is Clopper and Pearson's.
+"""
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 from advisor.core.confidence_facts import CoverageThreshold, Point, Reachable, RecallThreshold, Threshold
@@ -26,20 +30,21 @@ POINTS = 40
 """Points of a risk-coverage curve, at most."""
 
 
-def threshold(sure: Floats, right: Flags, wanted: float, level: float = LEVEL) -> Threshold | None:
+def threshold(sure: Floats, right: Flags, wanted: float, level: float = LEVEL, batch: float = 0.0) -> Threshold | None:
     """Return the lowest score from which on answers are right often enough, with the probability ``level``.
 
-    A score passes if the lower end of Clopper and Pearson's interval of the precision (one-sided) is at least
-    ``wanted``. Scores are tried from high to low until one fails, which keeps the probability for all of them together
-    (fixed sequence; A. Angelopoulos et al., "Learn then Test", 2021). As the few surest answers may hold one mistake by
-    chance, there are several such sequences: they begin with as many answers as pass if all are right, with twice as
-    many, and so on, and share the probability of an error.
+    A score passes if the wanted share of new answers from it on is right with that probability. Scores are tried from
+    high to low until one fails, which keeps the probability for all of them together (fixed sequence; A. Angelopoulos
+    et al., "Learn then Test", 2021). As the few surest answers may hold one mistake by chance, there are several such
+    sequences: they begin with as many answers as pass if all are right, with twice as many, and so on, and share the
+    probability of an error.
 
     Args:
         sure: (N,) score of each answer.
         right: (N,) whether it is right.
         wanted: share (0-1) of right answers.
         level: probability that the precision of new images is at least that.
+        batch: new images over the N images; 0 for any number.
 
     Returns:
         None if no score passes.
@@ -47,10 +52,10 @@ def threshold(sure: Floats, right: Flags, wanted: float, level: float = LEVEL) -
     import numpy as np
 
     order, ends, hits = _ranked(sure, right)
-    starts, best = _starts(wanted, len(order), level), 0
+    starts, best = _starts(wanted, len(order), level, batch), 0
     for start in starts:
         taken = ends[ends >= start]
-        passes = _at_least(hits[taken - 1], taken, (1 - level) / len(starts)) >= wanted
+        passes = _passes(hits[taken - 1], taken, wanted, (1 - level) / len(starts), batch)
         passed = taken[: passes.argmin() if not passes.all() else len(passes)]
         best = max(best, int(passed.max(initial=0)))
     if not best:
@@ -58,7 +63,7 @@ def threshold(sure: Floats, right: Flags, wanted: float, level: float = LEVEL) -
     return at_score(_below(float(np.asarray(sure)[order[best - 1]]), sure), sure, right)
 
 
-def reachable(sure: Floats, right: Flags, level: float = LEVEL) -> Reachable:
+def reachable(sure: Floats, right: Flags, level: float = LEVEL, batch: float = 0.0) -> Reachable:
     """Return the largest share of right answers that a score can promise, to half a point; 0 for less than 0.5.
 
     Arguments as of :func:`threshold`. It says what to ask for; asked for by itself it is a promise chosen by its data.
@@ -66,7 +71,7 @@ def reachable(sure: Floats, right: Flags, level: float = LEVEL) -> Reachable:
     low, high, found = 99, 200, None
     while high - low > 1:
         middle = (low + high) // 2
-        one = threshold(sure, right, middle / 200, level)
+        one = threshold(sure, right, middle / 200, level, batch)
         low, high, found = (low, middle, found) if one is None else (middle, high, one)
     return Reachable(low / 200, found.coverage) if found else Reachable(0.0, 0.0)
 
@@ -77,18 +82,19 @@ def at_score(score: float, sure: Floats, right: Flags) -> Threshold:
     return Threshold(score, _share(hits, taken), taken, len(sure))
 
 
-def reached(scores: Floats, wanted: float, level: float = LEVEL) -> tuple[float, float]:
+def reached(scores: Floats, wanted: float, level: float = LEVEL, batch: float = 0.0) -> tuple[float, float]:
     """Return the highest score that a wanted share of new images reaches, and the share that is promised.
 
     Of N scores, the share of new ones that reach the k-th largest is at least a Beta(k, N - k + 1) variable, whatever
-    their distribution (S. Wilks, "Determination of sample sizes for setting tolerance limits", 1941). Its quantile is
-    the lower end of Clopper and Pearson's interval for k of N. So k is the smallest number whose quantile is at least
-    ``wanted``; nothing is tried on labels, and the promise is exact.
+    their distribution (S. Wilks, "Determination of sample sizes for setting tolerance limits", 1941). So k is the
+    smallest number with which the wanted share is reached with the probability ``level``; nothing is tried on labels,
+    and the promise is exact.
 
     Args:
         scores: (N,).
         wanted: share (0-1) of new images.
         level: probability that the share of new images is at least that.
+        batch: new images over the N images; 0 for any number.
 
     Returns:
         With too few images for ``wanted``, the lowest score and what it promises; zeros without an image.
@@ -98,28 +104,29 @@ def reached(scores: Floats, wanted: float, level: float = LEVEL) -> tuple[float,
     count = len(scores)
     if not count:
         return 0.0, 0.0
-    places = np.arange(1, count + 1)
-    shares = _at_least(places, np.full(count, count), 1 - level)
-    place = min(int((shares < wanted).sum()), count - 1)
-    return _below(float(np.sort(scores)[::-1][place]), scores), float(shares[place])
+    new, places = _new(count, batch), np.arange(1, count + 1)
+    kept = _chance(places, count - places + 1, np.full(count, new), wanted) >= level
+    place = int(kept.argmax()) if kept.any() else count - 1
+    promised = _promised(place + 1, count - place, new, level)
+    return _below(float(np.sort(scores)[::-1][place]), scores), promised
 
 
-def covering(sure: Floats, right: Flags, wanted: float, level: float = LEVEL) -> CoverageThreshold:
+def covering(sure: Floats, right: Flags, wanted: float, level: float = LEVEL, batch: float = 0.0) -> CoverageThreshold:
     """Return the threshold from which on a wanted share of new images is answered, and the precision promised there.
 
-    The score depends on no label, so the precision of the answers from it on has a single Clopper-Pearson bound. Each
-    of both promises holds with the probability ``level``. Arguments as of :func:`threshold`.
+    The score depends on no label, so the precision of the answers from it on has a single bound. Each of both promises
+    holds with the probability ``level``. Arguments as of :func:`threshold`.
     """
-    import numpy as np
-
-    score, promised = reached(sure, wanted, level)
+    score, promised = reached(sure, wanted, level, batch)
     at = at_score(score, sure, right)
     hits = round(at.precision.value * at.images) if at.precision else 0
-    precision = float(_at_least(np.array([hits]), np.array([at.images]), 1 - level)[0]) if hits else 0.0
+    precision = _precision(hits, at.images, level, batch) if hits else 0.0
     return CoverageThreshold(wanted, promised, precision, at)
 
 
-def recalling(column: Floats, members: Flags, wanted: float, level: float = LEVEL) -> RecallThreshold:
+def recalling(
+    column: Floats, members: Flags, wanted: float, level: float = LEVEL, batch: float = 0.0
+) -> RecallThreshold:
     """Return the probability of a class that a wanted share of its new images reaches.
 
     Args:
@@ -127,8 +134,9 @@ def recalling(column: Floats, members: Flags, wanted: float, level: float = LEVE
         members: (N,) whether the image is of the class.
         wanted: share (0-1) of the images of the class.
         level: probability that the recall of new images is at least that.
+        batch: new images over the N images; 0 for any number.
     """
-    score, promised = reached(column[members], wanted, level)
+    score, promised = reached(column[members], wanted, level, batch)
     return at_recall(RecallThreshold(wanted, promised, score, None, None, 0, 0), column, members)
 
 
@@ -165,13 +173,63 @@ def _ranked(sure: Floats, right: Flags) -> tuple[Whole, Whole, Whole]:
     return order, ends, np.cumsum(right[order])
 
 
-def _at_least(hits: Whole, taken: Whole, risk: float) -> Floats:
-    """Return the lower ends of Clopper and Pearson's one-sided intervals of ``hits`` of ``taken``."""
+def _new(taken: int, batch: float) -> int:
+    """Return the number of new images like ``taken`` seen ones, at least one; 0 for any number."""
+    return max(1, round(taken * batch)) if batch else 0
+
+
+def _passes(hits: Whole, taken: Whole, wanted: float, risk: float, batch: float) -> Flags:
+    """Return whether a share of new answers is right, given ``hits`` of ``taken``, but for a ``risk``.
+
+    The share of right answers is a Beta(hits + 1/2, misses + 1/2) variable by Jeffreys' prior; for any number of new
+    answers, Clopper and Pearson's Beta(hits, misses + 1) is taken.
+    """
     import numpy as np
+
+    new = np.array([_new(count, batch) for count in taken], int)
+    half = 0.5 if batch else 0.0
+    passes: Flags = _chance(hits + half, taken - hits + 1 - half, new, wanted) >= 1 - risk
+    return passes
+
+
+def _precision(hits: int, taken: int, level: float, batch: float) -> float:
+    """Return the share of new answers that is right with the probability ``level``; see :func:`_passes`."""
+    half = 0.5 if batch else 0.0
+    return _promised(hits + half, taken - hits + 1 - half, _new(taken, batch), level)
+
+
+def _chance(first: Floats | Whole, second: Floats | Whole, new: Whole, wanted: float) -> Floats:
+    """Return the probability that a share of new images succeeds, given that each does with a Beta variable.
+
+    Args:
+        first: first parameters of the variables, (N,); 0 for a variable that is 0.
+        second: second parameters.
+        new: numbers of new images; all 0 for any number.
+        wanted: share (0-1).
+    """
+    import numpy as np
+    from scipy.special import betaln, gammaln
     from scipy.stats import beta
 
-    ends: Floats = np.nan_to_num(beta.ppf(risk, hits, taken - hits + 1))
-    return ends
+    if not len(new) or not new[0]:
+        found: Floats = np.where(first > 0, beta.sf(wanted, np.maximum(first, 1e-9), second), 0.0)
+        return found
+    failures = np.arange(int((new - np.ceil(wanted * new - 1e-9)).max()) + 1)[None]
+    count, one, other = new[:, None].astype(float), np.maximum(first, 1e-9)[:, None], second[:, None]
+    left = np.maximum(count - failures, 0.0)
+    logs = gammaln(count + 1) - gammaln(failures + 1) - gammaln(left + 1) + betaln(left + one, failures + other)
+    allowed = failures <= count - np.ceil(wanted * count - 1e-9)
+    chances: Floats = np.where(allowed, np.exp(logs - betaln(one, other)), 0.0).sum(axis=1)
+    return chances
+
+
+def _promised(first: float, second: float, new: int, level: float) -> float:
+    """Return the largest share of new images that succeeds with the probability ``level``; see :func:`_chance`."""
+    from scipy.stats import beta, betabinom
+
+    if not new:
+        return float(beta.ppf(1 - level, first, second))
+    return 1 - float(betabinom.ppf(level, new, second, first)) / new
 
 
 def _below(score: float, scores: Floats) -> float:
@@ -183,12 +241,19 @@ def _share(hits: int, taken: int) -> Interval | None:
     return wilson(hits, taken) if taken else None
 
 
-def _starts(wanted: float, images: int, level: float) -> list[int]:
-    """Return the numbers of answers that sequences begin with; they depend on the number of images alone."""
+def _starts(wanted: float, images: int, level: float, batch: float) -> list[int]:
+    """Return the numbers of answers that sequences begin with; they depend on the number of images alone.
+
+    From the first number on, all answers pass if all are right.
+    """
+    import numpy as np
+
     if not 0 < wanted < 1:
         raise ValueError(f"a share of right answers of {wanted} cannot be promised")
+    counts = np.arange(1, images + 1)
     for sequences in range(MOST_SEQUENCES, 0, -1):
-        least = math.ceil(math.log((1 - level) / sequences) / math.log(wanted))
+        fails = np.flatnonzero(~_passes(counts, counts, wanted, (1 - level) / sequences, batch))
+        least = int(fails.max(initial=-1)) + 2
         if least * 2 ** (sequences - 1) <= images:
             return [least * 2**place for place in range(sequences)]
     return []

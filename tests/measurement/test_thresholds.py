@@ -90,6 +90,43 @@ def test_a_promise_is_kept_in_nineteen_of_twenty_draws(seed: int, wanted: float)
 
 
 @settings(max_examples=20, deadline=None)
+@given(st.integers(0, 1000), st.sampled_from([0.8, 0.9, 0.95]), st.sampled_from([0.25, 1.0]))
+def test_a_batch_of_new_images_keeps_its_promise_in_nineteen_of_twenty_draws(
+    seed: int, wanted: float, batch: float
+) -> None:
+    draw, broken = np.random.default_rng(seed), 0
+    for _ in range(ROUNDS):
+        sure, new = draw.beta(4, 1, 400), draw.beta(4, 1, round(400 * batch))
+        found = threshold(sure, draw.random(400) < sure, wanted, batch=batch)
+        if found is not None:
+            kept = at_score(found.score, new, draw.random(len(new)) < new)
+            broken += kept.precision is not None and kept.precision.value < wanted
+    assert broken <= MOST_BROKEN
+
+
+@pytest.mark.parametrize("wanted", [0.8, 0.9, 0.95])
+def test_a_batch_of_new_images_reaches_the_score_in_nineteen_of_twenty_draws(wanted: float) -> None:
+    draw, broken = np.random.default_rng(0), 0
+    for _ in range(600):
+        score, promised = reached(draw.beta(4, 1, 300), wanted, batch=0.5)
+        broken += float((draw.beta(4, 1, 150) >= score).mean()) < min(wanted, promised)
+    assert broken <= 0.05 * 600 + 3 * math.sqrt(0.05 * 0.95 * 600)
+
+
+def test_a_small_batch_needs_more_than_the_probability_itself() -> None:
+    few = np.linspace(0.5, 1, 70)
+    assert threshold(few, np.ones(70, bool), 0.95) is not None
+    assert threshold(few, np.ones(70, bool), 0.95, batch=0.25) is None
+    assert threshold(np.linspace(0.5, 1, 78), np.ones(78, bool), 0.95, batch=0.25) is not None
+
+
+def test_with_too_few_images_the_promise_of_a_batch_is_what_it_reaches() -> None:
+    score, promised = reached(np.linspace(0.5, 1, 10), 0.9, batch=1.0)
+    assert score < 0.5
+    assert promised == pytest.approx(0.7)
+
+
+@settings(max_examples=20, deadline=None)
 @given(st.integers(0, 1000), st.sampled_from([0.8, 0.9, 0.95]), st.sampled_from([60, 300]))
 def test_a_wanted_share_of_new_images_reaches_the_score_in_nineteen_of_twenty_draws(
     seed: int, wanted: float, count: int

@@ -130,8 +130,9 @@ def chosen(
     seen = Answered(crossfitted(rows, labels), labels, images.classes)
     before, after = reliability(rows, labels), reliability(seen.rows, labels)
     every = _with_folds(seen, rows, images, folds)
+    batch = len(images.part(Role.HOLDOUT).labels) / len(every.labels)
     asked, wanted = promises.precision.by_class, promises.precision.plain or PROMISE
-    by_class = {name: threshold(*every.of(name), asked.get(name, wanted)) for name in images.classes}
+    by_class = {name: threshold(*every.of(name), asked.get(name, wanted), batch=batch) for name in images.classes}
     recalls = {name: share for name in images.classes if (share := promises.recall.of(name)) is not None}
     found = ConfidenceFacts(
         temperature=temperature(rows, labels),
@@ -141,13 +142,15 @@ def chosen(
         brier_before=before.brier,
         bins=after.bins,
         promised=wanted,
-        threshold=threshold(*every.without(promises), wanted),
+        threshold=threshold(*every.without(promises), wanted, batch=batch),
         by_class=by_class,
-        reachable=reachable(*every.without(promises)),
+        reachable=reachable(*every.without(promises), batch=batch),
         wanted=promises,
-        reachable_by_class={name: reachable(*every.of(name)) for name in asked if by_class[name] is None},
-        recall={name: recalling(*every.members(name), share) for name, share in recalls.items()},
-        coverage=None if promises.coverage is None else covering(every.sure, every.right, promises.coverage),
+        reachable_by_class={name: reachable(*every.of(name), batch=batch) for name in asked if by_class[name] is None},
+        recall={name: recalling(*every.members(name), share, batch=batch) for name, share in recalls.items()},
+        coverage=None
+        if promises.coverage is None
+        else covering(every.sure, every.right, promises.coverage, batch=batch),
         curve=curve(seen.sure, seen.right),
     )
     return replace(found, answered=seen.applied(found.applied))
