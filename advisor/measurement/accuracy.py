@@ -13,6 +13,7 @@ from advisor.datasets.capture import TESTS, captures
 from advisor.datasets.images import InputSpec
 from advisor.devices.connections.agent import one_line
 from advisor.measurement.processes.model_file import existing_model
+from advisor.tflite.numbers import dequantise, quantise
 
 if TYPE_CHECKING:
     import numpy as np
@@ -175,29 +176,6 @@ class Classifier:
         except (ValueError, RuntimeError) as error:
             raise RuntimeRefusal(f"LiteRT cannot run the model: {one_line(error)}") from error
         return dequantise(self._interpreter.get_tensor(self._output["index"]), self._output).reshape(-1)
-
-
-def quantise(values: Floats, detail: dict[str, Any]) -> NDArray[Any]:
-    """Return ``values`` in the type of a tensor, quantised with its scale and zero point if it is an integer type."""
-    import numpy as np
-
-    kind = np.dtype(detail["dtype"])
-    scale, zero_point = detail["quantization"]
-    if kind.kind not in "iu":
-        return values.astype(kind)
-    span = np.iinfo(kind)
-    steps = np.rint(values / scale) + zero_point if scale else np.rint(values)
-    return np.clip(steps, span.min, span.max).astype(kind)
-
-
-def dequantise(values: NDArray[Any], detail: dict[str, Any]) -> Floats:
-    """Return a tensor's values as float32."""
-    import numpy as np
-
-    scale, zero_point = detail["quantization"]
-    if values.dtype.kind not in "iu" or not scale:
-        return values.astype(np.float32)
-    return ((values.astype(np.float32) - np.float32(zero_point)) * np.float32(scale)).astype(np.float32)
 
 
 def _image_input(name: str, details: Sequence[dict[str, Any]]) -> dict[str, Any]:

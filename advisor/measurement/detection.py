@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from advisor.core.errors import RuntimeRefusal, StageError
 from advisor.datasets.images import InputSpec
 from advisor.devices.connections.agent import one_line
-from advisor.measurement.accuracy import quantise
 from advisor.measurement.processes.model_file import existing_model
+from advisor.tflite.numbers import quantise
 from advisor.tflite.postprocess import DETECTIONS
 
 if TYPE_CHECKING:

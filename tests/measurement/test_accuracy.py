@@ -10,7 +10,7 @@ from PIL import Image
 
 from advisor.core.errors import RuntimeRefusal, StageError, UsageError
 from advisor.datasets.images import InputSpec
-from advisor.measurement.accuracy import dequantise, predict, predict_arrays, predict_pixels, quantise
+from advisor.measurement.accuracy import predict, predict_arrays, predict_pixels
 from tests.measurement import small_models
 
 VIEW = InputSpec(8, (127.5,) * 3, (127.5,) * 3)
@@ -84,10 +84,3 @@ def test_a_file_for_a_newer_runtime_is_refused(tmp_path: Path, brightness_model:
 def test_a_missing_file_is_a_usage_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no model file"):
         predict(tmp_path / "absent.tflite", [], VIEW)
-
-
-def test_quantise_rounds_clips_and_comes_back() -> None:
-    detail = {"dtype": np.int8, "quantization": (0.5, -3)}
-    stored = quantise(np.array([0.0, 0.24, 0.26, 1e9, -1e9], np.float32), detail)
-    assert stored.tolist() == [-3, -3, -2, 127, -128]
-    assert dequantise(stored[:3], detail).tolist() == [0.0, 0.0, 0.5]

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from advisor.compression.diagnosis.pairs import CONVERTING, Pair
 from advisor.core.errors import StageError
 from advisor.devices.connections.agent import one_line
-from advisor.measurement.accuracy import dequantise, quantise
 from advisor.tflite.model import Model
+from advisor.tflite.numbers import dequantise, quantise
 
 if TYPE_CHECKING:
     import numpy as np

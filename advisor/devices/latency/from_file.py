@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from advisor.core.evaluation_facts import FileFeatures
 from advisor.devices.latency.features import FeatureTable, ModelFeatures, traits_of_operators
 from advisor.tflite.arena import activation_arena_bytes
+from advisor.tflite.arithmetic import expanded_constants, form_of
 from advisor.tflite.macs import count
 from advisor.tflite.model import Model, Operator, Subgraph, read
 
@@ -61,12 +62,7 @@ def features_of(model: Model) -> FileFeatures:
     graph, cost = model.subgraphs[0], count(model)
     kinds = Counter(_kind(graph, operator) for operator in graph.operators)
     shape = model.inputs[0].shape if model.inputs else ()
-    constants = [
-        operator
-        for operator in graph.operators
-        if operator.name == "DEQUANTIZE" and operator.outputs and graph.tensors[operator.inputs[0]].is_constant
-    ]
-    form = _form(graph, [each.macs for each in cost.operators], constants)
+    form, constants = form_of(model, cost), expanded_constants(graph)
     weights = sum(len(tensor.buffer) for tensor in graph.tensors)
     return FileFeatures(
         macs=cost.macs,
@@ -94,26 +90,3 @@ def _kind(graph: Subgraph, operator: Operator) -> str:
         return operator.name
     source, kernel = (graph.tensors[index].shape for index in operator.inputs[:2])
     return "GROUPED_CONV_2D" if source and kernel and source[-1] != kernel[-1] else operator.name
-
-
-def _form(graph: Subgraph, macs: Sequence[int], constants: Sequence[Operator]) -> str:
-    """Return the form in which most multiply-accumulates are computed; ``constants`` are expanded by operators."""
-    stored = {operator.outputs[0]: graph.tensors[operator.inputs[0]].dtype for operator in constants}
-    work: Counter[str] = Counter()
-    for operator, number in zip(graph.operators, macs, strict=True):
-        if number:
-            work[_form_of(graph, operator, stored)] += number
-    return work.most_common(1)[0][0] if work else "float32"
-
-
-def _form_of(graph: Subgraph, operator: Operator, stored: Mapping[int, str]) -> str:
-    """Return the form of one operator, from its input and its weights as they are stored before a DEQUANTIZE."""
-    source, kernel = operator.inputs[0], operator.inputs[1]
-    activations, weights = graph.tensors[source].dtype, graph.tensors[kernel].dtype
-    if activations == "int16":
-        return "int16x8"
-    if activations in ("int8", "uint8"):
-        return "int8"
-    if kernel in stored:
-        return "float16" if stored[kernel] == "float16" else "weight_int8"
-    return "float32" if weights.startswith("float") else "dynamic_int8"

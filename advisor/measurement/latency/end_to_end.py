@@ -151,7 +151,7 @@ class _Classifier:
     def run(self) -> list[int]:
         """Run all steps once and return the nanoseconds of each of ``STEPS``."""
         from advisor.datasets.images import InputSpec, load
-        from advisor.measurement.accuracy import dequantise, quantise
+        from advisor.tflite.numbers import dequantise, quantise
 
         spec = InputSpec(self._size, self._mean, self._std)
         marks = [self._clock()]

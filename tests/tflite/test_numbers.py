@@ -1,0 +1,14 @@
+"""Values become the numbers of a tensor and come back."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from advisor.tflite.numbers import dequantise, quantise
+
+
+def test_quantise_rounds_clips_and_comes_back() -> None:
+    detail = {"dtype": np.int8, "quantization": (0.5, -3)}
+    stored = quantise(np.array([0.0, 0.24, 0.26, 1e9, -1e9], np.float32), detail)
+    assert stored.tolist() == [-3, -3, -2, 127, -128]
+    assert dequantise(stored[:3], detail).tolist() == [0.0, 0.0, 0.5]
