@@ -53,6 +53,30 @@ def to_float_io(data: bytes) -> bytes:
     return pack(model)
 
 
+def with_fixed_batch(data: bytes, name: str = "the model") -> bytes:
+    """Return a file whose open batch dimension is fixed to one image; a file without one is returned as it is.
+
+    Exports state the batch as -1 beside a shape that says 1, and runtimes take 1. A file with an open side of the image
+    stays as it is, too.
+
+    Raises:
+        UsageError: the file is damaged.
+        StageError: the model cannot be edited.
+    """
+    model = unpack(data, name)
+    graph = model.subgraphs[0]
+    stated = [graph.tensors[index].shapeSignature for index in graph.inputs]
+    if not any(sides is not None and len(sides) and sides[0] < 1 for sides in stated):
+        return data
+    if any((np.asarray(sides)[1:] < 1).any() for sides in stated if sides is not None):
+        return data
+    for tensor in graph.tensors:
+        tensor.shapeSignature = None
+        if tensor.shape is not None and len(tensor.shape) and tensor.shape[0] < 1:
+            tensor.shape = [1, *tensor.shape[1:]]
+    return pack(model)
+
+
 def _version(tensor: schema.TensorT, versions: Mapping[int, int]) -> int:
     """Return the operator's version for the tensor's type, 0 for float32."""
     if tensor.type == _FLOAT32:

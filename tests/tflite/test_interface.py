@@ -1,17 +1,20 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
 
 from advisor.core.errors import StageError, UsageError
-from advisor.tflite.interface import fold_normalization, to_float_io
+from advisor.tflite.interface import fold_normalization, to_float_io, with_fixed_batch
 from advisor.tflite.model import read
+from advisor.tflite.rewrite import unpack
 from advisor.tflite.surgery import attach_head, select_output
 from advisor.tflite.values import Quantization
 
 from .conftest import Array, Quantize, Run
-from .graphs import Graph, tiny_features
+from .graphs import Graph, edited, tiny_features
 
 MEAN = (123.675, 116.28, 103.53)
 STD = (58.395, 57.12, 57.375)
@@ -56,6 +59,29 @@ def test_float_io_names_the_same_inputs_and_outputs(quantized: bytes) -> None:
 
 def test_float_io_leaves_a_float_model_as_it_is(classifier: bytes) -> None:
     assert to_float_io(classifier) == classifier
+
+
+def _opened(data: bytes, signature: list[int]) -> bytes:
+    def open_sides(model: Any) -> None:
+        model.subgraphs[0].tensors[model.subgraphs[0].inputs[0]].shapeSignature = signature
+
+    return edited(data, open_sides)
+
+
+def test_an_open_batch_is_fixed_to_one_image(classifier: bytes, run: Run) -> None:
+    fixed = with_fixed_batch(_opened(classifier, [-1, 96, 96, 3]))
+    graph = unpack(fixed).subgraphs[0]
+    assert graph.tensors[graph.inputs[0]].shapeSignature is None
+    image = np.random.default_rng(0).normal(size=(1, 96, 96, 3)).astype(np.float32)
+    np.testing.assert_array_equal(
+        run(fixed, {"image": image})["probabilities"], run(classifier, {"image": image})["probabilities"]
+    )
+
+
+def test_a_fixed_batch_and_an_open_side_stay_as_they_are(classifier: bytes) -> None:
+    assert with_fixed_batch(classifier) is classifier
+    opened = _opened(classifier, [-1, -1, -1, 3])
+    assert with_fixed_batch(opened) is opened
 
 
 def test_float_io_refuses_other_types() -> None:

@@ -171,6 +171,8 @@ def _timed(form: Form, found: FileBenchmark | None) -> Form:
 
 def _notes(question: Question, reference: Form) -> Iterator[str]:
     yield from question.kind.notes(read(question.model))
+    if question.stem:
+        yield f"{question.model.name} is your file for one image with float32 weights; the forms are made from it"
     if question.metadata is None:
         yield f"{question.model.name} has no labels, so the compressed files carry no metadata either"
     scored = len(question.images.labels)

@@ -11,11 +11,14 @@ from advisor.compression.recipes import Recipe, recipe
 from advisor.compression.recipes.suitable import require_plain_float
 from advisor.compression.user_model.by_task import KINDS, Kind
 from advisor.compression.user_model.images import ImageRequest, Images
-from advisor.core.errors import UnsupportedRecipe, UsageError
+from advisor.core.errors import StageError, UnsupportedRecipe, UsageError
 from advisor.datasets.images import InputSpec
 from advisor.measurement.accelerators.rules import accelerator
 from advisor.store.files import ensure_output_dir
+from advisor.tflite.float16 import to_float32
+from advisor.tflite.interface import with_fixed_batch
 from advisor.tflite.metadata import Metadata, read_metadata
+from advisor.tflite.metadata_writer import write_metadata
 from advisor.tflite.model import read
 from advisor.tflite.postprocess import split_postprocess, task_of
 
@@ -29,7 +32,7 @@ class Question:
     """The recipes to apply, the file, and the images for it.
 
     Attributes:
-        model: the float file.
+        model: the float file: that of the user, or a copy in ``folder`` with its batch fixed and its weights widened.
         recipes: float32 first, then those asked for.
         spec: how it reads images.
         metadata: its labels and licence, written into every file; None if it has no labels.
@@ -40,6 +43,7 @@ class Question:
         task: name of the task that the file is for.
         accelerator: whose operators are counted.
         learn_s: time that a recipe that scores or trains may take; it then returns the best result so far.
+        stem: of the names of the files.
     """
 
     model: Path
@@ -53,6 +57,7 @@ class Question:
     task: str
     accelerator: str = ON_CPU
     learn_s: float = LEARN_S
+    stem: str = ""
 
     @property
     def kind(self) -> Kind:
@@ -60,8 +65,8 @@ class Question:
         return KINDS[self.task]
 
     def path_of(self, name: str) -> Path:
-        """Return where a recipe's file goes; the float file is not copied."""
-        return self.model if name == FLOAT else self.folder / f"{self.model.stem}-{name}.tflite"
+        """Return where a recipe's file goes; a float file that recipes can start from is not copied."""
+        return self.model if name == FLOAT else self.folder / f"{self.stem or self.model.stem}-{name}.tflite"
 
 
 def ask(
@@ -80,9 +85,10 @@ def ask(
     force: bool = False,
     judged_only: bool = False,
 ) -> Question:
-    """Check the arguments and read the image folders; create the output folder and write nothing else.
+    """Check the arguments and read the image folders; create the output folder.
 
-    With ``judged_only`` there are no recipes, and no folder is created.
+    If the file has an open batch or float16 weights, the float file that recipes start from is written there, too. With
+    ``judged_only`` there are no recipes, no folder is created, and the file may be quantized.
 
     Raises:
         UsageError: the file is damaged or no recipe applies to it, a recipe is unknown, images cannot be used, the
@@ -91,13 +97,13 @@ def ask(
     chosen = () if judged_only else _recipes(recipes)
     accelerator(target)
     graph = read(model)
-    task = task_of(graph)
-    _require_float(model)
+    task, given = task_of(graph), model.read_bytes()
+    plain = given if judged_only else _plain(given, model.name)
     if max_drop_points is not None and data is None:
         raise UsageError("--max-drop limits the loss of accuracy, which needs labelled images", "give them with --data")
-    metadata = read_metadata(model.read_bytes(), model.name)
+    metadata = read_metadata(given, model.name)
     spec = spec_of_file(model.name, graph, metadata, mean, std)
-    classes = KINDS[task].classes(model.read_bytes(), graph, model.name)
+    classes = KINDS[task].classes(given, graph, model.name)
     names = metadata.labels if metadata else ()
     if names and len(names) != classes:
         raise UsageError(f"{model.name} has {len(names)} labels and {classes} classes", "correct its metadata")
@@ -119,8 +125,14 @@ def ask(
     )
     if judged_only:
         return question
-    ensure_output_dir(folder, [question.path_of(one.name).name for one in chosen], force)
-    return question
+    made = [question.path_of(one.name).name for one in chosen]
+    if plain == given:
+        ensure_output_dir(folder, made, force)
+        return question
+    copy = folder / f"{model.stem}-{FLOAT}.tflite"
+    ensure_output_dir(folder, [*made, copy.name], force)
+    copy.write_bytes(write_metadata(plain, question.metadata) if question.metadata else plain)
+    return replace(question, model=copy, stem=model.stem)
 
 
 def _recipes(names: Sequence[str]) -> tuple[Recipe, ...]:
@@ -130,14 +142,20 @@ def _recipes(names: Sequence[str]) -> tuple[Recipe, ...]:
     return chosen
 
 
-def _require_float(model: Path) -> None:
-    """Raise an error if no recipe applies to the file."""
+def _plain(given: bytes, name: str) -> bytes:
+    """Return the float file that recipes start from: with a batch of one image, and its weights in float32.
+
+    Raises:
+        UsageError: no recipe applies to the file.
+    """
     try:
-        raw, _ = split_postprocess(model.read_bytes(), model.name)
+        plain = to_float32(with_fixed_batch(given, name), name)
+        raw, _ = split_postprocess(plain, name)
         require_plain_float(raw, "compress")
-    except UnsupportedRecipe as error:
+    except (UnsupportedRecipe, StageError) as error:
         reason = error.message.removeprefix("compress does not apply: ")
-        raise UsageError(f"{model.name} cannot be compressed: {reason}", error.hint) from None
+        raise UsageError(f"{name} cannot be compressed: {reason}", error.hint) from None
+    return plain
 
 
 def _with_spec(metadata: Metadata | None, spec: InputSpec) -> Metadata | None:

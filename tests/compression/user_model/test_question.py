@@ -8,9 +8,13 @@ from typing import Any
 import pytest
 from ai_edge_litert import schema_py_generated as schema
 
+from advisor.compression.recipes.suitable import require_plain_float
 from advisor.compression.user_model.images import PHOTOGRAPHS, class_order
 from advisor.compression.user_model.question import Question, ask
 from advisor.core.errors import UsageError
+from advisor.tflite.float16 import to_float16
+from advisor.tflite.metadata import read_metadata
+from advisor.tflite.metadata_writer import write_metadata
 from tests.measurement import small_models
 from tests.tflite.graphs import edited
 
@@ -87,6 +91,36 @@ def test_open_shapes_are_refused(asked: Callable[..., Question], tmp_path: Path)
     (tmp_path / "open.tflite").write_bytes(small_models.classifier(open_shape=True))
     with pytest.raises(UsageError, match="is open"):
         asked(tmp_path / "open.tflite")
+
+
+def test_an_open_batch_and_float16_weights_give_a_float_file_that_recipes_start_from(
+    described: Path, asked: Callable[..., Question], tmp_path: Path
+) -> None:
+    def open_batch(model: Any) -> None:
+        model.subgraphs[0].tensors[model.subgraphs[0].inputs[0]].shapeSignature = [-1, 32, 32, 3]
+
+    given, metadata = described.read_bytes(), read_metadata(described.read_bytes())
+    assert metadata is not None
+    described.write_bytes(write_metadata(edited(to_float16(given), open_batch), metadata))
+    question = asked(described)
+    assert question.model == tmp_path / "forms" / "net-float32.tflite"
+    assert question.path_of("float32") == question.model
+    assert question.path_of("int8").name == "net-int8.tflite"
+    assert read_metadata(question.model.read_bytes()) == metadata
+    require_plain_float(question.model.read_bytes(), "int8")
+
+
+def test_a_file_that_recipes_can_start_from_is_not_copied(described: Path, asked: Callable[..., Question]) -> None:
+    question = asked(described)
+    assert (question.model, question.stem) == (described, "")
+    assert not list(question.folder.iterdir())
+
+
+def test_a_quantized_file_can_be_judged(described: Path, photos: Path) -> None:
+    metadata = read_metadata(described.read_bytes())
+    assert metadata is not None
+    described.write_bytes(write_metadata(small_models.dynamic_int8(described.read_bytes()), metadata))
+    assert ask(described, (), data=photos, judged_only=True).model == described
 
 
 @pytest.mark.parametrize(("code", "kind"), [(b"FlexErf", "select TensorFlow"), (b"Nobody", "custom")])
