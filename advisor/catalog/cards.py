@@ -13,8 +13,10 @@ from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_DETECTION
 Scalar = bool | int | float | str
 SourceKind = Literal["url", "tfhub", "huggingface", "pypi", "npm", "file"]
 
-OWN_FILE, OWN_DETECTOR = "tflite_file", "tflite_detector"
-OWN_FILES: Mapping[str, str] = MappingProxyType({OWN_FILE: IMAGE_CLASSIFICATION, OWN_DETECTOR: OBJECT_DETECTION})
+OWN_FILE, OWN_DETECTOR, OWN_FIXED = "tflite_file", "tflite_detector", "tflite_fixed"
+OWN_FILES: Mapping[str, str] = MappingProxyType(
+    {OWN_FILE: IMAGE_CLASSIFICATION, OWN_DETECTOR: OBJECT_DETECTION, OWN_FIXED: IMAGE_CLASSIFICATION}
+)
 """Tasks of users' own ``.tflite`` files, which are used without change, by the architecture in their cards."""
 
 
@@ -182,8 +184,13 @@ class Card:
 
     @property
     def as_it_is(self) -> bool:
-        """True for a user's own detector, which is compressed and judged but never trained."""
-        return self.architecture == OWN_DETECTOR
+        """True for a user's own detector or file of fixed form, which is judged but never trained."""
+        return self.architecture in (OWN_DETECTOR, OWN_FIXED)
+
+    @property
+    def form(self) -> str:
+        """The only form of a user's file that is not compressed, such as ``int8``; empty for every other card."""
+        return str(self.keywords.get("form", "float32")) if self.architecture == OWN_FIXED else ""
 
     @property
     def keywords(self) -> dict[str, Scalar]:

@@ -145,6 +145,7 @@ def add(
     licence: str = "",
     family: str = "own",
     top1: float | None = None,
+    as_it_is: bool = False,
     into: str | Path | None = None,
     ask: Callable[[str], str] | None = None,
     tell: Tell | None = None,
@@ -163,6 +164,7 @@ def add(
         licence: licence of the model.
         family: family of the card.
         top1: known accuracy in percent. A search without images uses it.
+        as_it_is: take a float classifier in its form, as quantized files always are: it is judged, never changed.
         into: catalogue file that takes the card. Default: your own, which every search reads.
         ask: called with ``labels``, ``mean`` or ``std`` if neither the file nor an argument gives the value; returns
             the value as text. Default: a missing value is an error.
@@ -177,7 +179,7 @@ def add(
     given = Given(name, str(labels), tuple(mean), tuple(std), licence, family, top1)
     if tell:
         tell(f"reading {Path(file).name}")
-    with import_model.inspect(Path(file), input_size) as inspected:
+    with import_model.inspect(Path(file), input_size, as_it_is) as inspected:
         complete = _completed(inspected, given, ask) if ask else given
         return import_model.add(inspected, complete, Path(into) if into else None)
 

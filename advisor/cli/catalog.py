@@ -180,6 +180,9 @@ def add(
     top1: Annotated[
         str, typer.Option(metavar="PERCENT", help="Known top-1, such as 71.8%, for searches without images.")
     ] = "",
+    as_it_is: Annotated[
+        bool, typer.Option("--as-it-is", help="Never retrain or compress it; always so for quantized files.")
+    ] = False,
     into: Annotated[
         str | None, typer.Option(metavar="FILE", help="Catalogue file that takes the card. Default: your own.")
     ] = None,
@@ -190,8 +193,9 @@ def add(
 ) -> None:
     """Make a card of your own model and check the model by running it. Every later search finds the card.
 
-    The model is a classifier, or a detector that ends in TFLite_Detection_PostProcess. Labels and normalization are
-    read from the file's metadata. Missing values are asked for. No code in the file is run.
+    The model is a classifier, which keeps its form if it is quantized, or a detector that ends in
+    TFLite_Detection_PostProcess. Labels and normalization are read from the file's metadata. Missing values are asked
+    for. No code in the file is run.
 
     Example: advisor catalog add net.keras --labels labels.txt --mean 127.5 --std 127.5
     """
@@ -210,6 +214,7 @@ def add(
             licence=licence,
             family=family,
             top1=units.percent(top1, "--top1") if top1 else None,
+            as_it_is=as_it_is,
             into=into,
             ask=_ask if sys.stdin.isatty() else None,
             tell=tell,

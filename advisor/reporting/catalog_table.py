@@ -150,7 +150,9 @@ def print_judged(card: Card, images: str, found: Likeness) -> None:
 
 
 def _on_classifier(added: Added) -> Iterator[str]:
-    if added.features is None:
+    if added.card.form:
+        yield f"it keeps its form ({added.card.form}): a search measures and judges it as it is"
+    elif added.features is None:
         yield "it does not end in a linear classifier: it is a candidate only without --data"
     if added.card.top1() is None:
         yield "no --top1 was stated: a search without --data cannot rank it"

@@ -20,6 +20,7 @@ INPUT, PROBABILITIES, FEATURES = "image", "probabilities", "features"
 MAX_INPUT_SIZE = 2048
 
 _STORED = frozenset({"int8", "uint8", "int16", "int4", "uint4", "int2"})
+_PIXELS = ("float32", "int8", "uint8", "int16")
 _GIVE_FLOAT = (
     "give the float32 (or float16) file that it was made from: rounded weights cannot be retrained or compressed again "
     "without losing more, so every form is made from float ones"
@@ -30,13 +31,15 @@ _BEHIND = ("SOFTMAX", "RESHAPE", "SQUEEZE")
 _BIASES = ("ADD", "SUB")
 
 
-def shape_of(data: bytes, name: str) -> tuple[int, int]:
+def shape_of(data: bytes, name: str, fixed: bool = False) -> tuple[int, int]:
     """Check that the file is a float classifier of one image; return the side of its input in pixels, and its classes.
+
+    A file of ``fixed`` form may be quantized, too.
 
     Raises:
         UsageError: damaged, quantized, with custom operators, of another input or output; the reason is given.
     """
-    model, size = read(data, name), side_of(data, name)
+    model, size = read(data, name), side_of(data, name, fixed)
     ends = _producer(model, model.subgraphs[0].outputs[0]) if model.subgraphs[0].outputs else None
     if ends is not None and ends.name == "LOGISTIC":
         raise UsageError(
@@ -47,8 +50,10 @@ def shape_of(data: bytes, name: str) -> tuple[int, int]:
     return size, _classes(model, name)
 
 
-def side_of(data: bytes, name: str) -> int:
+def side_of(data: bytes, name: str, fixed: bool = False) -> int:
     """Return the side of a file's input in pixels, after checking that it is a float model of one image.
+
+    A file of ``fixed`` form may be quantized, too.
 
     Raises:
         UsageError: damaged, quantized, with custom operators, or of another input; the reason is given.
@@ -56,9 +61,16 @@ def side_of(data: bytes, name: str) -> int:
     model = read(data, name)
     if structure := _structure(model):
         raise UsageError(f"{name}: {structure}", _PLAIN)
-    if numbers := _numbers(model):
+    if fixed:
+        _require_images(model, name)
+    elif numbers := _numbers(model):
         raise UsageError(f"{name}: {numbers}", _GIVE_FLOAT)
     return _input_size(data, model, name)
+
+
+def is_quantized(model: Model) -> bool:
+    """Return whether a file has rounded weights or activations, so that it keeps its form."""
+    return any(tensor.quantization and tensor.dtype in _STORED for tensor in model.tensors)
 
 
 def named(data: bytes, name: str, softmax: bool) -> bytes:
@@ -125,6 +137,13 @@ def _structure(model: Model) -> str:
     if custom:
         return f"it has operators that a plain runtime lacks: {', '.join(custom[:3])}"
     return ""
+
+
+def _require_images(model: Model, name: str) -> None:
+    """Refuse a file of fixed form whose input or output no image or score can be converted to."""
+    taken = [tensor.dtype for tensor in (*model.inputs, *model.outputs) if tensor.dtype not in _PIXELS]
+    if taken:
+        raise UsageError(f"{name}: it takes or gives {taken[0]}", f"an image classifier has {', '.join(_PIXELS)}")
 
 
 def _numbers(model: Model) -> str:

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from advisor.catalog.cards import OWN_FILES, Card, Preprocessing
+from advisor.catalog.cards import OWN_DETECTOR, OWN_FILE, OWN_FIXED, Card, Preprocessing
 from advisor.catalog.catalogue import load_catalogue
 from advisor.catalog.catalogue_files import user_catalogue_file, with_card
 from advisor.catalog.user_models.description import NOT_STATED, Given, Inspected, described_by
 from advisor.catalog.user_models.master import ModelFacts
 from advisor.core.errors import StageError, UsageError
+from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_DETECTION
 from advisor.core.units import show_bytes, show_seconds
 from advisor.isolation import WRITES_BELOW, ChildPool, Limits, Scratch
 from advisor.store.files import sha256_file, write_atomically
 from advisor.tflite.metadata import Metadata
 
 MODELS = "models"
+ARCHITECTURES: Mapping[str, str] = {IMAGE_CLASSIFICATION: OWN_FILE, OBJECT_DETECTION: OWN_DETECTOR}
+"""What the card of a float file names as its architecture, by task."""
 
 _WORK = "advisor.catalog.user_models.master"
 CONVERT_LIMITS = Limits(seconds=120, memory_bytes=6_000_000_000, processes=4)
@@ -44,14 +47,17 @@ class Added:
 
 
 @contextmanager
-def inspect(file: Path, size: int | None = None) -> Iterator[Inspected]:
+def inspect(file: Path, size: int | None = None, fixed: bool = False) -> Iterator[Inspected]:
     """Convert ``file`` to a float ``.tflite`` in a child process; yield it for the block and remove it afterwards.
 
-    ``size`` is the side of the input in pixels where the model leaves it open.
+    Args:
+        file: a ``.keras`` or ``.tflite`` file, or a SavedModel's folder.
+        size: side of the input in pixels where the model leaves it open.
+        fixed: a float classifier is taken as it is, as a quantized one always is.
 
     Raises:
-        UsageError: the file is missing, would run code of its own, exceeds a limit, or is not a float image classifier
-            or detector.
+        UsageError: the file is missing, would run code of its own, exceeds a limit, or is not an image classifier or
+            float detector.
     """
     if not file.exists():
         raise UsageError(f"there is no file '{file}'", "give a .keras file, a .tflite file or a SavedModel's folder")
@@ -59,7 +65,7 @@ def inspect(file: Path, size: int | None = None) -> Iterator[Inspected]:
         converted, prepared = folder / "converted.tflite", folder / "model.tflite"
         _in_child(folder, CONVERT_LIMITS, _size_bytes(file), "convert_file", file, size, converted)
         size_bytes = converted.stat().st_size
-        facts: ModelFacts = _in_child(folder, RUN_LIMITS, size_bytes, "prepare", converted, str(file), prepared)
+        facts: ModelFacts = _in_child(folder, RUN_LIMITS, size_bytes, "prepare", converted, str(file), prepared, fixed)
         converted.unlink()
         yield Inspected(file, prepared, facts)
 
@@ -122,13 +128,15 @@ def _entry(inspected: Inspected, given: Given, metadata: Metadata, sha256: str) 
         "family": given.family,
         "licence": metadata.licence,
         "paper": NOT_STATED,
-        "architecture": next(name for name, task in OWN_FILES.items() if task == facts.task),
+        "architecture": OWN_FIXED if facts.form else ARCHITECTURES[facts.task],
+        **({"arguments": {"form": facts.form}} if facts.form else {}),
         "input_size": facts.input_size,
         "preprocessing": {"mean": list(_triple(metadata.mean)), "std": list(_triple(metadata.std))},
         "params": facts.params,
         "macs": facts.macs,
         "classes": facts.classes,
-        "note": f"made from {inspected.file.name}" + ("" if facts.features else "; it cannot be retrained on images"),
+        "note": f"{'taken as it is' if facts.form else 'made'} from {inspected.file.name}"
+        + ("" if facts.features else "; it cannot be retrained on images"),
     }
     if given.top1 is not None:
         entry["published"] = [{"precision": "float32", "source": "stated when it was added", "top1": given.top1}]

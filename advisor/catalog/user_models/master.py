@@ -19,18 +19,23 @@ from advisor.catalog.trial_run import photograph, run
 from advisor.catalog.user_models import classifier, keras_archive, saved_model
 from advisor.catalog.weights.arrays import Array
 from advisor.core.errors import StageError, UsageError, message_of
+from advisor.core.probabilities import as_probabilities
 from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_DETECTION
+from advisor.tflite.arithmetic import form_of
 from advisor.tflite.float16 import to_float32
+from advisor.tflite.interface import with_fixed_batch
 from advisor.tflite.macs import count
 from advisor.tflite.metadata import Metadata, read_metadata
 from advisor.tflite.metadata_writer import write_metadata
 from advisor.tflite.model import read
+from advisor.tflite.numbers import dequantise, quantise
 from advisor.tflite.postprocess import DETECTIONS, ENDS, cut_postprocess, task_of, with_named_outputs
 
 MAX_DIFFERENCE = 1e-5
 """Largest difference of a probability between the given and the edited file."""
 
 _SCORES = "give an image classifier that ends in a softmax"
+_CONVERTED_ANEW = "convert it again with builtin operators that LiteRT has"
 _CONVERTED = "convert it to .tflite yourself, and add that file"
 
 
@@ -47,6 +52,7 @@ class ModelFacts:
             cannot be retrained, as no detector can.
         metadata: labels, normalization and licence written in the file, empty where it has none.
         task: what it does, see :data:`advisor.core.tasks.TASKS`.
+        form: its form if it keeps it, such as ``int8``; empty if every form can be made of it.
     """
 
     input_size: int
@@ -56,6 +62,7 @@ class ModelFacts:
     features: int | None
     metadata: Metadata
     task: str = IMAGE_CLASSIFICATION
+    form: str = ""
 
 
 def convert_file(file: Path, size: int | None, target: Path) -> None:
@@ -69,23 +76,36 @@ def convert_file(file: Path, size: int | None, target: Path) -> None:
     target.write_bytes(_as_tflite(file, size))
 
 
-def prepare(converted: Path, name: str, target: Path) -> ModelFacts:
+def prepare(converted: Path, name: str, target: Path, fixed: bool = False) -> ModelFacts:
     """Write a converted file as a float model of its task.
 
-    Constants stored as float16 become float32, which changes no answer.
+    Constants stored as float16 become float32, which changes no answer. A quantized classifier keeps its form.
 
     Args:
         converted: the file that :func:`convert_file` wrote.
         name: the user's file, for errors.
         target: the file to write.
+        fixed: a float classifier keeps its form, too.
 
     Raises:
-        UsageError: not a float image classifier or detector.
+        UsageError: not an image classifier or float detector.
     """
     given = converted.read_bytes()
+    metadata, model = read_metadata(given, name) or Metadata("", (), (), ()), read(given, name)
+    if task_of(model) == IMAGE_CLASSIFICATION and (fixed or classifier.is_quantized(model)):
+        return _fixed(given, name, target, metadata)
     data = to_float32(given, name)
-    metadata = read_metadata(given, name) or Metadata("", (), (), ())
     return PREPARE[task_of(read(data, name))](data, name, target, metadata)
+
+
+def _fixed(data: bytes, name: str, target: Path, metadata: Metadata) -> ModelFacts:
+    """Write a classifier as it is, with a batch of one image; a run shows that the runtime has its operators."""
+    input_size, classes = classifier.shape_of(data, name, fixed=True)
+    target.write_bytes(with_fixed_batch(data, name))
+    model = read(target.read_bytes(), name)
+    cost = count(model)
+    _scores(target.read_bytes(), np.zeros((1, input_size, input_size, 3), np.float32), name)
+    return ModelFacts(input_size, classes, cost.parameters, cost.macs, None, metadata, form=form_of(model, cost))
 
 
 def _classifier(data: bytes, name: str, target: Path, metadata: Metadata) -> ModelFacts:
@@ -117,8 +137,11 @@ PREPARE: Mapping[str, Callable[[bytes, str, Path, Metadata], ModelFacts]] = {
 
 
 def describe(target: Path, metadata: Metadata) -> None:
-    """Write labels and normalization into the prepared file."""
-    target.write_bytes(write_metadata(target.read_bytes(), metadata))
+    """Write labels and normalization into the prepared file, unless it states them."""
+    data = target.read_bytes()
+    stated = read_metadata(data)
+    if not stated or any(getattr(stated, name) != getattr(metadata, name) for name in ("labels", "mean", "std")):
+        target.write_bytes(write_metadata(data, metadata))
 
 
 Seen = tuple[tuple[str, int, float], ...]
@@ -133,9 +156,16 @@ def answers_to_photographs(target: Path, preprocessing: Preprocessing, facts: Mo
     """
     data, answers = target.read_bytes(), []
     for title, name in (("a cat", "chelsea"), ("a cup of coffee", "coffee"), ("a rocket", "rocket")):
-        outputs = run(data, photograph(preprocessing, facts.input_size, name))
+        image = photograph(preprocessing, facts.input_size, name)
+        outputs = _probabilities(data, image) if facts.form else run(data, image)
         answers += [(title, *answer) for answer in ANSWERS[facts.task](outputs, facts, title)]
     return tuple(answers)
+
+
+def _probabilities(data: bytes, image: Array) -> Mapping[str, Array]:
+    """Return the answer of a file of fixed form to an image."""
+    row = as_probabilities(_scores(data, image, "the model")[None])
+    return {classifier.PROBABILITIES: row / max(float(row.sum()), 1e-6)}
 
 
 def _class_of(outputs: Mapping[str, Array], _facts: ModelFacts, title: str) -> list[tuple[int, float]]:
@@ -227,11 +257,17 @@ def _scores(data: bytes, image: Array, name: str) -> Array:
     """Return one row of scores from a file that may have no signature."""
     from ai_edge_litert.interpreter import Interpreter
 
-    runner = Interpreter(model_content=data)
-    runner.allocate_tensors()
-    runner.set_tensor(runner.get_input_details()[0]["index"], image)
-    runner.invoke()
-    row: Array = np.asarray(runner.get_tensor(classifier.scores_tensor(read(data, name), name))).reshape(-1)
+    try:
+        runner = Interpreter(model_content=data)
+        runner.allocate_tensors()
+        (detail,) = runner.get_input_details()
+        runner.set_tensor(detail["index"], quantise(image, detail))
+        runner.invoke()
+    except (ValueError, RuntimeError) as error:
+        raise UsageError(f"{name}: LiteRT cannot run it: {message_of(error)}", _CONVERTED_ANEW) from error
+    tensor = classifier.scores_tensor(read(data, name), name)
+    scores = next(each for each in runner.get_output_details() if each["index"] == tensor)
+    row = dequantise(runner.get_tensor(tensor), scores).reshape(-1)
     if not np.isfinite(row).all():
         raise UsageError(f"{name}: its answers are not finite numbers", _SCORES)
     return row
