@@ -151,8 +151,8 @@ def search(
             ``size``, or weights such as ``accuracy=2,latency=1``. Default: ``balanced``.
         licence: accepted licences: ``permissive``, SPDX identifiers, or both joined by commas. Default: all.
         request: YAML file with the same keys. Arguments take precedence.
-        candidates: names, families or globs of model cards. Default: the 12 most promising cards
-            with weights.
+        candidates: names, families or globs of model cards, or the path of a ``.tflite`` classifier that you ship. It
+            takes part as it is. Default: the 12 most promising cards with weights, also beside files alone.
         catalog: your own catalogue files (YAML).
         mirror: folder or address of weights that is asked first.
         training: training recipes: ``head``, ``finetune_cached``, ``finetune_top``, ``finetune_all``. Default with
@@ -295,6 +295,7 @@ def _request(arguments: Mapping[str, Any]) -> Request:
     from advisor.engine.history.inputs import located
     from advisor.engine.history.loaded_run import stored_request
     from advisor.engine.question import FREE_ON_RESUME, QUESTION_OPTIONS, resolve, resolve_resumed
+    from advisor.engine.space.shipped import with_files
 
     options = {name: arguments[name] for name in (*QUESTION_OPTIONS, *FREE_ON_RESUME)}
     file = Path(arguments["request"]) if arguments["request"] else None
@@ -304,4 +305,4 @@ def _request(arguments: Mapping[str, Any]) -> Request:
         return located(resolve_resumed(stored_request(run), options, file, extend), run)
     if extend is not None:
         raise UsageError("--extend continues a run, and --resume names none", "add --resume runs/latest")
-    return resolve(options, file)
+    return with_files(resolve(options, file))

@@ -93,8 +93,8 @@ SEARCH_OPTIONS: Mapping[str, Any] = {
         QUESTION, "FILE", "YAML file with the same keys as these options. The command line takes precedence."
     ),
     "candidates": _names(
-        CANDIDATES, "NAMES", "Models: names, families or globs ('mobilenet_v2_*'); repeat, or join by commas. "
-        "Default: the 12 most promising models with weights.",
+        CANDIDATES, "NAMES", "Models: names, families or globs ('mobilenet_v2_*'), or the path of a .tflite that you "
+        "ship; repeat, or join by commas. Default: the 12 most promising models with weights.",
     ),
     "catalog": _value(CANDIDATES, "FILE", "Catalogue file of your own (YAML); repeat for more.", list[str]),
     "mirror": _value(CANDIDATES, "PLACE", "Folder or address of weights that is asked first."),

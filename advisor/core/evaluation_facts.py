@@ -30,6 +30,7 @@ class CardFacts:
         input_size: side of the square input, pixels.
         preprocessing: how images are normalised.
         weights: source of the weights; empty where the file was measured without them.
+        as_it_is: the user ships this file: it was neither trained nor compressed here.
     """
 
     params: float | None = None
@@ -38,6 +39,7 @@ class CardFacts:
     input_size: int | None = None
     preprocessing: Normalisation | None = None
     weights: str | None = None
+    as_it_is: bool = False
 
     @property
     def lacks_weights(self) -> bool:

@@ -158,12 +158,13 @@ def answers_on_images(run: RunFolder) -> Answers:
     return lambda evaluation: correct(evaluation.answers.compared_by)
 
 
-def correct_answers(run: RunFolder, evaluation: Evaluation) -> tuple[float, ...] | None:
-    """Return each validation image's share in the accuracy, None if it is not known.
+def correct_answers(run: RunFolder, evaluation: Evaluation, part: str = VALIDATION) -> tuple[float, ...] | None:
+    """Return the share of each image of a part in the accuracy, None if it is not known.
 
     By top-1 it is 0 or 1. Candidates that were compared under capture conditions saw each image several times.
     """
-    labels, file = _labels(run), evaluation.answers.compared_by
+    judged = evaluation.holdout_answers if part == HOLDOUT else evaluation.answers
+    labels, file = _labels(run, part), judged.compared_by if judged else ""
     return _correct(run.path / file, labels) if labels and file else None
 
 

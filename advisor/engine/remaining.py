@@ -189,7 +189,7 @@ class Remaining:
         return {
             (card.name, variant): with_all_before(VariantStages(card, *variant, workload).evaluation)
             for card in self._plan.cards
-            for variant in workload.variants
+            for variant in workload.variants_of(card)
         }
 
     @cached_property
@@ -203,7 +203,7 @@ class Remaining:
         stages = {
             (card.name, training): VariantStages(card, training, compression, workload).judging
             for card in self._plan.cards
-            for training, compression in workload.variants
+            for training, compression in workload.variants_of(card)
         }
         return {network: judging[0] for network, judging in stages.items() if judging}
 

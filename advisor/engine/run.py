@@ -40,6 +40,7 @@ from advisor.engine.space.candidates import (
     make_plan,
     materials_of,
     read_images,
+    require_known_classes,
 )
 from advisor.engine.space.plan import Plan
 from advisor.engine.space.preview import refuse_too_short
@@ -126,9 +127,10 @@ def prepare(request: Request, say: Callable[[str], None]) -> Prepared:
     """
     require_sampler_installed(request.execution.sampler)
     question = request.question
-    return Prepared(
-        request, select_targets(question), chosen_recipes(question), chosen_cards(question), read_images(question, say)
-    )
+    targets, recipes, cards = select_targets(question), chosen_recipes(question), chosen_cards(question)
+    images = read_images(question, say)
+    require_known_classes(question, cards, images)
+    return Prepared(request, targets, recipes, cards, images)
 
 
 def refuse_what_cannot_work(prepared: Prepared) -> None:
@@ -298,8 +300,7 @@ def _priorities(plan: Plan) -> dict[str, float]:
 
     The cheapest card in flight goes first: answers come early, and the cores stay busy to the end.
     """
-    first = (plan.trainings[0], "float32")
-    by_cost = sorted(plan.cards, key=lambda card: plan.costs.variant_s(card, first))
+    by_cost = sorted(plan.cards, key=lambda card: plan.costs.variant_s(card, plan.workload.variants_of(card)[0]))
     return {card.name: float(place) for place, card in enumerate(by_cost)}
 
 

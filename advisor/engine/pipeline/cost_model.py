@@ -65,7 +65,7 @@ class CostModel:
 
     def stages(self, card: Card, variants: Collection[Variant] | None = None) -> Stages:
         """Return every stage that variants of the card need, all variants by default; judging finalists included."""
-        wanted = self.workload.variants if variants is None else variants
+        wanted = self.workload.variants_of(card) if variants is None else variants
         chosen = [VariantStages(card, *variant, self.workload) for variant in wanted]
         return with_all_before(stage for each in chosen for stage in (*each.evaluation, *each.judging))
 
@@ -98,7 +98,7 @@ class CostModel:
         workload = self.workload
         graphs = {
             variant: with_all_before(VariantStages(card, *variant, workload).evaluation)
-            for variant in workload.variants
+            for variant in workload.variants_of(card)
         }
         every = dict.fromkeys(stage for stages in graphs.values() for stage in stages)
         return CardCosts(

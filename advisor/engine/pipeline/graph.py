@@ -34,6 +34,7 @@ from advisor.engine.pipeline.stages.detection import detections, detector
 from advisor.engine.pipeline.stages.figures import Answer, Timings, answers, capture, score, timing
 from advisor.engine.pipeline.stages.finetuning import finetuned
 from advisor.engine.pipeline.stages.head import Head, expected, fitted, joined, scored
+from advisor.engine.pipeline.stages.own_file import taken
 from advisor.engine.pipeline.stages.unknown import WithUnknown, probed, with_unknown
 
 FLOAT = "float32"
@@ -70,6 +71,8 @@ def float_model(card: Card, training: str, purpose: Purpose, workload: Workload)
 
 def variant(card: Card, training: str, compression: str, purpose: Purpose, workload: Workload) -> Stage[Artefact]:
     """Return the graph of one variant: the stage that leaves its file, after all the stages that it needs."""
+    if card.form:
+        return taken(card, Scope(card.name, training, compression), workload)
     if not workload.trained_twice(training):
         purpose = Purpose.COMPARE if training == HEAD_SUBSET else Purpose.SHIP
     compared = None
@@ -100,7 +103,12 @@ class VariantStages:
 
     @property
     def reference(self) -> VariantStages:
-        """The float32 variant of the same card and training, with which every compression is compared."""
+        """The float32 variant of the same card and training, with which every compression is compared.
+
+        A file of fixed form is compared with itself.
+        """
+        if self.card.form:
+            return self
         return VariantStages(self.card, self.training, FLOAT, self.workload)
 
     @cached_property
@@ -111,7 +119,8 @@ class VariantStages:
     @cached_property
     def ships(self) -> Stage[Artefact]:
         """Leaves the file that ships."""
-        if not self.workload.images or not self.workload.of_task.probabilities or self.training == HEAD_SUBSET:
+        bare = not self.workload.images or not self.workload.of_task.probabilities or self.training == HEAD_SUBSET
+        if bare or self.card.form:
             return self.made
         return with_confidence(self._scope, self.made, self.scored)
 
@@ -123,7 +132,8 @@ class VariantStages:
     @cached_property
     def head(self) -> Stage[Head] | None:
         """Leaves a classifier's head that candidates are compared by; None if none is, or it is trained further."""
-        if not self.workload.images or self.training in FINETUNED or not self.workload.of_task.labelled:
+        untrained = not self.workload.images or self.training in FINETUNED or bool(self.card.form)
+        if untrained or not self.workload.of_task.labelled:
             return None
         return fitted(self.card, self.training, self.workload)
 
@@ -131,14 +141,14 @@ class VariantStages:
     def expected(self) -> Stage[NewConditions] | None:
         """Leaves what to expect in new conditions; None for what is never judged, or by the user's own hold-out."""
         task, judged = self.workload.of_task, self.workload.judged(self.training)
-        if not judged or self.workload.own_holdout or not task.conditions:
+        if not judged or self.workload.own_holdout or not task.conditions or self.card.form:
             return None
         return expected(self.card, self.workload)
 
     @cached_property
     def scored(self) -> Stage[Path]:
         """Leaves what the file answers on the validation part."""
-        if (self.training, self.compression) == (HEAD, FLOAT) and self.workload.of_task.labelled:
+        if self.head and (self.training, self.compression) == (HEAD, FLOAT):
             return scored(self.card, self._scope, self.workload)
         count = self.workload.images[Role.VALIDATION]
         seconds = cost.scoring_s(self.card, self.compression, count)

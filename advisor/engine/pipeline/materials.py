@@ -16,7 +16,7 @@ from advisor.core.costs import Costs
 from advisor.core.metrics import TOP1
 from advisor.core.promises import Promises
 from advisor.core.tasks import IMAGE_CLASSIFICATION, TASKS, Task
-from advisor.core.training import FINETUNED, HEAD_SUBSET
+from advisor.core.training import FINETUNED, HEAD, HEAD_SUBSET, NONE
 from advisor.datasets.images import InputSpec
 from advisor.engine.pipeline.images import CAPTURED_IMAGES, SUBSET_IMAGES, Images, Part, Role
 from advisor.measurement.host import Host
@@ -78,6 +78,12 @@ class Workload:
     def recipes_of(self, training: str) -> tuple[str, ...]:
         """Return the compression recipes of a training; a first look takes float32 alone."""
         return ("float32",) if training == HEAD_SUBSET else self.recipes
+
+    def variants_of(self, card: Card) -> tuple[Variant, ...]:
+        """Return the variants of a card: all, or of a file of fixed form the only one."""
+        if not card.form:
+            return self.variants
+        return ((next((each for each in self.trainings if each in (HEAD, NONE)), self.trainings[0]), card.form),)
 
     def judged(self, training: str) -> bool:
         """Return whether a model of this training may be a finalist; a first look is none."""

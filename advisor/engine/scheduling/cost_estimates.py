@@ -74,9 +74,9 @@ class CostEstimates:
         card, measured, plan = self._plan.cards_by_name[name], self._measured.get(name, _Measured()), self._plan
         slower = _mean_ratio((ms, rough_ms(card, *point)) for point, ms in measured.latency_ms.items())
         larger = _mean_ratio((size, rough_size(card, recipe)) for recipe, size in measured.size_bytes.items())
-        ratios = {recipe: _latency_ratio(card, measured, recipe, slower) for recipe in plan.recipes}
-        sizes = {recipe: measured.size_bytes.get(recipe, larger * rough_size(card, recipe)) for recipe in plan.recipes}
-        costs = {variant: self._cost_s(card, measured, *variant) for variant in plan.workload.variants}
+        ratios = {recipe: _latency_ratio(card, measured, recipe, slower) for recipe in plan.forms}
+        sizes = {recipe: measured.size_bytes.get(recipe, larger * rough_size(card, recipe)) for recipe in plan.forms}
+        costs = {variant: self._cost_s(card, measured, *variant) for variant in plan.workload.variants_of(card)}
 
         found = {}
         for each in plan.configurations():
@@ -106,7 +106,7 @@ def also_shown(evaluation: Evaluation, recipes: Collection[str]) -> list[tuple[C
     float16 rounds weights to 11 bits, which changed at most one answer in 500 (``benchmarks/results/compression.md``).
     """
     accuracy, drop = evaluation.accuracy, evaluation.drop
-    if evaluation.status is not Status.OK or accuracy is None or drop is None:
+    if evaluation.status is not Status.OK or accuracy is None or drop is None or evaluation.card_facts.as_it_is:
         return []
     value = accuracy.value + drop.value
     own = evaluation.configuration.compression

@@ -55,7 +55,8 @@ class ExpensiveCards:
     def of(cls, plan: Plan, budget: Budget, preference: Preference = BALANCED) -> ExpensiveCards:
         """Return the expensive cards of a plan."""
         usual = median(max(1, card.macs) for card in plan.cards)
-        cards = {card.name: card.macs / usual for card in plan.cards if card.macs >= EXPENSIVE * usual}
+        networks = [card for card in plan.cards if not card.form]
+        cards = {card.name: card.macs / usual for card in networks if card.macs >= EXPENSIVE * usual}
         return cls(plan, budget, preference, cards)
 
     def rejection_reason(self, name: str, results: Mapping[Configuration, Evaluation]) -> str:

@@ -32,9 +32,10 @@ def finalists(
 ) -> tuple[Evaluation, ...]:
     """Return what could still change the answer, see :data:`MOST_FINALISTS`: the others only cost time.
 
-    These are pick and runner-up on every device, then the files that resampled images and timings would pick with a
-    probability of at least :data:`LEAST_CHANCE`, the most probable first, then the most accurate file of each other
-    network on the front. A file has the same accuracy on every device, so it is scored once.
+    These are pick and runner-up on every device and the files that the user ships, then the files that resampled
+    images and timings would pick with a probability of at least :data:`LEAST_CHANCE`, the most probable first, then the
+    most accurate file of each other network on the front. A file has the same accuracy on every device, so it is scored
+    once.
 
     Args:
         decisions: the answer, and the answers for single devices if there are several.
@@ -45,6 +46,7 @@ def finalists(
     by_key = {e.configuration.key: e for e in evaluations}
     named = [e for decision in decisions for e in (decision.pick, decision.runner_up) if e is not None]
     floats = [e for e in evaluations if named and _is_float_of(e, named[0])] if with_drop else []
+    named += [e for e in evaluations if e.status is Status.OK and e.card_facts.as_it_is]
     likely = [
         by_key[key]
         for decision in decisions

@@ -61,8 +61,12 @@ class FrontBound:
     expensive: ExpensiveCards | None = None
 
     def add(self, evaluations: Iterable[Evaluation]) -> None:
-        """Add results, without the hold-out: it decides nothing in a search that goes on."""
-        self.results |= {evaluation.configuration: without_holdout(evaluation) for evaluation in evaluations}
+        """Add results, without the hold-out: it decides nothing in a search that goes on.
+
+        Files that a user ships are left out: their figures are too high if they have learnt from the images.
+        """
+        own = [evaluation for evaluation in evaluations if not evaluation.card_facts.as_it_is]
+        self.results |= {evaluation.configuration: without_holdout(evaluation) for evaluation in own}
 
     def rejection_reason(self, configuration: Configuration) -> str:
         """Return why a configuration cannot reach the front; empty if it can, or if no lighter result bounds it.

@@ -45,7 +45,7 @@ def distributions(plan: Plan) -> dict[str, CategoricalDistribution]:
     return {
         "card": CategoricalDistribution([card.name for card in plan.cards]),
         "training": CategoricalDistribution(list(plan.trainings)),
-        "compression": CategoricalDistribution(list(plan.recipes)),
+        "compression": CategoricalDistribution(list(plan.forms)),
         "threads": CategoricalDistribution(list(plan.threads)),
     }
 

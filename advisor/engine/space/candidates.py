@@ -11,10 +11,12 @@ from pathlib import Path
 
 from advisor.catalog.cards import Card, WeightsFile
 from advisor.catalog.catalogue import load_catalogue
+from advisor.catalog.labels import published_labels
 from advisor.catalog.weights.missing import none_to_be_had
 from advisor.catalog.weights.options import FetchOptions
 from advisor.compression.recipes import RECIPES, Recipe
 from advisor.compression.recipes.base import Needs
+from advisor.compression.user_model.images import class_order
 from advisor.core.errors import UsageError, WeightsError, nearest
 from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_COUNTING, OBJECT_DETECTION
 from advisor.core.training import HEAD_SUBSET
@@ -44,7 +46,7 @@ HEAVIER_RECIPES = ("mixed_int8", "qat_int8")
 """Tried if ``--max-drop`` is given, on cards whose lighter compressions lose more."""
 
 AS_IT_IS = "is judged as it is, not trained; its figures are too high if it has learnt from your images"
-"""Remark on a user's own detector among the candidates."""
+"""Remark on a user's own detector or file of fixed form among the candidates."""
 
 RUNTIME = "ai-edge-litert"
 DOWNLOADS = 4
@@ -167,13 +169,14 @@ def chosen_recipes(question: Question) -> dict[str, Recipe]:
 def chosen_cards(question: Question) -> tuple[Card, ...]:
     """Return the cards of the question, by default all that name a source of weights, the most promising first.
 
-    A user's own file is a card of one task; a search for another one leaves it out unless the user names it.
+    A user's own file is a card of one task; a search for another one leaves it out unless the user names it. Files of
+    fixed form come first. If the user names nothing else, the other cards are those of a search without names.
 
     Raises:
         UsageError: an unknown name, a file for another task, or a catalogue file that cannot be read.
     """
     catalogue, side = load_catalogue(question.catalog), question.of_task.side
-    named = catalogue.select(question.candidates) if question.candidates else ()
+    named = catalogue.select(question.candidates) if names_networks(question) else ()
     cards = [card for card in named or catalogue.values() if named or card.weights]
     others = [card for card in cards if card.task not in ("", question.task)]
     for card in others:
@@ -183,7 +186,36 @@ def chosen_cards(question: Question) -> tuple[Card, ...]:
                 f"add --task {card.task}, or leave it out",
             )
     cards = [card for card in cards if card not in others]
-    return order_by_promise([card.at(side) for card in cards] if side else cards)
+    ordered = order_by_promise([card.at(side) for card in cards] if side else cards)
+    return tuple(sorted(ordered, key=lambda card: not card.form))
+
+
+def names_networks(question: Question) -> bool:
+    """Return whether the user named cards to try; files of fixed form alone leave the usual ones in the search."""
+    return any(not card.form for card in load_catalogue(question.catalog).select(question.candidates))
+
+
+def most_cards(question: Question, cards: Sequence[Card]) -> int:
+    """Return how many of the chosen cards are tried: all if the user named networks; files of fixed form always."""
+    fixed = sum(bool(card.form) for card in cards)
+    return len(cards) if names_networks(question) else fixed + question.of_task.cards
+
+
+def require_known_classes(question: Question, cards: Sequence[Card], images: Images | None) -> None:
+    """Check that each file of fixed form that the user named knows the classes of the images.
+
+    Raises:
+        UsageError: one does not; the nearest name is given.
+    """
+    for card in cards:
+        if images is None or not card.form or card.name not in question.candidates:
+            continue
+        labels = published_labels(card)
+        try:
+            class_order(images.classes, labels, len(labels))
+        except UsageError as error:
+            message = error.message.removeprefix("--data: ")
+            raise UsageError(f"--candidates: {card.name}: {message}", error.hint) from None
 
 
 def find_weights(question: Question, execution: Execution, cards: Sequence[Card], say: Say) -> Candidates:
@@ -210,7 +242,7 @@ def find_weights(question: Question, execution: Execution, cards: Sequence[Card]
 
     weights: dict[str, WeightsFile | None] = {}
     errors: dict[str, WeightsError] = {}
-    at_most = len(cards) if question.candidates else question.of_task.cards
+    at_most = most_cards(question, cards)
     with ThreadPoolExecutor(DOWNLOADS) as pool:
         for start in range(0, len(cards), DOWNLOADS):
             group = cards[start : start + DOWNLOADS]

@@ -65,7 +65,7 @@ def cached_results(
 
 
 def _of_card(lookup: Lookup, workload: Workload, card: Card, remeasure: bool) -> CachedResults:
-    variants = [VariantStages(card, *variant, workload) for variant in workload.variants]
+    variants = [VariantStages(card, *variant, workload) for variant in workload.variants_of(card)]
     done = lookup.done(stage for each in variants for stage in each.evaluation)
     # The search that scored a file has judged its finalists, which nearly all files are.
     judged = {stage for each in variants if each.answers in done for stage in each.judging}
@@ -96,7 +96,7 @@ def latency_estimates(
     """
     predictions, paces = _predictions(plan, cached), _paces(plan, cached)
     found = {}
-    for card, recipe, threads in product(plan.cards, plan.recipes, plan.threads):
+    for card, recipe, threads in product(plan.cards, plan.forms, plan.threads):
         key, point, chance = (card.name, recipe, threads), (recipe, threads), None
         timed = cached[card.name]
         if point in timed.latency:

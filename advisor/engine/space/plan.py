@@ -85,7 +85,12 @@ class Plan:
     @property
     def size(self) -> int:
         """Number of configurations."""
-        return len(self.cards) * len(self.workload.variants) * len(self.threads)
+        return sum(len(self.workload.variants_of(card)) for card in self.cards) * len(self.threads)
+
+    @property
+    def forms(self) -> tuple[str, ...]:
+        """Names of the compression recipes, and of the forms of files that keep theirs."""
+        return tuple(dict.fromkeys((*self.recipes, *(card.form for card in self.cards if card.form))))
 
     def configuration(self, card: str, compression: str, threads: int, training: str = "") -> Configuration:
         """Return one point of the space, of the first training if none is named."""
@@ -101,7 +106,9 @@ class Plan:
         return tuple(
             self.configuration(card.name, recipe, threads, training)
             for training, card in product(self.trainings, self.cards)
-            for recipe, threads in product(self.workload.recipes_of(training), self.threads)
+            for own, recipe in self.workload.variants_of(card)
+            if own == training
+            for threads in self.threads
         )
 
     @cached_property
@@ -139,7 +146,7 @@ class Plan:
         """Seconds of the machine from the end of a fine-tuning to the results of its forms, with a margin."""
         heavy = self._trainings(heavy=True)
         costs = [self.costs.of_card(card).own_s for card in self.cards]
-        most = max((sum(own[variant] for variant in self._of(heavy[:1])) for own in costs), default=0.0)
+        most = max((sum(own.get(variant, 0.0) for variant in self._of(heavy[:1])) for own in costs), default=0.0)
         return FINISHING_MARGIN * most / self.cores
 
     def _trainings(self, heavy: bool) -> tuple[str, ...]:

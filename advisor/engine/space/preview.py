@@ -25,7 +25,9 @@ from advisor.engine.space.candidates import (
     chosen_recipes,
     make_plan,
     materials_of,
+    most_cards,
     read_images,
+    require_known_classes,
 )
 from advisor.engine.space.estimates import CachedResults, Key, cached_results, latency_estimates
 from advisor.engine.space.forecast import CardForecast, Forecast, PlanView, quickest
@@ -44,6 +46,7 @@ def preview(request: Request) -> PlanView:
     require_sampler_installed(request.execution.sampler)
     recipes, cards = chosen_recipes(request.question), chosen_cards(request.question)
     images = read_images(request.question, lambda _: None)
+    require_known_classes(request.question, cards, images)
     space = _look_up(request, recipes, cards, images)
     if space is None:
         raise UsageError(
@@ -117,10 +120,10 @@ class _SearchSpace:
         plan, threads = self.plan, self.plan.threads[0]
         wanted = [
             (training, recipe)
-            for training, recipe in plan.workload.variants
+            for training, recipe in plan.workload.variants_of(card)
             if plan.configuration(card.name, recipe, threads, training) not in self.filtered
         ]
-        lightest = [variant for variant in wanted if variant[0] == plan.trainings[0]]
+        lightest = [variant for variant in wanted if variant[0] == wanted[0][0]]
         first = (plan.costs.chain_s(self._left(card, [variant]), plan.cores) for variant in lightest)
         light = [variant for variant in wanted if variant[0] not in FINETUNED]
         wall, heads = (plan.costs.wall_s(self._left(card, those), plan.cores) for those in (wanted, light))
@@ -130,7 +133,8 @@ class _SearchSpace:
 
     def _left(self, card: Card, variants: Collection[Variant]) -> list[Stage[Any]]:
         """Return the stages that variants still need, with those of float32, which each form is compared with."""
-        needed = dict.fromkeys(each for variant in variants for each in ((variant[0], "float32"), variant))
+        floats = () if card.form else ((variant[0], "float32") for variant in variants)
+        needed = dict.fromkeys((*floats, *variants))
         return [stage for stage in self.plan.costs.stages(card, needed) if stage not in self.cached[card.name].done]
 
     def _configuration(self, configuration: Configuration, latencies: Mapping[Key, LatencyEstimate]) -> Forecast:
@@ -194,8 +198,9 @@ def _locate_weights(
     downloads: dict[str, int | None] = {}
     files: dict[str, WeightsFile | None] = {}
     missing: dict[str, str] = {}
+    most = most_cards(question, cards)
     for card in cards:
-        if not question.candidates and len(downloads) == question.of_task.cards:
+        if len(downloads) == most:
             break
         file = locate(card, options)
         sources = [source for source in card.weights if source.file.checkable]

@@ -122,7 +122,7 @@ def quoted(card: Card, recipe: str) -> Verdict:
     float_top1 = card.top1()
     if float_top1 is None:
         return Verdict(None, None)
-    if recipe in ("float32", "float16"):
+    if recipe in ("float32", "float16") or card.form:
         source = "the published figure is that of the float weights"
         no_drop = Quantity(0.0, "points", Provenance.PUBLISHED, source=source)
         return Verdict(_quote(card, "float32", float_top1), no_drop)
@@ -169,7 +169,8 @@ def _source(card: Card, precision: str) -> str:
 def per_class(answers: Sequence[int], labels: Sequence[int], classes: Sequence[str], file: str = "") -> ImageAnswers:
     """Return the recall of each class and, for a readable number of classes, the confusion matrix.
 
-    The recall of a class without an image is None.
+    The recall of a class without an image is None. An answer that is none of the classes is wrong; the matrix leaves it
+    out.
 
     Args:
         answers: the artefact's label for each image.
@@ -178,11 +179,13 @@ def per_class(answers: Sequence[int], labels: Sequence[int], classes: Sequence[s
         file: path of the answers in the run.
     """
     confusion = [[0] * len(classes) for _ in classes]
+    images = [0] * len(classes)
     for answer, label in zip(answers, labels, strict=True):
-        confusion[label][answer] += 1
+        images[label] += 1
+        if answer < len(classes):
+            confusion[label][answer] += 1
     recall = {
-        name: row[label] / sum(row) if sum(row) else None
-        for label, (name, row) in enumerate(zip(classes, confusion, strict=True))
+        name: confusion[label][label] / images[label] if images[label] else None for label, name in enumerate(classes)
     }
     shown = tuple(map(tuple, confusion)) if len(classes) <= MAX_CONFUSION_CLASSES else None
     return ImageAnswers(recall, shown, file)

@@ -141,6 +141,8 @@ class Evaluator:
         """
         images, own = self._walker.materials.require_images(), evaluation.configuration
         card, scope = self._cards[own.card], scope_of(evaluation)
+        if card.form:
+            raise StageAborted(Status.SKIPPED, StageName.SCORE, "a file of fixed form gets no further class")
         made = await self._walker.run(VariantStages(card, own.training, own.compression, self._workload).with_unknown)
         name = f"{Path(evaluation.artefact).stem}-unknown.tflite"
         path, answers = self._run.keep_artefact(made.artefact.path, name), dict[Role, Path]()
@@ -201,7 +203,9 @@ class Evaluator:
             size=Quantity(float(artefact.size_bytes), "bytes", Provenance.MEASURED, source="size of the file"),
             artefact=str(path.relative_to(self._run.path)),
             artefact_sha256=artefact.sha256,
-            card_facts=CardFacts(card.params, card.macs, card.licence, card.input_size, normalisation, weights),
+            card_facts=CardFacts(
+                card.params, card.macs, card.licence, card.input_size, normalisation, weights, bool(card.form)
+            ),
             file_facts=replace(facts_from_json(FileFacts, artefact.figures), recipe_notes=artefact.notes),
             expectation=expectation,
             head=head,
@@ -224,7 +228,7 @@ class Evaluator:
     async def _require_chance(self, configuration: Configuration) -> None:
         """End the evaluation of a form that cannot meet the latency budget or reach the front, by its float32 file."""
         form = configuration.compression
-        if self.outclassed is None or self._is_always_made(form):
+        if self.outclassed is None or self._is_always_made(self._cards[configuration.card], form):
             return
         reference = replace(configuration, compression=FLOAT)
         if reference not in self._floats:
@@ -242,7 +246,9 @@ class Evaluator:
     async def _require_in_time(self, stages: VariantStages) -> None:
         """End the evaluation of a form that is far over the latency budget, before it is scored."""
         limit = self._limits.latency_ms
-        if limit is None or self.outclassed is None or not self._timed or self._is_always_made(stages.compression):
+        if limit is None or self.outclassed is None or not self._timed:
+            return
+        if self._is_always_made(stages.card, stages.compression):
             return
         timings = (await self._walker.run(stages.timed)).values()
         latencies = [each.latency.value for each in timings if each.latency is not None and not each.contended]
@@ -253,12 +259,14 @@ class Evaluator:
             )
             raise StageAborted(Status.SKIPPED, StageName.TIMING, reason)
 
-    def _is_always_made(self, form: str) -> bool:
+    def _is_always_made(self, card: Card, form: str) -> bool:
         """Return whether a form is made and scored whatever its figures may be."""
-        return not self.screening or form in {FLOAT, *self._named}
+        return not self.screening or bool(card.form) or form in {FLOAT, *self._named}
 
     async def _escalate(self, stages: VariantStages) -> None:
         """End the evaluation if lighter recipes leave nothing to gain on the card."""
+        if stages.card.form:
+            return
         waited = self._escalation.waits_for(stages.compression)
         lighter = [replace(stages, compression=recipe) for recipe in waited]
         verdicts = await asyncio.gather(*(self._outcome(each) for each in lighter))
@@ -287,6 +295,8 @@ class Evaluator:
         trained = stages.head if stages.training == HEAD else None
         folds = (await self._walker.run(trained)).answers if trained else None
         verdict = await asyncio.to_thread(self._judge.verdict, own, floats, images, self._run, name, folds)
+        if stages.card.form:  # its probabilities are not calibrated, and no threshold is written into it
+            verdict = replace(verdict, answers=replace(verdict.answers, confidence=None))
         if not self._workload.robust:
             return verdict
         validation = images.part(Role.VALIDATION)
@@ -296,7 +306,7 @@ class Evaluator:
         return replace(chosen, answers=by_class, capture=replace(chosen.capture, plain=verdict.accuracy))
 
     async def _published(self, stages: VariantStages) -> Verdict:
-        if not self._walker.materials.weights_source(stages.card):
+        if stages.card.form or not self._walker.materials.weights_source(stages.card):
             return accuracy.quoted(stages.card, stages.compression)
         own, floats = await asyncio.gather(
             self._walker.run(stages.answered), self._walker.run(stages.reference.answered)

@@ -32,6 +32,9 @@ def scored(
     rows, labels = np.load(probabilities, allow_pickle=False), np.asarray(images.part(role).labels)
     calibrated = crossfitted(rows, labels) if role is Role.VALIDATION and LOG_LOSS in names else None
     table = None if costs is None else np.array(costs.of(images.classes))
+    if table is not None and rows.shape[1] > len(table):  # an answer that is no class costs as much as the worst one
+        further = np.repeat(table.max(axis=1, keepdims=True), rows.shape[1] - len(table), axis=1)
+        table = np.hstack([table, further])
     return scores(Judged(rows, labels, calibrated, images.group_names(role), table), names)
 
 

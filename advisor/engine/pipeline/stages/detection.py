@@ -7,9 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from advisor.catalog.cards import Card
-from advisor.catalog.labels import published_labels
-from advisor.compression.user_model.images import class_order
-from advisor.core.errors import UnsupportedRecipe, UsageError
+from advisor.core.errors import UnsupportedRecipe
 from advisor.core.training import FINETUNE_ALL, FINETUNE_TOP, HEAD
 from advisor.datasets.images import InputSpec
 from advisor.engine.pipeline import cost
@@ -32,6 +30,7 @@ from advisor.engine.pipeline.stage import (
 from advisor.engine.pipeline.stages import detection_jobs
 from advisor.engine.pipeline.stages.backbone import identity
 from advisor.engine.pipeline.stages.figures import with_detail
+from advisor.engine.pipeline.stages.own_file import require_classes
 from advisor.isolation import Limits
 
 DETECTIONS_FILE = "detections.npz"
@@ -84,11 +83,7 @@ def _own(card: Card) -> Stage[FloatModel]:
     """Take a user's own detector, with its post-processing, if it knows the classes of the images."""
 
     def inputs(materials: Materials, _results: Results) -> Inputs:
-        labels = published_labels(card)
-        try:
-            class_order(materials.require_images().classes, labels, len(labels))
-        except UsageError as error:
-            raise UnsupportedRecipe(f"{error.message}; {error.hint}") from None
+        require_classes(card, materials.require_images())
         return identity(materials, card)
 
     def job(materials: Materials, _results: Results, folders: Folders) -> Job:

@@ -96,7 +96,8 @@ def score(scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: flo
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
         path, images = artefact_of(source, results).path, materials.part(role).paths
-        return partial(jobs.score, path, images, spec, folders.out / PROBABILITIES_FILE)
+        classes = materials.require_images().classes
+        return partial(jobs.score, path, images, spec, folders.out / PROBABILITIES_FILE, classes)
 
     return Stage(
         StageName.SCORE, with_detail(scope, role, source), "1", "scoring", after(source), inputs, job,
@@ -120,7 +121,8 @@ def capture(scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: f
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
         path, images = artefact_of(source, results).path, materials.part(role).paths
-        return partial(jobs.captured, path, images, spec, folders.out / LABELS_FILE)
+        classes = materials.require_images().classes
+        return partial(jobs.captured, path, images, spec, folders.out / LABELS_FILE, classes)
 
     return Stage(
         StageName.CAPTURE, with_detail(scope, role, source), "1", "applying capture conditions to images for",

@@ -16,6 +16,7 @@ from advisor.datasets.images import InputSpec, decoded
 from advisor.tflite.metadata import Metadata
 
 if TYPE_CHECKING:
+    from advisor.catalog.cards import WeightsFile
     from advisor.compression.quantization.grid import Grids
     from advisor.compression.recipes.base import RecipeInputs
     from advisor.measurement.latency.results import ModelTiming
@@ -223,11 +224,46 @@ def compress(
     return {"arena_bytes": sizes.arena_bytes, "notes": notes, **downloads}
 
 
-def score(model: Path, images: Sequence[Path], view: InputSpec, path: Path) -> None:
-    """Run an artefact over images in plain LiteRT and write the probabilities, float32 (N, C), as ``.npy``."""
+def take(weights: WeightsFile | None, path: Path) -> dict[str, Any]:
+    """Copy a user's file of fixed form and return its figures, see :func:`compress`.
+
+    Raises:
+        StageError: the file is not available.
+    """
+    from advisor.compression.make import sizes_of
+    from advisor.core.errors import StageError
+
+    if weights is None:
+        raise StageError("it is a file of your own, and the file is not available")
+    path.write_bytes(weights.path.read_bytes())
+    sizes = sizes_of(path)
+    downloads = {"download_bytes": sizes.download_bytes, "download_zstd_bytes": sizes.download_zstd_bytes}
+    return {"arena_bytes": sizes.arena_bytes, **downloads}
+
+
+def score(model: Path, images: Sequence[Path], view: InputSpec, path: Path, classes: Sequence[str] = ()) -> None:
+    """Run an artefact over images in plain LiteRT and write the probabilities, float32 (N, C), as ``.npy``.
+
+    The columns are ``classes`` in their order. Further classes of a user's own file come after them.
+    """
+    from advisor.core.probabilities import as_probabilities
     from advisor.measurement.accuracy import predict_pixels
 
-    np.save(path, predict_pixels(model, decoded(images, view.size), view))
+    rows = as_probabilities(predict_pixels(model, decoded(images, view.size), view))
+    np.save(path, rows[:, _columns(model, classes)])
+
+
+def _columns(model: Path, classes: Sequence[str]) -> list[int] | slice:
+    """Return the outputs of a file in the order of the classes, by the labels in the file; then its further outputs."""
+    from advisor.compression.user_model.images import class_order
+    from advisor.tflite.metadata import read_metadata
+
+    metadata = read_metadata(model.read_bytes(), model.name)
+    labels = metadata.labels if metadata else ()
+    if not classes or labels[: len(classes)] == tuple(classes):
+        return slice(None)
+    first = class_order(classes, labels, len(labels))
+    return [*first, *(place for place in range(len(labels)) if place not in first)]
 
 
 def fold_temperature(
@@ -273,19 +309,24 @@ def score_head(features: Sequence[Path], rows: Sequence[int], head: Path, path: 
     np.save(path, softmax(logits, axis=1).astype(np.float32))
 
 
-def captured(model: Path, images: Sequence[Path], view: InputSpec, path: Path) -> None:
-    """Run an artefact over images under every capture condition and write its labels, int64 (T, N), as ``.npy``."""
+def captured(model: Path, images: Sequence[Path], view: InputSpec, path: Path, classes: Sequence[str] = ()) -> None:
+    """Run an artefact over images under every capture condition and write its labels, int64 (T, N), as ``.npy``.
+
+    Labels count as in :func:`score`.
+    """
     from advisor.measurement.accuracy import captured_answers
 
-    np.save(path, captured_answers(model, images, view))
+    answers, columns = captured_answers(model, images, view), _columns(model, classes)
+    np.save(path, answers if isinstance(columns, slice) else np.argsort(columns)[answers])
 
 
 def answers(model: Path, view: InputSpec, seed: int) -> list[tuple[int, float]]:
     """Return the artefact's top-1 label and its probability on crops of photographs that int8 was not calibrated on."""
     from advisor.compression.calibration import from_photographs
+    from advisor.core.probabilities import as_probabilities
     from advisor.measurement.accuracy import predict_arrays
 
-    rows = predict_arrays(model, from_photographs(view, seed))
+    rows = as_probabilities(predict_arrays(model, from_photographs(view, seed)))
     return [(int(row.argmax()), float(row.max())) for row in rows]
 
 

@@ -1,0 +1,112 @@
+"""Files among the candidates become cards of fixed form; the other candidates stay."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from advisor.catalog.catalogue import load_catalogue
+from advisor.core.errors import UsageError
+from advisor.core.tasks import IMAGE_CLASSIFICATION
+from advisor.core.training import FINETUNE_CACHED, HEAD
+from advisor.engine.pipeline.images import Images
+from advisor.engine.question import Question, resolve
+from advisor.engine.space.candidates import (
+    Candidates,
+    chosen_cards,
+    chosen_recipes,
+    make_plan,
+    most_cards,
+    read_images,
+    require_known_classes,
+)
+from advisor.engine.space.shipped import with_files
+from tests.catalog.user_models.test_fixed_form import SIDE, kept, own_folders
+from tests.datasets.folders import make
+from tests.measurement import small_models
+
+__all__ = ["own_folders"]
+
+CARD = "mobilenet_v2_1.0_224"
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    """A classifier of ants, bees, cats and dogs with weights of 8 bits."""
+    return str(kept(tmp_path, small_models.dynamic_int8(small_models.classifier(SIDE))))
+
+
+def asked(*candidates: str, data: str = "photos", **options: Any) -> Question:
+    return with_files(resolve({"candidates": list(candidates), "data": data, **options})).question
+
+
+def test_a_file_becomes_the_name_of_a_card_in_a_catalogue_that_the_run_keeps(file: str) -> None:
+    request = with_files(resolve({"candidates": [file, CARD]}))
+    assert request.question.candidates == ("net", CARD)
+    assert request.written["candidates"] == ["net", CARD]
+    assert request.written["catalog"] == [str(path) for path in request.question.catalog]
+    assert load_catalogue(request.question.catalog)["net"].form == "dynamic_int8"
+
+
+def test_names_alone_change_nothing() -> None:
+    request = resolve({"candidates": [CARD]})
+    assert with_files(request) is request
+
+
+def test_beside_names_only_these_take_part(file: str) -> None:
+    question = asked(file, CARD)
+    cards = chosen_cards(question)
+    assert [card.name for card in cards] == ["net", CARD]
+    assert most_cards(question, cards) == 2
+
+
+def test_a_file_alone_leaves_the_usual_cards_in_the_search(file: str) -> None:
+    question = asked(file)
+    cards = chosen_cards(question)
+    assert cards[0].name == "net"
+    assert {card.name for card in chosen_cards(resolve({}).question)} < {card.name for card in cards}
+    assert most_cards(question, cards) == 1 + question.of_task.cards
+
+
+def test_it_has_one_configuration_a_thread_count_in_its_own_form(file: str) -> None:
+    question = asked(file, CARD, compressions=["float16"], training=[HEAD, FINETUNE_CACHED], threads=[1, 2])
+    cards = chosen_cards(question)
+    candidates = Candidates(cards, dict.fromkeys((card.name for card in cards), None), {})
+    plan = make_plan(question, candidates, chosen_recipes(question), None, cores=2)
+    own = [each for each in plan.configurations() if each.card == "net"]
+    assert [(each.training, each.compression, each.target.threads) for each in own] == [
+        (HEAD, "dynamic_int8", 1),
+        (HEAD, "dynamic_int8", 2),
+    ]
+    assert plan.size == len(plan.configurations()) == 2 + 2 * 2 * 2
+    assert plan.forms == ("float32", "float16", "dynamic_int8")
+
+
+def read(folder: Path, question: Question) -> Images:
+    images = read_images(question, lambda _: None)
+    assert images is not None
+    return images
+
+
+@pytest.mark.parametrize("names", [("dog", "ant", "bee", "cat"), ("Dog", "ANT"), ("bee ", "cat")])
+def test_classes_are_matched_by_name_and_the_file_may_know_more(
+    file: str, tmp_path: Path, names: tuple[str, ...]
+) -> None:
+    question = asked(file, data=str(make(tmp_path / "photos", **dict.fromkeys(names, 20))))
+    require_known_classes(question, chosen_cards(question), read(tmp_path, question))
+
+
+def test_a_class_that_the_file_does_not_know_is_refused_with_the_nearest_name(file: str, tmp_path: Path) -> None:
+    question = asked(file, data=str(make(tmp_path / "photos", ant=20, dogs=20)))
+    with pytest.raises(UsageError, match=r"--candidates: net: the model has no class 'dogs'.*'dog'") as refused:
+        require_known_classes(question, chosen_cards(question), read(tmp_path, question))
+    assert "ant, bee, cat, dog" in refused.value.hint
+
+
+def test_a_search_for_boxes_refuses_it(file: str) -> None:
+    with pytest.raises(UsageError, match=f"net is a file for {IMAGE_CLASSIFICATION}"):
+        chosen_cards(asked(file, task="object-detection", data="boxes"))
