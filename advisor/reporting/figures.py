@@ -196,6 +196,8 @@ def _accuracy_basis(evaluation: Evaluation) -> str:
     quantity, judged = evaluation.accuracy, evaluation.holdout_accuracy
     if quantity is None:
         return "Its accuracy is unknown."
+    if evaluation.card_facts.as_it_is:
+        return "It was not trained here: what it has learnt from is not known. These images may be among it."
     if judged is not None:
         return (
             f"It was selected by its accuracy on {quantity.n} validation images, after training on the other images "

@@ -23,6 +23,7 @@ from advisor.reporting.device_results import device_decisions, device_results
 from advisor.reporting.explanation import explanation
 from advisor.reporting.figures import foundations, key_figures
 from advisor.reporting.funnel import funnel
+from advisor.reporting.incumbents import sentences
 from advisor.reporting.judged_images import LOOKS, changed_photos, photos, wrong_photos
 from advisor.reporting.metrics import cells, metric_table
 from advisor.reporting.payload import facets, payload
@@ -73,6 +74,7 @@ def _answer(view: RunView) -> Variables:
         "foundations": foundations(view, pick) if pick else (),
         "ties": fastest_per_artefact(view.decision.ties),
         "risks": [risk for risk in found if risk not in warnings(found)],
+        "incumbents": sentences(view),
         "counts": counts(view),
     }
 

@@ -16,6 +16,7 @@ from advisor.reporting.device_results import device_decisions, device_results, s
 from advisor.reporting.explanation import explanation
 from advisor.reporting.figures import foundations, key_figures
 from advisor.reporting.funnel import funnel
+from advisor.reporting.incumbents import TITLE, sentences
 from advisor.reporting.metrics import cells, metric_table
 from advisor.reporting.phrases import command_line, counts, limits, parts, shown, verdict
 from advisor.reporting.ranking import shortlist
@@ -106,6 +107,7 @@ def _alternatives(view: RunView) -> Iterable[str]:
     results = device_results(view, decision.pick) if decision.pick else ()
     yield from (f"- **On each device**: {escaped(sentence(result))}" for result in results)
     yield from (f"- **{escaped(own.device)}**: {escaped(own.decision.reason)}" for own in device_decisions(view))
+    yield from (f"- **{TITLE}**: {escaped(each)}" for each in sentences(view))
     if decision.runner_up is not None:
         yield f"- **Runner-up**: {escaped(decision.runner_up_reason or text.name(decision.runner_up))}"
     yield from (f"- **The pick changes if** {escaped(flip.text)}" for flip in decision.flips)

@@ -47,6 +47,8 @@ def verdict(view: RunView, evaluation: Evaluation) -> str:
         return "pick" if view.decision.feasible else "closest"
     if evaluation.status is not Status.OK:
         return evaluation.status.value
+    if evaluation.card_facts.as_it_is:
+        return "shipped today"
     if key in view.device_picks:
         return f"pick on {evaluation.configuration.target.device}"
     if key in view.tie_keys:

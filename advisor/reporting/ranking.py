@@ -13,10 +13,12 @@ TIES_SHOWN = 4
 
 
 def shortlist(view: RunView) -> tuple[Evaluation, ...]:
-    """Return the evaluations for the short table: the pick, its first ties, then the whole front."""
+    """Return the evaluations for the short table: the pick, its first ties, what the user ships, the front."""
     decision = view.decision
     ties = fastest_per_artefact(decision.ties)[:TIES_SHOWN]
-    chosen = [evaluation for evaluation in (decision.pick, *ties) if evaluation is not None]
+    shipped = (each.evaluation for each in view.incumbents if not each.picked)
+    named = [evaluation for evaluation in (decision.pick, *ties, *shipped) if evaluation is not None]
+    chosen = list({evaluation.configuration.key: evaluation for evaluation in named}.values())
     seen = {evaluation.configuration.key for evaluation in chosen}
     others = [evaluation for evaluation in decision.front if evaluation.configuration.key not in seen]
     return (*chosen, *sorted(_spread(others, TABLE_ROWS - len(chosen)), key=accuracy_of, reverse=True))

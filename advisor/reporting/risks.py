@@ -72,7 +72,7 @@ def risks(view: RunView, evaluation: Evaluation) -> tuple[Risk, ...]:
         _regularization(evaluation),
         *(Risk(one.name, Level.HIGH, one.text) for one in unkept(evaluation)),
         _budget(view, evaluation),
-        _compression(evaluation),
+        _shipped(evaluation) or _compression(evaluation),
         _capture(view, evaluation),
         _unknown(evaluation),
         _licence(view, evaluation),
@@ -207,6 +207,13 @@ def _budget(view: RunView, evaluation: Evaluation) -> Risk | None:
 
 def _provenance(evaluation: Evaluation) -> str:
     return str(evaluation.latency.provenance if evaluation.latency else Provenance.PREDICTED)
+
+
+def _shipped(evaluation: Evaluation) -> Risk | None:
+    if not evaluation.card_facts.as_it_is:
+        return None
+    text = "It is judged as you ship it: its figures are too high if it has learnt from your images."
+    return Risk("Learnt images", Level.HIGH, text)
 
 
 def _compression(evaluation: Evaluation) -> Risk:

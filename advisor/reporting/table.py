@@ -19,6 +19,7 @@ from advisor.reporting import text
 from advisor.reporting.console import default_console, next_command, write
 from advisor.reporting.device_results import device_decisions, device_results, foreign_runtimes, sentence
 from advisor.reporting.figures import certainty, expectations
+from advisor.reporting.incumbents import TITLE, sentences
 from advisor.reporting.phrases import counts
 from advisor.reporting.ranking import shortlist
 from advisor.reporting.risks import risks, warnings
@@ -113,9 +114,10 @@ def _laid_out(view: RunView, rows: Sequence[Evaluation], layout: _Layout) -> Tab
 def _cells(view: RunView, row: Evaluation, rows: Sequence[Evaluation], layout: _Layout) -> dict[str, str]:
     """Return the cells of a row by the titles of their columns, which are the same for all ``rows``."""
     configuration, whole, judged = row.configuration, layout.intervals, _are_judged(rows)
+    shipped = {each.evaluation.configuration.key for each in view.incumbents}
     key, recipes = configuration.key, text.plain(configuration.variant_name)
     cells = {
-        "": "▶" if key == view.pick_key else "≈" if key in view.tie_keys else "",
+        "": "▶" if key == view.pick_key else "○" if key in shipped else "≈" if key in view.tie_keys else "",
         "model": text.plain(configuration.card),
         "compression": recipes.replace(" ", "\n") if layout.folded else recipes,
     }
@@ -167,6 +169,8 @@ def _legend(view: RunView, rows: Sequence[Evaluation], notes: Sequence[str]) -> 
     if view.by_device:
         lines.append("each file with its figures on its slowest device; the other devices are listed below")
     lines += foreign_runtimes(view, rows)
+    if any(row.card_facts.as_it_is for row in rows):
+        lines.append("○ what you ship today")
     if any(row.configuration.key in view.tie_keys for row in rows):
         lines.append("≈ statistically tied with the most accurate")
     if any(row.contended for row in rows):
@@ -200,6 +204,7 @@ def _sentences(view: RunView) -> list[Text]:
         lines += [_line("  ", sentence(result)) for result in device_results(view, decision.pick)]
     for own in device_decisions(view):
         lines.append(_line(f"On {text.plain(own.device)}: ", "the same pick" if own.same else own.decision.reason))
+    lines += [_line(f"{TITLE}: ", each) for each in sentences(view)]
     if decision.runner_up is not None:
         lines.append(_line("Runner-up: ", decision.runner_up_reason or text.name(decision.runner_up)))
     lines += [_line("The pick changes if ", flip.text) for flip in decision.flips[:MAX_FLIPS]]

@@ -21,6 +21,7 @@ from advisor.datasets.split import PARTS, VALIDATION
 from advisor.engine.history.diagnoses import FILE as DIAGNOSES
 from advisor.engine.history.disagreements import Disagreements, disagreements
 from advisor.engine.history.expected_tuning import ExpectedTuning, expected_tuning
+from advisor.engine.history.incumbents import Incumbent, incumbents
 from advisor.engine.history.inputs import images_folder
 from advisor.engine.history.loaded_run import LoadedRun, Unfinished, load_run, unfinished_search
 from advisor.store import RunFolder
@@ -109,6 +110,7 @@ class RunView:
         tuning: what fine-tuning is expected to add to the pick; None if it was fine-tuned or cannot be.
         unfinished: how far the search came; None if it has ended.
         images: the folder that paths of images are relative to; None to show no image.
+        incumbents: the files that the user ships, beside the pick.
         disagreements: the images on which the pick and its float32 file disagree; None where they are not known.
     """
 
@@ -127,6 +129,7 @@ class RunView:
     unfinished: Unfinished | None = None
     images: Path | None = None
     disagreements: Disagreements | None = None
+    incumbents: tuple[Incumbent, ...] = ()
 
     @property
     def task(self) -> Task:
@@ -232,6 +235,7 @@ def view_of(run: LoadedRun, running: bool = False) -> RunView:
         unfinished=unfinished,
         images=images_folder(run.folder),
         disagreements=disagreements(run.folder, run.evaluations, decision.pick),
+        incumbents=incumbents(run.folder, run.evaluations, decision.pick, run.question.robust),
     )
 
 
