@@ -9,7 +9,7 @@ from pathlib import Path
 
 from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import load_catalogue
-from advisor.catalog.user_models.description import Given
+from advisor.catalog.user_models.description import Given, missing
 from advisor.catalog.user_models.import_model import add, inspect
 from advisor.core.errors import UsageError
 from advisor.store import cache_root
@@ -48,13 +48,23 @@ def shipped_card(file: Path, catalogs: Sequence[Path] = ()) -> tuple[Card, Path]
         shutil.rmtree(catalogue.parent, ignore_errors=True)
         catalogue.parent.mkdir(parents=True)
         try:
-            with inspect(file, fixed=True) as inspected:
-                add(inspected, Given(name=name, family=FAMILY), catalogue)
+            _add(file, Given(name=name, family=FAMILY), catalogue)
         except UsageError as error:
             shutil.rmtree(catalogue.parent, ignore_errors=True)
-            hint = f"{error.hint}; or add it once: advisor catalog add {file} --as-it-is, and name the card"
-            raise UsageError(f"--candidates: {error.message}", hint) from None
+            raise UsageError(f"--candidates: {error.message}", error.hint) from None
     return load_catalogue([*catalogs, catalogue]).card(name), catalogue
+
+
+def _add(file: Path, given: Given, catalogue: Path) -> None:
+    with inspect(file, fixed=True) as inspected:
+        lacking = missing(inspected, given)
+        if lacking:
+            raise UsageError(
+                f"{file} does not say its {', '.join(lacking)}",
+                f"add it once, and name the card: advisor catalog add {file} --as-it-is --labels labels.txt "
+                "--mean 127.5 --std 127.5",
+            )
+        add(inspected, given, catalogue)
 
 
 def _name(file: Path, catalogs: Sequence[Path]) -> str:
