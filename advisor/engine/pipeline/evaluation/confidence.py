@@ -48,7 +48,7 @@ class Answered:
     """Probabilities of the images of a part, and what follows from them.
 
     Attributes:
-        rows: float (N, C).
+        rows: float (N, C); a user's own file may have further columns.
         labels: (N,) the true classes.
         classes: names of the C classes.
     """
@@ -94,14 +94,18 @@ class Answered:
         return self.rows[:, label], self.labels == label
 
     def applied(self, limits: Applied) -> Threshold | None:
-        """Return the answers that count with the thresholds of a product; None if all of them do."""
+        """Return the answers that count with the thresholds of a product; None if all of them do.
+
+        An answer that is none of the classes, which only a user's own file gives, never counts.
+        """
         import numpy as np
 
         from advisor.measurement.thresholds import at_score
 
         if limits.plain is None and not limits.by_class:
             return None
-        least = np.array([limits.least(name) for name in self.classes])
+        further = self.rows.shape[1] - len(self.classes)
+        least = np.array([*(limits.least(name) for name in self.classes), *(further * [np.inf])])
         taken = self.sure >= least[self.answers]
         return replace(at_score(1.0, taken.astype(float), self.right), score=float(least.min()))
 

@@ -64,6 +64,16 @@ def test_thresholds_promise_what_was_asked_for_or_are_none(tmp_path: Path, image
     assert chosen(validation, images, asking(0.995)).by_class == {"a": None, "b": None}
 
 
+def test_an_answer_that_is_none_of_the_classes_never_counts(tmp_path: Path, images: Images) -> None:
+    rows = np.load(scores(tmp_path, "validation", 0, 1.0))
+    wide = np.hstack([rows, np.zeros((EACH, 1), np.float32)])
+    wide[:30] = (0.01, 0.0, 0.99)
+    np.save(tmp_path / "wide.npy", wide)
+    facts = chosen(tmp_path / "wide.npy", images, asking(0.7))
+    assert facts.answered is not None
+    assert facts.answered.coverage <= 0.9
+
+
 def test_on_the_hold_out_the_shipped_file_is_judged_at_the_chosen_values(tmp_path: Path, images: Images) -> None:
     facts = chosen(scores(tmp_path, "validation", 0, 3.0), images, asking(0.8))
     plain = np.load(scores(tmp_path, "plain", 1, 3.0))
