@@ -16,6 +16,7 @@ from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import ImageAnswers
 from advisor.core.evaluation_json import evaluation_to_json
 from advisor.core.metrics import METRICS, TOP1
+from advisor.engine.history.incumbents import Incumbent
 from advisor.reporting.device_results import foreign_runtimes
 from advisor.reporting.html import render_html
 from advisor.reporting.markdown import render_markdown
@@ -131,6 +132,7 @@ def recommendation(view: RunView) -> dict[str, object]:
         "pick": evaluation_to_json(decision.pick) if decision.pick else None,
         "runner_up": _brief(decision.runner_up) if decision.runner_up else None,
         "runner_up_reason": decision.runner_up_reason,
+        "incumbents": [_incumbent(each) for each in view.incumbents],
         "ties": [evaluation.configuration.key for evaluation in decision.ties],
         "chances": decision.chances,
         "flips": [asdict(flip) for flip in decision.flips],
@@ -141,6 +143,17 @@ def recommendation(view: RunView) -> dict[str, object]:
         "risks": [asdict(risk) for risk in risks(view, decision.pick)] if decision.pick else [],
         "remarks": foreign_runtimes(view),
         "devices": {device: _device(own) for device, own in view.by_device.items()},
+    }
+
+
+def _incumbent(own: Incumbent) -> dict[str, object]:
+    """Return a file that the user ships, and what the pick has more of accuracy on the same images."""
+    points = own.points.to_json() if own.points else None
+    return {
+        "evaluation": _brief(own.evaluation),
+        "picked": own.picked,
+        "switching_points": points,
+        "switching_part": own.part,
     }
 
 

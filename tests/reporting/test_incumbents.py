@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
+import jsonschema
 import pytest
 
 from advisor.core.quantity import Provenance, Quantity
 from advisor.engine.history.incumbents import Incumbent
 from advisor.reporting.console import default_console
+from advisor.reporting.files import recommendation_json
 from advisor.reporting.html import render_html
 from advisor.reporting.incumbents import LEARNT, sentences
 from advisor.reporting.markdown import render_markdown
@@ -17,6 +20,7 @@ from advisor.reporting.ranking import shortlist
 from advisor.reporting.risks import risks, warnings
 from advisor.reporting.table import print_answer
 from advisor.reporting.view import RunView
+from tests.conftest import PROJECT
 from tests.reporting.views import run_view
 
 
@@ -68,3 +72,12 @@ def test_the_short_table_has_it(view: RunView) -> None:
 def test_its_figures_carry_a_warning(view: RunView) -> None:
     found = warnings(risks(view, view.incumbents[0].evaluation))
     assert "too high if it has learnt from your images" in " ".join(risk.text for risk in found)
+
+
+def test_the_document_has_it_and_is_valid(view: RunView) -> None:
+    document = json.loads(recommendation_json(view))
+    schema = json.loads((PROJECT / "docs" / "schemas" / "recommendation.schema.json").read_text(encoding="utf-8"))
+    assert [error.message for error in jsonschema.Draft202012Validator(schema).iter_errors(document)] == []
+    (own,) = document["incumbents"]
+    assert (own["picked"], own["switching_points"]["value"], own["switching_part"]) == (False, 3.2, "validation")
+    assert own["evaluation"]["configuration"]["card"] == "shipped"
