@@ -29,7 +29,7 @@ from advisor.core.errors import AdvisorError
 from advisor.core.statistics import Interval
 from advisor.datasets.images import InputSpec
 from advisor.engine.question import resolve
-from advisor.engine.space.candidates import read_images
+from advisor.engine.space.images import read_images
 from advisor.isolation import ChildPool, Limits
 from benchmarks import converter
 from benchmarks.tables import Row, keep, kept_of_others

@@ -39,9 +39,9 @@ from advisor.engine.space.candidates import (
     find_weights,
     make_plan,
     materials_of,
-    read_images,
     require_known_classes,
 )
+from advisor.engine.space.images import read_images
 from advisor.engine.space.plan import Plan
 from advisor.engine.space.preview import refuse_too_short
 from advisor.engine.space.skipped import record_unevaluated, skip_ruled_out

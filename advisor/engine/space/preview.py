@@ -26,11 +26,11 @@ from advisor.engine.space.candidates import (
     make_plan,
     materials_of,
     most_cards,
-    read_images,
     require_known_classes,
 )
 from advisor.engine.space.estimates import CachedResults, Key, cached_results, latency_estimates
 from advisor.engine.space.forecast import CardForecast, Forecast, PlanView, quickest
+from advisor.engine.space.images import read_images
 from advisor.engine.space.plan import Plan, prior_accuracy
 from advisor.engine.space.skipped import ruled_out
 from advisor.engine.targets.device_prediction import LatencyEstimate, Prefilter

@@ -12,7 +12,7 @@ from advisor.core.errors import UsageError
 from advisor.core.promises import Promises, Shares
 from advisor.engine.question import require_classes, resolve
 from advisor.engine.question.promises import parse_promises
-from advisor.engine.space.candidates import read_images
+from advisor.engine.space.images import read_images
 from tests.engine.conftest import write_photos
 
 

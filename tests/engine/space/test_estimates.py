@@ -12,8 +12,9 @@ from advisor.catalog.weights.fetching import fetch
 from advisor.compression.recipes import RECIPES
 from advisor.core.quantity import Provenance, Quantity
 from advisor.engine.question import resolve
-from advisor.engine.space.candidates import Candidates, chosen_recipes, make_plan, materials_of, read_images
+from advisor.engine.space.candidates import Candidates, chosen_recipes, make_plan, materials_of
 from advisor.engine.space.estimates import CachedResults, cached_results, latency_estimates
+from advisor.engine.space.images import read_images
 from advisor.engine.space.plan import Plan
 from advisor.isolation import ChildPool
 from tests.engine.conftest import SMALLEST, Searched

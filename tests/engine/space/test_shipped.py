@@ -19,9 +19,9 @@ from advisor.engine.space.candidates import (
     chosen_recipes,
     make_plan,
     most_cards,
-    read_images,
     require_known_classes,
 )
+from advisor.engine.space.images import read_images
 from advisor.engine.space.shipped import with_files
 from tests.catalog.user_models.test_fixed_form import SIDE, kept, own_folders
 from tests.datasets.folders import make

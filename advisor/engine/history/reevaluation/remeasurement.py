@@ -22,7 +22,8 @@ from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import Pool
 from advisor.engine.pipeline.stages.figures import timing
 from advisor.engine.pipeline.walker import Walker, Workers
-from advisor.engine.space.candidates import read_images, runtime_version
+from advisor.engine.space.candidates import runtime_version
+from advisor.engine.space.images import read_images
 from advisor.isolation import ChildPool, Scratch
 from advisor.isolation.coroutine import run_coroutine
 from advisor.isolation.resources import usable_cores

@@ -25,7 +25,7 @@ from advisor.engine.pipeline.materials import (
 )
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import Folders, Inputs, Job, Results, Scope, Stage
-from advisor.engine.pipeline.stages import jobs
+from advisor.engine.pipeline.stages import head_jobs
 from advisor.engine.pipeline.stages.backbone import FeatureSet, cut, features
 from advisor.engine.pipeline.stages.figures import PROBABILITIES_FILE
 from advisor.store.files import sha256_file
@@ -56,7 +56,7 @@ class Head:
     @classmethod
     def within(cls, folder: Path) -> Head:
         """Return the head in a stage's folder."""
-        file, result, answers = folder / HEAD_FILE, read_result(folder), folder / jobs.ANSWERS_FILE
+        file, result, answers = folder / HEAD_FILE, read_result(folder), folder / head_jobs.ANSWERS_FILE
         facts = parse(HeadFacts, result) if result else None
         return cls(file, sha256_file(file), facts, answers if answers.is_file() else None)
 
@@ -82,7 +82,7 @@ def joined(card: Card, training: str, purpose: Purpose, workload: Workload) -> S
         return {"trunk": results[source].sha256, "head": results[head].sha256}
 
     def job(_materials: Materials, results: Results, folders: Folders) -> Job:
-        return partial(jobs.join, results[source].path, results[head].file, folders.model)
+        return partial(head_jobs.join, results[source].path, results[head].file, folders.model)
 
     return Stage(
         StageName.JOIN, Scope(card.name, training, purpose=purpose), "1", "joining", (source, head), inputs, job,
@@ -106,7 +106,7 @@ def fitted(card: Card, training: str, workload: Workload) -> Stage[Head]:
         part, rows = images.part(train), images.part(read[0].role).rows_of(images.part(train))
         files, classes = [look.files(results) for look in read], len(images.classes)
         return partial(
-            jobs.train_head, results[source].path, files, rows, part.labels, part.groups, classes, materials.seed,
+            head_jobs.train_head, results[source].path, files, rows, part.labels, part.groups, classes, materials.seed,
             folders.out / HEAD_FILE,
         )  # fmt: skip
 
@@ -130,7 +130,7 @@ def scored(card: Card, scope: Scope, workload: Workload) -> Stage[Path]:
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
         rows = materials.part(Role.LEARNT).rows_of(materials.part(Role.VALIDATION))
         path = folders.out / PROBABILITIES_FILE
-        return partial(jobs.score_head, read.files(results), rows, results[head].file, path)
+        return partial(head_jobs.score_head, read.files(results), rows, results[head].file, path)
 
     return Stage(
         StageName.SCORE, replace(scope, detail="from features"), "1", "scoring", (head, *read.stages), inputs, job,
@@ -151,7 +151,7 @@ def expected(card: Card, workload: Workload) -> Stage[NewConditions]:
     def job(materials: Materials, results: Results, _folders: Folders) -> Job:
         part, grouped = materials.part(Role.LEARNT), bool(materials.require_images().grouping.of)
         validation = part.rows_of(materials.part(Role.VALIDATION))
-        return partial(jobs.expect, read.files(results), part.labels, validation, grouped)
+        return partial(head_jobs.expect, read.files(results), part.labels, validation, grouped)
 
     return Stage(
         StageName.EXPECTATION, Scope(card.name), "1", "estimating new conditions for", read.stages, inputs, job,
@@ -175,7 +175,13 @@ def refitted(card: Card, workload: Workload) -> Stage[Head]:
         images, facts = materials.require_images(), results[compared].chosen
         files, labels = [look.files(results) for look in read], images.part(Role.LEARNT).labels
         return partial(
-            jobs.refit_head, results[source].path, files, labels, len(images.classes), facts, folders.out / HEAD_FILE
+            head_jobs.refit_head,
+            results[source].path,
+            files,
+            labels,
+            len(images.classes),
+            facts,
+            folders.out / HEAD_FILE,
         )
 
     return Stage(

@@ -25,7 +25,7 @@ from advisor.engine.pipeline.stage import Pool, Scope
 from advisor.engine.pipeline.stages.artefacts import metadata_of
 from advisor.engine.pipeline.stages.detection import detections, detector
 from advisor.engine.question import resolve
-from advisor.engine.space.candidates import read_images
+from advisor.engine.space.images import read_images
 from advisor.measurement.counting import CentreFinder
 from advisor.measurement.detection import Detector, load
 from advisor.store.files import sha256_file

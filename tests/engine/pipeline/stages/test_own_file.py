@@ -23,7 +23,7 @@ from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stages import jobs
 from advisor.engine.pipeline.stages.own_file import require_classes
 from advisor.engine.question import resolve
-from advisor.engine.space.candidates import read_images
+from advisor.engine.space.images import read_images
 from advisor.store.files import sha256_file
 from advisor.tflite.metadata import Metadata
 from advisor.tflite.metadata_writer import write_metadata
