@@ -77,7 +77,7 @@ def export(
     unknown_class: Annotated[
         bool,
         typer.Option(
-            "--unknown-class", help="Add a class for images of things that are none of the others (pick only)."
+            "--unknown-class", help="Add a class 'unknown' for images of things outside the other classes (pick only)."
         ),
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace a bundle that exists.")] = False,

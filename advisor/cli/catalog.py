@@ -181,7 +181,7 @@ def add(
         str, typer.Option(metavar="PERCENT", help="Known top-1, such as 71.8%, for searches without images.")
     ] = "",
     as_it_is: Annotated[
-        bool, typer.Option("--as-it-is", help="Never retrain or compress it; always so for quantized files.")
+        bool, typer.Option("--as-it-is", help="Never retrain or compress the model. Quantized files never are.")
     ] = False,
     into: Annotated[
         str | None, typer.Option(metavar="FILE", help="Catalogue file that takes the card. Default: your own.")
@@ -193,9 +193,9 @@ def add(
 ) -> None:
     """Make a card of your own model and check the model by running it. Every later search finds the card.
 
-    The model is a classifier, which keeps its form if it is quantized, or a detector that ends in
-    TFLite_Detection_PostProcess. Labels and normalization are read from the file's metadata. Missing values are asked
-    for. No code in the file is run.
+    The model is a classifier, or a detector that ends in TFLite_Detection_PostProcess. A quantized classifier is never
+    retrained or compressed. Labels and normalization are read from the file's metadata. Missing values are asked for.
+    No code in the file is run.
 
     Example: advisor catalog add net.keras --labels labels.txt --mean 127.5 --std 127.5
     """

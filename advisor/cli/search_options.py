@@ -51,33 +51,33 @@ SEARCH_OPTIONS: Mapping[str, Any] = {
     "data": _value(
         QUESTION, "PATH", "Labelled images: a folder with one sub-folder for each class, or a CSV or Parquet manifest."
     ),
-    "unknown": _value(QUESTION, "DIR", "Images of things that are none of your classes, to see how they are answered."),
+    "unknown": _value(QUESTION, "DIR", "Folder of images of things outside your classes, to see how the pick answers them."),
     "budget": _value(QUESTION, "TIME", "Latency limit that 9 of 10 runs meet, such as 50ms."),
     "size_budget": _value(QUESTION, "SIZE", "Limit of the file size, such as 5MB."),
     "memory_budget": _value(QUESTION, "SIZE", "Limit of the peak memory, such as 50MB."),
     "max_drop": _value(QUESTION, "POINTS", "Points of accuracy that compression may cost, such as 1pt."),
     "min_accuracy": _value(
-        QUESTION, "PERCENT", "Lowest accuracy, such as 85%; of another metric: worst-group=70%. Join by commas, or "
-        "repeat.", list[str],
+        QUESTION, "PERCENT", "Lowest accuracy, such as 85%, or lowest value of another metric: worst-group=70%. Join by "
+        "commas, or repeat.", list[str],
     ),
     "min_precision": _value(
-        QUESTION, "SHARES", "Share of right answers that the threshold in the file promises, such as 95%; of the "
-        "answers of one class: trash=90%. Join by commas, or repeat.", list[str],
+        QUESTION, "SHARES", "Share of right answers among those that reach the threshold in the file, such as 95%; for "
+        "the answers of one class: trash=90%. Join by commas, or repeat. Default: no threshold.", list[str],
     ),
     "min_recall": _value(
-        QUESTION, "SHARES", "Share of the images of a class that reach a threshold of its probability: trash=90%, or "
-        "90% for every class. Join by commas, or repeat.", list[str],
+        QUESTION, "SHARES", "Share of the images of a class whose probability of that class reaches a threshold: "
+        "trash=90%, or 90% for every class. Join by commas, or repeat. Default: no threshold.", list[str],
     ),
     "min_coverage": _value(
-        QUESTION, "PERCENT", "Share of the images that are answered with the threshold in the file, such as 80%."
+        QUESTION, "PERCENT", "Share of the images that reach the threshold in the file, such as 80%. Default: no threshold."
     ),
     "metric": _value(
-        QUESTION, "NAME", "What accuracy is: top1, balanced-accuracy, macro-f1, top5, log-loss, cost-saved or "
+        QUESTION, "NAME", "Metric used as accuracy: top1, balanced-accuracy, macro-f1, top5, log-loss, cost-saved or "
         "worst-group. Default: top1.",
     ),
     "costs": _value(
         QUESTION, "FILE", "CSV with the cost of each answer (columns) to images of each class (rows). Without "
-        "--metric, the saved cost counts.",
+        "--metric, the metric is cost-saved.",
     ),
     "confidence": _value(QUESTION, "PERCENT", "Probability that a predicted latency meets the budget. Default: 90%."),
     "objective": _value(
