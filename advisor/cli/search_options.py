@@ -51,14 +51,16 @@ SEARCH_OPTIONS: Mapping[str, Any] = {
     "data": _value(
         QUESTION, "PATH", "Labelled images: a folder with one sub-folder for each class, or a CSV or Parquet manifest."
     ),
-    "unknown": _value(QUESTION, "DIR", "Folder of images of things outside your classes, to see how the pick answers them."),
+    "unknown": _value(
+        QUESTION, "DIR", "Folder of images of things outside your classes, to see how the pick answers them."
+    ),
     "budget": _value(QUESTION, "TIME", "Latency limit that 9 of 10 runs meet, such as 50ms."),
     "size_budget": _value(QUESTION, "SIZE", "Limit of the file size, such as 5MB."),
     "memory_budget": _value(QUESTION, "SIZE", "Limit of the peak memory, such as 50MB."),
     "max_drop": _value(QUESTION, "POINTS", "Points of accuracy that compression may cost, such as 1pt."),
     "min_accuracy": _value(
-        QUESTION, "PERCENT", "Lowest accuracy, such as 85%, or lowest value of another metric: worst-group=70%. Join by "
-        "commas, or repeat.", list[str],
+        QUESTION, "PERCENT", "Lowest accuracy, such as 85%, or lowest value of another metric: worst-group=70%. Join "
+        "by commas, or repeat.", list[str],
     ),
     "min_precision": _value(
         QUESTION, "SHARES", "Share of right answers among those that reach the threshold in the file, such as 95%; for "
@@ -69,7 +71,8 @@ SEARCH_OPTIONS: Mapping[str, Any] = {
         "trash=90%, or 90% for every class. Join by commas, or repeat. Default: no threshold.", list[str],
     ),
     "min_coverage": _value(
-        QUESTION, "PERCENT", "Share of the images that reach the threshold in the file, such as 80%. Default: no threshold."
+        QUESTION, "PERCENT", "Share of the images that reach the threshold in the file, such as 80%. Default: no "
+        "threshold."
     ),
     "metric": _value(
         QUESTION, "NAME", "Metric used as accuracy: top1, balanced-accuracy, macro-f1, top5, log-loss, cost-saved or "
