@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from advisor.core.confidence_facts import ConfidenceFacts, Reachable, Threshold
+from advisor.core.confidence_facts import ConfidenceFacts, Reachable, RecallThreshold, Threshold
 from advisor.core.evaluation import Evaluation
 from advisor.core.statistics import wilson
 from advisor.core.units import listed
@@ -45,7 +45,7 @@ def _precision(chosen: ConfidenceFacts) -> Iterator[Unkept]:
             left = f"the threshold for the wanted coverage, which promises {_percent(cover.precision)}"
         yield Unkept(
             PRECISION,
-            f"No probability promises {_percent(wanted.plain)} of right answers{others}: the images support "
+            f"No threshold can promise {_percent(wanted.plain)} of right answers{others}: the images support "
             f"{_most(chosen.reachable)}. The bundle has {left}: add images, or ask for less with --min-precision.",
         )
     missing = [name for name in wanted.by_class if chosen.by_class.get(name) is None]
@@ -57,7 +57,7 @@ def _precision(chosen: ConfidenceFacts) -> Iterator[Unkept]:
         ]
         yield Unkept(
             PRECISION,
-            f"No probability promises the wanted share of right answers of these classes: {listed(said, NAMED)}. The "
+            f"No threshold can promise the wanted share of right answers of these classes: {listed(said, NAMED)}. The "
             "bundle has no own threshold for them: add images of these classes, or ask for less with --min-precision.",
         )
     if wanted.plain is not None and chosen.threshold and cover and chosen.threshold.score > cover.at.score:
@@ -73,22 +73,19 @@ def _precision(chosen: ConfidenceFacts) -> Iterator[Unkept]:
 def _recall(chosen: ConfidenceFacts) -> Iterator[Unkept]:
     missing = {name: one for name, one in chosen.recall.items() if not one.kept}
     if missing:
-        said = [
-            f"'{name}' {_percent(one.wanted)} ("
-            + (
-                f"the images support {_percent(one.promised)} at most, and flags {_percent(one.flagged)} of all images"
-                if one.promised
-                else "validation has no image of it"
-            )
-            + ")"
-            for name, one in missing.items()
-        ]
+        said = [f"'{name}' {_percent(one.wanted)} ({_best(one)})" for name, one in missing.items()]
         yield Unkept(
             RECALL,
-            f"No probability promises to be reached by the wanted share of the images of these classes: "
-            f"{listed(said, NAMED)}. The bundle has no recall threshold for them: add images of these classes, or ask "
-            "for less with --min-recall.",
+            f"No threshold can promise the wanted recall of these classes: {listed(said, NAMED)}. The bundle has no "
+            "recall threshold for them: add images of these classes, or ask for less with --min-recall.",
         )
+
+
+def _best(one: RecallThreshold) -> str:
+    """Say which recall can be promised, and what it costs."""
+    if not one.promised:
+        return "validation has no image of it"
+    return f"the images support {_percent(one.promised)} at most, which flags {_percent(one.flagged)} of all images"
 
 
 def _coverage(chosen: ConfidenceFacts) -> Iterator[Unkept]:
@@ -96,7 +93,7 @@ def _coverage(chosen: ConfidenceFacts) -> Iterator[Unkept]:
     if cover is not None and not cover.kept:
         yield Unkept(
             COVERAGE,
-            f"No probability promises to be reached by {_percent(cover.wanted)} of the images: the {cover.at.of} "
+            f"No threshold can promise that {_percent(cover.wanted)} of the images are answered: the {cover.at.of} "
             f"images support {_percent(cover.promised)} at most. Add images, or ask for less with "
             "--min-coverage.",
         )

@@ -64,7 +64,7 @@ def test_a_recall_that_too_few_images_promise_says_what_it_costs() -> None:
     few = RecallThreshold(0.9, 0.741, 0.01, Interval(1.0, 0.7, 1.0), None, 55, 100)
     none = RecallThreshold(0.9, 0.0, 0.0, None, None, 100, 100)
     text = said(facts(Promises(recall=Shares(0.9)), recall={"a": few, "b": none}))["Recall"]
-    assert "'a' 90 % (the images support 74.1 % at most, and flags 55 % of all images)" in text
+    assert "'a' 90 % (the images support 74.1 % at most, which flags 55 % of all images)" in text
     assert "'b' 90 % (validation has no image of it)" in text
 
 

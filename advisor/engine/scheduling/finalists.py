@@ -88,6 +88,8 @@ async def score(
 ) -> None:
     """Score the finalists on the hold-out and, if time is left, the first of them under capture conditions.
 
+    The first file gets a class for unknown things if time is left, or if the user gave images of such things.
+
     Each result is kept at once.
 
     Args:
@@ -99,13 +101,13 @@ async def score(
     """
     plain = await _each([e for e in chosen if e.holdout_accuracy is None], scorer.hold_out, run)
     scored = {e.configuration: e for e in (*chosen, *plain)}
+    if scorer.tells_unknown(in_time()):
+        first = [e for e in scored.values() if e.artefact_sha256 == chosen[0].artefact_sha256]
+        told = await _each([e for e in first if e.unknown is None], scorer.tell_unknown, run)
+        scored |= {e.configuration: e for e in told}
     if in_time() and scorer.captures:
         tried = captured(tuple(scored.values()), everywhere)
-        done = await _each([e for e in tried if e.capture.holdout is None], scorer.capture, run)
-        scored |= {e.configuration: e for e in done}
-    if in_time() and scorer.tells_unknown:
-        first = [e for e in scored.values() if e.artefact_sha256 == chosen[0].artefact_sha256]
-        await _each([e for e in first if e.unknown is None], scorer.tell_unknown, run)
+        await _each([e for e in tried if e.capture.holdout is None], scorer.capture, run)
 
 
 def captured(chosen: Sequence[Evaluation], everywhere: bool) -> tuple[Evaluation, ...]:

@@ -52,7 +52,7 @@ class MadeUp:
 
     def __init__(self, result: Result = ok, pause_s: float = 0.0) -> None:
         self._result, self._pause_s = result, pause_s
-        self.screening, self.holdout_images, self.captures, self.tells_unknown = True, 500, True, False
+        self.screening, self.holdout_images, self.captures = True, 500, True
         self.started: list[Configuration] = []
         self.cancelled: list[Configuration] = []
         self.scored: list[str] = []
@@ -76,6 +76,9 @@ class MadeUp:
 
     async def capture(self, made: Evaluation) -> Evaluation:
         raise StageError("no such images")
+
+    def tells_unknown(self, _in_time: bool) -> bool:
+        return False
 
     def leave_out(self, outclassed: Outclassed) -> None:
         self.outclassed = outclassed
@@ -349,13 +352,15 @@ def test_finalists_run_under_capture_conditions_where_the_task_has_them(tmp_path
 
 def test_only_the_pick_gets_a_class_for_unknown_things_and_once(tmp_path: Path) -> None:
     class Telling(MadeUp):
+        def tells_unknown(self, _in_time: bool) -> bool:
+            return True
+
         async def tell_unknown(self, made: Evaluation) -> Evaluation:
             told.append(made.artefact_sha256)
             return replace(made, unknown=UnknownFacts(label="unknown"))
 
     told: list[str] = []
     search, evaluator = Search(tmp_path, plan(), data=str(tmp_path)), Telling()
-    evaluator.tells_unknown = True
     for row in map(ok, search.plan.configurations()):
         search.run.append(row)
     for _ in range(2):

@@ -128,10 +128,14 @@ class Evaluator:
             self._run.keep_answers(Path(file).stem, values)
         return with_new_conditions(judged, images.own_holdout)
 
-    @property
-    def tells_unknown(self) -> bool:
-        """Whether a finalist gets a class for unknown things: models have probabilities, and there are images."""
-        return self._workload.of_task.probabilities and bool(self.holdout_images)
+    def tells_unknown(self, in_time: bool) -> bool:
+        """Return whether a finalist gets a class for unknown things.
+
+        Its probabilities and the user's images allow it. Without images of other things, there must be time, too.
+        """
+        images = self._walker.materials.images
+        asked = images is not None and bool(images.others)
+        return self._workload.of_task.probabilities and bool(self.holdout_images) and (asked or in_time)
 
     async def tell_unknown(self, evaluation: Evaluation) -> Evaluation:
         """Return a finalist with what its file answers to images of things that are none of its classes.
