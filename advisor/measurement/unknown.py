@@ -61,6 +61,13 @@ class Neighbours:
         _, axes = eigh(rows.T @ rows, subset_by_index=[width - most, width - 1])
         return cls(axes.astype(np.float32), (axes.T @ rows.T).astype(np.float32))
 
+    @classmethod
+    def none(cls, features: Floats) -> Neighbours:
+        """Return neighbours to which every image is equally near, for features (N, F) that tell nothing."""
+        import numpy as np
+
+        return cls(np.zeros((features.shape[1], 1), np.float32), np.zeros((1, 1), np.float32))
+
     def similarity(self, features: Floats) -> Floats:
         """Return the cosine of each row (N, F) with the nearest training image, (N,)."""
         found: Floats = (_unit(features) @ self.axes @ self.images).max(axis=1)

@@ -51,23 +51,16 @@ def with_probe(data: bytes, name: str = "the model") -> bytes:
     model = unpack(data, name)
     graph, signature = single_graph(model)
     features, logits = guarded(name, lambda: _ends_of(model, graph, name))
-    head = [_as_float(model, graph, index) for index in (*features, logits)]
-    width = sum(_width(graph, index) for index in head)
-    output = _append(model, graph, _OPERATOR.CONCATENATION, head, (1, width), schema.ConcatenationOptionsT(axis=1))
+    output = _together(model, graph, (*features, logits))
     sign(model, graph, signature.inputs[0].name.decode(), {FEATURES: output})
     prune(model, graph, model.signatureDefs[0])
     return pack(model)
 
 
-def first_width(data: bytes, name: str = "the model") -> int:
-    """Return the number of features that the first linear layer of a classifier's head reads.
-
-    Args and errors as of :func:`with_probe`.
-    """
+def head_layers(data: bytes, name: str = "the model") -> int:
+    """Return the number of linear layers in a classifier's head; args and errors as of :func:`with_probe`."""
     model = unpack(data, name)
-    graph = model.subgraphs[0]
-    features, _ = guarded(name, lambda: _ends_of(model, graph, name))
-    return _width(graph, features[0])
+    return len(guarded(name, lambda: _ends_of(model, model.subgraphs[0], name))[0])
 
 
 def with_unknown(
@@ -80,8 +73,8 @@ def with_unknown(
 ) -> bytes:
     """Give a classifier a last class whose logit is ``offset - weight * similarity``.
 
-    The similarity is the largest entry of ``features @ axes @ images``, where the features are those that the first
-    linear layer of the head reads, divided by their length. The known logits stay, and the softmax is computed in
+    The similarity is the largest entry of ``features @ axes @ images``, where the features are all that the linear
+    layers of the head read, divided by their length. The known logits stay, and the softmax is computed in
     float32 over all. Descriptions (labels, normalization) are dropped.
 
     Args:
@@ -101,7 +94,7 @@ def with_unknown(
     if graph.tensors[graph.outputs[0]].type != _FLOAT32:
         raise StageError(f"{name}: a class 'unknown' needs a float32 output")
     layers, scores = guarded(name, lambda: _ends_of(model, graph, name))
-    features, logits = _as_float(model, graph, layers[0]), _as_float(model, graph, scores)
+    features, logits = _together(model, graph, layers), _as_float(model, graph, scores)
     if _width(graph, features) != axes.shape[0] or axes.shape[1] != images.shape[0]:
         raise StageError(f"{name}: neighbours of {axes.shape} and {images.shape} do not fit {_width(graph, features)}")
     rank, count, classes = *images.shape, _width(graph, logits) + 1
@@ -111,9 +104,7 @@ def with_unknown(
     axis = add_tensor(model, graph, "unknown/axis", (1,), schema.TensorType.INT32, np.array([1], "<i4").tobytes())
     nearest = _append(model, graph, _OPERATOR.REDUCE_MAX, [each, axis], (1, 1), schema.ReducerOptionsT(keepDims=True))
     own = _linear(model, graph, nearest, np.array([[-weight]]), np.array([offset]), "<f4")
-    joined = _append(
-        model, graph, _OPERATOR.CONCATENATION, [logits, own], (1, classes), schema.ConcatenationOptionsT(axis=1)
-    )
+    joined = _together(model, graph, (logits, own))
     output = _append(model, graph, _OPERATOR.SOFTMAX, [joined], (1, classes), schema.SoftmaxOptionsT(beta=1.0))
     sign(model, graph, signature.inputs[0].name.decode(), {PROBABILITIES: output})
     prune(model, graph, model.signatureDefs[0])
@@ -138,6 +129,15 @@ def _ends_of(model: schema.ModelT, graph: schema.SubGraphT, name: str) -> tuple[
         else:
             waiting += [int(index) for index in reversed(maker.inputs[: 2 if kind == "ADD" else 1])]
     return features, logits
+
+
+def _together(model: schema.ModelT, graph: schema.SubGraphT, parts: Sequence[int]) -> int:
+    """Return the tensor of some vectors (1, N) after each other, in float32."""
+    floats = [_as_float(model, graph, index) for index in parts]
+    if len(floats) == 1:
+        return floats[0]
+    width = sum(_width(graph, index) for index in floats)
+    return _append(model, graph, _OPERATOR.CONCATENATION, floats, (1, width), schema.ConcatenationOptionsT(axis=1))
 
 
 def _as_float(model: schema.ModelT, graph: schema.SubGraphT, index: int) -> int:

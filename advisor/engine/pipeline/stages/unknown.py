@@ -22,10 +22,10 @@ from advisor.training.head.trials import LAST_LAYER
 
 ROWS = "rows.npy"
 
-PLAIN_HEAD = unknown_jobs.HeadSpec(LAST_LAYER, 0.03)
+PLAIN_HEAD = unknown_jobs.HeadSpec(LAST_LAYER, 0.03, frozen=False)
 """Head without a class of a network that fine-tuning trained."""
 
-VERSION = "1"
+VERSION = "2"
 """Raised when equal inputs give another file or other figures."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,10 +26,17 @@ NAMES = ("unknown", "other", "none of these")
 
 @dataclass(frozen=True)
 class HeadSpec:
-    """Kind and penalty of the heads without one class, see :func:`advisor.training.head.train.fit_head`."""
+    """Kind and penalty of the heads without one class, see :func:`advisor.training.head.train.fit_head`.
+
+    Attributes:
+        kind: of the head.
+        regularization: the inverse strength of its penalty.
+        frozen: the backbone is as it was published; fine-tuning has not trained it.
+    """
 
     kind: str
     regularization: float
+    frozen: bool = True
 
 
 def probe(model: Path, images: Sequence[Path], spec: InputSpec, path: Path) -> None:
@@ -82,7 +89,7 @@ def add_unknown(
     from advisor.tflite.interface import to_float_io
     from advisor.tflite.metadata import read_metadata
     from advisor.tflite.metadata_writer import write_metadata
-    from advisor.tflite.unknown import first_width, with_unknown
+    from advisor.tflite.unknown import head_layers, with_unknown
     from advisor.training.features import joined
 
     files, train, validation = compared
@@ -91,11 +98,12 @@ def add_unknown(
     features = joined(files)[:, :width]
     known, truth = rows[:, :width], every[np.asarray(validation)]
     content, metadata = to_float_io(model.read_bytes()), read_metadata(model.read_bytes(), model.name)
-    first = first_width(content, model.name)
-    near = Neighbours.of(features[np.asarray(train), :first])
-    found = rule(rows[:, width:], near.similarity(known[:, :first]))
+    # Fine-tuning draws the last layer's features of all images together, also those of other things.
+    told = head.frozen or head_layers(content, model.name) > 1
+    near_to = Neighbours.of if told else Neighbours.none
+    found = rule(rows[:, width:], near_to(features[np.asarray(train)]).similarity(known))
     degrees = temperature(np.load(scores, allow_pickle=False), truth)
-    ships = Neighbours.of(joined(shipped)[:, :first])
+    ships = near_to(joined(shipped)[:, :width])
     made = with_unknown(content, ships.axes, ships.images, found.weight / degrees, found.offset / degrees, model.name)
     label = next(name for name in (*NAMES, f"not {classes[0]}") if name not in classes)
     if metadata is not None:
@@ -103,7 +111,9 @@ def add_unknown(
     path.write_bytes(made)
     floats = features[np.asarray(validation)]
     learnt = features[np.asarray(train)], every[np.asarray(train)]
-    by_class = {classes[each]: _left_out(each, learnt, (known, floats), truth, head, first) for each in _chosen(truth)}
+    by_class = {
+        classes[each]: _left_out(each, learnt, (known, floats), truth, head, near_to) for each in _chosen(truth)
+    }
     facts = UnknownFacts(label=label, size_bytes=len(made))
     if by_class:
         forms, references = zip(*by_class.values(), strict=True)
@@ -132,7 +142,7 @@ def _left_out(
     judged: tuple[Rows, Rows],
     truth: NDArray[np.int64],
     head: HeadSpec,
-    first: int,
+    near_to: Callable[[Rows], Neighbours],
 ) -> tuple[LeftOut, LeftOut]:
     """Fit a head without a class, and judge its score by features of the file and by those of the float32 file.
 
@@ -142,7 +152,7 @@ def _left_out(
         judged: features of the validation part by either file.
         truth: its classes.
         head: kind and penalty.
-        first: number of the first features, by which images are near.
+        near_to: finds the neighbours among features.
     """
     from advisor.training.head.train import fit_head
 
@@ -150,10 +160,10 @@ def _left_out(
     kept = targets != label
     names, others = np.unique(targets[kept], return_inverse=True)
     weights, bias = fit_head(rows[kept], others.tolist(), len(names), head.regularization, (), head.kind)
-    near, apart = Neighbours.of(rows[kept, :first]), truth == label
+    near, apart = near_to(rows[kept]), truth == label
 
     def one(features: Rows) -> LeftOut:
-        logits, similarity = features @ weights + bias, near.similarity(features[:, :first])
+        logits, similarity = features @ weights + bias, near.similarity(features)
         scores = rule(logits[~apart], similarity[~apart]).scores(logits, similarity)
         return LeftOut(auroc(scores[~apart], scores[apart]), accepted(scores[~apart], scores[apart]), int(apart.sum()))
 

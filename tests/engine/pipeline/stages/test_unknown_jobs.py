@@ -36,7 +36,7 @@ def make(tmp_path: Path) -> Make:
     """Return the function that gives a classifier the class, by head and names of the classes."""
 
     def made(
-        name: str = "float32", classes: tuple[str, ...] = NAMES, labels: int = CLASSES
+        name: str = "float32", classes: tuple[str, ...] = NAMES, labels: int = CLASSES, frozen: bool = True
     ) -> tuple[Path, UnknownFacts]:
         data = form(1, name)
         metadata = Metadata("m", classes, (0.0,), (1.0,), "what", "who", "MIT", "1")
@@ -50,7 +50,7 @@ def make(tmp_path: Path) -> Make:
         truth = [number % labels for number in range(320)]
         found = add_unknown(
             tmp_path / "model.tflite", files["scores"], files["own"], ([files["floats"]], TRAIN, VALIDATION),
-            [files["floats"]], truth, classes, HeadSpec("last_layer", 1.0), tmp_path / "made.tflite",
+            [files["floats"]], truth, classes, HeadSpec("last_layer", 1.0, frozen), tmp_path / "made.tflite",
         )  # fmt: skip
         return tmp_path / "made.tflite", parse(UnknownFacts, found)
 
@@ -93,6 +93,11 @@ def test_two_classes_are_never_left_out(make: Make) -> None:
 def test_a_class_with_few_validation_images_is_not_left_out(make: Make) -> None:
     _, facts = make(labels=4)
     assert "e" not in facts.by_class
+
+
+def test_a_fine_tuned_head_on_one_layer_has_no_neighbours(make: Make) -> None:
+    sizes = [make(frozen=frozen)[0].stat().st_size for frozen in (True, False)]
+    assert sizes[1] < sizes[0] - 5000
 
 
 def test_the_probe_of_images_has_a_row_for_each(tmp_path: Path) -> None:
