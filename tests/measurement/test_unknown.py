@@ -10,6 +10,17 @@ from advisor.core.statistics import Interval
 from advisor.measurement.unknown import Neighbours, accepted, auroc, mean_of, rule
 
 RANDOM = np.random.default_rng(0)
+
+
+def unit(rows: np.ndarray) -> np.ndarray:
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def low_rank(rows: np.ndarray, rank: int) -> np.ndarray:
+    left, values, right = np.linalg.svd(rows, full_matrices=False)
+    return left[:, :rank] * values[:rank] @ right[:rank]
+
+
 SCORES = st.lists(st.integers(-5, 5), min_size=1, max_size=30).map(np.array)
 
 
@@ -36,9 +47,23 @@ def test_auroc_without_an_unknown_image_is_refused() -> None:
 
 def test_neighbours_of_full_rank_give_the_largest_cosine() -> None:
     features, others = RANDOM.random((20, 12)), RANDOM.random((7, 12))
-    unit = [rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (features, others)]
     found = Neighbours.of(features, 12).similarity(others)
-    np.testing.assert_allclose(found, (unit[1] @ unit[0].T).max(axis=1), atol=1e-5)
+    np.testing.assert_allclose(found, (unit(others) @ unit(features).T).max(axis=1), atol=1e-5)
+
+
+def test_neighbours_are_the_same_by_images_and_by_features() -> None:
+    features, others = RANDOM.random((30, 40)), RANDOM.random((7, 40))
+    wide = Neighbours.of(features, 10).similarity(others)
+    padded = np.vstack([features, np.repeat(features[:1], 20, axis=0)])  # more rows than features, of equal images
+    truth = (unit(others) @ low_rank(unit(padded), 10).T).max(axis=1)
+    np.testing.assert_allclose(Neighbours.of(padded, 10).similarity(others), truth, atol=1e-5)
+    np.testing.assert_allclose(wide, (unit(others) @ low_rank(unit(features), 10).T).max(axis=1), atol=1e-5)
+
+
+def test_neighbours_of_equal_images_are_finite() -> None:
+    near = Neighbours.of(np.repeat(RANDOM.random((1, 40)), 8, axis=0), 8)
+    assert np.isfinite(near.axes).all()
+    assert near.similarity(RANDOM.random((3, 40))).max() <= 1 + 1e-5
 
 
 def test_neighbours_have_at_most_the_rank_of_the_images() -> None:
