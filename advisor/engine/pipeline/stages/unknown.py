@@ -106,12 +106,17 @@ def with_unknown(
         }
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
-        images, learnt = materials.require_images(), materials.part(Role.LEARNT)
-        train, validation = (learnt.rows_of(materials.part(role)) for role in (Role.TRAIN, Role.VALIDATION))
-        files, ships = ([results[each] for each in stages] for stages in (compared, shipped))
+        part, classes = materials.part(Role.LEARNT), materials.require_images().classes
+        learnt = unknown_jobs.Learnt(
+            compared=tuple(results[each] for each in compared),
+            shipped=tuple(results[each] for each in shipped),
+            labels=part.labels,
+            train=tuple(part.rows_of(materials.part(Role.TRAIN))),
+            validation=tuple(part.rows_of(materials.part(Role.VALIDATION))),
+        )
         return partial(
-            unknown_jobs.add_unknown, results[source].path, results[scored], results[own], (files, train, validation),
-            ships, learnt.labels, images.classes, chosen(results), folders.out / MODEL,
+            unknown_jobs.add_unknown, results[source].path, results[scored], results[own], learnt, classes,
+            chosen(results), folders.out / MODEL,
         )  # fmt: skip
 
     after = tuple(dict.fromkeys((source, scored, own, *compared, *shipped, *((head,) if head else ()))))

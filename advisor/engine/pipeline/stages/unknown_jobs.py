@@ -15,6 +15,9 @@ from advisor.datasets.images import InputSpec
 from advisor.measurement.unknown import Neighbours, accepted, auroc, mean_of, rule
 
 Rows = NDArray[np.float32]
+Labels = NDArray[np.int64]
+NearTo = Callable[[Rows], Neighbours]
+"""Finds the neighbours among the features of some images."""
 
 LEAST_CLASSES, MOST_LEFT_OUT, LEAST_IMAGES = 3, 8, 5
 """Classes for one to be left out; classes that are left out at most, those with most validation images; validation
@@ -57,16 +60,60 @@ def probe(model: Path, images: Sequence[Path], spec: InputSpec, path: Path) -> N
     probed.unlink()
 
 
+@dataclass(frozen=True)
+class Learnt:
+    """Images to learn from, as the float networks see them. Columns after those of the features are left out.
+
+    Attributes:
+        compared: files of the features by the network that is compared.
+        shipped: the same by the network that ships.
+        labels: their classes.
+        train: places of the training part among them.
+        validation: places of the validation part.
+    """
+
+    compared: tuple[Path, ...]
+    shipped: tuple[Path, ...]
+    labels: tuple[int, ...]
+    train: tuple[int, ...]
+    validation: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """Features by which the score is made and judged.
+
+    Attributes:
+        train: of the training part by the float network, (N, F).
+        targets: its classes, (N,).
+        own: of the validation part by the file, (M, F).
+        floats: of the validation part by the float network, (M, F).
+        truth: its classes, (M,).
+        logits: of the validation part by the file, (M, C).
+    """
+
+    train: Rows
+    targets: Labels
+    own: Rows
+    floats: Rows
+    truth: Labels
+    logits: Rows
+
+    @classmethod
+    def of(cls, own: Path, learnt: Learnt, classes: int) -> Seen:
+        """Read the features; ``own`` is :func:`probe` of the compared file on the validation part."""
+        from advisor.training.features import joined
+
+        rows, labels = np.load(own, allow_pickle=False), np.asarray(learnt.labels)
+        width = rows.shape[1] - classes
+        features, train, validation = joined(learnt.compared)[:, :width], list(learnt.train), list(learnt.validation)
+        return cls(
+            features[train], labels[train], rows[:, :width], features[validation], labels[validation], rows[:, width:]
+        )
+
+
 def add_unknown(
-    model: Path,
-    scores: Path,
-    own: Path,
-    compared: tuple[Sequence[Path], Sequence[int], Sequence[int]],
-    shipped: Sequence[Path],
-    labels: Sequence[int],
-    classes: Sequence[str],
-    head: HeadSpec,
-    path: Path,
+    model: Path, scores: Path, own: Path, learnt: Learnt, classes: Sequence[str], head: HeadSpec, path: Path
 ) -> dict[str, Any]:
     """Write a classifier with the class ``unknown``, and judge its score with each class left out in turn.
 
@@ -74,10 +121,7 @@ def add_unknown(
         model: the file that ships, with its temperature.
         scores: ``.npy`` of the probabilities of the compared file on the validation part.
         own: :func:`probe` of the compared file on the validation part.
-        compared: features of the float network that was compared on the images to learn from, and the places of the
-            training and of the validation part among them. More columns than those of the features are left out.
-        shipped: features of the float network that ships on the same images.
-        labels: classes of the images to learn from.
+        learnt: the images to learn from.
         classes: names of the classes.
         head: of the network.
         path: where to write.
@@ -87,47 +131,47 @@ def add_unknown(
     """
     from advisor.measurement.confidence import temperature
     from advisor.tflite.interface import to_float_io
-    from advisor.tflite.metadata import read_metadata
-    from advisor.tflite.metadata_writer import write_metadata
     from advisor.tflite.unknown import head_layers, with_unknown
     from advisor.training.features import joined
 
-    files, train, validation = compared
-    rows, every = np.load(own, allow_pickle=False), np.asarray(labels)
-    width = rows.shape[1] - len(classes)
-    features = joined(files)[:, :width]
-    known, truth = rows[:, :width], every[np.asarray(validation)]
-    content, metadata = to_float_io(model.read_bytes()), read_metadata(model.read_bytes(), model.name)
+    seen, content = Seen.of(own, learnt, len(classes)), to_float_io(model.read_bytes())
     # Fine-tuning draws the last layer's features of all images together, also those of other things.
-    told = head.frozen or head_layers(content, model.name) > 1
-    near_to = Neighbours.of if told else Neighbours.none
-    found = rule(rows[:, width:], near_to(features[np.asarray(train)]).similarity(known))
-    degrees = temperature(np.load(scores, allow_pickle=False), truth)
-    ships = near_to(joined(shipped)[:, :width])
-    made = with_unknown(content, ships.axes, ships.images, found.weight / degrees, found.offset / degrees, model.name)
+    near_to = Neighbours.of if head.frozen or head_layers(content, model.name) > 1 else Neighbours.none
+    found = rule(seen.logits, near_to(seen.train).similarity(seen.own))
+    degrees = temperature(np.load(scores, allow_pickle=False), seen.truth)
+    near = near_to(joined(learnt.shipped)[:, : seen.own.shape[1]])
+    made = with_unknown(content, near.axes, near.images, found.weight / degrees, found.offset / degrees, model.name)
     label = next(name for name in (*NAMES, f"not {classes[0]}") if name not in classes)
-    if metadata is not None:
-        made = write_metadata(made, replace(metadata, labels=(*metadata.labels, label)))
-    path.write_bytes(made)
-    floats = features[np.asarray(validation)]
-    learnt = features[np.asarray(train)], every[np.asarray(train)]
-    by_class = {
-        classes[each]: _left_out(each, learnt, (known, floats), truth, head, near_to) for each in _chosen(truth)
-    }
-    facts = UnknownFacts(label=label, size_bytes=len(made))
-    if by_class:
-        forms, references = zip(*by_class.values(), strict=True)
-        facts = replace(
-            facts,
-            auroc=mean_of([each.auroc for each in forms]),
-            float_auroc=mean_of([each.auroc for each in references]),
-            accepted=float(np.mean([each.accepted for each in forms])),
-            by_class=dict(zip(by_class, forms, strict=True)),
-        )
-    return asdict(facts)
+    path.write_bytes(_described(made, model, label))
+    facts = UnknownFacts(label=label, size_bytes=path.stat().st_size)
+    return asdict(_judged(facts, seen, classes, head, near_to))
 
 
-def _chosen(truth: NDArray[np.int64]) -> list[int]:
+def _described(made: bytes, model: Path, label: str) -> bytes:
+    """Return a file with the description of another one, and one more label."""
+    from advisor.tflite.metadata import read_metadata
+    from advisor.tflite.metadata_writer import write_metadata
+
+    metadata = read_metadata(model.read_bytes(), model.name)
+    return made if metadata is None else write_metadata(made, replace(metadata, labels=(*metadata.labels, label)))
+
+
+def _judged(facts: UnknownFacts, seen: Seen, classes: Sequence[str], head: HeadSpec, near_to: NearTo) -> UnknownFacts:
+    """Return the facts with the figures of each class that can be left out, and their means."""
+    by_class = {classes[label]: _left_out(label, seen, head, near_to) for label in _chosen(seen.truth)}
+    if not by_class:
+        return facts
+    forms, references = zip(*by_class.values(), strict=True)
+    return replace(
+        facts,
+        auroc=mean_of([each.auroc for each in forms]),
+        float_auroc=mean_of([each.auroc for each in references]),
+        accepted=float(np.mean([each.accepted for each in forms])),
+        by_class=dict(zip(by_class, forms, strict=True)),
+    )
+
+
+def _chosen(truth: Labels) -> list[int]:
     """Return the classes to leave out: those with most images, in label order."""
     counts = np.bincount(truth)
     if np.count_nonzero(counts) < LEAST_CLASSES:
@@ -136,35 +180,18 @@ def _chosen(truth: NDArray[np.int64]) -> list[int]:
     return sorted(largest[:MOST_LEFT_OUT])
 
 
-def _left_out(
-    label: int,
-    learnt: tuple[Rows, NDArray[np.int64]],
-    judged: tuple[Rows, Rows],
-    truth: NDArray[np.int64],
-    head: HeadSpec,
-    near_to: Callable[[Rows], Neighbours],
-) -> tuple[LeftOut, LeftOut]:
-    """Fit a head without a class, and judge its score by features of the file and by those of the float32 file.
-
-    Args:
-        label: of the class.
-        learnt: features and classes of the training part.
-        judged: features of the validation part by either file.
-        truth: its classes.
-        head: kind and penalty.
-        near_to: finds the neighbours among features.
-    """
+def _left_out(label: int, seen: Seen, head: HeadSpec, near_to: NearTo) -> tuple[LeftOut, LeftOut]:
+    """Fit a head without a class, and judge its score by features of the file and by those of the float32 file."""
     from advisor.training.head.train import fit_head
 
-    rows, targets = learnt
-    kept = targets != label
-    names, others = np.unique(targets[kept], return_inverse=True)
-    weights, bias = fit_head(rows[kept], others.tolist(), len(names), head.regularization, (), head.kind)
-    near, apart = near_to(rows[kept]), truth == label
+    kept, apart = seen.targets != label, seen.truth == label
+    names, others = np.unique(seen.targets[kept], return_inverse=True)
+    weights, bias = fit_head(seen.train[kept], others.tolist(), len(names), head.regularization, (), head.kind)
+    near = near_to(seen.train[kept])
 
     def one(features: Rows) -> LeftOut:
         logits, similarity = features @ weights + bias, near.similarity(features)
         scores = rule(logits[~apart], similarity[~apart]).scores(logits, similarity)
         return LeftOut(auroc(scores[~apart], scores[apart]), accepted(scores[~apart], scores[apart]), int(apart.sum()))
 
-    return one(judged[0]), one(judged[1])
+    return one(seen.own), one(seen.floats)

@@ -12,7 +12,7 @@ from advisor.compression.recipes.comparison import answers
 from advisor.core.codec import parse
 from advisor.core.unknown_facts import UnknownFacts
 from advisor.datasets.images import InputSpec
-from advisor.engine.pipeline.stages.unknown_jobs import HeadSpec, add_unknown, probe
+from advisor.engine.pipeline.stages.unknown_jobs import HeadSpec, Learnt, add_unknown, probe
 from advisor.tflite.metadata import Metadata, read_metadata
 from advisor.tflite.metadata_writer import write_metadata
 from advisor.tflite.unknown import with_probe
@@ -47,11 +47,12 @@ def make(tmp_path: Path) -> Make:
         files = {each: tmp_path / f"{each}.npy" for each in arrays}
         for each, rows in arrays.items():
             np.save(files[each], rows)
-        truth = [number % labels for number in range(320)]
-        found = add_unknown(
-            tmp_path / "model.tflite", files["scores"], files["own"], ([files["floats"]], TRAIN, VALIDATION),
-            [files["floats"]], truth, classes, HeadSpec("last_layer", 1.0, frozen), tmp_path / "made.tflite",
-        )  # fmt: skip
+        truth = tuple(number % labels for number in range(320))
+        floats_of = (files["floats"],)
+        learnt = Learnt(floats_of, floats_of, truth, tuple(TRAIN), tuple(VALIDATION))
+        head = HeadSpec("last_layer", 1.0, frozen)
+        model, made = tmp_path / "model.tflite", tmp_path / "made.tflite"
+        found = add_unknown(model, files["scores"], files["own"], learnt, classes, head, made)
         return tmp_path / "made.tflite", parse(UnknownFacts, found)
 
     return made
