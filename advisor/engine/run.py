@@ -22,6 +22,7 @@ from advisor.engine.history.inputs import keep_inputs
 from advisor.engine.history.manifest import describe_run, same_cards, same_weights, write_images, write_manifest
 from advisor.engine.pipeline.cost_calibration import CostCalibration
 from advisor.engine.pipeline.evaluation.evaluator import Evaluator
+from advisor.engine.pipeline.evaluation.scorer import Scorer
 from advisor.engine.pipeline.events import Durations, StageEvent
 from advisor.engine.pipeline.images import Images
 from advisor.engine.pipeline.stage import Pool
@@ -235,7 +236,7 @@ class _Search:
                 self._write_manifest(candidates, plan, evaluating_s, evaluator.environments)
 
     async def _evaluate(
-        self, study: Study, evaluator: MultiDeviceEvaluator, plan: Plan, done: int, scorer: Evaluator | None
+        self, study: Study, evaluator: MultiDeviceEvaluator, plan: Plan, done: int, scorer: Scorer | None
     ) -> float:
         """Evaluate what the study proposes, record the cards that it did not reach, and return the seconds."""
         began = time.monotonic()
@@ -247,7 +248,7 @@ class _Search:
             record_unevaluated(self._run, plan, self._stop.reason)
         return seconds
 
-    def _evaluator(self, candidates: Candidates, plan: Plan) -> tuple[MultiDeviceEvaluator, Evaluator | None]:
+    def _evaluator(self, candidates: Candidates, plan: Plan) -> tuple[MultiDeviceEvaluator, Scorer | None]:
         """Return what evaluates configurations, and what scores finalists on the hold-out; None without images."""
         executor, prepared, question = self._executor, self._prepared, self._prepared.request.question
         cards, targets, on_device = plan.cards_by_name, prepared.targets, executor.on_device
@@ -260,7 +261,7 @@ class _Search:
             self._run, targets.host,
         )  # fmt: skip
         devices = MultiDeviceEvaluator(evaluator, targets, question, cards, self._run, on_device)
-        return devices, evaluator if prepared.images else None
+        return devices, Scorer(walker, plan.workload, cards, self._run) if prepared.images else None
 
     def _listener(self, plan: Plan) -> Callable[[StageEvent], None]:
         def listen(event: StageEvent) -> None:

@@ -13,7 +13,7 @@ from advisor.core.evaluation import Evaluation, Status
 from advisor.core.figures import accuracy_of
 from advisor.core.training import HEAD_SUBSET
 from advisor.engine.decide import FLOAT
-from advisor.engine.pipeline.evaluation.evaluator import Evaluator
+from advisor.engine.pipeline.evaluation.scorer import Scorer
 from advisor.store import RunFolder
 
 MOST_FINALISTS, MOST_RUNS = 10, 10_000
@@ -81,7 +81,7 @@ def _is_float_of(evaluation: Evaluation, pick: Evaluation) -> bool:
 
 async def score(
     chosen: Sequence[Evaluation],
-    scorer: Evaluator,
+    scorer: Scorer,
     run: RunFolder,
     in_time: Callable[[], bool],
     everywhere: bool = False,
@@ -151,7 +151,7 @@ class PickSoFar:
         run: keeps the results.
     """
 
-    def __init__(self, pick: Callable[[], Evaluation | None], scorer: Evaluator | None, run: RunFolder) -> None:
+    def __init__(self, pick: Callable[[], Evaluation | None], scorer: Scorer | None, run: RunFolder) -> None:
         self._pick, self._scorer, self._run = pick, scorer, run
         self._scoring: asyncio.Future[None] | None = None
         self._rest_until = 0.0
@@ -173,7 +173,7 @@ class PickSoFar:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._scoring
 
-    async def _score(self, file: str, scorer: Evaluator) -> None:
+    async def _score(self, file: str, scorer: Scorer) -> None:
         began = time.monotonic()
         own = (e for e in self._run.evaluations() if e.status is Status.OK and e.artefact_sha256 == file)
         rows = [e for e in own if e.holdout_accuracy is None]

@@ -15,7 +15,7 @@ from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.core.figures import HOST
 from advisor.core.training import FINETUNED, HEAD
 from advisor.engine.decide import decide_run
-from advisor.engine.pipeline.evaluation.evaluator import Evaluator
+from advisor.engine.pipeline.evaluation.scorer import Scorer
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stages.figures import SURVEY
 from advisor.engine.question import Request
@@ -77,7 +77,7 @@ class SearchLoop:
         self.stopping = asyncio.Event()
 
     async def evaluate_all(
-        self, study: Study, evaluator: MultiDeviceEvaluator, plan: Plan, done: int, scorer: Evaluator | None = None
+        self, study: Study, evaluator: MultiDeviceEvaluator, plan: Plan, done: int, scorer: Scorer | None = None
     ) -> Stop:
         """Evaluate until nothing is left, a limit is reached or the user stops the search; return the reason.
 
@@ -177,7 +177,7 @@ class SearchLoop:
                 with contextlib.suppress(AdvisorError):  # the brief timing stays, and the report says that it was brief
                     self._run.append(await evaluator.time_again(evaluation))
 
-    async def judge(self, scorer: Evaluator | None) -> None:
+    async def judge(self, scorer: Scorer | None) -> None:
         """Score the finalists on the hold-out if there are images. After an interrupt the resumed run does it."""
         if scorer is None or self.stopping.is_set():
             return
@@ -189,7 +189,7 @@ class SearchLoop:
         if judging in finished:
             judging.result()
 
-    async def _judge(self, scorer: Evaluator) -> None:
+    async def _judge(self, scorer: Scorer) -> None:
         """Score the finalists. Where the hold-out refutes a pick, score what is picked then, too."""
         tried: set[str] = set()
         for _ in range(MOST_ROUNDS):

@@ -12,12 +12,12 @@ from advisor.datasets.split import HOLDOUT
 from advisor.engine.execution.machine import Machine
 from advisor.engine.history.loaded_run import LoadedRun, input_spec
 from advisor.engine.history.manifest import other_parts
-from advisor.engine.pipeline.evaluation.evaluator import scope_of
 from advisor.engine.pipeline.evaluation.judging import HeldOut, judge_of
+from advisor.engine.pipeline.evaluation.scorer import artefact_of, scope_of
 from advisor.engine.pipeline.events import StageAborted, StageEvent
 from advisor.engine.pipeline.graph import SCORES
 from advisor.engine.pipeline.images import Images, Role
-from advisor.engine.pipeline.materials import Artefact, Materials
+from advisor.engine.pipeline.materials import Materials
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import Pool
 from advisor.engine.pipeline.stages.figures import timing
@@ -103,7 +103,7 @@ async def _time(run: LoadedRun, walker: Walker, evaluation: Evaluation) -> Evalu
     if problem is not None:
         return _failed(moved, str(problem))
     try:
-        timings = await walker.run(timing(scope_of(evaluation), _artefact(run, evaluation)))
+        timings = await walker.run(timing(scope_of(evaluation), artefact_of(run.folder, evaluation)))
     except StageAborted as end:
         return _failed(moved, end.reason)
     return replace(moved, **vars(timings[target.threads]))
@@ -122,14 +122,10 @@ async def _score(run: LoadedRun, walker: Walker, evaluation: Evaluation) -> Held
     images = walker.materials.images
     if images is None or evaluation.status is not Status.OK or evaluation.holdout_accuracy is None:
         return evaluation, {}
-    question, artefact = run.question, _artefact(run, evaluation)
+    question, artefact = run.question, artefact_of(run.folder, evaluation)
     stage = SCORES[question.task](scope_of(evaluation), input_spec(evaluation), artefact, Role.HOLDOUT, 0.0)
     answers = await walker.run(stage)
     file = evaluation.holdout_answers.file if evaluation.holdout_answers else ""
     judge = judge_of(question.task, question.metric, question.costs)
     scored, kept = judge.held_out(evaluation, answers, images, file)
     return with_new_conditions(scored, images.own_holdout), kept
-
-
-def _artefact(run: LoadedRun, evaluation: Evaluation) -> Artefact:
-    return Artefact.at(run.folder.path / evaluation.artefact, evaluation.artefact_sha256)

@@ -20,7 +20,6 @@ from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_DETECTION
 from advisor.core.training import HEAD
 from advisor.datasets.dataset import Dataset, LabelledImage, fingerprint
 from advisor.datasets.split import Split
-from advisor.engine.pipeline.evaluation import accuracy, objects
 from advisor.engine.pipeline.evaluation.evaluator import SCREEN_MARGIN, Evaluator, Outclassed
 from advisor.engine.pipeline.events import aborted
 from advisor.engine.pipeline.images import Images, Role
@@ -240,32 +239,3 @@ def test_a_detector_has_precision_and_shares_but_no_head_and_no_new_conditions(t
     assert found.answers.file == f"answers/{CARD.name}-head-int8.npy"
     assert (found.head, found.expectation, found.new_conditions) == (None, None, None)
     assert walker.asked == ["compress int8", "score int8", "score float32", "timing int8"]
-
-
-@pytest.mark.parametrize(("task", "captures"), [(IMAGE_CLASSIFICATION, True), (OBJECT_DETECTION, False)])
-def test_only_classifiers_run_under_capture_conditions(tmp_path: Path, task: str, captures: bool) -> None:
-    workload, run = Workload((HEAD,), NAMES, images().counts, task=task), RunFolder.create(tmp_path, "run")
-    evaluator = Evaluator(Prepared(tmp_path, {}), workload, {}, {}, Budget(), frozenset(), run)
-    assert evaluator.captures is captures
-
-
-@pytest.mark.parametrize(
-    ("kind", "task", "source", "file"),
-    [
-        (Prepared, IMAGE_CLASSIFICATION, accuracy.HELD_OUT, f"answers/holdout-{CARD.name}-head-int8.npy"),
-        (Detecting, OBJECT_DETECTION, f"mAP@0.5 {objects.HELD_OUT}", ""),
-    ],
-)
-def test_a_finalist_is_judged_on_the_hold_out_by_its_task(
-    tmp_path: Path, kind: type[Prepared], task: str, source: str, file: str
-) -> None:
-    walker = kind(tmp_path, {"float32": 4, "int8": 3})
-    finalist = evaluated(walker, "int8", tmp_path, task=task)
-    run, workload = RunFolder((tmp_path / "runs" / "latest").resolve()), Workload((HEAD,), NAMES, task=task)
-    evaluator = Evaluator(walker, workload, {CARD.name: CARD}, {}, Budget(), frozenset(), run)
-    judged = run_coroutine(evaluator.hold_out(finalist))
-    assert judged.holdout_accuracy is not None
-    assert (judged.holdout_accuracy.source, judged.holdout_accuracy.n) == (source, 4)
-    assert judged.holdout_answers is not None
-    assert judged.holdout_answers.file == file
-    assert [str(path.relative_to(run.path)) for path in run.path.glob("answers/holdout-*")] == ([file] if file else [])

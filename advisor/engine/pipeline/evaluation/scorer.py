@@ -1,0 +1,126 @@
+"""Figures of finalists: their files on the hold-out, under capture conditions, and on images of other things."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from advisor.catalog.cards import Card
+from advisor.core.evaluation import Evaluation, Status
+from advisor.core.expectation import with_new_conditions
+from advisor.datasets.split import HOLDOUT
+from advisor.engine.pipeline import cost
+from advisor.engine.pipeline.evaluation import accuracy, unknown
+from advisor.engine.pipeline.evaluation.judging import judge_of
+from advisor.engine.pipeline.events import StageAborted
+from advisor.engine.pipeline.graph import SCORES, VariantStages
+from advisor.engine.pipeline.images import Role
+from advisor.engine.pipeline.materials import Artefact, Workload, input_spec
+from advisor.engine.pipeline.names import StageName
+from advisor.engine.pipeline.stage import Scope
+from advisor.engine.pipeline.stages.figures import capture, score
+from advisor.engine.pipeline.walker import Walker
+from advisor.store import RunFolder, answers_file
+
+
+class Scorer:
+    """Runs the files of finalists over images that chose nothing.
+
+    Args:
+        walker: runs the stages.
+        workload: the work for each card.
+        cards: by name.
+        run: stores the artefacts and the answers.
+    """
+
+    def __init__(self, walker: Walker, workload: Workload, cards: Mapping[str, Card], run: RunFolder) -> None:
+        self._walker, self._workload, self._cards, self._run, given = walker, workload, cards, run, walker.materials
+        self._judge = judge_of(workload.task, given.metric, given.costs, given.promises)
+
+    @property
+    def captures(self) -> bool:
+        """Whether finalists run under capture conditions."""
+        return self._workload.of_task.conditions
+
+    @property
+    def holdout_images(self) -> int:
+        """Number of images of the hold-out."""
+        return self._workload.images.get(Role.HOLDOUT, 0)
+
+    async def hold_out(self, evaluation: Evaluation) -> Evaluation:
+        """Return a finalist with the accuracy of its file on the hold-out.
+
+        Raises:
+            StageAborted: the file cannot be run.
+        """
+        images, artefact = self._walker.materials.require_images(), artefact_of(self._run, evaluation)
+        part = images.part(Role.HOLDOUT)
+        card, scope = self._cards[evaluation.configuration.card], scope_of(evaluation)
+        seconds = cost.scoring_s(card, scope.compression, len(part.paths))
+        answers = await self._walker.run(
+            SCORES[self._workload.task](scope, input_spec(card), artefact, Role.HOLDOUT, seconds)
+        )
+        name = f"{HOLDOUT}-{artefact.path.stem}"
+        judged, kept = await asyncio.to_thread(self._judge.held_out, evaluation, answers, images, answers_file(name))
+        for file, values in kept.items():
+            self._run.keep_answers(Path(file).stem, values)
+        return with_new_conditions(judged, images.own_holdout)
+
+    def tells_unknown(self, in_time: bool) -> bool:
+        """Return whether a finalist gets a class for unknown things.
+
+        Its probabilities and the user's images allow it. Without images of other things, there must be time, too.
+        """
+        images = self._walker.materials.images
+        asked = images is not None and bool(images.others)
+        return self._workload.of_task.probabilities and bool(self.holdout_images) and (asked or in_time)
+
+    async def tell_unknown(self, evaluation: Evaluation) -> Evaluation:
+        """Return a finalist with what its file answers to images of things that are none of its classes.
+
+        Raises:
+            StageAborted: the file cannot have a class for them, or cannot be run.
+        """
+        images, own = self._walker.materials.require_images(), evaluation.configuration
+        card, scope = self._cards[own.card], scope_of(evaluation)
+        if card.form:
+            raise StageAborted(Status.SKIPPED, StageName.SCORE, "a file of fixed form gets no further class")
+        made = await self._walker.run(VariantStages(card, own.training, own.compression, self._workload).with_unknown)
+        name = f"{Path(evaluation.artefact).stem}-unknown.tflite"
+        path, answers = self._run.keep_artefact(made.artefact.path, name), dict[Role, Path]()
+        for role in (Role.HOLDOUT, Role.OTHERS):
+            if count := len(images.part(role).paths):
+                seconds = cost.scoring_s(card, own.compression, count)
+                answers[role] = await self._walker.run(score(scope, input_spec(card), made.artefact, role, seconds))
+        labels, others = images.part(Role.HOLDOUT).labels, answers.get(Role.OTHERS)
+        facts = await asyncio.to_thread(unknown.with_answers, made.facts, answers[Role.HOLDOUT], labels, others)
+        file = str(path.relative_to(self._run.path))
+        return replace(evaluation, unknown=replace(facts, file=file, sha256=made.artefact.sha256))
+
+    async def capture(self, evaluation: Evaluation) -> Evaluation:
+        """Return a finalist with the accuracy of its file on the hold-out under capture conditions.
+
+        Raises:
+            StageAborted: the file cannot be run.
+        """
+        part = self._walker.materials.part(Role.CAPTURED)
+        card, scope = self._cards[evaluation.configuration.card], scope_of(evaluation)
+        seconds = cost.judging_s(card, len(part.paths))
+        stage = capture(scope, input_spec(card), artefact_of(self._run, evaluation), Role.CAPTURED, seconds)
+        labels = accuracy.read_labels(await self._walker.run(stage))
+        verdict = accuracy.robust(labels, labels, part.labels, accuracy.CAPTURED_HOLDOUT)
+        found = replace(verdict.capture, holdout=verdict.accuracy, plain=evaluation.capture.plain)
+        return replace(evaluation, capture=found)
+
+
+def artefact_of(run: RunFolder, evaluation: Evaluation) -> Artefact:
+    """Return the file of an evaluation that a run keeps."""
+    return Artefact.at(run.path / evaluation.artefact, evaluation.artefact_sha256)
+
+
+def scope_of(evaluation: Evaluation) -> Scope:
+    """Return the scope of the stages of an evaluation's file."""
+    configuration = evaluation.configuration
+    return Scope(configuration.card, configuration.training, configuration.compression)

@@ -1,0 +1,46 @@
+"""Figures of finalists."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_DETECTION
+from advisor.core.training import HEAD
+from advisor.engine.pipeline.evaluation import accuracy, objects
+from advisor.engine.pipeline.evaluation.scorer import Scorer
+from advisor.engine.pipeline.materials import Workload
+from advisor.isolation.coroutine import run_coroutine
+from advisor.store import RunFolder
+
+from .test_evaluator import CARD, NAMES, Detecting, Prepared, evaluated, images
+
+
+@pytest.mark.parametrize(("task", "captures"), [(IMAGE_CLASSIFICATION, True), (OBJECT_DETECTION, False)])
+def test_only_classifiers_run_under_capture_conditions(tmp_path: Path, task: str, captures: bool) -> None:
+    workload, run = Workload((HEAD,), NAMES, images().counts, task=task), RunFolder.create(tmp_path, "run")
+    scorer = Scorer(Prepared(tmp_path, {}), workload, {}, run)
+    assert scorer.captures is captures
+
+
+@pytest.mark.parametrize(
+    ("kind", "task", "source", "file"),
+    [
+        (Prepared, IMAGE_CLASSIFICATION, accuracy.HELD_OUT, f"answers/holdout-{CARD.name}-head-int8.npy"),
+        (Detecting, OBJECT_DETECTION, f"mAP@0.5 {objects.HELD_OUT}", ""),
+    ],
+)
+def test_a_finalist_is_judged_on_the_hold_out_by_its_task(
+    tmp_path: Path, kind: type[Prepared], task: str, source: str, file: str
+) -> None:
+    walker = kind(tmp_path, {"float32": 4, "int8": 3})
+    finalist = evaluated(walker, "int8", tmp_path, task=task)
+    run, workload = RunFolder((tmp_path / "runs" / "latest").resolve()), Workload((HEAD,), NAMES, task=task)
+    scorer = Scorer(walker, workload, {CARD.name: CARD}, run)
+    judged = run_coroutine(scorer.hold_out(finalist))
+    assert judged.holdout_accuracy is not None
+    assert (judged.holdout_accuracy.source, judged.holdout_accuracy.n) == (source, 4)
+    assert judged.holdout_answers is not None
+    assert judged.holdout_answers.file == file
+    assert [str(path.relative_to(run.path)) for path in run.path.glob("answers/holdout-*")] == ([file] if file else [])
