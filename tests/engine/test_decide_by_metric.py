@@ -15,7 +15,7 @@ from advisor.core.evaluation import Evaluation
 from advisor.core.metrics import BALANCED_ACCURACY, COST_SAVED, LOG_LOSS, MACRO_F1, TOP1, WORST_GROUP
 from advisor.core.tasks import IMAGE_CLASSIFICATION
 from advisor.engine.decide import decide_run
-from advisor.engine.pipeline.evaluation.judging import judge_of
+from advisor.engine.pipeline.evaluation.judging import Scored, judge_of
 from advisor.engine.pipeline.images import Images
 from advisor.engine.question import Question, resolve
 from advisor.store import RunFolder
@@ -51,7 +51,7 @@ def judged(run: RunFolder, images: Images, card: str, answers: Sequence[int], qu
     own = run.path / f"{card}.npy"
     np.save(own, np.where(np.eye(2)[list(answers)] > 0, 0.9, 0.1))
     judge = judge_of(IMAGE_CLASSIFICATION, question.metric, question.costs)
-    verdict = judge.verdict(own, own, images, run, card)
+    verdict = judge.verdict(Scored(own, own), images, run, card)
     return replace(evaluation(card), **vars(verdict))
 
 

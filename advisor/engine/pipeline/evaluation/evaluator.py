@@ -22,7 +22,7 @@ from advisor.core.training import FINETUNED, HEAD
 from advisor.core.units import show_ms
 from advisor.engine.pipeline.evaluation import accuracy
 from advisor.engine.pipeline.evaluation.accuracy import Captured, Verdict
-from advisor.engine.pipeline.evaluation.judging import judge_of
+from advisor.engine.pipeline.evaluation.judging import Scored, judge_of
 from advisor.engine.pipeline.evaluation.scorer import artefact_of, scope_of
 from advisor.engine.pipeline.events import StageAborted
 from advisor.engine.pipeline.graph import FLOAT, VariantStages, float_model
@@ -218,7 +218,8 @@ class Evaluator:
         own, floats = await asyncio.gather(*(self._walker.run(each.scored) for each in (stages, stages.reference)))
         trained = stages.head if stages.training == HEAD else None
         folds = (await self._walker.run(trained)).answers if trained else None
-        verdict = await asyncio.to_thread(self._judge.verdict, own, floats, images, self._run, name, folds)
+        scored = Scored(own, floats, folds)
+        verdict = await asyncio.to_thread(self._judge.verdict, scored, images, self._run, name)
         if stages.card.form:  # its probabilities are not calibrated, and no threshold is written into it
             verdict = replace(verdict, answers=replace(verdict.answers, confidence=None))
         if not self._workload.robust:

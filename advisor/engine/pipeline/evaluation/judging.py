@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from advisor.core.costs import Costs
 from advisor.core.evaluation import Evaluation
@@ -22,28 +22,32 @@ HeldOut = tuple[Evaluation, Mapping[str, Sequence[float]]]
 """An evaluation with its hold-out figures, and what is to be kept for each image, by its path in the run."""
 
 
+class Scored(NamedTuple):
+    """Answers on the validation part.
+
+    Attributes:
+        own: what the file answered.
+        floats: what the float32 file of the same card answered.
+        folds: what the float head answered on the training part, each image by a head of other folds; None if the
+            file's head was not cross-validated.
+    """
+
+    own: Path
+    floats: Path
+    folds: Path | None = None
+
+
 class Judge(Protocol):
     """Turns answers of files into figures."""
 
-    def verdict(
-        self,
-        own: Path,
-        floats: Path,
-        images: Images,
-        run: RunFolder,
-        name: str,
-        folds: Path | None = None,
-    ) -> Verdict:
+    def verdict(self, scored: Scored, images: Images, run: RunFolder, name: str) -> Verdict:
         """Return the accuracy on the validation part and the loss against float32.
 
         Args:
-            own: what the file answered.
-            floats: what the float32 file of the same card answered.
+            scored: what the files of the card answered.
             images: the user's images.
             run: keeps answers for comparisons.
             name: of the file, for its answers.
-            folds: what the float head answered on the training part, each image by a head of other folds; None if the
-                file's head was not cross-validated.
         """
 
     def held_out(self, evaluation: Evaluation, own: Path, images: Images, file: str = "") -> HeldOut:
@@ -71,16 +75,9 @@ class Classified:
     costs: Costs | None = None
     promises: Promises = NO_PROMISES
 
-    def verdict(
-        self,
-        own: Path,
-        floats: Path,
-        images: Images,
-        run: RunFolder,
-        name: str,
-        folds: Path | None = None,
-    ) -> Verdict:
+    def verdict(self, scored: Scored, images: Images, run: RunFolder, name: str) -> Verdict:
         """See :class:`Judge`."""
+        own, floats, folds = scored
         answers, part = accuracy.read_answers(own), images.part(Role.VALIDATION)
         found = accuracy.measured(answers, accuracy.read_answers(floats), part.labels, images.classes)
         scores = metrics.scored(own, images, Role.VALIDATION, self.costs)
@@ -129,17 +126,9 @@ class Detected:
 
     by: objects.Criterion
 
-    def verdict(
-        self,
-        own: Path,
-        floats: Path,
-        images: Images,
-        run: RunFolder,
-        name: str,
-        folds: Path | None = None,
-    ) -> Verdict:
+    def verdict(self, scored: Scored, images: Images, run: RunFolder, name: str) -> Verdict:
         """See :class:`Judge`."""
-        found, shares = objects.measured(own, floats, images, self.by)
+        found, shares = objects.measured(scored.own, scored.floats, images, self.by)
         return replace(found, answers=replace(found.answers, file=run.keep_answers(name, shares)))
 
     def held_out(self, evaluation: Evaluation, own: Path, images: Images, file: str = "") -> HeldOut:
@@ -154,7 +143,7 @@ JUDGES: Mapping[str, Judge] = {
     OBJECT_DETECTION: Detected(objects.ByBoxes()),
     OBJECT_COUNTING: Detected(objects.ByCentres()),
 }
-"""Who judges the answers, by task; classifiers by top-1."""
+"""The judge of each task; that of classifiers is by top-1."""
 
 
 def judge_of(task: str, metric: str = TOP1, costs: Costs | None = None, promises: Promises = NO_PROMISES) -> Judge:

@@ -12,7 +12,7 @@ from advisor.core.costs import parse_costs
 from advisor.core.metrics import BALANCED_ACCURACY, COST_SAVED, LOG_LOSS, MACRO_F1, TOP1, WORST_GROUP
 from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_DETECTION, TASKS
 from advisor.engine.pipeline.evaluation import accuracy, objects
-from advisor.engine.pipeline.evaluation.judging import JUDGES, judge_of
+from advisor.engine.pipeline.evaluation.judging import JUDGES, Scored, judge_of
 from advisor.engine.pipeline.images import Role
 from advisor.store import RunFolder
 from tests.builders import evaluation
@@ -41,7 +41,7 @@ def test_every_task_has_a_judge() -> None:
 
 def test_a_classifier_is_judged_by_its_labels_and_they_are_kept(run: RunFolder, tmp_path: Path) -> None:
     own, floats = answered(tmp_path / "own.npy", [0, 1, 1, 1]), answered(tmp_path / "float.npy", [0, 1, 0, 1])
-    verdict = CLASSIFIED.verdict(own, floats, images(), run, "net-head-int8")
+    verdict = CLASSIFIED.verdict(Scored(own, floats), images(), run, "net-head-int8")
     plain = accuracy.measured([0, 1, 1, 1], [0, 1, 0, 1], [0, 1, 0, 1], ("a", "b"))
     assert (verdict.accuracy, verdict.drop) == (plain.accuracy, plain.drop)
     assert verdict.answers.confusion == plain.answers.confusion
@@ -52,7 +52,7 @@ def test_a_classifier_is_judged_by_its_labels_and_they_are_kept(run: RunFolder, 
 
 def test_a_classifier_has_every_metric_that_its_images_allow(run: RunFolder, tmp_path: Path) -> None:
     own = answered(tmp_path / "own.npy", [0, 1, 1, 1])
-    answers = CLASSIFIED.verdict(own, own, images(), run, "net").answers
+    answers = CLASSIFIED.verdict(Scored(own, own), images(), run, "net").answers
     assert set(answers.metrics) == {TOP1, BALANCED_ACCURACY, MACRO_F1, LOG_LOSS}
     assert (answers.metrics[TOP1].value, answers.metrics[TOP1].n) == (75.0, 4)
     judged, _ = judge_of(IMAGE_CLASSIFICATION, TOP1, COSTS).held_out(evaluation(), own, images())
@@ -63,7 +63,7 @@ def test_a_classifier_has_every_metric_that_its_images_allow(run: RunFolder, tmp
 
 def test_a_classifier_is_judged_by_the_metric_asked_for(run: RunFolder, tmp_path: Path) -> None:
     own, floats = answered(tmp_path / "own.npy", [0, 1, 1, 1]), answered(tmp_path / "float.npy", [0, 1, 0, 1])
-    verdict = judge_of(IMAGE_CLASSIFICATION, MACRO_F1).verdict(own, floats, images(), run, "net")
+    verdict = judge_of(IMAGE_CLASSIFICATION, MACRO_F1).verdict(Scored(own, floats), images(), run, "net")
     assert verdict.accuracy == verdict.answers.metrics[MACRO_F1]
     assert verdict.accuracy.value == pytest.approx(100 * (2 / 3 + 4 / 5) / 2)
     assert verdict.drop is not None
@@ -118,7 +118,7 @@ def test_a_detector_is_judged_by_its_precision_and_the_share_of_each_image_is_ke
     boxed = boxed_images()
     own = save_found(tmp_path / "own.npz", boxed, Role.VALIDATION, missed=(0,))
     floats = save_found(tmp_path / "float.npz", boxed, Role.VALIDATION)
-    verdict = DETECTED.verdict(own, floats, boxed, run, "net-head-int8")
+    verdict = DETECTED.verdict(Scored(own, floats), boxed, run, "net-head-int8")
     plain, shares = objects.measured(own, floats, boxed, objects.ByBoxes())
     assert (verdict.accuracy, verdict.drop) == (plain.accuracy, plain.drop)
     assert verdict.answers.file == "answers/net-head-int8.npy"
@@ -141,7 +141,7 @@ def test_a_detector_on_the_hold_out_has_its_precision_by_class_and_nothing_to_ke
 def test_a_detector_is_counted_on_the_hold_out_at_the_threshold_of_validation(run: RunFolder, tmp_path: Path) -> None:
     boxed = boxed_images()
     own = save_found(tmp_path / "own.npz", boxed, Role.VALIDATION)
-    answers = DETECTED.verdict(own, own, boxed, run, "net-head-int8").answers
+    answers = DETECTED.verdict(Scored(own, own), boxed, run, "net-head-int8").answers
     held = save_found(tmp_path / "held.npz", boxed, Role.HOLDOUT)
     judged, _ = DETECTED.held_out(replace(evaluation(), answers=answers), held, boxed)
     assert answers.boxes is not None
