@@ -107,6 +107,6 @@ def _by_class(view: RunView, pick: Evaluation) -> tuple[ClassRecall, ...]:
     """Return the figures of each class; none where they are damaged, which the section on classes says."""
     answers = pick.holdout_answers or pick.answers
     try:
-        return recalls(answers, view.dataset.classes if view.dataset else ()) if answers.has_classes else ()
+        return recalls(answers, view.classes) if answers.has_classes else ()
     except UsageError:
         return ()

@@ -96,7 +96,7 @@ def _classes(view: RunView) -> Variables | None:
     pick = view.decision.pick
     if pick is None or not pick.answers.has_classes:
         return None
-    labels = view.dataset.classes if view.dataset else ()
+    labels = view.classes
     answers = pick.holdout_answers or pick.answers
     found = recalls(answers, labels)
     if not found:
@@ -130,7 +130,7 @@ def _metrics(view: RunView) -> Variables | None:
 
 
 def _images(view: RunView) -> Variables | None:
-    pick, labels, changed = view.decision.pick, view.dataset.classes if view.dataset else (), view.disagreements
+    pick, labels, changed = view.decision.pick, view.classes, view.disagreements
     confidence = pick.holdout_answers.confidence if pick and pick.holdout_answers else None
     mistakes = wrong_photos(confidence.mistakes, view.images, labels) if confidence else []
     if not mistakes and changed is None:
@@ -144,7 +144,7 @@ def _boxes(view: RunView) -> Variables | None:
     boxes = pick.holdout_answers.boxes if pick and pick.holdout_answers else None
     if boxes is None or not boxes.worst:
         return None
-    labels = view.dataset.classes if view.dataset else ()
+    labels = view.classes
     return {"photos": photos(boxes.worst, view.images, labels), "looks": LOOKS, "threshold": boxes.threshold}
 
 

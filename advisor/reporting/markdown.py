@@ -168,7 +168,7 @@ def _classes(view: RunView) -> Iterable[str]:
     if pick is None or not pick.answers.has_classes:
         return
     answers, task = pick.holdout_answers or pick.answers, view.task
-    found = recalls(answers, view.dataset.classes if view.dataset else ())
+    found = recalls(answers, view.classes)
     if not found:
         return
     weak = sorted(found, key=lambda each: math.inf if each.recall is None else each.recall)[:CLASSES_SHOWN]
@@ -181,7 +181,7 @@ def _classes(view: RunView) -> Iterable[str]:
     others = f"; {len(found) - len(weak)} more are in report.html" if len(found) > len(weak) else ""
     counted = f", and counts from a score of {answers.boxes.threshold:.2f} on" if answers.boxes else ""
     yield f"{escaped(task.by_class)} on {on}: {task.by_class_is}{counted}{others}."
-    compared = confusions(pick, view.decision.runner_up, view.dataset.classes if view.dataset else ())
+    compared = confusions(pick, view.decision.runner_up, view.classes)
     if compared and compared.sentence:
         pairs = (f"{pair.true} taken for {pair.answer} ({pair.pick} and {pair.runner_up})" for pair in compared.pairs)
         most = f" They differ most in {', '.join(pairs)}." if compared.pairs else ""

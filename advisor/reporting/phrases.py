@@ -13,7 +13,8 @@ from advisor.core.latency_distribution import CONFIDENCE, percent
 from advisor.core.metrics import METRICS
 from advisor.core.units import plural, show_ms, show_seconds
 from advisor.reporting import text
-from advisor.reporting.view import DatasetSummary, RunView
+from advisor.reporting.dataset import DatasetSummary
+from advisor.reporting.view import RunView
 
 _SHOWN_ALONE = ("command_line", "versions", "durations", "weights", "without_weights")
 """Entries of the manifest that the report shows apart from the others."""

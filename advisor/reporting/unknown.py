@@ -23,7 +23,7 @@ def unknown(view: RunView) -> Mapping[str, object] | None:
     pick = view.decision.pick
     if pick is None or pick.unknown is None:
         return None
-    facts, classes = pick.unknown, view.dataset.classes if view.dataset else ()
+    facts, classes = pick.unknown, view.classes
     return {
         "pick": pick,
         "facts": facts,

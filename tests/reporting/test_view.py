@@ -7,7 +7,6 @@ from pathlib import Path
 
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.tasks import CLASSIFICATION, DETECTION
-from advisor.datasets.boxes.values import ONE_CLASS
 from advisor.engine.question import resolve
 from advisor.reporting.files import write_all
 from advisor.reporting.phrases import so_far
@@ -15,7 +14,7 @@ from advisor.reporting.view import RunView, load_view
 from advisor.store import RunFolder
 from tests.builders import evaluation
 from tests.reporting.views import run_view
-from tests.run_folders import images, write_run
+from tests.run_folders import write_run
 
 
 def test_stored_run_is_decided_and_reported_as_it_was(tmp_path: Path) -> None:
@@ -52,47 +51,6 @@ def test_the_answer_so_far_has_its_accuracy_on_the_hold_out_once_it_is_known(tmp
     assert "% (90.5 % on the hold-out), " in so_far(load_view(write_run(tmp_path, [judged])))
 
 
-def test_validation_images_are_counted_by_class_from_the_split(tmp_path: Path) -> None:
-    run = write_run(tmp_path, dataset=images({"cat": 40, "dog": 40}))
-    run.write_json("split.json", {"classes": ["cat", "dog"], "validation": [{"class": "cat"}] * 7, "train": []})
-    dataset = load_view(run).dataset
-    assert dataset is not None
-    assert dataset.validated_per_class == {"cat": 7, "dog": 0}
-
-
-def test_a_damaged_split_leaves_them_unknown(tmp_path: Path) -> None:
-    run = write_run(tmp_path, dataset=images({"cat": 40, "dog": 40}))
-    run.write_json("split.json", {"validation": ["cat"]})
-    dataset = load_view(run).dataset
-    assert dataset is not None
-    assert dataset.validated_per_class == {}
-
-
-def test_groups_are_counted_by_class_over_all_parts_and_notes_are_kept(tmp_path: Path) -> None:
-    run = write_run(tmp_path, dataset={**images({"cat": 40, "dog": 40}), "notes": ["Images come in 3 groups."]})
-    rows = {
-        part: [{"class": name, "group": group} for name, group in pairs]
-        for part, pairs in {
-            "train": [("cat", 0), ("dog", 1)],
-            "validation": [("cat", 2)],
-            "holdout": [("cat", 2)],
-        }.items()
-    }
-    run.write_json("split.json", {"classes": ["cat", "dog"], **rows})
-    dataset = load_view(run).dataset
-    assert dataset is not None
-    assert dataset.groups_per_class == {"cat": 2, "dog": 1}
-    assert dataset.notes == ("Images come in 3 groups.",)
-
-
-def test_images_without_groups_have_none(tmp_path: Path) -> None:
-    run = write_run(tmp_path, dataset=images({"cat": 40}))
-    run.write_json("split.json", {part: [{"class": "cat"}] for part in ("train", "validation", "holdout")})
-    dataset = load_view(run).dataset
-    assert dataset is not None
-    assert dataset.groups_per_class == {}
-
-
 def test_a_run_has_the_task_and_the_metric_that_it_was_asked_for(detectors: RunView) -> None:
     assert (detectors.task, detectors.metric) == (DETECTION, "mAP@0.5")
     assert (run_view().task, run_view().metric) == (CLASSIFICATION, "top-1")
@@ -100,12 +58,3 @@ def test_a_run_has_the_task_and_the_metric_that_it_was_asked_for(detectors: RunV
 
 def test_a_run_from_before_there_were_tasks_is_one_of_classification() -> None:
     assert replace(run_view(), request={}).task is CLASSIFICATION
-
-
-def test_the_classes_of_detectors_are_those_of_the_boxes(detectors: RunView) -> None:
-    dataset = detectors.dataset
-    assert dataset is not None
-    assert (dataset.classes, dataset.counted) == (("cat", "dog", "owl"), "60, 120 boxes")
-    assert dataset.images == 60
-    plain = replace(dataset, boxes_per_class={})
-    assert (plain.classes, plain.counted) == ((ONE_CLASS,), "60")

@@ -22,7 +22,8 @@ from advisor.core.statistics import Interval, wilson
 from advisor.core.unknown_facts import LeftOut, OtherThings, UnknownFacts
 from advisor.engine.history.loaded_run import Unfinished
 from advisor.engine.pipeline.names import StageName
-from advisor.reporting.view import DatasetSummary, RunView
+from advisor.reporting.dataset import DatasetSummary
+from advisor.reporting.view import RunView
 
 HOSTILE = (
     "<script>alert(1)</script>",
