@@ -6,8 +6,6 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from advisor.core.confidence_facts import ConfidenceFacts, Threshold
-from advisor.core.statistics import Interval
-from advisor.reporting import text
 from advisor.reporting.view import RunView
 
 SHOWN = 100
@@ -53,7 +51,6 @@ def confidence(view: RunView) -> Mapping[str, object] | None:
         "facts": facts,
         "thresholds": list(_rows(facts))[:SHOWN],
         "recalls": list(facts.recall.items())[:SHOWN],
-        "ends": ends,
         "asked": bool(facts.wanted.options),
         "curve": curve_of(facts),
         "reachable": pick.answers.confidence.reachable if pick.answers.confidence else None,
@@ -65,13 +62,6 @@ def _rows(facts: ConfidenceFacts) -> Iterator[Row]:
     yield Row("other classes" if own else "all classes", promised, facts.threshold)
     for name, one in facts.by_class.items():
         yield Row(name, own.get(name, promised), one)
-
-
-def ends(own: Interval, scale: float = 1.0) -> str:
-    """Return a figure with its interval: of shares in %, with one digit, otherwise with three."""
-    digits = 1 if scale > 1 else 3
-    value, low, high = (f"{scale * each:.{digits}f}" for each in (own.value, own.low, own.high))
-    return f"{value} ({low}{text.DASH}{high})"
 
 
 def curve_of(facts: ConfidenceFacts) -> Curve | None:

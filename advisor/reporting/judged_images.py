@@ -108,18 +108,21 @@ def wrong_photos(mistakes: Sequence[Mistake], root: Path | None, labels: Sequenc
     """Return images with wrong answers; arguments as of :func:`photos`."""
     return [
         AnsweredPhoto(
-            one.path, _data_uri(root / one.path, one.sha256, SMALL_SIDE) if root else "",
+            one.path,
+            _data_uri(root, one.path, one.sha256, SMALL_SIDE),
             f"{_label(one.label, labels)} taken for {_label(one.answer, labels)}, {_percent(one.probability)}",
         )
         for one in mistakes
-    ]  # fmt: skip
+    ]
 
 
 def changed_photos(found: Disagreements, root: Path | None, labels: Sequence[str]) -> list[AnsweredPhoto]:
     """Return the first :data:`CHANGED_SHOWN` images with two answers; arguments as of :func:`photos`."""
     return [
         AnsweredPhoto(
-            one.path, _data_uri(root / one.path, one.sha256, SMALL_SIDE) if root else "", _label(one.label, labels),
+            one.path,
+            _data_uri(root, one.path, one.sha256, SMALL_SIDE),
+            _label(one.label, labels),
             tuple(
                 f"{file}: {_label(given.label, labels)}"
                 f"{'' if given.probability is None else f', {_percent(given.probability)}'} {RIGHT if right else WRONG}"
@@ -127,7 +130,7 @@ def changed_photos(found: Disagreements, root: Path | None, labels: Sequence[str
             ),
         )
         for one in found.rows[:CHANGED_SHOWN]
-    ]  # fmt: skip
+    ]
 
 
 def _percent(probability: float) -> str:
@@ -142,7 +145,7 @@ def _photo(image: JudgedImage, root: Path | None, labels: Sequence[str]) -> Phot
     answered = [_drawn(image, box, "right" if box.matched else "wrong", labels) for box in image.found[:DRAWN]]
     return Photo(
         name=image.path,
-        image=_data_uri(root / image.path, image.sha256) if root else "",
+        image=_data_uri(root, image.path, image.sha256),
         width=image.width,
         height=image.height,
         boxes=(*true, *answered),
@@ -174,10 +177,12 @@ def _drawn(image: JudgedImage, box: JudgedBox, look: str, labels: Sequence[str])
     return DrawnBox(look, left, top, max(width, 0.0), max(height, 0.0), f"{_name(box, labels)}: {LOOKS[look]}{score}")
 
 
-def _data_uri(path: Path, sha256: str, side: int = SIDE) -> str:
-    """Return the image as a ``data:`` address; empty if the file is gone, or is not the one that was judged."""
+def _data_uri(root: Path | None, path: str, sha256: str, side: int = SIDE) -> str:
+    """Return the image as a ``data:`` address; empty without a root, or if the file is gone or has changed."""
+    if root is None:
+        return ""
     try:
-        data, _ = read_bytes(path)
+        data, _ = read_bytes(root / path)
     except READ_ERRORS:
         return ""
     return data_uri(BytesIO(data), side) if hashlib.sha256(data).hexdigest() == sha256 else ""

@@ -17,7 +17,7 @@ from advisor.core.statistics import wilson
 from advisor.core.units import listed, plural, show_ms
 from advisor.engine.question.names import ROBUST
 from advisor.reporting import text
-from advisor.reporting.promises import unkept
+from advisor.reporting.promises import NAMED, unkept
 from advisor.reporting.unknown import other_things
 from advisor.reporting.view import RunView
 
@@ -31,9 +31,6 @@ FEW = 10
 
 FEW_GROUPS = 3
 """With fewer groups, a class cannot have one in each part of the images."""
-
-NAMED = 3
-"""Classes that a risk names; the others are counted."""
 
 BUDGET = "Latency budget"
 
@@ -212,8 +209,8 @@ def _provenance(evaluation: Evaluation) -> str:
 def _shipped(evaluation: Evaluation) -> Risk | None:
     if not evaluation.card_facts.as_it_is:
         return None
-    text = "It is judged as you ship it: its figures are too high if it has learnt from your images."
-    return Risk("Learnt images", Level.HIGH, text)
+    said = "It is judged as you ship it: its figures are too high if it has learnt from your images."
+    return Risk("Learnt images", Level.HIGH, said)
 
 
 def _compression(evaluation: Evaluation) -> Risk:

@@ -9,6 +9,7 @@ from advisor.core.escape import plain as plain
 from advisor.core.evaluation import Evaluation
 from advisor.core.figures import HOST
 from advisor.core.quantity import Quantity
+from advisor.core.statistics import Interval
 from advisor.core.units import plural as plural
 
 DASH = "\u2013"
@@ -44,6 +45,17 @@ def with_interval(quantity: Quantity | None) -> str:
     """Format a share in % with its interval, if it has one: ``87.6 (84.2-91.5)``, with an en dash."""
     ends = interval(quantity)
     return percent(quantity) + (f" ({ends})" if ends else "")
+
+
+def bounds(own: Interval, digits: int, scale: float = 1.0) -> str:
+    """Format a value with its interval, each times ``scale``: ``0.83 (0.79-0.86)``, with an en dash."""
+    value, low, high = (f"{scale * each:.{digits}f}" for each in (own.value, own.low, own.high))
+    return f"{value} ({low}{DASH}{high})"
+
+
+def share(own: Interval) -> str:
+    """Format a share (0-1) in % with its interval: ``87.6 (84.2-91.5)``, with an en dash."""
+    return bounds(own, 1, 100)
 
 
 def interval(quantity: Quantity | None, digits: int = 1) -> str:

@@ -23,20 +23,18 @@ def unknown(view: RunView) -> Mapping[str, object] | None:
     pick = view.decision.pick
     if pick is None or pick.unknown is None:
         return None
-    facts, classes = pick.unknown, view.classes
+    facts = pick.unknown
     return {
         "pick": pick,
         "facts": facts,
         "lead": left_out(pick, facts),
         "rows": sorted(facts.by_class.items(), key=lambda row: row[1].auroc.value),
-        "some": len(facts.by_class) < len(classes),
+        "some": len(facts.by_class) < len(view.classes),
         "kept": KEPT,
         "larger": larger(pick, facts),
         "command": command(view, facts),
         "hint": SAMPLE,
         "given_up": given_up,
-        "share": share,
-        "odds": odds,
     }
 
 
@@ -52,7 +50,7 @@ def left_out(pick: Evaluation, facts: UnknownFacts) -> str:
     )
     compressed = pick.configuration.compression != FLOAT and facts.float_auroc is not None
     reference = f"; float32: {facts.float_auroc.value:.2f}" if compressed and facts.float_auroc else ""
-    ranks = f"The probability that it ranks behind a known image (AUROC) is {odds(facts.auroc)}{reference}."
+    ranks = f"The probability that it ranks behind a known image (AUROC) is {text.bounds(facts.auroc, 2)}{reference}."
     return f"{passes}{ranks}{f' {TOO_HIGH}' if flattered(pick) else ''}"
 
 
@@ -68,10 +66,10 @@ def other_things(facts: UnknownFacts) -> str:
     """Return how the user's images of other things are answered; empty without any."""
     if facts.others is None:
         return ""
-    found, images = share(facts.others.found), plural(facts.others.images, "image")
+    found, images = text.share(facts.others.found), plural(facts.others.images, "image")
     return (
         f"The file with the class '{facts.label}' finds {found} % of your {images} of other things; "
-        f"AUROC {odds(facts.others.auroc)}."
+        f"AUROC {text.bounds(facts.others.auroc, 2)}."
     )
 
 
@@ -79,7 +77,7 @@ def cost(pick: Evaluation, facts: UnknownFacts) -> str:
     """Return what the file with one more class costs; empty if it is not known."""
     said = [f"is {larger(pick, facts)} larger"] if larger(pick, facts) else []
     if facts.kept is not None:
-        said.append(f"gives up {share(given_up(facts.kept))} % of the known images")
+        said.append(f"gives up {text.share(given_up(facts.kept))} % of the known images")
     return f"The file with the class '{facts.label}' {' and '.join(said)}." if said else ""
 
 
@@ -100,13 +98,3 @@ def command(view: RunView, facts: UnknownFacts) -> str:
         return ""
     own = view.next_command.startswith("advisor export")  # the pick is that of another question
     return f"{view.next_command if own else f'advisor export {view.folder} --to bundle'} --unknown-class"
-
-
-def share(own: Interval) -> str:
-    """Return a share in % with its interval."""
-    return f"{100 * own.value:.1f} ({100 * own.low:.1f}{text.DASH}{100 * own.high:.1f})"
-
-
-def odds(own: Interval) -> str:
-    """Return an AUROC with its interval."""
-    return f"{own.value:.2f} ({own.low:.2f}{text.DASH}{own.high:.2f})"

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.core.quantity import Provenance, Quantity
+from advisor.core.statistics import Interval
 from advisor.reporting.templating import json_for_script
-from advisor.reporting.text import plain, points, spreadsheet
+from advisor.reporting.text import bounds, plain, points, share, spreadsheet
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -50,3 +51,9 @@ def test_a_loss_that_rounds_to_zero_has_no_sign() -> None:
         "0.0",
         "-0.3",
     ]
+
+
+def test_a_share_has_its_interval_in_percent_and_other_values_as_many_digits_as_wanted() -> None:
+    auroc = Interval(0.831, 0.792, 0.864)
+    assert share(auroc) == "83.1 (79.2\u201386.4)"
+    assert bounds(auroc, 2) == "0.83 (0.79\u20130.86)"
