@@ -6,7 +6,8 @@ from advisor.api.answers import Report, check_run, compare, export, exportable, 
 from advisor.api.machine import Check, State, doctor
 from advisor.api.measuring import benchmark, benchmark_device, profile
 from advisor.api.models import check_data, compress, diagnose
-from advisor.api.runs import Run, plan, search
+from advisor.api.run import Run
+from advisor.api.runs import plan, search
 
 __all__ = [
     "Check",

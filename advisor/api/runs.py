@@ -1,68 +1,17 @@
-"""Search, plan, and the run that a search writes."""
+"""Search and plan."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from advisor.core.decision import Decision
-from advisor.core.evaluation import Evaluation
+from advisor.api.run import Run
 from advisor.store import RunFolder
 
 if TYPE_CHECKING:
     from advisor.engine.question import Request
     from advisor.engine.space.forecast import PlanView
-    from advisor.reporting.view import RunView
-
-
-@dataclass(frozen=True)
-class Run:
-    """A finished or interrupted search, read from its folder.
-
-    Attributes:
-        path: the run folder.
-        interrupted: True if the user interrupted the search.
-        stopped: why the search ended before every configuration was evaluated; empty if it did not.
-    """
-
-    path: Path
-    interrupted: bool = False
-    stopped: str = ""
-
-    @cached_property
-    def view(self) -> RunView:
-        """The content of the report."""
-        from advisor.reporting.view import load_view
-
-        return load_view(RunFolder.open(self.path))
-
-    @property
-    def evaluations(self) -> tuple[Evaluation, ...]:
-        """Every configuration with its result, or the reason why it has none."""
-        return self.view.evaluations
-
-    @property
-    def decision(self) -> Decision:
-        """The pick with its reason, the runner-up, the ties, and what would change the pick."""
-        return self.view.decision
-
-    @property
-    def pick(self) -> Evaluation | None:
-        """The recommended evaluation; the one closest to the limits if nothing meets the budget."""
-        return self.decision.pick
-
-    @property
-    def report(self) -> Path:
-        """Path of the report to open in a browser."""
-        return self.path / "report.html"
-
-    def _repr_html_(self) -> str:
-        from advisor.reporting.notebook import summary_html
-
-        return summary_html(self.view)
 
 
 def search(

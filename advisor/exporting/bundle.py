@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
-import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.resources import files
 from pathlib import Path
@@ -19,6 +17,7 @@ from advisor.engine.history.loaded_run import LoadedRun, load_run
 from advisor.exporting.choice import choose
 from advisor.exporting.devices import benchmark_lines, devices_of
 from advisor.exporting.documents import model_card, readme
+from advisor.exporting.folder import checked, write
 from advisor.exporting.model import ShippedModel, prepare
 from advisor.exporting.operators import build_file, operators_json, registration, used_operators
 from advisor.exporting.sealing import key_id, read_key, seal
@@ -83,7 +82,7 @@ def export(
         UsageError: no such candidate, its artefact is missing or was changed, a target that it cannot serve, a key
             that is none, no file with a class for unknown things, or a folder in the way. Nothing is written then.
     """
-    folder = _checked(Path(to), force)
+    folder = checked(Path(to), force)
     stored = load_run(run)
     evaluation = choose(stored, pick)
     key = read_key(Path(key_file)) if key_file is not None else None
@@ -95,7 +94,7 @@ def export(
     if unknown_class:
         model = _with_unknown(stored, shipping, evaluation, wanted)
     contents = _contents(stored, shipping, evaluation, model, artefact, wanted, key)
-    _write(folder, contents)
+    write(folder, contents)
     return Bundle(folder, evaluation, model, tuple(sorted(contents)))
 
 
@@ -257,43 +256,3 @@ def _settings(device: str, figures: DeviceFigures) -> dict[str, object]:
 
 def _shipped(name: str) -> str:
     return (files("advisor.exporting") / "shipped" / name).read_text(encoding="utf-8")
-
-
-def _checked(folder: Path, force: bool) -> Path:
-    """Return the folder if it is free, or a bundle to replace with ``force``.
-
-    Raises:
-        UsageError: it holds anything else.
-    """
-    if not folder.exists() and not folder.is_symlink():
-        return folder
-    if folder.is_dir() and not any(folder.iterdir()):
-        return folder
-    if not (folder / "SHA256SUMS").is_file() or not (folder / "bundle.json").is_file():
-        raise UsageError(f"--to: '{folder}' exists and is not a bundle of advisor", "choose another folder")
-    if not force:
-        raise UsageError(f"--to: '{folder}' already holds a bundle", "choose another folder, or add --force to replace")
-    return folder
-
-
-def _write(folder: Path, contents: Mapping[str, bytes]) -> None:
-    """Write beside the folder, then move it there: a reader sees the old bundle or the new one, never a part."""
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-    except OSError as error:
-        raise UsageError(
-            f"--to: '{folder}' cannot be written ({error.strerror or error})", "choose another folder"
-        ) from None
-    try:
-        for name, content in contents.items():
-            file = unfinished / name
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(content)
-        unfinished.chmod(0o755)
-        if folder.is_dir():
-            shutil.rmtree(folder)
-        unfinished.replace(folder)
-    except BaseException:
-        shutil.rmtree(unfinished, ignore_errors=True)
-        raise

@@ -227,23 +227,6 @@ def test_a_run_without_candidates_has_nothing_to_ship(copied: RunFolder, tmp_pat
         export(copied.path, tmp_path / "b")
 
 
-def test_another_folder_is_never_replaced(trained: RunFolder, tmp_path: Path) -> None:
-    (tmp_path / "precious").mkdir()
-    (tmp_path / "precious" / "thesis.txt").write_text("x")
-    for force in (False, True):
-        with pytest.raises(UsageError, match="is not a bundle of advisor"):
-            export(trained.path, tmp_path / "precious", force=force)
-    assert (tmp_path / "precious" / "thesis.txt").read_text() == "x"
-
-
-def test_a_bundle_is_replaced_only_by_force(own: Path, trained: RunFolder) -> None:
-    (own / "left over.txt").write_text("x")
-    with pytest.raises(UsageError, match="already holds a bundle"):
-        export(trained.path, own)
-    export(trained.path, own, force=True)
-    assert not (own / "left over.txt").exists()
-
-
 def test_hostile_labels_reach_every_file_whole_and_harmless(
     copied: RunFolder, many_images: list[Pixels], tmp_path: Path
 ) -> None:
