@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from advisor.core.evaluation_facts import Traits
+from advisor.core.file_features import Traits
 from advisor.devices.latency.features import ModelFeatures, load_features
 from advisor.devices.latency.processor import runtime_family
 from advisor.devices.latency.table import Column, LatencyTable, build_table

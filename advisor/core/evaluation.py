@@ -12,13 +12,13 @@ from advisor.core.evaluation_facts import (
     CardFacts,
     DeviceFigures,
     FileFacts,
-    FileFeatures,
     HeadFacts,
     ImageAnswers,
     NewConditions,
     RemoteFacts,
     TimingFacts,
 )
+from advisor.core.file_features import FileFeatures
 from advisor.core.latency_distribution import LatencyDistribution
 from advisor.core.quantity import Quantity
 from advisor.core.training import NAMED

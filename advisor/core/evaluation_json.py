@@ -16,13 +16,13 @@ from advisor.core.evaluation_facts import (
     CardFacts,
     DeviceFigures,
     FileFacts,
-    FileFeatures,
     HeadFacts,
     ImageAnswers,
     NewConditions,
     RemoteFacts,
     TimingFacts,
 )
+from advisor.core.file_features import FileFeatures
 from advisor.core.latency_distribution import LatencyDistribution
 from advisor.core.metrics import COST_SAVED
 from advisor.core.quantity import Quantity

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from advisor.core.errors import UsageError
-from advisor.core.evaluation_facts import Traits
+from advisor.core.file_features import Traits
 from advisor.devices.latency.base import Base, fit_base
 from advisor.devices.latency.conformal import (
     CALIBRATION_FILE,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from advisor.core.evaluation_facts import FileFeatures
+from advisor.core.file_features import FileFeatures
 from advisor.core.quantity import Provenance
 from advisor.devices.connections.host import HostConnection
 from advisor.devices.connections.protocol import Job

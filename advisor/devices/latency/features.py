@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from advisor.core.errors import UsageError
-from advisor.core.evaluation_facts import Traits
+from advisor.core.file_features import Traits
 from advisor.devices.profiles import shipped_profiles
 
 if TYPE_CHECKING:

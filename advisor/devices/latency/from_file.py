@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from advisor.core.evaluation_facts import FileFeatures
+from advisor.core.file_features import FileFeatures
 from advisor.devices.latency.features import FeatureTable, ModelFeatures, traits_of_operators
 from advisor.tflite.arena import activation_arena_bytes
 from advisor.tflite.arithmetic import expanded_constants, form_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from advisor.core.evaluation_facts import FileFeatures
+from advisor.core.file_features import FileFeatures
 from advisor.core.quantity import Provenance, Quantity
 
 RUNTIME_BYTES = 1.9e6

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 from advisor.catalog.cards import Card
 from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import Configuration, Evaluation, Status
-from advisor.core.evaluation_facts import FileFeatures, RemoteFacts, TimingFacts
+from advisor.core.evaluation_facts import RemoteFacts, TimingFacts
 from advisor.core.evaluation_json import facts_from_json
 from advisor.core.figures import artefact_of, show_latency
+from advisor.core.file_features import FileFeatures
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.worst_case import on_device, with_required_figures, worst_case
 from advisor.engine.execution import OnDevice

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation, Target
-from advisor.core.evaluation_facts import FileFeatures
 from advisor.core.figures import HOST
+from advisor.core.file_features import FileFeatures
 from advisor.core.forms import form_of
 from advisor.core.quantity import Quantity
 from advisor.core.units import show_bytes

@@ -8,7 +8,7 @@ import pytest
 
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation
-from advisor.core.evaluation_facts import FileFeatures
+from advisor.core.file_features import FileFeatures
 from advisor.core.quantity import Provenance
 from advisor.devices.latency.from_file import features_of
 from advisor.devices.profiles import DeviceProfile, DeviceTarget, Limits
