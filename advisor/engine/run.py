@@ -12,8 +12,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from advisor.catalog.cards import Card
-from advisor.compression.recipes import Recipe
 from advisor.core.evaluation import Evaluation
 from advisor.engine.answering import answering
 from advisor.engine.execution import Executor, executor_for
@@ -24,30 +22,20 @@ from advisor.engine.pipeline.cost_calibration import CostCalibration
 from advisor.engine.pipeline.evaluation.evaluator import Evaluator
 from advisor.engine.pipeline.evaluation.scorer import Scorer
 from advisor.engine.pipeline.events import Durations, StageEvent
-from advisor.engine.pipeline.images import Images
 from advisor.engine.pipeline.stage import Pool
 from advisor.engine.pipeline.walker import Walker, Workers
 from advisor.engine.progress import Progress
-from advisor.engine.question import Request, require_sampler_installed
+from advisor.engine.question import Request
 from advisor.engine.scheduling.search_loop import SearchLoop
 from advisor.engine.scheduling.stopping import COMPLETE, INTERRUPTED, Stop
 from advisor.engine.scheduling.storage import check_storage, explain_lost_connection, open_storage
 from advisor.engine.scheduling.study import Study
-from advisor.engine.space.candidates import (
-    Candidates,
-    chosen_cards,
-    chosen_recipes,
-    find_weights,
-    make_plan,
-    materials_of,
-    require_known_classes,
-)
-from advisor.engine.space.images import read_images
+from advisor.engine.space.candidates import Candidates, find_weights, make_plan, materials_of
 from advisor.engine.space.plan import Plan
+from advisor.engine.space.prepared import Prepared, prepare
 from advisor.engine.space.preview import refuse_too_short
 from advisor.engine.space.skipped import record_unevaluated, skip_ruled_out
 from advisor.engine.targets.multi_device import MultiDeviceEvaluator
-from advisor.engine.targets.target_devices import TargetDevices, select_targets
 from advisor.isolation.scratch import sweep
 from advisor.store import RunFolder, require_cache
 
@@ -66,25 +54,6 @@ class SearchResult:
 
     run: RunFolder
     stop: Stop
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """A question after all its parts were found and checked, before any work starts.
-
-    Attributes:
-        request: the question.
-        targets: the devices.
-        recipes: compression recipes by name.
-        cards: the candidates, the most promising first.
-        images: the user's images, or None.
-    """
-
-    request: Request
-    targets: TargetDevices
-    recipes: Mapping[str, Recipe]
-    cards: tuple[Card, ...]
-    images: Images | None
 
 
 def run_search(request: Request, progress: Progress, resume: Path | None = None, verbose: bool = False) -> SearchResult:
@@ -120,20 +89,6 @@ def run_search(request: Request, progress: Progress, resume: Path | None = None,
         return _Search(prepared, run, executor, progress, started).result(held.pop_all())
 
 
-def prepare(request: Request, say: Callable[[str], None]) -> Prepared:
-    """Find and check all parts of a question.
-
-    Raises:
-        UsageError: a part is missing, unknown or damaged.
-    """
-    require_sampler_installed(request.execution.sampler)
-    question = request.question
-    targets, recipes, cards = select_targets(question), chosen_recipes(question), chosen_cards(question)
-    images = read_images(question, say)
-    require_known_classes(question, cards, images)
-    return Prepared(request, targets, recipes, cards, images)
-
-
 def refuse_what_cannot_work(prepared: Prepared) -> None:
     """Refuse a time limit that is too short, and a database that cannot be reached.
 
@@ -142,7 +97,7 @@ def refuse_what_cannot_work(prepared: Prepared) -> None:
     """
     execution = prepared.request.execution
     if execution.time_limit_s is not None:
-        refuse_too_short(prepared.request, prepared.recipes, prepared.cards, prepared.images)
+        refuse_too_short(prepared)
     check_storage(execution.storage)
 
 

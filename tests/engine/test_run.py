@@ -1,4 +1,4 @@
-"""The parts of a search's run: what is prepared, what is refused, and in which order cards get cores."""
+"""The parts of a search's run: what is refused, and in which order cards get cores."""
 
 from __future__ import annotations
 
@@ -10,24 +10,10 @@ import pytest
 from advisor.catalog.catalogue import load_catalogue
 from advisor.core.errors import UsageError
 from advisor.engine.question import resolve
-from advisor.engine.run import _disturbed, _priorities, _slug, prepare, refuse_what_cannot_work
+from advisor.engine.run import _disturbed, _priorities, _slug, refuse_what_cannot_work
 from advisor.engine.space.plan import Plan
+from advisor.engine.space.prepared import prepare
 from tests.builders import evaluation
-
-
-def test_a_question_is_prepared_without_spending_anything(tmp_path: Path) -> None:
-    said: list[str] = []
-    request = resolve({"candidates": ["squeezenet_1.1_227"], "compressions": ["int8"], "out": str(tmp_path / "runs")})
-    prepared = prepare(request, said.append)
-    assert [card.name for card in prepared.cards] == ["squeezenet_1.1_227"]
-    assert list(prepared.recipes) == ["float32", "int8"]
-    assert prepared.images is None
-    assert not (tmp_path / "runs").exists()
-
-
-def test_an_unknown_candidate_is_refused_with_the_nearest() -> None:
-    with pytest.raises(UsageError, match=r"squeezenet_1\.1_22.*squeezenet_1\.1_227"):
-        prepare(resolve({"candidates": ["squeezenet_1.1_22"]}), lambda _: None)
 
 
 def test_a_time_limit_below_the_cheapest_candidate_is_refused() -> None:

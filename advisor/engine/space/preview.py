@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from advisor.catalog.cards import Card, WeightsFile
-from advisor.compression.recipes import Recipe
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Configuration
 from advisor.core.quantity import Provenance, Quantity
@@ -15,26 +14,16 @@ from advisor.core.training import FINETUNED
 from advisor.core.units import show_seconds
 from advisor.engine.pipeline.cost import rough_size
 from advisor.engine.pipeline.cost_calibration import CostCalibration
-from advisor.engine.pipeline.images import Images
 from advisor.engine.pipeline.materials import Variant
 from advisor.engine.pipeline.stage import Stage
-from advisor.engine.question import Execution, Question, Request, require_sampler_installed
-from advisor.engine.space.candidates import (
-    Candidates,
-    chosen_cards,
-    chosen_recipes,
-    make_plan,
-    materials_of,
-    most_cards,
-    require_known_classes,
-)
+from advisor.engine.question import Execution, Question, Request
+from advisor.engine.space.candidates import Candidates, make_plan, materials_of, most_cards
 from advisor.engine.space.estimates import CachedResults, Key, cached_results, latency_estimates
 from advisor.engine.space.forecast import CardForecast, Forecast, PlanView, quickest
-from advisor.engine.space.images import read_images
 from advisor.engine.space.plan import Plan, prior_accuracy
+from advisor.engine.space.prepared import Prepared, prepare
 from advisor.engine.space.skipped import ruled_out
 from advisor.engine.targets.device_prediction import LatencyEstimate, Prefilter
-from advisor.engine.targets.target_devices import select_targets
 
 
 def preview(request: Request) -> PlanView:
@@ -43,14 +32,11 @@ def preview(request: Request) -> PlanView:
     Raises:
         UsageError: what ``search`` would refuse before anything is spent.
     """
-    require_sampler_installed(request.execution.sampler)
-    recipes, cards = chosen_recipes(request.question), chosen_cards(request.question)
-    images = read_images(request.question, lambda _: None)
-    require_known_classes(request.question, cards, images)
-    space = _look_up(request, recipes, cards, images)
+    prepared = prepare(request, lambda _: None)
+    space = _look_up(prepared)
     if space is None:
         raise UsageError(
-            f"none of {len(cards)} candidates has weights on this machine or at a known address",
+            f"none of {len(prepared.cards)} candidates has weights on this machine or at a known address",
             "put them into a folder and name it with --mirror DIR, or choose others with --candidates",
         )
     forecasts = space.cards()
@@ -59,22 +45,20 @@ def preview(request: Request) -> PlanView:
     return PlanView(
         request, space.configurations(request.question), forecasts, space.candidates.missing, count,
         space.plan.tuning_s / space.plan.cores,
-        images.overview if images else None,
-        select_targets(request.question).remarks,
+        prepared.images.overview if prepared.images else None,
+        prepared.targets.remarks,
     )  # fmt: skip
 
 
-def refuse_too_short(
-    request: Request, recipes: Mapping[str, Recipe], cards: Sequence[Card], images: Images | None
-) -> None:
+def refuse_too_short(prepared: Prepared) -> None:
     """Refuse a time limit that is too short to evaluate any candidate.
 
     Raises:
         UsageError: it is.
     """
-    space = _look_up(request, recipes, cards, images)
+    space = _look_up(prepared)
     if space is not None:
-        _refuse(request, space.cards())
+        _refuse(prepared.request, space.cards())
 
 
 def _refuse(request: Request, cards: Sequence[CardForecast]) -> None:
@@ -165,20 +149,18 @@ class _SearchSpace:
         return {key: self.prefilter.worst_latency(cards[key[0]], key[1], each) for key, each in here.items()}
 
 
-def _look_up(
-    request: Request, recipes: Mapping[str, Recipe], cards: Sequence[Card], images: Images | None
-) -> _SearchSpace | None:
+def _look_up(prepared: Prepared) -> _SearchSpace | None:
     """Return what would be tried, None if no card has weights at a known address."""
-    question, execution = request.question, request.execution
-    candidates, downloads = _locate_weights(question, execution, cards)
+    question, execution, images = prepared.request.question, prepared.request.execution, prepared.images
+    candidates, downloads = _locate_weights(question, execution, prepared.cards)
     if not candidates.cards:
         return None
     limited = execution.time_limit_s is not None
-    plan = make_plan(question, candidates, recipes, images, execution.cores, CostCalibration().pace, limited)
+    plan = make_plan(question, candidates, prepared.recipes, images, execution.cores, CostCalibration().pace, limited)
     materials = materials_of(question, images, candidates.weights, plan.size)
     cached = cached_results(materials, plan.workload, plan.cards_by_name, execution.remeasure)
     filtered = ruled_out(plan, question.limits)
-    prefilter = Prefilter.of(select_targets(question), question.limits)
+    prefilter = Prefilter.of(prepared.targets, question.limits)
     if prefilter is not None:
         for each in plan.configurations():
             reason = prefilter.rejection_reason(plan.cards_by_name[each.card], each.compression)
