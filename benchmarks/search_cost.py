@@ -31,7 +31,7 @@ RUNS = RESULTS / "search_cost_runs.csv"
 SHARES = (0.95, 0.99)
 STEPS = 100
 SEEDS = 20
-GP_LEFT_OUT = "gp left out: it needs PyTorch (pip install 'advisor[gp]')"
+GP_LEFT_OUT = "gp left out: it needs PyTorch (pip install 'ondevice-advisor[gp]')"
 GP_LISTED = "gp: Optuna's GPSampler, its acquisition taken exactly at every configuration that may be begun"
 TIMED = (
     "what fine-tuning takes was timed two cards side by side, of four of the six beside other work too, which makes it "

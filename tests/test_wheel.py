@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -17,7 +19,7 @@ def wheel(starts_processes: None, project: Path, tmp_path_factory: pytest.TempPa
     out = tmp_path_factory.mktemp("dist")
     command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(out), str(project)]
     subprocess.run(command, check=True, capture_output=True)
-    return next(out.glob("advisor-*.whl"))
+    return next(out.glob("ondevice_advisor-*.whl"))
 
 
 @pytest.fixture(scope="module")
@@ -62,3 +64,30 @@ def test_a_search_from_the_wheel_gets_as_far_as_the_weights(installed: Path, tmp
     said = run(installed, "advisor", "search", "--offline", "--budget", "50ms", cwd=tmp_path)
     assert said.returncode == 2
     assert "no weights can be had" in said.stderr
+
+
+def test_nobody_is_told_to_install_another_project_of_that_name(project: Path) -> None:
+    texts = [project / "README.md", project / "CONTRIBUTING.md"]
+    for folder, pattern in (("advisor", "*.py"), ("benchmarks", "*.py"), ("docs", "*.md")):
+        texts += (project / folder).rglob(pattern)
+    wrong = re.compile(r"(?<![\w-])advisor\[|(pip|uv tool|pipx) install '?advisor\b")
+    assert not [path.name for path in texts if wrong.search(path.read_text(encoding="utf-8"))]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("way", [("uv", "tool", "install"), ("pipx", "install"), ("uvx", "--from")])
+def test_the_checkout_installs_as_a_tool(way: tuple[str, ...], project: Path, tmp_path: Path) -> None:
+    if shutil.which(way[0]) is None:
+        pytest.skip(f"{way[0]} is not installed")
+    bin_folder = tmp_path / "bin"
+    own = {"UV_TOOL_DIR": tmp_path / "tools", "UV_TOOL_BIN_DIR": bin_folder, "PIPX_HOME": tmp_path / "pipx"}
+    own |= {"PIPX_BIN_DIR": bin_folder, "PIPX_MAN_DIR": tmp_path / "man"}
+    environment = {**os.environ, **{name: str(path) for name, path in own.items()}}
+    environment.pop("PYTHONPATH", None)
+    command = [*way, str(project)] if way[0] != "uvx" else [*way, str(project), "advisor", "--version"]
+    said = subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True, text=True)
+    if way[0] != "uvx":
+        told = [str(bin_folder / "advisor"), "--version"]
+        said = subprocess.run(told, cwd=tmp_path, env=environment, check=True, capture_output=True, text=True)
+    assert said.stdout.startswith("advisor ")

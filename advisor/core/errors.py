@@ -149,3 +149,11 @@ def nearest(value: str, valid: Iterable[str]) -> str:
     """Return `` (did you mean 'x'?)`` for the valid name closest to ``value``, or an empty string."""
     matches = get_close_matches(value, list(valid), n=1, cutoff=0.5)
     return f" (did you mean '{matches[0]}'?)" if matches else ""
+
+
+def install_extra(extra: str) -> str:
+    """Return the command that installs an optional part of this package, for a hint.
+
+    The distribution is ``ondevice-advisor``: on the package index, ``advisor`` is another project.
+    """
+    return f"pip install 'ondevice-advisor[{extra}]' (in a checkout: pip install '.[{extra}]')"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from advisor.core.errors import first_line, last_line, message_of
+from advisor.core.errors import first_line, install_extra, last_line, message_of
 
 
 @pytest.mark.parametrize(
@@ -23,3 +23,7 @@ def test_the_first_and_the_last_line_that_say_something(text: str, first: str, l
 def test_an_error_without_a_message_is_named_by_its_class() -> None:
     assert message_of(ValueError("bad value\nat line 3")) == "bad value"
     assert message_of(KeyboardInterrupt()) == "KeyboardInterrupt"
+
+
+def test_the_hint_for_an_extra_names_this_distribution_and_works_in_a_checkout() -> None:
+    assert install_extra("ray") == "pip install 'ondevice-advisor[ray]' (in a checkout: pip install '.[ray]')"

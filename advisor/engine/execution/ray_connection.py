@@ -9,7 +9,7 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any, TypeVar
 
-from advisor.core.errors import UsageError, last_line, message_of
+from advisor.core.errors import UsageError, install_extra, last_line, message_of
 from advisor.core.figures import HOST
 from advisor.engine.execution import ray_node
 
@@ -39,7 +39,7 @@ def connect(address: str, cores: int) -> Any:
         UsageError: Ray is not installed, or no cluster answers at the address.
     """
     if find_spec("ray") is None:
-        raise UsageError("--executor: Ray is not installed", "pip install 'advisor[ray]'")
+        raise UsageError("--executor: Ray is not installed", install_extra("ray"))
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     given = f"ray://{address}" if address else os.environ.get("RAY_ADDRESS", "")
     if given:
@@ -113,7 +113,7 @@ class Roster:
         except Exception as error:  # most likely advisor is not installed on the node, which cannot import the task
             raise UsageError(
                 f"--executor: the node {name} cannot work: {last_line(str(error)) or type(error).__name__}",
-                "every node needs the same version of advisor as this machine: pip install 'advisor[ray]'",
+                f"every node needs the same version of advisor as this machine: {install_extra('ray')}",
             ) from None
 
     def require_same(self) -> None:

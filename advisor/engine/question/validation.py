@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-from advisor.core.errors import UsageError
+from advisor.core.errors import UsageError, install_extra
 from advisor.core.training import FINETUNED, HEAD, NONE
 from advisor.engine.question.names import ADVISOR, GP, LOCAL
 from advisor.engine.question.values import Execution, Question
@@ -128,5 +128,5 @@ def require_sampler_installed(name: str) -> None:
     if name == GP and find_spec("torch") is None:
         raise UsageError(
             "--sampler: 'gp' is Optuna's Gaussian process, which needs PyTorch, and PyTorch is not installed",
-            "pip install 'advisor[gp]', or use --sampler advisor",
+            f"{install_extra('gp')}, or use --sampler advisor",
         )

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from advisor.core.errors import AdvisorError, UsageError, first_line
+from advisor.core.errors import AdvisorError, UsageError, first_line, install_extra
 from advisor.engine.question.names import JOURNAL, SCHEMES, SQLITE, without_password
 from advisor.store import RunFolder
 
@@ -111,7 +111,7 @@ def _database(address: str) -> BaseStorage:
         except ImportError:
             raise UsageError(
                 "--storage: PostgreSQL needs a driver that is not installed (psycopg)",
-                "pip install 'advisor[postgres]'",
+                install_extra("postgres"),
             ) from None
         except (SQLAlchemyError, OSError, RuntimeError) as error:
             raise _unreachable(address, error) from None
