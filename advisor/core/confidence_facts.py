@@ -1,4 +1,4 @@
-"""Facts of how far a classifier's probabilities can be believed on the images of one part."""
+"""Facts of a classifier's probabilities on the images of one part: their calibration, and thresholds."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Threshold:
 
 @dataclass(frozen=True)
 class RecallThreshold:
-    """A probability of one class; an image from it on counts as possibly of that class, whatever the answer is.
+    """A threshold of one class: images with at least this probability of it may be of it, whatever their answer is.
 
     Attributes:
         wanted: share (0-1) of the images of the class that must reach it.
@@ -89,7 +89,7 @@ class RecallThreshold:
 
     @property
     def kept(self) -> bool:
-        """Whether validation promises what is wanted."""
+        """True if validation promises the wanted share."""
         return self.promised >= self.wanted
 
     @property
@@ -100,7 +100,7 @@ class RecallThreshold:
 
 @dataclass(frozen=True)
 class CoverageThreshold:
-    """The threshold from which on a wanted share of the images is answered.
+    """The threshold that answers a wanted share of the images.
 
     Attributes:
         wanted: the share (0-1) of images.
@@ -116,7 +116,7 @@ class CoverageThreshold:
 
     @property
     def kept(self) -> bool:
-        """Whether validation promises what is wanted."""
+        """True if validation promises the wanted share."""
         return self.promised >= self.wanted
 
 
@@ -135,7 +135,7 @@ class Applied:
     recall: Mapping[str, float] = field(default_factory=dict)
 
     def least(self, name: str) -> float:
-        """Return the probability from which on an answer of a class counts."""
+        """Return the least probability at which an answer of a class counts."""
         return self.by_class.get(name, self.plain or 0.0)
 
 
@@ -203,7 +203,7 @@ class ConfidenceFacts:
 
     @property
     def applied(self) -> Applied:
-        """What the product compares with, of what was asked for and can be promised.
+        """Probabilities that the product compares with: those that were asked for and can be promised.
 
         A wanted precision comes before a wanted coverage: it answers the most images of those that keep it.
         """

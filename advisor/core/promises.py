@@ -1,4 +1,4 @@
-"""What a user asks of the thresholds of a classifier, for all classes and for single ones."""
+"""Precision, recall and coverage that a user asks of a classifier's thresholds."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Shares:
 
 @dataclass(frozen=True)
 class Promises:
-    """What thresholds must promise for as many new images as the hold-out has, with a probability of 95 %.
+    """Shares that thresholds must promise, with a probability of 95 %, for as many new images as the hold-out has.
 
     Attributes:
         precision: of the answers from the threshold on, the share that is right.

@@ -1,4 +1,4 @@
-"""What the user ships today, beside the pick, in sentences."""
+"""Sentences that compare the files that the user ships today with the pick."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with the promises that a user asked of thresholds: out of reach, contradictory, or not kept."""
+"""Promises of thresholds that a user asked for and does not get: out of reach, contradictory, or not kept."""
 
 from __future__ import annotations
 

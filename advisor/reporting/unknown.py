@@ -1,4 +1,4 @@
-"""How images of things that are none of the classes are answered: sentences, and the content of the section."""
+"""Sentences and the report's section about images of things that are none of the classes."""
 
 from __future__ import annotations
 

@@ -86,12 +86,12 @@ class RunView:
 
     @property
     def other_metric(self) -> str:
-        """What accuracy is in this run if it is not what it usually is; empty if it is."""
+        """Label of the metric that the user chose for accuracy; empty for top-1."""
         return "" if self.counted.name == TOP1 else self.counted.label
 
     @property
     def metric(self) -> str:
-        """What accuracy is in this run, such as top-1."""
+        """Name of the metric that accuracy is in this run, such as top-1."""
         return self.task.metric
 
     @property

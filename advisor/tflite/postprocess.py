@@ -40,7 +40,7 @@ DETECTIONS = ("boxes", "classes", "scores", "count")
 
 @dataclass(frozen=True)
 class Suppression:
-    """Which boxes are kept.
+    """Rules that select the boxes to keep.
 
     Attributes:
         most: boxes of an image, at most.

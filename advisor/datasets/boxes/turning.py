@@ -21,12 +21,12 @@ _TRANSPOSED = 5
 """From this orientation on, width and height are exchanged."""
 
 _MIRRORED = {2: (True, False), 3: (True, True), 4: (False, True), 6: (True, False), 7: (True, True), 8: (False, True)}
-"""Which axes of the upright image run against the stored ones (EXIF 2.32, tag 0x0112)."""
+"""Axes of the upright image that run against the stored ones (EXIF 2.32, tag 0x0112)."""
 
 
 @dataclass(frozen=True)
 class Frame:
-    """How the pixels of an image are stored.
+    """Size and orientation in which an image is stored.
 
     Attributes:
         stored: their width and height.

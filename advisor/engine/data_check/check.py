@@ -17,7 +17,7 @@ CHECKS: Mapping[str, Callable[[Path, LabelChecker | None, Say], DataCheck]] = {
     OBJECT_DETECTION: check_detection,
     OBJECT_COUNTING: check_detection,
 }
-"""What checks the images, by task."""
+"""Functions that check the images, by task."""
 
 
 def check_data(

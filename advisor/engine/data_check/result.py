@@ -29,7 +29,7 @@ class Drawing:
 
 
 class Content(Protocol):
-    """What the user's files say about the images: their classes, or boxes in them."""
+    """Classes of the images, or boxes in them, as the user's files state them."""
 
     @property
     def counts(self) -> Mapping[str, int]:

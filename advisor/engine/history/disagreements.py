@@ -32,7 +32,7 @@ class Disagreement:
     """One image with two answers.
 
     Attributes:
-        path: of the image, relative to the data set.
+        path: path of the image, relative to the data set.
         sha256: its hash.
         label: its class.
         own: answer of the compressed file.
@@ -47,7 +47,7 @@ class Disagreement:
 
     @property
     def right(self) -> tuple[bool, bool]:
-        """Whether the compressed file is right, and whether the float32 file is."""
+        """Return whether the compressed file is right, and whether the float32 file is."""
         return self.own.label == self.label, self.floats.label == self.label
 
 
@@ -69,7 +69,7 @@ class Disagreements:
 
     @property
     def sentence(self) -> str:
-        """The numbers of images in words."""
+        """A sentence with the number of images that differ, and on how many of them each file is right."""
         if not self.rows:
             return f"{self.form} and {FLOAT} give the same answer on each of {self.images} {self.part} images."
         own, floats = (sum(each) for each in zip(*(row.right for row in self.rows), strict=True))

@@ -1,4 +1,4 @@
-"""What switching from a file that the user ships to the pick gains and costs."""
+"""Gains and costs of switching from a file that the user ships to the pick."""
 
 from __future__ import annotations
 

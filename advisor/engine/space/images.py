@@ -81,7 +81,7 @@ READERS: Mapping[str, Callable[[Question, Say], Images]] = {
     OBJECT_DETECTION: _with_boxes,
     OBJECT_COUNTING: _with_boxes,
 }
-"""What reads and splits the images, by task."""
+"""Functions that read and split the images, by task."""
 
 
 def _divided(dataset: Dataset, division: Division, notes: tuple[str, ...], say: Say) -> Images:

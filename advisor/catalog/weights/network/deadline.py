@@ -53,7 +53,7 @@ class Deadline:
 
     @property
     def reason(self) -> str:
-        """Why a request was ended."""
+        """Reason why a request was ended."""
         if self._end >= self._last:
             return f"not done after {show_seconds(self._most_s)}"
         return f"too slow: less than {show_bytes(self._step_bytes)} in {show_seconds(self._patience_s)}"
