@@ -1,0 +1,54 @@
+"""An int8 classifier that a search ships, on aarch64 under qemu: the answers are those of this machine."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from advisor.exporting.bundle import Bundle, export
+from advisor.store import RunFolder
+from tests.devices.arm_root import aarch64_python
+from tests.exporting.conftest import evaluation_of
+
+ANSWERS = """\
+import json, platform, sys
+sys.path.insert(0, sys.argv[1])
+import check
+import numpy as np
+expected = json.loads((check.HERE / "test_vectors" / "vectors.json").read_text())
+interpreter = check.load_model(json.loads((check.HERE / "bundle.json").read_text()), None)
+found = []
+for row in expected["vectors"]:
+    pixels = np.fromfile(check.HERE / "test_vectors" / row["input"], np.uint8)
+    image = pixels.reshape(expected["size"], expected["size"], 3)
+    found.append(check.outputs(interpreter, image, expected["mean"], expected["std"])[0].tolist())
+print(json.dumps([platform.machine(), check.wrong_files() + check.wrong_answers(interpreter), found]))
+"""
+
+pytestmark = pytest.mark.timeout(900)
+
+
+@pytest.fixture(scope="module")
+def quantized(trained: RunFolder, tmp_path_factory: pytest.TempPathFactory) -> Bundle:
+    key = evaluation_of(trained, "int8").configuration.key
+    return export(trained.path, tmp_path_factory.mktemp("emulated") / "made", pick=key)
+
+
+def test_a_shipped_int8_file_gives_the_same_answers_on_arm(quantized: Bundle) -> None:
+    machine, wrong, found = answers(aarch64_python(), quantized)
+    assert machine == "aarch64"
+    assert wrong == []
+    assert found == answers(Path(sys.executable), quantized)[2]
+
+
+def answers(python: Path, bundle: Bundle) -> tuple[str, list[str], list[list[float]]]:
+    """Return the kind of machine, what the bundle's own check finds wrong, and the answers to its test vectors."""
+    command = [str(python), "-c", ANSWERS, str(bundle.path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    machine, wrong, found = json.loads(done.stdout.splitlines()[-1])
+    return machine, wrong, found
