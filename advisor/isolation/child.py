@@ -29,7 +29,8 @@ _PR_SET_PDEATHSIG = 1
 
 def main() -> None:
     """Serve calls until the parent closes the connection."""
-    confinement.leave_network()  # before there is a second thread
+    if not os.environ.get(confinement.NETWORK):
+        confinement.leave_network()  # before there is a second thread
     if writes_below := os.environ.get(confinement.WRITES_BELOW):
         confinement.give_up_files([writes_below, tempfile.gettempdir()])
     atexit.register(scratch.remove_own)

@@ -29,6 +29,9 @@ _RENAME_SINCE, _TRUNCATE_SINCE = 2, 3
 WRITES_BELOW = "ADVISOR_CHILD_WRITES_BELOW"
 """The environment variable of children that start no program and write below this folder and their temporary one."""
 
+NETWORK = "ADVISOR_CHILD_NETWORK"
+"""The environment variable of children that keep the network; it is empty for all others."""
+
 
 def leave_network() -> None:
     """Move this process, which must have one thread, into a namespace without a network; do nothing if it may not.

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+from advisor.isolation.confinement import NETWORK
 from advisor.isolation.pause import ENDS_WITH_PARENT, Pause
 from advisor.isolation.worker import Limits, Worker
 
@@ -58,7 +59,7 @@ class ChildPool:
 
     def __init__(self, log: Path | None = None, environment: Mapping[str, str | None] | None = None) -> None:
         self._log = log
-        wanted = {**QUIET_ONE_THREAD, **(environment or {})}
+        wanted = {**QUIET_ONE_THREAD, NETWORK: "", **(environment or {})}
         self._environment = {name: value for name, value in wanted.items() if value is not None}
         self._lock = threading.Lock()
         self._idle: list[Worker] = []

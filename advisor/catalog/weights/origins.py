@@ -7,7 +7,7 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from advisor.catalog.cards import MemberFile, WeightSource
 from advisor.catalog.weights.delivery import (
@@ -20,6 +20,7 @@ from advisor.catalog.weights.delivery import (
     unpack,
 )
 from advisor.catalog.weights.digest import Unavailable, check
+from advisor.catalog.weights.hub import tensorflow_hub
 from advisor.catalog.weights.network.tool_config import package_index, registry_for
 from advisor.catalog.weights.network.transport import Client, redacted
 from advisor.catalog.weights.options import FetchOptions
@@ -116,17 +117,6 @@ def npm_package(source: WeightSource, options: FetchOptions, folder: Path) -> No
         except (ValueError, RecursionError) as error:
             raise Unavailable(f"{redacted(page)}: not a listing ({error})") from error
         fetch_archive(client, url, source, folder, options)
-
-
-def tensorflow_hub(source: WeightSource, options: FetchOptions, folder: Path) -> None:
-    """Fetch a handle of TF Hub (Kaggle now): asked in the right form, it answers with a SavedModel as a tar.gz.
-
-    The protocol is in tensorflow.org/hub/hosting: one GET with ``tf-hub-format=compressed``, redirects followed.
-    """
-    refuse_offline(options)
-    joint = "&" if urlsplit(source.url).query else "?"
-    with reach(source.url) as client:
-        fetch_archive(client, f"{source.url}{joint}tf-hub-format=compressed", source, folder, options)
 
 
 def hugging_face(source: WeightSource, options: FetchOptions, folder: Path) -> None:

@@ -1,9 +1,11 @@
-"""TF Hub and Hugging Face, as a real server on this machine plays them."""
+"""TensorFlow Hub by its own package, as a real server on this machine plays it."""
 
 from __future__ import annotations
 
+import importlib.util
 import io
 import tarfile
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,12 +15,14 @@ import pytest
 
 from advisor.catalog.build import build_model
 from advisor.catalog.cards import MemberFile, WeightSource
+from advisor.catalog.weights import hub
 from advisor.catalog.weights.fetching import fetch, locate
-from advisor.catalog.weights.network import download
 from advisor.catalog.weights.options import FetchOptions
-from advisor.core.errors import WeightsError
+from advisor.core.errors import StageError, WeightsError
+from advisor.isolation import ChildPool, Limits
 from tests.catalog.conftest import Answer, Shelf
-from tests.catalog.weights.conftest import CONTENT, card, sha256
+from tests.catalog.weights.conftest import card, sha256
+from tests.requirements import skip_or_fail
 
 pytestmark = pytest.mark.integration
 
@@ -27,16 +31,28 @@ ASKED = f"{HANDLE}?tf-hub-format=compressed"
 MEMBERS = ("variables/variables.index", "variables/variables.data-00000-of-00001")
 
 
-@pytest.fixture(autouse=True)
-def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wait a hundredth of the real pauses."""
-    monkeypatch.setattr(download, "FIRST_PAUSE_S", 0.004)
+@pytest.fixture(scope="module", autouse=True)
+def package() -> None:
+    if importlib.util.find_spec(hub.PACKAGE) is None:
+        skip_or_fail("tensorflow-hub is not installed")
+
+
+@pytest.fixture(scope="module")
+def child(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ChildPool]:
+    """A child as the one that resolves handles; it imports the package once for all tests."""
+    folder = tmp_path_factory.mktemp("hub")
+    with ChildPool(folder / "log.txt", hub.settings(folder)) as pool:
+        yield pool
 
 
 def packed(members: dict[str, bytes], **special: tarfile.TarInfo) -> bytes:
     """A tar.gz as the hub sends it; ``special`` headers stand for the members of their names."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w:gz") as archive:
+        for folder in (".", "./variables"):
+            info = tarfile.TarInfo(folder)
+            info.type = tarfile.DIRTYPE
+            archive.addfile(info)
         for name, data in members.items():
             info = tarfile.TarInfo(f"./{name}")
             info.size = len(data)
@@ -56,6 +72,10 @@ def handle(url: str, members: dict[str, bytes]) -> WeightSource:
     return WeightSource("tfhub", "checkpoint", "slim_mobilenet_v1", first, (second,), url=url + HANDLE)
 
 
+def resolve(child: ChildPool, url: str, *arguments: int) -> Path:
+    return Path(child.call("advisor.catalog.weights.hub:download", url, *arguments, limits=Limits(seconds=60)))
+
+
 def test_a_handle_is_asked_for_its_archive_and_redirects_are_followed(shelf: Shelf, options: FetchOptions) -> None:
     shelf.put(ASKED, Answer(status=302, headers={"Location": f"{shelf.url}/storage/1.tar.gz"}))
     shelf.put("/storage/1.tar.gz", packed(files() | {"saved_model.pb": b"never read"}))
@@ -65,26 +85,9 @@ def test_a_handle_is_asked_for_its_archive_and_redirects_are_followed(shelf: She
     assert fetch(card(handle(shelf.url, files())), options).source == "cache"
 
 
-def test_a_handle_with_a_question_of_its_own_keeps_it(shelf: Shelf, options: FetchOptions) -> None:
-    shelf.put("/model?version=2&tf-hub-format=compressed", packed(files()))
-    fetch(card(replace(handle(shelf.url, files()), url=f"{shelf.url}/model?version=2")), options)
-
-
-def test_an_archive_that_is_slow_and_cut_off_is_resumed(shelf: Shelf, options: FetchOptions) -> None:
-    rng = np.random.default_rng(0)
-    large = {name: rng.bytes(400_000) for name in MEMBERS}  # noise: it must not shrink
-    shelf.put(ASKED, Answer(packed(large), cut_after=300_000, delay_s=0.1))
-    found = fetch(card(handle(shelf.url, large)), options)
-    assert found.sha256 == sha256(large[MEMBERS[0]])
-    assert [headers.get("Range") is not None for headers in shelf.asked(ASKED)] == [False, True]
-
-
-def test_a_handle_that_is_gone_is_said_with_its_address(shelf: Shelf, options: FetchOptions) -> None:
-    with pytest.raises(WeightsError, match=r"mobilenet_v1_025_32.*the server answers 404"):
-        fetch(card(handle(shelf.url, files())), options)
-
-
-def test_an_archive_with_another_model_in_it_is_refused_with_both_hashes(shelf: Shelf, options: FetchOptions) -> None:
+def test_an_archive_with_another_model_in_it_is_refused_with_both_hashes(
+    shelf: Shelf, options: FetchOptions, capfd: pytest.CaptureFixture[str]
+) -> None:
     other = {name: data[:-1] for name, data in files().items()}
     shelf.put(ASKED, packed(other))
     with pytest.raises(WeightsError) as raised:
@@ -92,6 +95,7 @@ def test_an_archive_with_another_model_in_it_is_refused_with_both_hashes(shelf: 
     assert sha256(other[MEMBERS[0]]) in raised.value.message
     assert sha256(files()[MEMBERS[0]]) in raised.value.message
     assert locate(card(handle(shelf.url, files())), options) is None
+    assert capfd.readouterr() == ("", "")
 
 
 def test_a_handle_whose_files_have_no_hashes_is_not_asked(shelf: Shelf, options: FetchOptions) -> None:
@@ -101,33 +105,70 @@ def test_a_handle_whose_files_have_no_hashes_is_not_asked(shelf: Shelf, options:
     assert shelf.asked(ASKED) == []
 
 
-def link(kind: bytes, target: str) -> tarfile.TarInfo:
-    info = tarfile.TarInfo(MEMBERS[1])
-    info.type, info.linkname = kind, target
-    return info
+def test_without_the_package_the_extra_is_named(
+    shelf: Shelf, options: FetchOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hub, "PACKAGE", "tensorflow_hub_that_is_missing")
+    with pytest.raises(WeightsError, match=r"needs pip install 'ondevice-advisor\[hub\]'"):
+        fetch(card(handle(shelf.url, files())), options)
+    assert shelf.requests == []
 
 
-@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.DIRTYPE])
-def test_a_member_that_is_no_plain_file_is_refused(shelf: Shelf, options: FetchOptions, kind: bytes) -> None:
-    shelf.put(ASKED, packed({MEMBERS[0]: files()[MEMBERS[0]]}, second=link(kind, "/etc/passwd")))
-    with pytest.raises(WeightsError, match="not a plain file"):
+def test_a_slow_server_ends_at_the_time_limit(
+    shelf: Shelf, options: FetchOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hub, "LIMITS", Limits(seconds=0.5))
+    shelf.put(ASKED, Answer(raw=b"HTTP/1.1 200 OK\r\n\r\n", drip_s=0.05))
+    with pytest.raises(WeightsError, match=r"mobilenet_v1_025_32.*timed out"):
         fetch(card(handle(shelf.url, files())), options)
 
 
-def test_paths_that_leave_the_archive_write_nothing(shelf: Shelf, options: FetchOptions, tmp_path: Path) -> None:
-    absolute = tmp_path / "outside" / "escaped"
-    escaping = {"../../../escaped": b"x", str(absolute): b"x"}
-    shelf.put(ASKED, packed(escaping | files()))
-    fetch(card(handle(shelf.url, files())), options)
-    assert not absolute.parent.exists()
-    assert [path for path in tmp_path.rglob("*") if "escaped" in path.name] == []
+def test_a_handle_that_does_not_exist_is_named_with_the_answer(child: ChildPool, shelf: Shelf) -> None:
+    with pytest.raises(StageError, match="the server answers 404"):
+        resolve(child, shelf.url + HANDLE)
 
 
-def test_a_member_larger_than_its_card_says_is_refused(shelf: Shelf, options: FetchOptions) -> None:
-    source = handle(shelf.url, files())
-    shelf.put(ASKED, packed(files()))
-    with pytest.raises(WeightsError, match="more than the 100 that are expected"):
-        fetch(card(replace(source, file=replace(source.file, size_bytes=100))), options)
+def test_an_answer_that_is_no_archive_is_refused(child: ChildPool, shelf: Shelf) -> None:
+    shelf.put(ASKED, b"<html>a page about this model</html>")
+    with pytest.raises(StageError, match="does not appear to be a valid module"):
+        resolve(child, shelf.url + HANDLE)
+
+
+def test_an_archive_that_is_cut_off_is_refused(child: ChildPool, shelf: Shelf) -> None:
+    noise = {name: np.random.default_rng(0).bytes(400_000) for name in MEMBERS}
+    shelf.put(ASKED, Answer(packed(noise), cut_after=300_000))
+    with pytest.raises(StageError, match="tensorflow-hub: "):
+        resolve(child, shelf.url + HANDLE)
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE])
+def test_a_member_that_is_no_plain_file_is_refused(child: ChildPool, shelf: Shelf, kind: bytes) -> None:
+    info = tarfile.TarInfo(MEMBERS[1])
+    info.type, info.linkname = kind, "/etc/passwd"
+    shelf.put(ASKED, packed({MEMBERS[0]: files()[MEMBERS[0]]}, second=info))
+    with pytest.raises(StageError, match="tensorflow-hub: "):
+        resolve(child, shelf.url + HANDLE)
+
+
+@pytest.mark.parametrize("name", ["../../../escaped", "variables/../../escaped"])
+def test_a_path_that_leaves_the_archive_is_refused(child: ChildPool, shelf: Shelf, name: str) -> None:
+    shelf.put(ASKED, packed({name: b"x"} | files()))
+    with pytest.raises(StageError, match=r"Relative path .* is invalid"):
+        resolve(child, shelf.url + HANDLE)
+
+
+def test_an_absolute_path_is_one_of_the_folder(child: ChildPool, shelf: Shelf, tmp_path: Path) -> None:
+    outside = tmp_path / "escaped"
+    shelf.put(ASKED, packed({str(outside): b"x"} | files()))
+    with pytest.raises(StageError, match="tensorflow-hub: "):
+        resolve(child, shelf.url + HANDLE)
+    assert not outside.exists()
+
+
+def test_more_than_the_limit_is_refused(child: ChildPool, shelf: Shelf) -> None:
+    shelf.put(ASKED, packed({"variables/zeros": bytes(1_000_000)}))
+    with pytest.raises(StageError, match=r"more than 100\.0 kB when unpacked"):
+        resolve(child, shelf.url + HANDLE, 100_000)
 
 
 def slim_saved_model(folder: Path, network: Any) -> None:
@@ -169,50 +210,3 @@ def test_a_real_saved_model_from_the_hub_fills_the_graph(shelf: Shelf, options: 
     for key, values in original(image).items():
         assert np.allclose(filled(image)[key], values, atol=1e-6)
     keras.backend.clear_session()
-
-
-REPOSITORY = WeightSource(
-    "huggingface",
-    "torch",
-    "torch_modules",
-    MemberFile("weights/model v1.pth", sha256(CONTENT), len(CONTENT)),
-    package="team/tiny",
-    version="refs/pr/1",
-)
-RESOLVED = "/team/tiny/resolve/refs%2Fpr%2F1/weights/model%20v1.pth"
-
-
-def test_a_repositorys_file_is_fetched_at_its_revision_from_the_hub_that_is_named(
-    shelf: Shelf, options: FetchOptions, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HF_ENDPOINT", shelf.url + "/")
-    shelf.put(RESOLVED, CONTENT)
-    found = fetch(card(REPOSITORY), options)
-    assert (found.path.read_bytes(), found.source) == (CONTENT, "huggingface:team/tiny==refs/pr/1")
-    assert "Authorization" not in shelf.asked(RESOLVED)[0]
-
-
-def test_a_token_reaches_the_hub_and_neither_its_store_nor_a_message(
-    shelf: Shelf, options: FetchOptions, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level("DEBUG")
-    monkeypatch.setenv("HF_ENDPOINT", shelf.url)
-    monkeypatch.setenv("HF_TOKEN", "hf_secret")
-    # The same server under another name is another host.
-    elsewhere = shelf.url.replace("127.0.0.1", "localhost")
-    shelf.put(RESOLVED, Answer(status=302, headers={"Location": f"{elsewhere}/store"}))
-    shelf.put("/store", Answer(b"denied", 403))
-    with pytest.raises(WeightsError, match="403") as raised:
-        fetch(card(REPOSITORY), options)
-    assert [headers["Authorization"] for headers in shelf.asked(RESOLVED)] == ["Bearer hf_secret"]
-    assert "Authorization" not in shelf.asked("/store")[0]
-    assert "hf_secret" not in raised.value.message + raised.value.hint + caplog.text
-
-
-def test_a_gated_repository_is_said_to_be_refused(
-    shelf: Shelf, options: FetchOptions, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HF_ENDPOINT", shelf.url)
-    shelf.put(RESOLVED, Answer(b"gated", 401))
-    with pytest.raises(WeightsError, match=r"huggingface:team/tiny.*the server answers 401"):
-        fetch(card(REPOSITORY), options)
