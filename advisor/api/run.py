@@ -12,6 +12,8 @@ from advisor.core.evaluation import Evaluation
 from advisor.store import RunFolder
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from advisor.reporting.view import RunView
 
 
@@ -55,6 +57,16 @@ class Run:
     def report(self) -> Path:
         """Path of the report to open in a browser."""
         return self.path / "report.html"
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return every evaluation as a row of a table.
+
+        The unit is in the name of a column: ``latency_p90_ms``, ``size_bytes``, ``top1_percent``. Texts have the type
+        ``str``, numbers ``float64``, whole numbers ``Int64`` and true or false ``boolean``; see ``docs/report.md``.
+        """
+        from advisor.reporting.frames import evaluations_frame
+
+        return evaluations_frame(self.view, self.evaluations)
 
     def _repr_html_(self) -> str:
         from advisor.reporting.notebook import summary_html

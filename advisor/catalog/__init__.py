@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from advisor.catalog.cards import Card, MemberFile, Preprocessing, Published, WeightSource
 from advisor.catalog.catalogue import Catalogue, load_catalogue
-from advisor.catalog.public import add, check, fetch, list_cards, show
+from advisor.catalog.public import add, check, fetch, list_cards, show, to_frame
 
 __all__ = [
     "Card",
@@ -19,4 +19,5 @@ __all__ = [
     "list_cards",
     "load_catalogue",
     "show",
+    "to_frame",
 ]

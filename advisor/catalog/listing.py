@@ -17,6 +17,12 @@ from advisor.catalog.weights.store import Cache, Mirror
 from advisor.core import units
 from advisor.core.errors import UsageError, nearest
 
+COLUMNS = (
+    "card", "family", "licence", "input_px", "params", "macs", "classes", "top1_percent", "top1_int8_percent",
+    "top1_int8_qat_percent", "size_bytes", "weights", "weights_here",
+)  # fmt: skip
+"""Columns of :func:`advisor.catalog.to_frame`."""
+
 BYTES_A_VALUE = 4
 """A float32 file holds little besides its values."""
 
@@ -44,6 +50,25 @@ class Row:
     size_bytes: int
     weights: tuple[str, ...]
     here: bool
+
+    def to_row(self) -> dict[str, object]:
+        """Return a row of a table, with the names of :data:`COLUMNS`."""
+        card = self.card
+        return {
+            "card": card.name,
+            "family": card.family,
+            "licence": card.licence,
+            "input_px": card.input_size,
+            "params": card.params,
+            "macs": card.macs,
+            "classes": card.classes,
+            "top1_percent": self.top1,
+            "top1_int8_percent": self.top1_int8,
+            "top1_int8_qat_percent": self.top1_int8_qat,
+            "size_bytes": self.size_bytes,
+            "weights": ", ".join(self.weights),
+            "weights_here": self.here,
+        }
 
     def to_json(self) -> dict[str, Any]:
         """Return the row and the whole card as plain values."""

@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from advisor.catalog.cards import Card
     from advisor.catalog.checking import Checked
     from advisor.catalog.fetch_all import Fetched
@@ -67,6 +69,30 @@ def list_cards(
         licence=licence,
         available=available,
     )
+
+
+def to_frame(
+    *,
+    family: Sequence[str] = (),
+    max_params: float | str | None = None,
+    max_macs: float | str | None = None,
+    licence: str = "",
+    available: bool = False,
+    mirror: str | None = None,
+    catalog: Files = (),
+) -> pd.DataFrame:
+    """Return the cards of :func:`list_cards` as a table for pandas; units are in the names of its columns.
+
+    The arguments and errors are those of :func:`list_cards`.
+    """
+    from advisor.catalog.listing import COLUMNS
+    from advisor.store.frames import frame
+
+    found = list_cards(
+        family=family, max_params=max_params, max_macs=max_macs, licence=licence, available=available, mirror=mirror,
+        catalog=catalog,
+    )  # fmt: skip
+    return frame(COLUMNS, (row.to_row() for row in found))
 
 
 def show(name: str, *, catalog: Files = (), tell: Tell | None = None) -> Card:

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from advisor.devices.public import add, calibrate, list_devices, remove, show
+from advisor.devices.public import add, calibrate, list_devices, remove, show, to_frame
 
-__all__ = ["add", "calibrate", "list_devices", "remove", "show"]
+__all__ = ["add", "calibrate", "list_devices", "remove", "show", "to_frame"]

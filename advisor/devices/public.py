@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from advisor.devices.calibration import Calibrated
     from advisor.devices.profiles import DeviceProfile
     from advisor.devices.profiles.team import Added
@@ -37,6 +39,18 @@ def list_devices(*, kind: str = "", soc: str = "", profiles: Folders = ()) -> tu
     from advisor.devices.profiles.team import known_devices
 
     return filtered(known_devices(profiles).values(), kind, soc)
+
+
+def to_frame(*, kind: str = "", soc: str = "", profiles: Folders = ()) -> pd.DataFrame:
+    """Return the targets of :func:`list_devices` as a table for pandas; units are in the names of its columns.
+
+    The arguments and errors are those of :func:`list_devices`.
+    """
+    from advisor.devices.profiles.listing import COLUMNS, target_rows
+    from advisor.store.frames import frame
+
+    found = list_devices(kind=kind, soc=soc, profiles=profiles)
+    return frame(COLUMNS, (row for profile in found for row in target_rows(profile)))
 
 
 def show(name: str, *, profiles: Folders = ()) -> DeviceProfile:

@@ -1,11 +1,11 @@
-"""Report files of a run: recommendation.json, front.csv, report.md and report.html."""
+"""Report files of a run: recommendation.json, front.csv, front.parquet, report.md and report.html."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,10 @@ from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import ImageAnswers
 from advisor.core.evaluation_json import evaluation_to_json
-from advisor.core.metrics import METRICS, TOP1
 from advisor.engine.history.incumbents import Incumbent
+from advisor.isolation import Scratch
 from advisor.reporting.device_results import foreign_runtimes
+from advisor.reporting.frames import COLUMNS, front_frame
 from advisor.reporting.html import render_html
 from advisor.reporting.markdown import render_markdown
 from advisor.reporting.risks import risks
@@ -27,61 +28,6 @@ from advisor.store.files import ensure_output_dir, write_atomically
 
 SCHEMA_VERSION = 1
 """Of recommendation.json and of front.csv's columns; raised when either changes its meaning."""
-
-FRONT: Mapping[str, str] = {
-    "key": "configuration.key",
-    "role": "",
-    "card": "configuration.card",
-    "family": "family",
-    "training": "configuration.training",
-    "compression": "configuration.compression",
-    "device": "configuration.target.device",
-    "runtime": "configuration.target.runtime",
-    "accelerator": "configuration.target.accelerator",
-    "threads": "configuration.target.threads",
-    "top1_percent": "accuracy.value",
-    "top1_low_percent": "accuracy.low",
-    "top1_high_percent": "accuracy.high",
-    "top1_provenance": "accuracy.provenance",
-    "holdout_top1_percent": "holdout_accuracy.value",
-    "holdout_top1_low_percent": "holdout_accuracy.low",
-    "holdout_top1_high_percent": "holdout_accuracy.high",
-    "new_conditions_top1_percent": "new_conditions.value",
-    "new_conditions_top1_low_percent": "new_conditions.low",
-    "new_conditions_top1_high_percent": "new_conditions.high",
-    "new_conditions_top1_provenance": "new_conditions.provenance",
-    "robust_top1_percent": "capture.holdout.value",
-    "robust_top1_low_percent": "capture.holdout.low",
-    "robust_top1_high_percent": "capture.holdout.high",
-    "latency_median_ms": "latency.value",
-    "latency_low_ms": "latency.low",
-    "latency_high_ms": "latency.high",
-    "latency_p90_ms": "latency_p90.value",
-    "latency_provenance": "latency.provenance",
-    "size_bytes": "size.value",
-    "size_provenance": "size.provenance",
-    "memory_bytes": "memory.value",
-    "memory_provenance": "memory.provenance",
-    "drop_points": "drop.value",
-    "drop_low_points": "drop.low",
-    "drop_high_points": "drop.high",
-    "meets_budget": "",
-    "contended": "contended",
-    "artefact": "artefact",
-    "artefact_sha256": "artefact_sha256",
-    "metric": "",
-    **{
-        f"{part}{name.replace('-', '_')}_percent": f"{answers}.metrics.{name}.value"
-        for part, answers in (("", "answers"), ("holdout_", "holdout_answers"))
-        for name in METRICS
-        if name != TOP1
-    },
-}
-"""Columns of front.csv, each with the attribute of an evaluation that it holds, or empty. The columns of top-1 hold the
-accuracy of the run, which ``metric`` names."""
-
-
-REPORT_FILES = ("recommendation.json", "front.csv", "report.md", "report.html")
 
 
 def report_folder(folder: Path, force: bool = False) -> Path:
@@ -99,13 +45,13 @@ def report_folder(folder: Path, force: bool = False) -> Path:
 
 
 def write_all(view: RunView, folder: Path) -> tuple[Path, ...]:
-    """Write all four files into ``folder``, each atomically; those for programs first, in case the page fails."""
-    renderers = (recommendation_json, front_csv, render_markdown, render_html)
-    paths = tuple(folder / name for name in REPORT_FILES)
-    for path, render in zip(paths, renderers, strict=True):
+    """Write all files into ``folder``, each atomically; those for programs first, in case the page fails."""
+    for name, render in RENDERERS.items():
+        content = render(view)
         # Bytes of file names that are not text are written as escapes.
-        write_atomically(path, render(view).encode("utf-8", "backslashreplace").decode("utf-8"))
-    return paths
+        data = content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content
+        write_atomically(folder / name, data)
+    return tuple(folder / name for name in REPORT_FILES)
 
 
 def recommendation_json(view: RunView) -> str:
@@ -181,33 +127,33 @@ def front_csv(view: RunView) -> str:
     """Return the front, one line an evaluation, fastest first; a figure that is not known is an empty cell."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(FRONT)
-    # The front of the answer comes first, then the rest of the fronts of single devices.
-    decisions = (view.decision, *view.by_device.values())
-    rows = {evaluation.configuration.key: evaluation for decision in decisions for evaluation in decision.front}
-    for evaluation in rows.values():
-        writer.writerow([spreadsheet(_front_cell(view, evaluation, column)) for column in FRONT])
+    writer.writerow(COLUMNS)
+    writer.writerows([_cell(value) for value in row] for row in front_frame(view).itertuples(index=False))
     return buffer.getvalue()
 
 
-def _front_cell(view: RunView, evaluation: Evaluation, column: str) -> object:
-    if column == "role":
-        return _role(view, evaluation.configuration.key)
-    if column == "meets_budget":
-        return str(view.budget.met_by(evaluation)).lower()
-    if column == "metric":
-        return view.metric
-    value: Any = evaluation
-    for name in FRONT[column].split("."):
-        value = value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
-    if column in ("size_bytes", "memory_bytes") and value is not None:
-        return round(value)
-    return str(value).lower() if isinstance(value, bool) else value
+def _cell(value: Any) -> object:
+    import pandas as pd
+
+    if pd.isna(value):
+        return ""
+    return str(value).lower() if isinstance(value, bool) else spreadsheet(value)
 
 
-def _role(view: RunView, key: str) -> str:
-    if key == view.pick_key:
-        return "pick" if view.decision.feasible else "least_bad"
-    if key in view.device_picks:
-        return "device_pick"
-    return "tie" if key in view.tie_keys else "front"
+def front_parquet(view: RunView) -> bytes:
+    """Return the table of :func:`front_csv` as a Parquet file, which keeps the types of its columns."""
+    from fastparquet import write
+
+    with Scratch() as folder:
+        write(str(folder / "front.parquet"), front_frame(view), object_encoding="utf8")
+        return (folder / "front.parquet").read_bytes()
+
+
+RENDERERS: Mapping[str, Callable[[RunView], str | bytes]] = {
+    "recommendation.json": recommendation_json,
+    "front.csv": front_csv,
+    "front.parquet": front_parquet,
+    "report.md": render_markdown,
+    "report.html": render_html,
+}
+REPORT_FILES = tuple(RENDERERS)

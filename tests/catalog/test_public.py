@@ -27,6 +27,14 @@ def test_cards_are_listed_by_what_is_wanted_of_them() -> None:
     assert 0 < len(rows) < len(catalog.list_cards())
 
 
+def test_cards_are_a_table_with_units_in_its_names() -> None:
+    found = catalog.to_frame(family=["mobilenet_v2"])
+    assert set(found["family"]) == {"mobilenet_v2"}
+    (card,) = found[found["card"] == "mobilenet_v2_1.0_224"].to_dict("records")
+    assert (card["input_px"], card["params"], card["weights_here"]) == (224, 3_504_872, False)
+    assert 70 < card["top1_percent"] < 75
+
+
 def test_a_limit_that_is_no_figure_is_refused() -> None:
     with pytest.raises(UsageError, match="--max-macs"):
         catalog.list_cards(max_macs="many")

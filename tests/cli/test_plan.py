@@ -158,3 +158,12 @@ def test_an_option_without_its_unit_is_refused_as_in_search() -> None:
     said = CliRunner().invoke(app, ["plan", "--budget", "50"])
     assert said.exception is not None
     assert "has no unit" in str(said.exception)
+
+
+def test_the_configurations_are_a_table_from_python(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path))
+    found = package.plan(budget="50ms", candidates=[CARD], threads=[1, 2]).to_frame()
+    assert list(found["card"].unique()) == [CARD]
+    assert sorted(found["threads"].unique()) == [1, 2]
+    assert (found["latency_median_ms"] > 0).all()
+    assert found["skipped_because"].isna().all()

@@ -89,3 +89,11 @@ def test_a_device_that_cannot_be_calibrated_is_refused(
     with pytest.raises(UsageError) as caught:
         devices.calibrate(device, **options)  # type: ignore[arg-type]
     assert message in f"{caught.value.message}: {caught.value.hint}"
+
+
+def test_the_targets_are_a_table_with_units_in_its_names() -> None:
+    found = devices.to_frame(kind="board", soc="bcm2712")
+    assert set(found["device"]) == {"raspberry-pi-5"}
+    assert found["is_default"].sum() == 1
+    assert (found["memory_bytes"] > 1e9).all()
+    assert set(found["accelerator"]) >= {"cpu"}

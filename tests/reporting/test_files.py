@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fastparquet import ParquetFile
 
 from advisor.core.evaluation_json import evaluation_from_json
-from advisor.reporting.files import FRONT, front_csv, recommendation_json, write_all
+from advisor.reporting.files import COLUMNS, front_csv, front_parquet, recommendation_json, write_all
 from advisor.reporting.view import RunView
 from tests.reporting.views import HOSTILE, infeasible_view, judged_view, run_view
 
@@ -20,10 +21,10 @@ def recommendation(view: RunView) -> dict[str, Any]:
     return data
 
 
-def test_all_four_files_are_written_and_nothing_else(tmp_path: Path) -> None:
+def test_all_files_are_written_and_nothing_else(tmp_path: Path) -> None:
     written = write_all(run_view(), tmp_path)
 
-    names = {"front.csv", "recommendation.json", "report.html", "report.md"}
+    names = {"front.csv", "front.parquet", "recommendation.json", "report.html", "report.md"}
     assert {path.name for path in written} == names
     assert {path.name for path in tmp_path.iterdir()} == names
 
@@ -64,7 +65,7 @@ def test_front_has_a_row_for_each_member_with_stable_columns() -> None:
     view = run_view()
     rows = list(csv.DictReader(front_csv(view).splitlines()))
 
-    assert list(rows[0]) == list(FRONT)
+    assert list(rows[0]) == list(COLUMNS)
     assert [row["key"] for row in rows] == [row.configuration.key for row in view.decision.front]
     assert [row["role"] for row in rows].count("pick") == 1
     for row, evaluation in zip(rows, view.decision.front, strict=True):
@@ -83,6 +84,21 @@ def test_front_has_both_accuracies_of_finalists() -> None:
         assert float(row["top1_percent"]) == evaluation.accuracy.value
         assert float(row["holdout_top1_percent"]) == evaluation.holdout_accuracy.value
         assert float(row["robust_top1_percent"]) == pytest.approx(evaluation.holdout_accuracy.value - 9)
+
+
+@pytest.mark.parametrize("suffix", ["", *HOSTILE])
+def test_the_front_is_a_table_with_types_too(suffix: str, tmp_path: Path) -> None:
+    view = run_view(card_suffix=suffix)
+    path = tmp_path / "front.parquet"
+    path.write_bytes(front_parquet(view))
+    found = ParquetFile(str(path)).to_pandas()
+    rows = csv.DictReader(front_csv(view).splitlines(keepends=True))
+    assert [(row["card"], float(row["top1_percent"])) for row in rows] == list(
+        zip(found["card"], found["top1_percent"], strict=True)
+    )
+    assert [str(found.dtypes[name]) for name in ("latency_p90_ms", "size_bytes", "contended")] == [
+        "float64", "Int64", "boolean",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("suffix", HOSTILE)

@@ -11,6 +11,12 @@ from advisor.devices.profiles.cores import core_remarks
 from advisor.devices.profiles.loading import shipped_profiles
 from advisor.devices.profiles.values import KINDS, DeviceProfile, DeviceTarget
 
+COLUMNS = (
+    "device", "title", "kind", "soc", "target", "is_default", "runtime", "version", "accelerator", "threads",
+    "precisions", "measurements", "memory_bytes", "arena_limit_bytes", "flash_limit_bytes", "provenance",
+)  # fmt: skip
+"""Columns of :func:`advisor.devices.to_frame`."""
+
 SHIPPED, OWN, THIS_MACHINE = "shipped", "own", "this machine"
 
 
@@ -66,6 +72,32 @@ def row_json(profile: DeviceProfile) -> dict[str, object]:
         "measurements": measured(profile),
         "provenance": provenance(profile),
     }
+
+
+def target_rows(profile: DeviceProfile) -> list[dict[str, object]]:
+    """Return a row of a table for each target of a device, with the names of :data:`COLUMNS`."""
+    limits = profile.limits
+    return [
+        {
+            "device": profile.name,
+            "title": profile.title,
+            "kind": profile.kind,
+            "soc": profile.soc,
+            "target": target.name,
+            "is_default": target.name == profile.default_target,
+            "runtime": target.runtime,
+            "version": target.version or None,
+            "accelerator": target.accelerator,
+            "threads": target.threads,
+            "precisions": ", ".join(target.precisions),
+            "measurements": measured(profile, target),
+            "memory_bytes": profile.memory_bytes,
+            "arena_limit_bytes": limits.arena_bytes,
+            "flash_limit_bytes": limits.flash_bytes,
+            "provenance": provenance(profile),
+        }
+        for target in profile.targets
+    ]
 
 
 def device_json(profile: DeviceProfile) -> dict[str, object]:

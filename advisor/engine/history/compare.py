@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from advisor.core.decision import Decision
 from advisor.core.evaluation import Evaluation, Status
@@ -17,11 +18,17 @@ from advisor.engine.decide import compared_images, correct_answers, decide_run
 from advisor.engine.history.differences import Difference, find_differences
 from advisor.engine.history.loaded_run import LoadedRun
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 HELD_OUT = "holdout_accuracy"
 ACCURACIES = ("accuracy", HELD_OUT, "drop")
 """Figures that cannot be compared between two runs whose accuracies are different metrics."""
 
 CHANGES_SHOWN = 3
+
+COLUMNS = ("key", "figure", "unit", "before", "after", "beyond_noise", "why")
+"""Columns of :meth:`Comparison.to_frame`."""
 
 Deltas = Mapping[str, tuple[Delta, ...]]
 """Changes of the figures of every configuration that both runs evaluated, by key."""
@@ -42,6 +49,20 @@ class ChangedFigure:
 
     key: str
     delta: Delta
+
+    def to_row(self) -> dict[str, object]:
+        """Return a row of a table, with the names of :data:`COLUMNS`."""
+        before, after = self.delta.before, self.delta.after
+        known = before or after
+        return {
+            "key": self.key,
+            "figure": self.delta.figure,
+            "unit": known.unit if known else None,
+            "before": before.value if before else None,
+            "after": after.value if after else None,
+            "beyond_noise": self.delta.counts,
+            "why": self.delta.why,
+        }
 
 
 @dataclass(frozen=True)
@@ -72,6 +93,12 @@ class Comparison:
     def recommends_otherwise(self) -> bool:
         """True where the recommendation changed, or the same one got worse, beyond the noise."""
         return self.result in (ComparisonResult.CHANGED, ComparisonResult.WORSE)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return every figure that differs as a row of a table; ``unit`` is that of ``before`` and ``after``."""
+        from advisor.store.frames import frame
+
+        return frame(COLUMNS, (changed.to_row() for changed in self.figures))
 
 
 def compare(before: LoadedRun, after: LoadedRun) -> Comparison:

@@ -5,14 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from advisor.core.evaluation import Configuration
 from advisor.core.quantity import Quantity
 from advisor.datasets.division import Overview
 from advisor.engine.question import Request
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 SCHEMA_VERSION = 1
+
+COLUMNS = (
+    "key", "card", "training", "compression", "device", "threads", "latency_median_ms", "latency_low_ms",
+    "latency_high_ms", "latency_provenance", "latency_budget_probability", "size_bytes", "size_low_bytes",
+    "size_provenance", "top1_percent", "price_s", "skipped_because",
+)  # fmt: skip
+"""Columns of :meth:`PlanView.to_frame`."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +62,26 @@ class Forecast:
             "accuracy": self.accuracy.to_json() if self.accuracy else None,
             "price_s": round(self.price_s, 2),
             "filtered": self.filtered,
+        }
+
+    def to_row(self) -> dict[str, object]:
+        """Return a row of a table, with the names of :data:`COLUMNS`."""
+        configuration, latency, size = self.configuration, self.latency, self.size
+        return {
+            **{name: getattr(configuration, name) for name in ("key", "card", "training", "compression")},
+            "device": configuration.target.device,
+            "threads": configuration.target.threads,
+            "latency_median_ms": latency.value,
+            "latency_low_ms": latency.low,
+            "latency_high_ms": latency.high,
+            "latency_provenance": latency.provenance,
+            "latency_budget_probability": self.chance,
+            "size_bytes": round(size.value),
+            "size_low_bytes": None if size.low is None else round(size.low),
+            "size_provenance": size.provenance,
+            "top1_percent": self.accuracy.value if self.accuracy else None,
+            "price_s": self.price_s,
+            "skipped_because": self.filtered or None,
         }
 
 
@@ -153,6 +183,12 @@ class PlanView:
     def download_bytes(self) -> int:
         """Bytes to download, as far as the sizes are known."""
         return sum(card.download_bytes or 0 for card in self.cards)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return every configuration as a row of a table, the most promising cards first; units are in the names."""
+        from advisor.store.frames import frame
+
+        return frame(COLUMNS, (forecast.to_row() for forecast in self.forecasts))
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON object."""

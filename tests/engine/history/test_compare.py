@@ -188,3 +188,11 @@ def test_accuracies_that_are_other_metrics_are_not_compared(tmp_path: Path, aske
     assert not [row for row in found.figures if row.delta.figure in ("accuracy", "holdout_accuracy", "drop")]
     assert found.result is ComparisonResult.CHANGED
     assert next(row.what for row in found.differences if row.topic == "question") in (*asked, "metric")
+
+
+def test_the_figures_that_differ_are_a_table(tmp_path: Path) -> None:
+    found = compared(tmp_path, [with_latency(BEST, 60), FAST, SMALL]).to_frame()
+    rows = found[found["figure"] == "latency"].to_dict("records")
+    assert [(row["key"], row["unit"], row["before"], row["after"], row["beyond_noise"]) for row in rows] == [
+        ("best/head/int8@host:cpux1", "ms", 20.0, 60.0, True)
+    ]
