@@ -9,18 +9,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from advisor.catalog.cards import OWN_DETECTOR, OWN_FILE, OWN_FIXED, Card, Preprocessing
 from advisor.catalog.catalogue import load_catalogue
 from advisor.catalog.catalogue_files import user_catalogue_file, with_card
 from advisor.catalog.user_models.description import NOT_STATED, Given, Inspected, described_by
+from advisor.catalog.user_models.formats import format_of
 from advisor.catalog.user_models.master import ModelFacts
 from advisor.core.errors import StageError, UsageError
 from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_DETECTION
 from advisor.core.units import show_bytes, show_seconds
 from advisor.isolation import WRITES_BELOW, ChildPool, Limits, Scratch
 from advisor.store.files import sha256_file, write_atomically
+from advisor.store.packages import import_path
 from advisor.tflite.metadata import Metadata
 
 MODELS = "models"
@@ -30,6 +33,7 @@ ARCHITECTURES: Mapping[str, str] = {IMAGE_CLASSIFICATION: OWN_FILE, OBJECT_DETEC
 _WORK = "advisor.catalog.user_models.master"
 CONVERT_LIMITS = Limits(seconds=120, memory_bytes=6_000_000_000, processes=4)
 RUN_LIMITS = Limits(seconds=60, memory_bytes=6_000_000_000, processes=4)
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 BYTES_A_SECOND = 1_000_000
 """Each limit of time is a second longer for so many bytes of the model."""
 
@@ -51,7 +55,7 @@ def inspect(file: Path, size: int | None = None, fixed: bool = False) -> Iterato
     """Convert ``file`` to a float ``.tflite`` in a child process; yield it for the block and remove it afterwards.
 
     Args:
-        file: a ``.keras`` or ``.tflite`` file, or a SavedModel's folder.
+        file: a file or folder of one of :data:`advisor.catalog.user_models.formats.FORMATS`.
         size: side of the input in pixels where the model leaves it open.
         fixed: a float classifier is taken as it is, as a quantized one always is.
 
@@ -59,11 +63,11 @@ def inspect(file: Path, size: int | None = None, fixed: bool = False) -> Iterato
         UsageError: the file is missing, would run code of its own, exceeds a limit, or is not an image classifier or
             float detector.
     """
-    if not file.exists():
-        raise UsageError(f"there is no file '{file}'", "give a .keras file, a .tflite file or a SavedModel's folder")
+    packages = format_of(file).packages
+    found = {"PYTHONPATH": import_path(packages)} if packages else {}
     with Scratch() as folder:
         converted, prepared = folder / "converted.tflite", folder / "model.tflite"
-        _in_child(folder, CONVERT_LIMITS, _size_bytes(file), "convert_file", file, size, converted)
+        _in_child(folder, CONVERT_LIMITS, _size_bytes(file), "convert_file", file, size, converted, environment=found)
         size_bytes = converted.stat().st_size
         facts: ModelFacts = _in_child(folder, RUN_LIMITS, size_bytes, "prepare", converted, str(file), prepared, fixed)
         converted.unlink()
@@ -100,10 +104,12 @@ def _size_bytes(file: Path) -> int:
     return sum(path.stat().st_size for path in paths if path.is_file())
 
 
-def _in_child(folder: Path, limits: Limits, size_bytes: int, work: str, *arguments: Any) -> Any:
+def _in_child(
+    folder: Path, limits: Limits, size_bytes: int, work: str, *arguments: Any, environment: Mapping[str, str] = _NOTHING
+) -> Any:
     longer = replace(limits, seconds=limits.seconds + size_bytes / BYTES_A_SECOND)
     try:
-        with ChildPool(folder / "log.txt", {WRITES_BELOW: str(folder)}) as pool:
+        with ChildPool(folder / "log.txt", {WRITES_BELOW: str(folder), **environment}) as pool:
             return pool.call(f"{_WORK}:{work}", *arguments, limits=longer)
     except StageError as error:
         most = f"this step may take at most {show_seconds(longer.seconds)} and {show_bytes(longer.memory_bytes)}"

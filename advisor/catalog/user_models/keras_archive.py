@@ -14,7 +14,6 @@ from advisor.store.files import UNREADABLE_ZIP
 MAX_CONFIG_BYTES = 64 * 2**20
 MAX_UNPACKED_BYTES = 4 * 2**30
 
-LIBRARY = "Keras"
 CONFIG = "config.json"
 _HOLDS = frozenset({CONFIG, "metadata.json", "model.weights.h5"})
 # Layers that carry code, or load another file whose code they run.

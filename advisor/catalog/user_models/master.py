@@ -5,8 +5,6 @@ Everything here runs in child processes, as an untrusted model may crash native 
 
 from __future__ import annotations
 
-import contextlib
-import io
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +14,8 @@ import numpy as np
 
 from advisor.catalog.cards import Card, Preprocessing, WeightsFile
 from advisor.catalog.trial_run import photograph, run
-from advisor.catalog.user_models import classifier, keras_archive, saved_model
+from advisor.catalog.user_models import classifier
+from advisor.catalog.user_models.formats import as_tflite
 from advisor.catalog.weights.arrays import Array
 from advisor.core.errors import StageError, UsageError, message_of
 from advisor.core.probabilities import as_probabilities
@@ -36,7 +35,6 @@ MAX_DIFFERENCE = 1e-5
 
 _SCORES = "give an image classifier that ends in a softmax"
 _CONVERTED_ANEW = "convert it again with builtin operators that LiteRT has"
-_CONVERTED = "convert it to .tflite yourself, and add that file"
 
 
 @dataclass(frozen=True)
@@ -66,14 +64,14 @@ class ModelFacts:
 
 
 def convert_file(file: Path, size: int | None, target: Path) -> None:
-    """Write ``file`` (``.keras``, SavedModel folder or ``.tflite``) as a ``.tflite`` to ``target``.
+    """Write ``file``, of any of the formats, as a ``.tflite`` to ``target``.
 
     ``size`` is the side of the input where the file leaves it open.
 
     Raises:
         UsageError: not a supported model, one that would run its own code, or one that cannot be converted.
     """
-    target.write_bytes(_as_tflite(file, size))
+    target.write_bytes(as_tflite(file, size))
 
 
 def prepare(converted: Path, name: str, target: Path, fixed: bool = False) -> ModelFacts:
@@ -218,29 +216,6 @@ def convert_own(card: Card, weights: WeightsFile | None, path: Path) -> dict[str
         raise StageError(f"the edited {card.name} differs from its file by {difference:.2g} in a probability")
     path.write_bytes(master)
     return {"difference": difference, "features": has_features}
-
-
-def _as_tflite(file: Path, size: int | None) -> bytes:
-    if file.is_file() and file.suffix == ".tflite":
-        read(file)
-        return file.read_bytes()
-    if not file.is_dir() and file.suffix != ".keras":
-        raise UsageError(
-            f"'{file}' is neither .keras, .tflite nor the folder of a SavedModel",
-            "save it from Keras with model.save('name.keras')",
-        )
-    module = saved_model if file.is_dir() else keras_archive
-    module.check(file)
-    try:
-        with contextlib.redirect_stdout(io.StringIO()):
-            data: bytes = module.converter(file, size).convert()
-        return data
-    except UsageError:
-        raise
-    except Exception as error:  # a damaged or strange model can fail the library in any way
-        raise UsageError(
-            f"{file}: {module.LIBRARY} cannot load or convert it: {message_of(error)}", _CONVERTED
-        ) from error
 
 
 def _sums_to_one(data: bytes, input_size: int, name: str) -> bool:

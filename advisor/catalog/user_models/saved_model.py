@@ -8,7 +8,6 @@ from typing import Any
 from advisor.catalog.user_models.keras_archive import fixed_side
 from advisor.core.errors import UsageError
 
-LIBRARY = "TensorFlow"
 GRAPH = "saved_model.pb"
 MAX_GRAPH_BYTES = 2**30
 SIGNATURE = "serving_default"

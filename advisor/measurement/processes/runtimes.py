@@ -1,14 +1,9 @@
-"""Install other runtimes and versions, each in its own environment in the cache folder.
-
-The user's pip installs them, with its index, proxy and certificates. It uses wheels only, so that no set-up code of a
-package runs.
-"""
+"""Install other runtimes and versions, each in its own environment in the cache folder."""
 
 from __future__ import annotations
 
 import contextlib
 import re
-import subprocess
 import sys
 import venv
 from dataclasses import dataclass
@@ -18,12 +13,12 @@ from pathlib import Path
 
 from advisor.core.errors import UsageError, nearest
 from advisor.store.cache import cache_root, filled
+from advisor.store.packages import install
 
 # Packages that a runtime's wheels need but do not all declare.
 COMPANIONS = {"ai-edge-litert": ("numpy",), "tflite-runtime": ("numpy<2",)}
 # The last tflite-runtime is 2.14.0; its wheels are for CPython 3.8 to 3.11 (file list of the package index).
 LAST_PYTHON = {"tflite-runtime": (3, 11)}
-TIMEOUT_S = 600.0
 
 _REQUIREMENT = re.compile(r"^\s*([A-Za-z0-9._-]+)\s*==\s*([0-9]+(?:\.[0-9]+)*(?:(?:a|b|rc|\.post|\.dev)[0-9]+)?)\s*$")
 
@@ -97,21 +92,8 @@ def _make(runtime: Runtime, folder: Path) -> None:
 
 def _install(runtime: Runtime, python: Path) -> None:
     """Install the runtime's wheels with this environment's pip and the user's pip settings."""
-    pip = [sys.executable, "-P", "-m", "pip", "--python", str(python), "--disable-pip-version-check", "--no-input"]
-    command = [*pip, "install", "--quiet", "--only-binary", ":all:", str(runtime), *COMPANIONS[runtime.package]]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise UsageError(
-            f"{runtime} cannot be installed: {type(error).__name__}", "check the connection to the package index"
-        ) from error
-    if done.returncode != 0:
-        errors = [line.strip() for line in done.stderr.splitlines() if line.strip().startswith("ERROR:")]
-        reason = (errors or done.stderr.strip().splitlines() or ["pip printed no reason"])[-1].removeprefix("ERROR: ")
-        raise UsageError(
-            f"{runtime} cannot be installed: {reason[:300]}",
-            "advisor uses your pip settings; list the versions with: pip index versions " + runtime.package,
-        )
+    hint = f"advisor uses your pip settings; list the versions with: pip index versions {runtime.package}"
+    install(str(runtime), [str(runtime), *COMPANIONS[runtime.package]], hint, python)
 
 
 def _python(folder: Path) -> Path:
