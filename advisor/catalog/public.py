@@ -181,7 +181,8 @@ def add(
     No code in the file is run.
 
     Args:
-        file: a ``.keras`` or ``.tflite`` file, or the folder of a SavedModel.
+        file: a ``.keras`` or ``.tflite`` file, the folder of a SavedModel, or a handle of TensorFlow Hub, which is an
+            http(s) address. ``HANDLE#sha256=HEX`` is refused if its files have another hash.
         name: name of the card. Default: the name of the file.
         labels: file with one label per line, or ``imagenet``. Default: the labels in the file.
         mean: value subtracted from RGB 0..255: one number or three. Default: the value in the file.
@@ -201,13 +202,18 @@ def add(
     """
     from advisor.catalog.user_models import import_model
     from advisor.catalog.user_models.description import Given
+    from advisor.catalog.user_models.handles import on_this_machine
 
     given = Given(name, str(labels), tuple(mean), tuple(std), licence, family, top1)
     if tell:
         tell(f"reading {Path(file).name}")
-    with import_model.inspect(Path(file), input_size, as_it_is) as inspected:
-        complete = _completed(inspected, given, ask) if ask else given
-        return import_model.add(inspected, complete, Path(into) if into else None)
+    with (
+        on_this_machine(file) as (path, origin),
+        import_model.inspect(path, input_size, as_it_is) as inspected,
+    ):
+        known = replace(inspected, origin=origin)
+        complete = _completed(known, given, ask) if ask else given
+        return import_model.add(known, complete, Path(into) if into else None)
 
 
 def _completed(inspected: Inspected, given: Given, ask: Callable[[str], str]) -> Given:

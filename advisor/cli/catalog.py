@@ -162,7 +162,12 @@ def check(
 
 @commands.command("add", short_help="Make a card of your own model.")
 def add(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A .keras or .tflite file, or a SavedModel's folder.")],
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE", help="A .keras or .tflite file, a SavedModel's folder, or a handle of TensorFlow Hub."
+        ),
+    ],
     name: Annotated[str, typer.Option(metavar="NAME", help="Name of the card. Default: the name of the file.")] = "",
     labels: Annotated[str, typer.Option(metavar="FILE", help="File with one label per line, or 'imagenet'.")] = "",
     mean: Annotated[

@@ -42,11 +42,15 @@ class Given:
 
 @dataclass(frozen=True)
 class Inspected:
-    """A model that can become a card: the float ``.tflite`` made from it, and what is known about it."""
+    """A model that can become a card: the float ``.tflite`` made from it, and what is known about it.
+
+    ``origin`` is where the file came from, for the card's note; by default its name.
+    """
 
     file: Path
     prepared: Path
     facts: ModelFacts
+    origin: str = ""
 
 
 def missing(inspected: Inspected, given: Given) -> tuple[str, ...]:

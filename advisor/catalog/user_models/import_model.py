@@ -141,7 +141,7 @@ def _entry(inspected: Inspected, given: Given, metadata: Metadata, sha256: str) 
         "params": facts.params,
         "macs": facts.macs,
         "classes": facts.classes,
-        "note": f"{'taken as it is' if facts.form else 'made'} from {inspected.file.name}"
+        "note": f"{'taken as it is' if facts.form else 'made'} from {inspected.origin or inspected.file.name}"
         + ("" if facts.features else "; it cannot be retrained on images"),
     }
     if given.top1 is not None:
