@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from advisor.cli.options import Format, RunArgument
-from advisor.cli.output import progress, warn_of_problems
+from advisor.cli.options import AsJson, Format, RunArgument
+from advisor.cli.output import progress, show_answer, warn_of_problems
 from advisor.cli.search_options import LIMITS, takes
 from advisor.core.errors import ExitCode, UsageError, nearest
 
@@ -34,6 +34,7 @@ def report(
         typer.Option(metavar="DIR", help="Folder for the report files. Default: the run folder, if no limit changed."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace report files that exist in --to.")] = False,
+    as_json: AsJson = False,
     **limits: Any,
 ) -> None:
     """Decide again from the measurements of a run, with other limits or another preference, and write the report.
@@ -44,11 +45,10 @@ def report(
     Example: advisor report runs/latest --prefer size --budget 30ms --to report-30ms
     """
     from advisor import api
-    from advisor.reporting.table import print_answer
 
     warn_of_problems(run, artefacts=True)
     found = api.report(run, prefer=prefer, confidence=confidence, images=images, to=to, force=force, **limits)
-    print_answer(found.view)
+    show_answer(found.view, as_json)
     for path in found.files:
         typer.echo(f"wrote {path}", err=True)
     if not found.files and to is None:
@@ -123,6 +123,7 @@ def compare(
     before: Annotated[str, typer.Argument(metavar="RUN", help="Folder of the earlier run.")],
     after: Annotated[str, typer.Argument(metavar="RUN", help="Folder of the later run.")],
     form: Format = "text",
+    as_json: AsJson = False,
 ) -> None:
     """Show what changed between two runs: question, data, catalogue, devices, versions, figures, recommendation.
 
@@ -133,7 +134,7 @@ def compare(
     from advisor import api
     from advisor.reporting.comparisons import render_comparison
 
-    _check_format(form)
+    form = _format(form, as_json)
     for run in (before, after):
         warn_of_problems(run)
     comparison = api.compare(before, after)
@@ -163,6 +164,7 @@ def reevaluate(
         bool, typer.Option("--since-last", help="Compare with the latest answer to each run: shows only what is new.")
     ] = False,
     form: Format = "text",
+    as_json: AsJson = False,
 ) -> None:
     """Answer earlier runs again after a change of devices, runtime, this machine or the catalogue.
 
@@ -174,7 +176,7 @@ def reevaluate(
     from advisor import api
     from advisor.reporting.comparisons import render_reevaluations
 
-    _check_format(form)
+    form = _format(form, as_json)
     if every == (run is not None):
         problem = "a run and --all exclude each other" if every else "no run is given"
         raise UsageError(problem, "name one run, or --all: advisor reevaluate runs/latest, or advisor reevaluate --all")
@@ -189,8 +191,8 @@ def reevaluate(
         raise typer.Exit(ExitCode.CHANGED)
 
 
-def _check_format(form: str) -> None:
-    """Refuse an unknown output format.
+def _format(form: str, as_json: bool) -> str:
+    """Return the output format; ``--json`` is short for ``--format json``.
 
     Raises:
         UsageError: an unknown name.
@@ -199,3 +201,4 @@ def _check_format(form: str) -> None:
 
     if form not in FORMATS:
         raise UsageError(f"--format: unknown '{form}'{nearest(form, FORMATS)}", f"one of: {', '.join(FORMATS)}")
+    return "json" if as_json else form

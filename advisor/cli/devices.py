@@ -83,6 +83,7 @@ def add(
         str | None, typer.Option(metavar="DIR", help="Folder that takes the profile. Default: your own.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace your profile of the same name.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Check a device profile and copy it with its measurements to your own profiles.
 
@@ -91,7 +92,12 @@ def add(
     from advisor import devices
     from advisor.reporting.devices_table import print_added
 
-    print_added(devices.add(file, into=into, force=force))
+    added = devices.add(file, into=into, force=force)
+    if as_json:
+        kept = {"device": added.profile.name, "path": str(added.path), "replaced": added.replaced}
+        print_json({"schema_version": SCHEMA_VERSION, **kept})
+        return
+    print_added(added)
 
 
 @commands.command("remove", short_help="Remove a profile of your own.")
@@ -100,6 +106,7 @@ def remove(
     from_: Annotated[
         str | None, typer.Option("--from", metavar="DIR", help="Folder that holds the profile. Default: your own.")
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Remove one of your own device profiles with its measurements. Shipped profiles stay.
 
@@ -107,7 +114,11 @@ def remove(
     """
     from advisor import devices
 
-    for path in devices.remove(name, folder=from_):
+    removed = devices.remove(name, folder=from_)
+    if as_json:
+        print_json({"schema_version": SCHEMA_VERSION, "removed": [str(path) for path in removed]})
+        return
+    for path in removed:
         typer.echo(f"removed {path}")
 
 
@@ -129,6 +140,7 @@ def calibrate(
     benchmark_model: options.BenchmarkModel = "",
     cores: options.Cores = "",
     profiles: ProfileFolders = None,
+    as_json: AsJson = False,
 ) -> None:
     """Measure the most informative models on a device and add the measurements to its profile.
 
@@ -141,6 +153,7 @@ def calibrate(
     from advisor import devices
     from advisor.core.errors import ExitCode, StageError
     from advisor.reporting.devices_table import print_calibrated
+    from advisor.reporting.text import finite
 
     try:
         with progress() as tell:
@@ -151,4 +164,7 @@ def calibrate(
     except StageError as error:
         typer.secho(f"error: {error.message}", err=True)
         raise typer.Exit(ExitCode.UNSATISFIED) from error
+    if as_json:
+        print_json({"schema_version": SCHEMA_VERSION, **finite(found.to_json())})
+        return
     print_calibrated(found)

@@ -2,24 +2,48 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Never
+from typing import TYPE_CHECKING, Never
 
 import typer
+
+if TYPE_CHECKING:
+    from advisor.reporting.view import RunView
 
 
 def print_json(document: Mapping[str, object]) -> None:
     """Write a document to standard output as ASCII, which no terminal or file name can break.
+
+    A reader that closed the pipe has all that it wants: the command goes on and ends with its own exit code.
 
     Raises:
         ValueError: a number is not finite; JSON has no form for it.
     """
     import json
 
-    typer.echo(json.dumps(document, indent=1, allow_nan=False))
+    text = json.dumps(document, indent=1, allow_nan=False)
+    try:
+        typer.echo(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def show_answer(view: RunView, as_json: bool) -> None:
+    """Write the answer of a run: for programs the content of ``recommendation.json``, else a table."""
+    if as_json:
+        from advisor.reporting.files import recommendation
+        from advisor.reporting.text import finite
+
+        print_json(finite(recommendation(view)))
+        return
+    from advisor.reporting.table import print_answer
+
+    print_answer(view)
 
 
 def warn_of_problems(run: str, artefacts: bool = False) -> None:

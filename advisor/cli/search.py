@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from advisor.cli.options import AsJson
-from advisor.cli.output import print_json
+from advisor.cli.output import print_json, show_answer
 from advisor.cli.search_options import OUTPUT, PLAN_OPTIONS, SEARCH_OPTIONS, takes
 from advisor.core.errors import ExitCode
 
@@ -18,6 +18,7 @@ def search(
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Show the output of the libraries.", rich_help_panel=OUTPUT)
     ] = False,
+    as_json: AsJson = False,
     **options: Any,
 ) -> None:
     """Find the model to ship: evaluate candidates under a budget and recommend one with its reasons.
@@ -28,10 +29,9 @@ def search(
     Example: advisor search --budget 50ms --data photos/
     """
     from advisor import api
-    from advisor.reporting.table import print_answer
 
     run = api.search(**options, verbose=verbose)
-    print_answer(run.view)
+    show_answer(run.view, as_json)
     if run.interrupted:
         typer.echo(f"interrupted; continue with: advisor search --resume {run.path}", err=True)
         raise typer.Exit(ExitCode.INTERRUPTED)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from advisor.catalog.cards import Card
@@ -50,6 +50,18 @@ class Calibrated:
     reports: tuple[CalibrationReport, ...]
     path: Path
     left_out: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, object]:
+        """Return a JSON object; a relative error that is not known is NaN."""
+        return {
+            "device": self.profile.name,
+            "target": self.target.name,
+            "runtime": self.runtime,
+            "latency_ms": {f"{model}/{form}": value for (model, form), value in self.latency_ms.items()},
+            "reports": [asdict(report) for report in self.reports],
+            "kernels_left_out": list(self.left_out),
+            "path": str(self.path),
+        }
 
 
 def forms_of(target: DeviceTarget) -> tuple[str, ...]:

@@ -60,3 +60,9 @@ def test_wrong_use_is_refused(
     said = advisor("compare", *arguments)
     assert said.code == 2
     assert words in said.err
+
+
+def test_json_is_short_for_its_format(advisor: Advisor, runs: tuple[str, str, str]) -> None:
+    said = advisor("compare", runs[0], runs[2], "--json")
+    assert said.code == 4
+    assert said.out == advisor("compare", runs[0], runs[2], "--format", "json").out

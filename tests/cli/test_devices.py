@@ -179,6 +179,14 @@ def test_an_added_device_is_kept_whole_and_found(alone: Advisor, board: Path, ow
     assert alone("show", "our-board").code == 0
 
 
+def test_an_added_and_a_removed_device_are_told_to_programs(alone: Advisor, board: Path, own: Path) -> None:
+    added = json.loads(alone("add", str(board), "--json").out)
+    path = own / "our-board.yaml"
+    assert added == {"schema_version": 1, "device": "our-board", "path": str(path), "replaced": False}
+    removed = json.loads(alone("remove", "our-board", "--json").out)
+    assert removed == {"schema_version": 1, "removed": [str(path), str(path.with_suffix(".csv"))]}
+
+
 def test_a_profile_without_measurements_can_be_added(alone: Advisor, board: Path, own: Path) -> None:
     board.with_suffix(".csv").unlink()
     assert alone("add", board.name).code == 0

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -166,3 +168,21 @@ def test_the_next_command_keeps_the_other_limits(advisor: Advisor, tmp_path: Pat
     arguments = said.out.split("Next: advisor ")[1].split()
     assert arguments[2:] == ["--min-accuracy", "80%,macro-f1=60.0%"]
     assert advisor(*arguments).code == 0
+
+
+def test_the_answer_for_programs_is_one_document_and_the_rest_is_on_standard_error(advisor: Advisor, run: Path) -> None:
+    said = advisor("report", "runs/latest", "--json")
+    assert said.code == 0, said.err
+    assert json.loads(said.out) == json.loads((run / "recommendation.json").read_text())
+    assert "wrote" in said.err
+
+
+def test_a_reader_that_closes_the_pipe_does_not_change_the_exit_code(advisor: Advisor, run: Path) -> None:
+    command = [sys.executable, "-m", "advisor", "report", str(run), "--json", "--budget", "1ms"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        complaint = process.stderr.read()
+    assert process.returncode == 3
+    assert b"Broken pipe" not in complaint
