@@ -83,7 +83,17 @@ def to_frame(
 ) -> pd.DataFrame:
     """Return the cards of :func:`list_cards` as a table for pandas; units are in the names of its columns.
 
-    The arguments and errors are those of :func:`list_cards`.
+    Args:
+        family: only cards of these families.
+        max_params: largest number of parameters: a number, or text such as ``5M``.
+        max_macs: largest number of multiply-accumulates, likewise.
+        licence: only cards with this licence; a glob such as ``apache*`` works too.
+        available: only cards whose weights are on this machine.
+        mirror: folder or address that also holds weights.
+        catalog: catalogue files of your own.
+
+    Raises:
+        UsageError: an unknown family or licence, an invalid number, or a file that is refused.
     """
     from advisor.catalog.listing import COLUMNS
     from advisor.store.frames import frame

@@ -44,7 +44,13 @@ def list_devices(*, kind: str = "", soc: str = "", profiles: Folders = ()) -> tu
 def to_frame(*, kind: str = "", soc: str = "", profiles: Folders = ()) -> pd.DataFrame:
     """Return the targets of :func:`list_devices` as a table for pandas; units are in the names of its columns.
 
-    The arguments and errors are those of :func:`list_devices`.
+    Args:
+        kind: only devices of this kind, see :func:`list_devices`.
+        soc: only devices with this text in the name of the SoC, of a core or of the NPU.
+        profiles: further folders of your own device profiles.
+
+    Raises:
+        UsageError: an unknown kind, or a profile that is refused.
     """
     from advisor.devices.profiles.listing import COLUMNS, target_rows
     from advisor.store.frames import frame

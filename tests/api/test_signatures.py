@@ -20,7 +20,10 @@ from advisor.engine.question.options import Options
 
 FUNCTIONS: dict[str, Callable[..., object]] = {
     **{name: getattr(api, name) for name in api.__all__ if inspect.isfunction(getattr(api, name))},
-    **{f"catalog.{name}": getattr(catalog, name) for name in ("add", "check", "fetch", "list_cards", "show")},
+    **{
+        f"catalog.{name}": getattr(catalog, name)
+        for name in ("add", "check", "fetch", "list_cards", "show", "to_frame")
+    },
     **{f"devices.{name}": getattr(devices, name) for name in devices.__all__},
 }
 OPTIONS = {option.name: option.default for option in fields(Options)}
