@@ -18,7 +18,7 @@ from advisor.cli.benchmark import benchmark
 from advisor.cli.compress import compress
 from advisor.cli.doctor import doctor
 from advisor.cli.profile import profile
-from advisor.cli.search import plan, search
+from advisor.cli.search import init, plan, search
 from advisor.cli.search_options import GroupedCommand
 from advisor.core.errors import AdvisorError, ExitCode
 from advisor.core.escape import visible
@@ -65,6 +65,7 @@ def version(
 
 
 app.command(cls=GroupedCommand, short_help="Find the model to ship.")(search)
+app.command(cls=GroupedCommand, short_help="Write a request file with a comment for every option.")(init)
 app.command(cls=GroupedCommand, short_help="Show what a search would do, and its price.")(plan)
 app.command(short_help="Time .tflite files, here or on a device.")(benchmark)
 app.command(short_help="Show where the time of a .tflite file goes.")(profile)

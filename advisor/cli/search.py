@@ -8,7 +8,7 @@ import typer
 
 from advisor.cli.options import AsJson
 from advisor.cli.output import print_json, show_answer
-from advisor.cli.search_options import OUTPUT, PLAN_OPTIONS, SEARCH_OPTIONS, takes
+from advisor.cli.search_options import OUTPUT, PLAN_OPTIONS, SEARCH_OPTIONS, described_options, takes
 from advisor.core.errors import ExitCode
 
 
@@ -39,6 +39,25 @@ def search(
         typer.echo(f"{run.stopped}; continue with: advisor search --resume {run.path} --extend 30min", err=True)
     if not run.decision.feasible:
         raise typer.Exit(ExitCode.UNSATISFIED)
+
+
+@takes({name: kind for name, kind in PLAN_OPTIONS.items() if name != "request"})
+def init(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The file to write.")] = "advisor.yaml",
+    *,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.", rich_help_panel=OUTPUT)] = (
+        False
+    ),
+    **options: Any,
+) -> None:
+    """Write a request file with a comment for every option. The options that you give are set in it.
+
+    Example: advisor init --budget 50ms --data photos/
+    """
+    from advisor.api.request import write_request
+
+    path = write_request(file, options, described_options(), force=force)
+    typer.echo(f"wrote {path}; next: advisor search --request {path}")
 
 
 @takes(PLAN_OPTIONS)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperOption
+from typer.models import OptionInfo
 
 from advisor.cli.options import split
 
@@ -161,6 +162,15 @@ LIMITS = {
         "budget", "size_budget", "memory_budget", "max_drop", "min_accuracy", "licence", "must_run_on", "profiles",
     )
 }  # fmt: skip
+
+
+def described_options() -> dict[str, dict[str, str]]:
+    """Return the help text of each option of a search by its name, by the title of its group."""
+    groups: dict[str, dict[str, str]] = {panel: {} for panel in PANELS}
+    for name, annotation in PLAN_OPTIONS.items():
+        (told,) = (each for each in annotation.__metadata__ if isinstance(each, OptionInfo))
+        groups[told.rich_help_panel or OUTPUT][name] = told.help or ""
+    return groups
 
 
 def takes(options: Mapping[str, Any]) -> Callable[[Command], Command]:

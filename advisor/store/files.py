@@ -38,7 +38,10 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 def shipped_folder(name: str) -> Path:
     """Return a folder of shipped data: inside an installed package, next to the package in a checkout."""
     installed = _PACKAGE / "_data" / name
-    return installed if installed.is_dir() else _PACKAGE.parent / name
+    if installed.is_dir():
+        return installed
+    beside = _PACKAGE.parent / name
+    return beside if beside.is_dir() else _PACKAGE.parent / "docs" / name
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from advisor.devices.latency.features import load_features
 from advisor.devices.latency.table import build_table
 from advisor.devices.profiles import load_profiles
+from tools.schemas import SCHEMAS, schemas
 
 PROJECT = Path(__file__).resolve().parents[2]
 RESULTS = PROJECT / "benchmarks" / "results"
@@ -26,6 +27,7 @@ def problems() -> Iterator[str]:
     if _prediction_page(kept) != (RESULTS / "latency_prediction.md").read_text(encoding="utf-8"):
         yield _stale(RESULTS / "latency_prediction.md", "make bench ARGS=latency_prediction")
     yield from _other_profiles()
+    yield from _other_schemas()
 
 
 def _other_measurements(kept: Any) -> Iterator[str]:
@@ -56,6 +58,12 @@ def _other_profiles() -> Iterator[str]:
             shipped = PROFILES / made.name
             if not shipped.is_file() or shipped.read_bytes() != made.read_bytes():
                 yield _stale(shipped, "python -m benchmarks.make_device_profiles")
+
+
+def _other_schemas() -> Iterator[str]:
+    for name, text in schemas().items():
+        if not (SCHEMAS / name).is_file() or (SCHEMAS / name).read_text(encoding="utf-8") != text:
+            yield _stale(SCHEMAS / name, "python -m tools.schemas")
 
 
 def _stale(path: Path, command: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -39,10 +39,10 @@ def _listed(valid: tuple[str, ...]) -> BeforeValidator:
             raise ValueError(f"'{value}' is not one of {', '.join(valid)}{nearest(str(value), valid)}")
         return value
 
-    return BeforeValidator(check)
+    return BeforeValidator(check, json_schema_input_type=Literal[valid])
 
 
-Size = Annotated[int, BeforeValidator(_size), Field(gt=0)]
+Size = Annotated[int, Field(gt=0), BeforeValidator(_size, json_schema_input_type=str)]
 Name = Annotated[str, Field(pattern=NAME_PATTERN)]
 Text = Annotated[str, Field(max_length=300, pattern=_LINE)]
 

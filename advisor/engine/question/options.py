@@ -13,6 +13,9 @@ from advisor.engine.question.names import ADVISOR, FIRST, JOURNAL, LOCAL, withou
 from advisor.isolation.resources import usable_cores
 from advisor.store.yamlfile import read_yaml
 
+SCHEMA_VERSION = 1
+"""Of request files; raised when a key changes its meaning."""
+
 MOST_THREADS = 64
 
 
@@ -105,6 +108,12 @@ def read_file(file: Path) -> Mapping[str, object]:
         raise UsageError(f"--request: {error.message}", "give the path of a YAML file; see docs/search.md") from None
     if not isinstance(values, dict):
         raise UsageError(f"--request: '{file}' holds no keys", "write for example: budget: 50ms")
+    version = values.get("schema_version", SCHEMA_VERSION)
+    if version != SCHEMA_VERSION:
+        raise UsageError(
+            f"--request: '{file}' has schema version {version}, this advisor reads version {SCHEMA_VERSION}",
+            "update advisor, or write the file anew with advisor init",
+        )
     return {str(key).replace("-", "_"): value for key, value in values.items() if key != "schema_version"}
 
 

@@ -85,3 +85,10 @@ def test_written_options_hold_no_password() -> None:
     request = resolve({"storage": "postgresql://me:hidden@host/db"})
     assert request.written["storage"] == "postgresql://me@host/db"
     assert request.execution.storage == "postgresql://me:hidden@host/db"
+
+
+def test_a_request_of_a_later_version_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "request.yaml"
+    file.write_text("schema_version: 2\nbudget: 50ms\n")
+    with pytest.raises(UsageError, match="has schema version 2, this advisor reads version 1"):
+        read_file(file)

@@ -1,0 +1,43 @@
+"""The schemas that editors read accept the shipped files and refuse what a command refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+
+def validator(project: Path, name: str) -> Any:
+    schema = json.loads((project / "docs" / "schemas" / f"{name}.schema.json").read_text())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema)
+
+
+@pytest.mark.parametrize(("name", "folder"), [("catalogue", "catalogs"), ("device_profile", "device_profiles")])
+def test_every_shipped_file_is_valid(name: str, folder: str, project: Path) -> None:
+    schema, files = validator(project, name), sorted((project / folder).glob("*.yaml"))
+    wrong = {
+        file.name: [error.message for error in schema.iter_errors(yaml.safe_load(file.read_text()))]
+        for file in files
+        if file.name != "cores.yaml"
+    }
+    assert len(wrong) > 10
+    assert not any(wrong.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "document", "message"),
+    [
+        ("request", {"buget": "50ms"}, "'buget' was unexpected"),
+        ("request", {"schema_version": 2}, "1 was expected"),
+        ("catalogue", {"family": "own", "cards": []}, "should be non-empty"),
+        ("device_profile", {"name": "board", "kind": "phones"}, "'phones' is not one of"),
+        ("device_profile", {"name": "board", "memory": 5}, "5 is not valid"),
+    ],
+)
+def test_a_mistake_is_marked(name: str, document: dict[str, Any], message: str, project: Path) -> None:
+    assert any(message in error.message for error in validator(project, name).iter_errors(document))
