@@ -18,6 +18,7 @@ NAMES = (
     "data_check_large",
     "compression",
     "answers",
+    "micro_arena",
     "training",
     "training_accuracy",
     "accuracy",

@@ -49,6 +49,7 @@ class FileFeatures:
         weight_bytes: all constants as stored; 0 where this was not read.
         held_bytes: memory that the CPU's kernels need for the constants besides: packed into their own order, widened
             where the arithmetic is wider than the stored form.
+        micro_arena_bytes: tensor arena of TensorFlow Lite Micro; 0 where this was not computed.
     """
 
     macs: int
@@ -61,3 +62,4 @@ class FileFeatures:
     traits: Traits
     weight_bytes: int = 0
     held_bytes: int = 0
+    micro_arena_bytes: int = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import flatbuffers
 import numpy as np
 import numpy.typing as npt
 from ai_edge_litert import schema_py_generated as schema
@@ -48,6 +49,21 @@ class Graph:
         self.graph.outputs = list(outputs.values())
         self.signature(inputs, outputs)
         return pack(self.model)
+
+
+def outside(data: bytes, tensor: int) -> bytes:
+    """Move a tensor's content behind the flatbuffer, as quantizers do with large files."""
+    model = schema.ModelT.InitFromPackedBuf(data)
+    buffer = model.buffers[model.subgraphs[0].tensors[tensor].buffer]
+    content, buffer.data = bytes(buffer.data), None
+    buffer.size = len(content)
+    for _ in range(2):
+        builder = flatbuffers.Builder(0)
+        buffer.offset = buffer.offset or 2**20
+        builder.Finish(model.Pack(builder), b"TFL3")
+        packed = bytes(builder.Output())
+        buffer.offset = len(packed)
+    return packed + content
 
 
 def features_graph(width: int = 4) -> Graph:

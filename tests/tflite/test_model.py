@@ -21,7 +21,7 @@ from advisor.tflite.rewrite import pack, unpack
 from advisor.tflite.surgery import select_output
 from advisor.tflite.verify import MAX_TABLES
 
-from .graphs import INT32, Graph, features_graph, tiny_classifier
+from .graphs import INT32, Graph, features_graph, outside, tiny_classifier
 
 SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "models"
 TINY = tiny_classifier()
@@ -95,28 +95,11 @@ def test_content_behind_the_flatbuffer_is_found() -> None:
     constant = graph.tensor("constant", (4,), np.arange(4, dtype=np.float32))
     total = graph.tensor("total", (4,))
     graph.operator(schema.BuiltinOperator.ADD, [image, constant], [total], schema.AddOptionsT())
-    data = _outside(graph.finish({"image": image}, {"total": total}), constant)
+    data = outside(graph.finish({"image": image}, {"total": total}), constant)
     assert read(data).tensors[constant].buffer == np.arange(4, dtype=np.float32).tobytes()
     assert read(pack(unpack(data))).tensors[constant].buffer == np.arange(4, dtype=np.float32).tobytes()
     with pytest.raises(UsageError, match="a buffer ends at byte"):
         read(data[:-1])
-
-
-def _outside(data: bytes, tensor: int) -> bytes:
-    """Move a tensor's content behind the flatbuffer, as quantizers do with large files."""
-    import flatbuffers
-
-    model = schema.ModelT.InitFromPackedBuf(data)
-    buffer = model.buffers[model.subgraphs[0].tensors[tensor].buffer]
-    content, buffer.data = bytes(buffer.data), None
-    buffer.size = len(content)
-    for _ in range(2):
-        builder = flatbuffers.Builder(0)
-        buffer.offset = buffer.offset or 2**20
-        builder.Finish(model.Pack(builder), b"TFL3")
-        packed = bytes(builder.Output())
-        buffer.offset = len(packed)
-    return packed + content
 
 
 def test_sizes_of_tensors_follow_their_type() -> None:

@@ -12,6 +12,7 @@ from advisor.devices.latency.features import FeatureTable, ModelFeatures, traits
 from advisor.tflite.arena import activation_arena_bytes
 from advisor.tflite.arithmetic import expanded_constants, form_of
 from advisor.tflite.macs import count
+from advisor.tflite.micro_arena import micro_arena
 from advisor.tflite.model import Model, Operator, Subgraph, read
 
 CONVERTS = frozenset({"QUANTIZE", "DEQUANTIZE"})
@@ -75,6 +76,7 @@ def features_of(model: Model) -> FileFeatures:
         traits=traits_of_operators(kinds),
         weight_bytes=weights,
         held_bytes=_held(graph, form, constants) or weights,
+        micro_arena_bytes=micro_arena(model).total,
     )
 
 

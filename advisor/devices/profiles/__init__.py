@@ -4,6 +4,7 @@ from advisor.devices.profiles.loading import Profiles, load_profiles, read_profi
 from advisor.devices.profiles.values import (
     HOST,
     MEASURABLE_RUNTIMES,
+    MICRO_RUNTIME,
     NAME_PATTERN,
     TFLITE_RUNTIMES,
     Cluster,
@@ -16,6 +17,7 @@ from advisor.devices.profiles.values import (
 __all__ = [
     "HOST",
     "MEASURABLE_RUNTIMES",
+    "MICRO_RUNTIME",
     "NAME_PATTERN",
     "TFLITE_RUNTIMES",
     "Cluster",

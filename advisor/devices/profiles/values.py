@@ -21,10 +21,13 @@ KINDS = ("phone", "board", "module", "accelerator", "microcontroller", "computer
 NAME_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,62}$"
 """Pattern for the names of devices, targets and runtimes; such names are safe in file names and on a command line."""
 
-TFLITE_RUNTIMES = frozenset({"tflite", "tflite-micro", "tflite-runtime", "ai-edge-litert"})
+MICRO_RUNTIME = "tflite-micro"
+"""TensorFlow Lite Micro, whose interpreter also runs on this machine."""
+
+TFLITE_RUNTIMES = frozenset({"tflite", MICRO_RUNTIME, "tflite-runtime", "ai-edge-litert"})
 """Runtimes that run a ``.tflite`` file without converting it."""
 
-MEASURABLE_RUNTIMES = TFLITE_RUNTIMES - {"tflite-micro"}
+MEASURABLE_RUNTIMES = TFLITE_RUNTIMES - {MICRO_RUNTIME}
 """Runtimes that the agent and ``benchmark_model`` measure over a connection."""
 
 

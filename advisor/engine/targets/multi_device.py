@@ -23,6 +23,7 @@ from advisor.engine.pipeline.evaluation.evaluator import Evaluator, Outclassed
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.question import Question
 from advisor.engine.targets.device_prediction import Prefilter
+from advisor.engine.targets.microcontrollers import checked, needs_check
 from advisor.engine.targets.target_devices import TargetDevice, TargetDevices
 from advisor.store import RunFolder
 
@@ -130,6 +131,10 @@ class MultiDeviceEvaluator:
         assert self._prefilter is not None, "there are other devices"
         limits = self._question.limits
         (predicted,) = self._prefilter.predictor.evaluate([made], device, limits.latency_ms, limits.confidence)
+        if predicted.status is not Status.OK:
+            return predicted
+        if needs_check(device):
+            predicted = await asyncio.to_thread(checked, predicted, device, self._run.path / made.artefact)
         if predicted.status is not Status.OK or device.profile.connection is None:
             return predicted
         return await asyncio.to_thread(

@@ -6,14 +6,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from advisor.core.errors import UsageError
+from advisor.core.errors import UsageError, install_extra
 from advisor.core.evaluation import Evaluation, Target
 from advisor.core.figures import HOST
 from advisor.core.file_features import FileFeatures
 from advisor.core.forms import form_of
 from advisor.core.quantity import Quantity
 from advisor.core.units import show_bytes
-from advisor.devices.profiles import TFLITE_RUNTIMES, DeviceProfile, DeviceTarget, Profiles, runtime_remark
+from advisor.devices.profiles import (
+    MICRO_RUNTIME,
+    TFLITE_RUNTIMES,
+    DeviceProfile,
+    DeviceTarget,
+    Profiles,
+    runtime_remark,
+)
 from advisor.engine.question import Question
 
 
@@ -113,8 +120,17 @@ def prefer_tflite(selector: str, profile: DeviceProfile, target: DeviceTarget) -
 
 
 def remark_of(device: TargetDevice) -> str:
-    """Return a remark if a target's latencies are those of another runtime; empty if it runs ``.tflite`` files."""
-    return runtime_remark(f"{device.profile.name}:{device.target.name}", device.target.runtime)
+    """Return a remark if latencies are those of another runtime, or if arenas are computed for want of an extra."""
+    other_runtime = runtime_remark(f"{device.profile.name}:{device.target.name}", device.target.runtime)
+    return other_runtime or _missing_extra(device)
+
+
+def _missing_extra(device: TargetDevice) -> str:
+    from advisor.measurement.micro import check as micro
+
+    if device.target.runtime != MICRO_RUNTIME or micro.available():
+        return ""
+    return f"{device.label}: files are not run in {micro.NAME}, arenas are computed; {install_extra(micro.EXTRA)}"
 
 
 def form_rejection(form: str, device: TargetDevice) -> str:
@@ -144,7 +160,7 @@ def memory_of(evaluation: Evaluation, device: TargetDevice) -> Quantity | None:
     file = evaluation.file_features
     if file is None:
         return None
-    return predicted_memory(file, column_of(device.profile, device.target, file.form).kind)
+    return predicted_memory(file, column_of(device.profile, device.target, file.form).kind, device.target.runtime)
 
 
 def _missing_operators(file: FileFeatures, device: TargetDevice) -> str:
@@ -154,10 +170,25 @@ def _missing_operators(file: FileFeatures, device: TargetDevice) -> str:
 
 
 def _activations_too_large(file: FileFeatures, device: TargetDevice) -> str:
+    from advisor.devices.prediction.memory import arena_of
+
+    if device.target.runtime == MICRO_RUNTIME:
+        return arena_too_large(arena_of(file, MICRO_RUNTIME), device, "tensor arena takes")
+    return arena_too_large(file.arena_bytes, device, "activations take")
+
+
+def arena_too_large(arena_bytes: int, device: TargetDevice, what: str) -> str:
+    """Return why a device has not enough memory for an arena; empty if it has.
+
+    Args:
+        arena_bytes: memory that the file needs.
+        device: where it shall run.
+        what: subject and verb of the reason.
+    """
     limit = device.profile.limits.arena_bytes
-    if limit is None or file.arena_bytes <= limit:
+    if limit is None or arena_bytes <= limit:
         return ""
-    return f"its activations take {show_bytes(file.arena_bytes)}, {device.label} has {show_bytes(limit)} for them"
+    return f"its {what} {show_bytes(arena_bytes)}, {device.label} has room for {show_bytes(limit)}"
 
 
 def _memory_too_small(evaluation: Evaluation, device: TargetDevice) -> str:

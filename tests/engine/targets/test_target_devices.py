@@ -44,7 +44,7 @@ def test_what_fits_is_left_in(row: Evaluation) -> None:
 @pytest.mark.parametrize(
     ("limits", "reason"),
     [
-        (Limits(arena_bytes=100), "its activations take"),
+        (Limits(arena_bytes=100), "its tensor arena takes"),
         (Limits(flash_bytes=200_000), "do not fit into the 200.0 kB of sensor"),
         (Limits(package_bytes=100_000), "do not fit into the 100.0 kB of sensor"),
     ],
@@ -63,7 +63,16 @@ def test_more_than_all_of_the_memory_is_a_rejection(row: Evaluation) -> None:
 def test_a_microcontroller_s_memory_is_the_arena(row: Evaluation, graph: FileFeatures) -> None:
     memory = memory_of(row, place())
     assert memory is not None
-    assert (memory.value, memory.provenance) == (graph.arena_bytes, Provenance.PREDICTED)
+    assert (memory.value, memory.provenance) == (graph.micro_arena_bytes, Provenance.PREDICTED)
+
+
+def test_another_runtime_s_arena_holds_the_activations_alone(row: Evaluation, graph: FileFeatures) -> None:
+    other = replace(TARGET, runtime="stm32cube.ai")
+    where = TargetDevice("sensor", replace(SENSOR, limits=Limits(arena_bytes=100)), other)
+    memory = memory_of(row, where)
+    assert memory is not None
+    assert memory.value == graph.arena_bytes
+    assert "its activations take" in rejection(row, where)
 
 
 def test_of_a_file_that_was_not_read_nothing_is_said() -> None:

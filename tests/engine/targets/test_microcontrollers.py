@@ -1,0 +1,73 @@
+"""Artefacts for a microcontroller, checked by the real interpreter of TensorFlow Lite Micro."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from advisor.core.evaluation import Status
+from advisor.core.quantity import Provenance
+from advisor.devices.profiles import DeviceProfile, DeviceTarget, Limits
+from advisor.engine.targets.microcontrollers import checked, needs_check
+from advisor.engine.targets.target_devices import TargetDevice, remark_of
+from advisor.measurement.micro import check as micro
+from tests.builders import evaluation
+from tests.measurement import small_models
+from tests.requirements import skip_or_fail
+
+TARGET = DeviceTarget("tflm", "tflite-micro", "cpu", 1, "", ("int8",))
+SENSOR = DeviceProfile("sensor", "Sensor", "microcontroller", "STM32H743", (TARGET,), "tflm", limits=Limits(10**6))
+DEVICE = TargetDevice("sensor", SENSOR, TARGET)
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    if not micro.available():
+        skip_or_fail("tflite-micro is not installed")
+    path = tmp_path / "small.tflite"
+    path.write_bytes(small_models.quantized(small_models.classifier(), tmp_path, 32))
+    return path
+
+
+@pytest.mark.integration
+def test_the_measured_arena_is_the_memory(model: Path) -> None:
+    found = checked(evaluation(), DEVICE, model)
+    assert found.status is Status.OK
+    assert found.memory is not None
+    assert found.memory.provenance is Provenance.MEASURED
+    assert "TensorFlow Lite Micro" in found.memory.source
+    assert found.memory.value < 16_000
+
+
+@pytest.mark.integration
+def test_more_arena_than_the_device_has_is_skipped(model: Path) -> None:
+    tight = replace(DEVICE, profile=replace(SENSOR, limits=Limits(arena_bytes=10_000)))
+    found = checked(evaluation(), tight, model)
+    assert found.status is Status.SKIPPED
+    assert "its tensor arena takes 14.9 kB, sensor has room for 10.0 kB" in found.reason
+
+
+@pytest.mark.integration
+def test_an_operator_that_is_missing_skips_the_file_and_is_named(model: Path) -> None:
+    model.write_bytes(small_models.unknown_operator())
+    found = checked(evaluation(), DEVICE, model)
+    assert found.status is Status.SKIPPED
+    assert found.reason.endswith("has no CUSTOM:Nobody")
+
+
+@pytest.mark.integration
+def test_a_file_that_cannot_be_checked_fails(model: Path) -> None:
+    model.write_bytes(small_models.crashing())
+    assert checked(evaluation(), DEVICE, model).status is Status.FAILED
+
+
+def test_without_the_extra_arenas_are_computed_and_a_remark_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(micro, "available", lambda: False)
+    assert not needs_check(DEVICE)
+    assert "arenas are computed; pip install 'ondevice-advisor[micro]'" in remark_of(DEVICE)
+
+
+def test_another_runtime_is_not_checked() -> None:
+    assert not needs_check(replace(DEVICE, target=replace(TARGET, runtime="stm32cube.ai")))
