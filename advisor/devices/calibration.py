@@ -19,6 +19,7 @@ from advisor.devices.prediction.predictor import CALIBRATED, Predictor
 from advisor.devices.profiles import HOST, MEASURABLE_RUNTIMES, DeviceProfile, DeviceTarget
 from advisor.devices.profiles.kernels import FORMS
 from advisor.devices.profiles.measurements import Measurement
+from advisor.devices.profiles.runtimes import RUNTIMES
 from advisor.devices.profiles.team import folder_of, write_profile
 from advisor.isolation import ChildPool, Limits, Scratch
 from advisor.tflite.surgery import select_output
@@ -76,8 +77,10 @@ def check_target(profile: DeviceProfile, target: DeviceTarget) -> None:
         UsageError: it is this machine, its runtime is not TensorFlow Lite, its processor is not the CPU, or it runs
             neither float32 nor int8 files.
     """
-    if profile.name == HOST:
-        raise UsageError("'host' needs no calibration, because every search measures it", "name another device")
+    if profile.name == HOST or profile.name in RUNTIMES:
+        raise UsageError(
+            f"'{profile.name}' needs no calibration, because every search measures it", "name another device"
+        )
     calibratable = [
         t.name for t in profile.targets if t.runtime in MEASURABLE_RUNTIMES and t.accelerator == "cpu" and forms_of(t)
     ]

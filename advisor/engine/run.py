@@ -206,16 +206,16 @@ class _Search:
     def _evaluator(self, candidates: Candidates, plan: Plan) -> tuple[MultiDeviceEvaluator, Scorer | None]:
         """Return what evaluates configurations, and what scores finalists on the hold-out; None without images."""
         executor, prepared, question = self._executor, self._prepared, self._prepared.request.question
-        cards, targets, on_device = plan.cards_by_name, prepared.targets, executor.on_device
+        cards, targets = plan.cards_by_name, prepared.targets
         materials = materials_of(question, prepared.images, candidates.weights, plan.size, executor.host)
         materials = replace(materials, training_ends=self._training_ends)
-        workers = Workers(executor.machine, executor.pools, on_device, _priorities(plan))
+        workers = Workers(executor.machine, executor.pools, executor.on_device, _priorities(plan))
         walker = Walker(materials, workers, self._listener(plan), prepared.request.execution.remeasure)
         evaluator = Evaluator(
             walker, plan.workload, cards, prepared.recipes, question.limits, frozenset(question.compressions),
             self._run, targets.host,
         )  # fmt: skip
-        devices = MultiDeviceEvaluator(evaluator, targets, question, cards, self._run, on_device)
+        devices = MultiDeviceEvaluator(evaluator, targets, question, cards, self._run, executor)
         return devices, Scorer(walker, plan.workload, cards, self._run) if prepared.images else None
 
     def _listener(self, plan: Plan) -> Callable[[StageEvent], None]:

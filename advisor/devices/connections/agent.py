@@ -1,6 +1,7 @@
-"""Time ``.tflite`` files and print one JSON document: a single file that also runs alone on a remote device.
+"""Time model files and print one JSON document: a single file that also runs alone on a remote device.
 
-It needs Python >= 3.9, numpy and one runtime (``ai_edge_litert``, else ``tflite_runtime``), but no part of ``advisor``:
+It needs Python >= 3.9, numpy and one runtime (``ai_edge_litert``, else ``tflite_runtime``; for ``.onnx`` files
+``onnxruntime``), but no part of ``advisor``:
 
     python agent.py model.tflite --threads 1,2 --effort quick
     python agent.py a.tflite b.tflite --threads 1 --effort normal     # interleaved block by block
@@ -49,6 +50,7 @@ class Lane(TypedDict):
     """One series in the document: a file at one thread count."""
 
     model: str
+    runtime: str
     threads: int
     load_ns: int
     first_ns: int
@@ -155,17 +157,15 @@ class Series:
     def __init__(self, path: str, threads: int, kernels: str, shape: list[int] | None) -> None:
         self.path, self.threads = path, threads
         start = time.perf_counter_ns()
-        self.interpreter = new_interpreter(path, threads, kernels)
-        resize(self.interpreter, shape)
-        self.interpreter.allocate_tensors()
+        self.model = loaded(path, threads, kernels, shape)
         self.load_ns = time.perf_counter_ns() - start
-        set_inputs(self.interpreter)
+        self.invoke = self.model.invoker()
         self.first_ns = self._timed_run()[0]
         self.blocks: list[Block] = []
 
     def _timed_run(self) -> tuple[int, int]:
         """Return the wall time and the thread's CPU time of one run; the CPU clock is read outside the wall time."""
-        invoke = self.interpreter.invoke
+        invoke = self.invoke
         cpu = time.thread_time_ns()
         wall = time.perf_counter_ns()
         invoke()
@@ -232,6 +232,7 @@ class Series:
         """Return the series as a part of the document."""
         return {
             "model": self.path,
+            "runtime": "==".join(self.model.runtime),
             "threads": self.threads,
             "load_ns": self.load_ns,
             "first_ns": self.first_ns,
@@ -242,6 +243,79 @@ class Series:
 def after(seconds: float) -> Callable[[int, float], bool]:
     """Return a condition for :meth:`Series._runs_until`: this many seconds have passed."""
     return lambda _runs, elapsed: elapsed >= seconds
+
+
+class TfliteModel:
+    """A ``.tflite`` file in the interpreter of TensorFlow Lite."""
+
+    def __init__(
+        self, path: str, threads: int, kernels: str, shape: list[int] | None, content: bytes | None = None
+    ) -> None:
+        _module, *names = runtime()
+        self.runtime = (names[0], names[1])
+        self.interpreter = new_interpreter(path, threads, kernels, content)
+        resize(self.interpreter, shape)
+        self.interpreter.allocate_tensors()
+
+    def invoker(self) -> Callable[[], object]:
+        """Set the inputs and return the function that runs the file once."""
+        set_inputs(self.interpreter)
+        return self.interpreter.invoke  # type: ignore[no-any-return]
+
+
+class OnnxModel:
+    """An ``.onnx`` file in ONNX Runtime on the CPU. Inputs and outputs stay bound, as an interpreter's do."""
+
+    def __init__(
+        self, path: str, threads: int, kernels: str, shape: list[int] | None, content: bytes | None = None
+    ) -> None:
+        module, version = onnx_runtime()
+        self.runtime, self.shape = ("onnxruntime", version), shape
+        options = module.SessionOptions()
+        options.intra_op_num_threads, options.inter_op_num_threads, options.log_severity_level = threads, 1, 3
+        if kernels != "default":
+            raise AgentError("load", "ONNX Runtime has no choice of kernels")
+        try:
+            self.session = module.InferenceSession(content or path, options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # its errors have no common class
+            raise AgentError("load", f"onnxruntime {version} cannot load the file: {one_line(error)}") from error
+
+    def invoker(self) -> Callable[[], object]:
+        """Bind the inputs and outputs and return the function that runs the file once."""
+        binding = self.session.io_binding()
+        for index, value in enumerate(self.session.get_inputs()):
+            sizes = [1 if place == 0 and not isinstance(size, int) else size for place, size in enumerate(value.shape)]
+            sizes = self.shape if self.shape and index == 0 else sizes
+            if not all(isinstance(size, int) for size in sizes):
+                raise AgentError("shape", f"input '{value.name}' has unknown dimensions {value.shape}: give --shape")
+            kind = value.type.partition("(")[2].rstrip(")")  # of "tensor(float)"
+            kind = "float32" if kind == "float" else kind
+            binding.bind_cpu_input(value.name, input_values(tuple(sizes), kind, value.name))
+        for value in self.session.get_outputs():
+            binding.bind_output(value.name)
+        run = self.session.run_with_iobinding
+        return lambda: run(binding)
+
+
+def loaded(
+    path: str, threads: int, kernels: str, shape: list[int] | None, content: bytes | None = None
+) -> TfliteModel | OnnxModel:
+    """Load a file with the runtime for it: ONNX Runtime for ``.onnx``, else TensorFlow Lite."""
+    model = OnnxModel if path.endswith(".onnx") else TfliteModel
+    return model(path, threads, kernels, shape, content)
+
+
+def onnx_runtime() -> tuple[Any, str]:
+    """Return the module of ONNX Runtime and its version.
+
+    Raises:
+        AgentError: it is not installed.
+    """
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise AgentError("runtime", f"onnxruntime cannot be imported: {one_line(error)}") from error
+    return onnxruntime, onnxruntime.__version__
 
 
 def runtime() -> tuple[Any, str, str]:
@@ -383,8 +457,8 @@ def memory(before: dict[str, int] | None, after: dict[str, int] | None) -> dict[
 
 def measure(models: list[str], threads: list[int], effort: Effort, kernels: str, shape: list[int] | None) -> Document:
     """Load every series, run the blocks interleaved and return the document."""
-    _module, package, version = runtime()
     lanes, added = load_lanes(models, threads, kernels, shape)
+    package, version = lanes[0].model.runtime
     for lane in lanes:
         lane.warm_up(effort)
     load = Load()
@@ -413,6 +487,8 @@ def load_lanes(
 
     # numpy's import and first call do not count as memory of the model.
     numpy.random.default_rng(INPUT_SEED).uniform(size=8)
+    for model in models[:1]:  # nor does the import of the runtime
+        onnx_runtime() if model.endswith(".onnx") else runtime()
     before = private_bytes()
     lanes = [Series(models[0], threads[0], kernels, shape)]
     added = memory(before, private_bytes())
@@ -424,8 +500,8 @@ def sustain(
     model: str, threads: int, seconds: float, windows: int, kernels: str, shape: list[int] | None
 ) -> SustainedDocument:
     """Run one file without a pause and return the document with a reading for each part of the time."""
-    _module, package, version = runtime()
     lane = Series(model, threads, kernels, shape)
+    package, version = lane.model.runtime
     load = Load()
     return {
         "runtime": package,
@@ -439,9 +515,7 @@ def sustain(
 def content_load_ns(path: str, threads: int, kernels: str, shape: list[int] | None) -> int:
     """Return the nanoseconds to read the file into memory and to load it from there."""
     start = time.perf_counter_ns()
-    interpreter = new_interpreter(path, threads, kernels, Path(path).read_bytes())
-    resize(interpreter, shape)
-    interpreter.allocate_tensors()
+    loaded(path, threads, kernels, shape, Path(path).read_bytes())
     return time.perf_counter_ns() - start
 
 
@@ -504,7 +578,7 @@ def report(work: Callable[[], Mapping[str, Any]]) -> int:
         document, status = dict(work()), 0
     except AgentError as error:
         document, status = {"error": {"kind": error.kind, "message": str(error)}}, EXIT_ERROR
-    except (ValueError, RuntimeError, MemoryError, OSError) as error:
+    except Exception as error:  # each runtime has error classes of its own
         document, status = {"error": {"kind": "run", "message": one_line(error)}}, EXIT_ERROR
     document.setdefault("schema_version", SCHEMA_VERSION)
     with os.fdopen(document_fd, "w", encoding="utf-8") as stream:

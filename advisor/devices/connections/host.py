@@ -16,6 +16,7 @@ from advisor.devices.connections import agent
 from advisor.devices.connections.agent import Block, Lane
 from advisor.devices.connections.program import Finished, run_program
 from advisor.devices.connections.protocol import Job, Timing
+from advisor.devices.connections.twins import file_for
 
 AGENT = Path(agent.__file__)
 
@@ -53,7 +54,8 @@ class HostConnection:
     def measure(self, job: Job) -> tuple[Timing, ...]:
         """See :class:`advisor.devices.connections.protocol.Connection`."""
         job.check()
-        names = [str(model.resolve()) for model in job.models]
+        twins = [file_for(job.runtime, model) for model in job.models]
+        names = [str(twin.path.resolve()) for twin in twins]
         argv = [str(self.python), str(self.agent), *agent_arguments(job, names)]
         return timings_of_agent(read_document(run_program(argv, timeout_s=job.timeout_s)), job.models, names)
 
@@ -94,11 +96,17 @@ def timings_of_agent(document: Mapping[str, Any], models: Sequence[Path], names:
     if isinstance(error, Mapping):
         raise StageError(f"the device cannot run the model ({error.get('kind')}): {error.get('message')}")
     by_name = dict(zip(names, models, strict=True))
-    runtime = f"{document.get('runtime')}=={document.get('runtime_version')}"
+    common = f"{document.get('runtime')}=={document.get('runtime_version')}"
     try:
         memory = int(document["memory"]["private_bytes"]) if document.get("memory") else None
         return tuple(
-            _timing(by_name[lane["model"]], lane, runtime, memory if index == 0 else None, document["load"])
+            _timing(
+                by_name[lane["model"]],
+                lane,
+                lane.get("runtime", common),
+                memory if index == 0 else None,
+                document["load"],
+            )
             for index, lane in enumerate(document["lanes"])
         )
     except (KeyError, TypeError, ValueError, AttributeError, statistics.StatisticsError) as problem:

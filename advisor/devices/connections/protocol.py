@@ -23,12 +23,14 @@ class Job:
         threads: thread counts; every model is measured at each.
         effort: name of the agent's effort, which sets the duration.
         timeout_s: seconds after which the measurement fails.
+        runtime: runtime that runs the models; one that does not run ``.tflite`` files runs their twins.
     """
 
     models: tuple[Path, ...]
     threads: tuple[int, ...] = (1,)
     effort: str = "quick"
     timeout_s: float = 600.0
+    runtime: str = "ai-edge-litert"
 
     def check(self) -> None:
         """Refuse an invalid job.

@@ -15,6 +15,7 @@ from advisor.core.errors import StageError, UsageError
 from advisor.devices.connections.host import AGENT, agent_arguments, read_document, timings_of_agent
 from advisor.devices.connections.program import Finished, run_program
 from advisor.devices.connections.protocol import Job, Timing
+from advisor.devices.connections.twins import file_for
 from advisor.isolation import Scratch
 from advisor.store.files import sha256_file
 
@@ -103,7 +104,7 @@ class _Session:
 
     def measure(self, job: Job) -> tuple[Timing, ...]:
         """Copy, run, read and clean up; files stay on the device only after a lost connection, for the next attempt."""
-        files = _named(job.models)
+        files = _named([file_for(job.runtime, model).path for model in job.models])
         folder, lost = f"{_FOLDER}/{_key(files, job)}", False
         try:
             finished = self._attempted(folder, files, job)
@@ -210,7 +211,7 @@ class _LostConnection(StageError):
 
 def _named(models: Sequence[Path]) -> dict[str, tuple[Path, str]]:
     """Return for each name on the device, the agent first, the file and its hash."""
-    files = {"agent.py": AGENT, **{f"model{i}.tflite": model for i, model in enumerate(models)}}
+    files = {"agent.py": AGENT, **{f"model{i}{model.suffix}": model for i, model in enumerate(models)}}
     return {name: (path, sha256_file(path)) for name, path in files.items()}
 
 

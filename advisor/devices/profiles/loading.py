@@ -11,6 +11,7 @@ from advisor.core.errors import Problems, UsageError, nearest
 from advisor.devices.profiles.cores import CORES_FILE
 from advisor.devices.profiles.kernels import SUFFIX, Kernel, read_kernels
 from advisor.devices.profiles.measurements import Measurement, read_measurements
+from advisor.devices.profiles.runtimes import LITERT, RUNTIMES, canonical
 from advisor.devices.profiles.values import HOST, DeviceProfile, DeviceTarget
 from advisor.store.files import shipped_folder
 
@@ -27,9 +28,10 @@ class Profiles(dict[str, DeviceProfile]):
         Raises:
             UsageError: there is none. The error names the nearest one.
         """
-        if name not in self:
-            raise UsageError(f"unknown device '{name}'{nearest(name, self)}", "advisor devices list shows them all")
-        return self[name]
+        known = canonical(name)
+        if known not in self:
+            raise self._unknown(name)
+        return self[known]
 
     def select(self, selector: str) -> tuple[DeviceProfile, DeviceTarget]:
         """Return the device and target of ``"galaxy-s24"`` (its default target) or ``"galaxy-s24:qnn-npu"``.
@@ -37,9 +39,19 @@ class Profiles(dict[str, DeviceProfile]):
         Raises:
             UsageError: the device or target is unknown. The error names the nearest one.
         """
-        device, _, target = selector.partition(":")
-        profile = self.profile(device)
+        name = canonical(selector)
+        if name in self:
+            return self[name], self[name].target()
+        device, _, target = name.rpartition(":")
+        profile = self.profile(device or name)
+        if device == HOST and target not in [each.name for each in profile.targets]:
+            raise self._unknown(name)
         return profile, profile.target(target)
+
+    def _unknown(self, name: str) -> UsageError:
+        return UsageError(
+            f"unknown device '{name}'{nearest(name, (LITERT, *self))}", "advisor devices list shows them all"
+        )
 
 
 def shipped_profiles() -> Path:
@@ -61,7 +73,7 @@ def load_profiles(folders: Iterable[Path] = ()) -> Profiles:
     from advisor.devices.profiles.host import host_profile
 
     shipped = read_folder(shipped_profiles())
-    found = {HOST: host_profile(), **shipped}
+    found = {HOST: host_profile(), **{name: each.profile() for name, each in RUNTIMES.items()}, **shipped}
     own: dict[str, DeviceProfile] = {}
     for folder in folders:
         for name, profile in read_folder(folder, tuple(shipped.values())).items():

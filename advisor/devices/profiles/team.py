@@ -22,6 +22,7 @@ from advisor.devices.profiles.loading import (
     shipped_profiles,
 )
 from advisor.devices.profiles.measurements import write_measurements
+from advisor.devices.profiles.runtimes import RUNTIMES
 from advisor.devices.profiles.values import HOST, NAME_PATTERN, DeviceProfile
 
 
@@ -110,9 +111,10 @@ def write_profile(profile: DeviceProfile, folder: Path) -> Path:
     """
     import yaml
 
-    if profile.name == HOST:
+    if profile.name == HOST or profile.name in RUNTIMES:
         raise UsageError(
-            "the profile of 'host' is not written, because it is read from the machine", "give the device another name"
+            f"the profile of '{profile.name}' is not written, because it is read from the machine",
+            "give the device another name",
         )
     if not re.fullmatch(NAME_PATTERN, profile.name):
         raise UsageError(
@@ -183,9 +185,9 @@ def _known(facts: Mapping[str, object]) -> dict[str, object]:
 
 
 def _not_there(name: str, folder: Path, names: Sequence[str]) -> UsageError:
-    if name == HOST:
+    if name == HOST or name in RUNTIMES:
         return UsageError(
-            "'host' is this machine, which has no profile file", "advisor devices list shows those that have one"
+            f"'{name}' is this machine, which has no profile file", "advisor devices list shows those that have one"
         )
     if name in _names(shipped_profiles()):
         return UsageError(

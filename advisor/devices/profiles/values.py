@@ -94,6 +94,7 @@ class DeviceTarget:
         threads: CPU threads; 1 for an accelerator.
         precisions: forms of artefact that it runs (:data:`advisor.devices.profiles.measurements.PRECISIONS`).
         operators: names of the operators that it supports; empty if it supports all or the list is not known.
+        forms: the only forms of files that it runs; empty if its precisions decide.
     """
 
     name: str
@@ -103,6 +104,7 @@ class DeviceTarget:
     version: str = ""
     precisions: tuple[str, ...] = ("float32",)
     operators: tuple[str, ...] = ()
+    forms: tuple[str, ...] = field(default=(), repr=False)
 
     def of(self, device: str) -> Target:
         """Return the target that evaluations on ``device`` carry."""
@@ -114,6 +116,8 @@ class DeviceTarget:
 
         Searches, benchmarks and calibrations use this rule.
         """
+        if self.forms and form not in self.forms:
+            return f"takes {', '.join(self.forms)}, not {form}"
         # NPUs and TPUs compute in one arithmetic. The mixed arithmetic of dynamic_int8 runs on the CPU instead.
         if form == "dynamic_int8" and self.accelerator in ("npu", "tpu"):
             return "does not compute floats with 8-bit weights"

@@ -138,11 +138,15 @@ def _with_required(evaluations: tuple[Evaluation, ...], question: Question) -> t
     from advisor.engine.targets.device_prediction import DevicePredictor
     from advisor.engine.targets.target_devices import select_devices
 
+    devices = select_devices(missing, question.profiles, "--must-run-on")
+    for device in devices:
+        if device.runtime is not None:
+            raise UsageError(
+                f"--must-run-on: the run has no measurements with '{device.label}'",
+                f"measure its files first: advisor reevaluate RUN --device {device.label}",
+            )
     predictor, limits = DevicePredictor(), question.limits
-    predicted = [
-        predictor.evaluate(evaluations, device, limits.latency_ms, limits.confidence)
-        for device in select_devices(missing, question.profiles, "--must-run-on")
-    ]
+    predicted = [predictor.evaluate(evaluations, each, limits.latency_ms, limits.confidence) for each in devices]
     return (*evaluations, *(evaluation for rows in predicted for evaluation in rows))
 
 

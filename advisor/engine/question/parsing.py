@@ -13,6 +13,7 @@ from advisor.core.latency_distribution import CONFIDENCE
 from advisor.core.preference import BALANCED, parse_preference
 from advisor.core.tasks import TASKS
 from advisor.core.training import CHOOSABLE, HEAD, NONE, in_order
+from advisor.devices.profiles.runtimes import canonical
 from advisor.engine.question.metrics import costs_of, floors_of, metric_of, validate_metric, with_metric
 from advisor.engine.question.names import (
     ALL,
@@ -151,7 +152,7 @@ def _limits(written: Options) -> Budget:
         min_metrics=min_metrics,
         memory_bytes=units.size_bytes(written.memory_budget, "--memory-budget") if written.memory_budget else None,
         licence=parse_licences(written.licence),
-        must_run_on=written.must_run_on,
+        must_run_on=tuple(dict.fromkeys(map(canonical, written.must_run_on))),
         confidence=_confidence(written.confidence),
     )
 
@@ -161,8 +162,8 @@ def _confidence(text: str) -> float:
 
 
 def _devices(text: str) -> tuple[str, ...]:
-    """Return the names in the order given, each once."""
-    names = (part.strip() for part in text.split(","))
+    """Return the names in the order given, each once; ``host:litert`` is ``host``."""
+    names = (canonical(part.strip()) for part in text.split(","))
     return tuple(dict.fromkeys(name for name in names if name)) or (HOST,)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from advisor.core.errors import UsageError, nearest
 from advisor.devices.profiles import HOST, DeviceProfile, DeviceTarget
+from advisor.devices.profiles.runtimes import require_runtime
 
 if TYPE_CHECKING:
     from advisor.devices.connections.settings import ConnectionSettings
@@ -47,9 +48,10 @@ def benchmark_device(
     from advisor.measurement.on_device.benchmark import benchmark_on_device
 
     profile, target = known_devices(profiles).select(device)
+    runtime = require_runtime(profile)
     target = _of_kind(profile, target, accelerator, ":" in device)
     chosen = settings or profile.connection
-    connection = chosen.connect(target.accelerator) if chosen else None
+    connection = chosen.connect(target.accelerator) if chosen else runtime and runtime.connect(target)
     return benchmark_on_device(models, profile, target, connection, device_predictor, threads, effort, tell)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from advisor.catalog.cards import Card
@@ -18,6 +19,7 @@ from advisor.core.units import show_ms
 from advisor.devices.profiles import DeviceProfile, DeviceTarget
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.targets.target_devices import TargetDevice, TargetDevices, form_rejection, memory_of, rejection
+from advisor.measurement import host
 from advisor.store.files import sha256_json
 
 if TYPE_CHECKING:
@@ -57,12 +59,8 @@ class DevicePredictor:
 
         ``evaluations`` were made on any device. The budget must be met with the probability ``confidence``.
         """
-        artefacts: dict[tuple[str, str, str], Evaluation] = {}
-        for evaluation in evaluations:  # the thread count does not matter on another device
-            if evaluation.status is Status.OK:
-                artefacts.setdefault(artefact_of(evaluation), evaluation)
         return tuple(
-            self._evaluated(_moved(each, device), device, budget_ms, confidence) for each in artefacts.values()
+            self._evaluated(moved(each, device), device, budget_ms, confidence) for each in one_each(evaluations)
         )
 
     def predict_card(self, card: Card, recipe: str, device: TargetDevice) -> Prediction | str:
@@ -76,7 +74,7 @@ class DevicePredictor:
     ) -> Evaluation:
         found = rejection(evaluation, device) or self._prediction(device, *self._model(evaluation))
         if isinstance(found, str):
-            return replace(evaluation, status=Status.SKIPPED, stage=StageName.PREDICT, reason=found)
+            return _rejected(evaluation, found)
         predicted = replace(
             evaluation,
             latency=found.latency,
@@ -116,7 +114,37 @@ class DevicePredictor:
         return self._table.features(card, family, float(macs), float(params), input_size)
 
 
-def _moved(evaluation: Evaluation, device: TargetDevice) -> Evaluation:
+def environment_of(device: TargetDevice, predictor: Callable[[], DevicePredictor]) -> str:
+    """Return the hash of everything that latencies on a device depend on, measured here or predicted."""
+    if device.runtime is None:
+        return predictor().environment(device.profile, device.target)
+    return sha256_json([device.target.runtime, device.target.version, host.describe().fingerprint])
+
+
+def one_each(evaluations: Iterable[Evaluation]) -> tuple[Evaluation, ...]:
+    """Return one evaluation of each artefact that was made: its thread count does not matter on another device."""
+    artefacts: dict[tuple[str, str, str], Evaluation] = {}
+    for evaluation in evaluations:
+        if evaluation.status is Status.OK:
+            artefacts.setdefault(artefact_of(evaluation), evaluation)
+    return tuple(artefacts.values())
+
+
+def before_measuring(evaluation: Evaluation, device: TargetDevice) -> Evaluation:
+    """Return the evaluation for a runtime of this machine, before it is measured; ``skipped`` if it cannot run there.
+
+    Nothing is predicted for it.
+    """
+    there = moved(evaluation, device)
+    reason = rejection(there, device)
+    return _rejected(there, reason) if reason else there
+
+
+def _rejected(evaluation: Evaluation, reason: str) -> Evaluation:
+    return replace(evaluation, status=Status.SKIPPED, stage=StageName.PREDICT, reason=reason)
+
+
+def moved(evaluation: Evaluation, device: TargetDevice) -> Evaluation:
     """Return the evaluation for another device, with the facts that hold on any device: accuracy, size, artefact."""
     return replace(
         evaluation,
@@ -149,16 +177,20 @@ class LatencyEstimate:
 
 @dataclass(frozen=True)
 class Prefilter:
-    """Predictions for cards that have no file yet."""
+    """Predictions for cards that have no file yet; runtimes of this machine are measured and reject a form only."""
 
     targets: TargetDevices
     limits: Budget
-    predictor: DevicePredictor
 
     @classmethod
     def of(cls, targets: TargetDevices, limits: Budget) -> Prefilter | None:
-        """Return the prefilter; None if this machine is the only device, so that nothing is predicted."""
-        return cls(targets, limits, DevicePredictor()) if targets.devices else None
+        """Return the prefilter; None if LiteRT on this machine is the only device, so that nothing is predicted."""
+        return cls(targets, limits) if targets.devices else None
+
+    @cached_property
+    def predictor(self) -> DevicePredictor:
+        """The predictor, which is loaded when a device needs it."""
+        return DevicePredictor()
 
     def rejection_reason(self, card: Card, recipe: str) -> str:
         """Return why a card is not trained for a recipe; empty if it may be worth training.
@@ -180,7 +212,8 @@ class Prefilter:
         ``here``, the estimate for this machine, counts if this machine is a device of the question, or if nothing can
         be predicted for the others.
         """
-        found = [self.predictor.predict_card(card, recipe, device) for device in self.targets.devices]
+        predicted = [device for device in self.targets.devices if device.runtime is None]
+        found = [self.predictor.predict_card(card, recipe, device) for device in predicted]
         limit = self.limits.latency_ms
         known = [
             LatencyEstimate(each.latency, None if limit is None else each.probability(limit))
@@ -196,7 +229,7 @@ class Prefilter:
 
     def _too_slow(self, card: Card, recipe: str, device: TargetDevice) -> str:
         reason = form_rejection(form_of(recipe).name, device)
-        if reason:
+        if reason or device.runtime is not None:
             return reason
         found, limit_ms = self.predictor.predict_card(card, recipe, device), self.limits.latency_ms
         if isinstance(found, str) or limit_ms is None:

@@ -3,37 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-import statistics
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 from advisor.catalog.cards import Card
-from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import Configuration, Evaluation, Status
-from advisor.core.evaluation_facts import RemoteFacts, TimingFacts
-from advisor.core.evaluation_json import facts_from_json
-from advisor.core.figures import artefact_of, show_latency
+from advisor.core.figures import HOST, artefact_of
 from advisor.core.file_features import FileFeatures
-from advisor.core.quantity import Provenance, Quantity
 from advisor.core.worst_case import on_device, with_required_figures, worst_case
-from advisor.engine.execution import OnDevice
+from advisor.engine.execution import Executor
 from advisor.engine.pipeline.evaluation.evaluator import Evaluator, Outclassed
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.question import Question
-from advisor.engine.targets.device_prediction import Prefilter
+from advisor.engine.targets.device_prediction import Prefilter, before_measuring, environment_of
+from advisor.engine.targets.measuring import measured_over_connection, prepared_for
 from advisor.engine.targets.microcontrollers import checked, needs_check
 from advisor.engine.targets.target_devices import TargetDevice, TargetDevices
 from advisor.store import RunFolder
 
-if TYPE_CHECKING:
-    from advisor.devices.connections.protocol import Timing
-
 Artefact = tuple[str, str, str]
 
-_NORMAL_P90 = 1.2816
-"""The 90th percentile of the standard normal distribution."""
+PREPARATION_BYTES = 1_200_000_000
+"""Expected memory while a file is converted for another runtime."""
 
 
 class MultiDeviceEvaluator:
@@ -43,7 +34,7 @@ class MultiDeviceEvaluator:
         evaluator: makes and scores the artefacts, and times them on this machine if the question names it.
         cards: by name.
         run: takes the evaluations on the other devices, each as soon as it is known.
-        on_device: calls a measurement on the machine with the device.
+        executor: calls a measurement on the machine with the device, and gives it the whole machine.
     """
 
     def __init__(
@@ -53,9 +44,9 @@ class MultiDeviceEvaluator:
         question: Question,
         cards: Mapping[str, Card],
         run: RunFolder,
-        on_device: OnDevice,
+        executor: Executor,
     ) -> None:
-        self._on_device = on_device
+        self._executor = executor
         self._evaluator, self._targets, self._question = evaluator, targets, question
         self._cards, self._run = cards, run
         self._prefilter = Prefilter.of(targets, question.limits)
@@ -76,8 +67,8 @@ class MultiDeviceEvaluator:
         """Hash of what the predictions for each device depend on, by name of the device."""
         if self._prefilter is None:
             return {}
-        predictor = self._prefilter.predictor
-        return {device.label: predictor.environment(device.profile, device.target) for device in self._targets.devices}
+        prefilter = self._prefilter
+        return {device.label: environment_of(device, lambda: prefilter.predictor) for device in self._targets.devices}
 
     async def evaluate(self, configuration: Configuration) -> Evaluation:
         """Return the evaluation on the leading device; evaluations on the other devices go into the run."""
@@ -129,6 +120,8 @@ class MultiDeviceEvaluator:
 
     async def _evaluate_on(self, made: Evaluation, device: TargetDevice) -> Evaluation:
         assert self._prefilter is not None, "there are other devices"
+        if device.runtime is not None:
+            return await self._evaluate_here(before_measuring(made, device), device)
         limits = self._question.limits
         (predicted,) = self._prefilter.predictor.evaluate([made], device, limits.latency_ms, limits.confidence)
         if predicted.status is not Status.OK:
@@ -137,14 +130,23 @@ class MultiDeviceEvaluator:
             predicted = await asyncio.to_thread(checked, predicted, device, self._run.path / made.artefact)
         if predicted.status is not Status.OK or device.profile.connection is None:
             return predicted
+        name, path = device.profile.name, self._run.path / made.artefact
         return await asyncio.to_thread(
-            self._on_device,
-            device.profile.name,
-            measured_over_connection,
-            predicted,
-            device,
-            self._run.path / made.artefact,
+            self._executor.on_device, name, measured_over_connection, predicted, device, path
         )
+
+    async def _evaluate_here(self, made: Evaluation, device: TargetDevice) -> Evaluation:
+        """Measure with another runtime of this machine, alone on the machine after the file is prepared."""
+        if made.status is not Status.OK:
+            return made
+        machine, call, path = self._executor.machine, self._executor.on_device, self._run.path / made.artefact
+        async with machine.core(memory_bytes=PREPARATION_BYTES):
+            prepared = await asyncio.to_thread(call, HOST, prepared_for, made, device, path)
+        if prepared.status is not Status.OK:
+            return prepared
+        async with machine.alone():
+            effort = self._evaluator.effort
+            return await asyncio.to_thread(call, HOST, measured_over_connection, made, device, path, effort)
 
     async def _with_file_features(self, made: Evaluation) -> Evaluation:
         """Add what the file computes: operators, multiply-accumulates, precision, memory of activations."""
@@ -154,54 +156,3 @@ class MultiDeviceEvaluator:
             found = await asyncio.to_thread(read_features, self._run.path / made.artefact)
             self._features[made.artefact_sha256] = found
         return replace(made, file_features=self._features[made.artefact_sha256])
-
-
-def measured_over_connection(predicted: Evaluation, device: TargetDevice, model: Path) -> Evaluation:
-    """Return the evaluation with measured latency and memory, or ``failed`` with the reason.
-
-    A prediction never replaces a failed measurement. The reason names the predicted latency, and the search continues.
-    """
-    from advisor.devices.connections.protocol import Job, exclusive
-
-    assert device.profile.connection is not None, "the profile has a connection"
-    try:
-        connection = device.profile.connection.connect(device.target.accelerator)
-        with exclusive(connection.label):
-            (timing,) = connection.measure(Job((model,), (device.target.threads,)))
-    except AdvisorError as error:
-        return _failed(predicted, error.message)
-    if timing.throttled:
-        return _failed(predicted, f"{connection.label}: {timing.throttled}; let the device cool down")
-    return _measured(predicted, timing, connection.label)
-
-
-def _failed(predicted: Evaluation, reason: str) -> Evaluation:
-    prediction = f"; {show_latency(predicted.latency)}" if predicted.latency else ""
-    return replace(predicted, status=Status.FAILED, stage=StageName.TIMING, reason=f"{reason}{prediction}")
-
-
-def _measured(predicted: Evaluation, timing: Timing, label: str) -> Evaluation:
-    source = f"{timing.runtime} on {label}"
-    memory = predicted.memory
-    if timing.memory_bytes is not None:
-        memory = Quantity(float(timing.memory_bytes), "bytes", Provenance.MEASURED, n=1, source=source)
-    return replace(
-        predicted,
-        latency=Quantity(timing.median_ms, "ms", Provenance.MEASURED, n=timing.runs, source=source),
-        latency_p90=Quantity(_p90(timing), "ms", Provenance.MEASURED, n=timing.runs, source=source),
-        memory=memory,
-        timing=TimingFacts(load_ms=timing.load_ms, first_ms=timing.first_ms),
-        remote=facts_from_json(RemoteFacts, {**timing.details, "reached_over": label}),
-        latency_distribution=None,
-        budget_probability=None,
-    )
-
-
-def _p90(timing: Timing) -> float:
-    """Return the 90th percentile of the runs in ms; from mean and deviation if the tool reports no single runs."""
-    blocks = timing.details.get("blocks", ())
-    walls = [float(wall) / 1e6 for block in blocks for wall in block["wall_ns"]]
-    if len(walls) > 1:
-        return statistics.quantiles(walls, n=10)[-1]
-    spread, most = timing.details.get("std_ms", 0.0), timing.details.get("max_ms", timing.median_ms)
-    return float(max(timing.median_ms, min(timing.median_ms + _NORMAL_P90 * spread, most)))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from advisor.core.errors import UsageError, install_extra
 from advisor.core.evaluation import Evaluation, Target
@@ -21,7 +22,11 @@ from advisor.devices.profiles import (
     Profiles,
     runtime_remark,
 )
+from advisor.devices.profiles.runtimes import RUNTIMES, LocalRuntime, require_runtime
 from advisor.engine.question import Question
+
+if TYPE_CHECKING:
+    from advisor.devices.connections.protocol import Connection
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,23 @@ class TargetDevice:
     def identity(self) -> Target:
         """The target that evaluations on this device carry."""
         return self.target.of(self.label)
+
+    @property
+    def runtime(self) -> LocalRuntime | None:
+        """The runtime of this machine that the device is; it is measured without a prediction. None for another."""
+        return RUNTIMES.get(self.profile.name)
+
+    @property
+    def connected(self) -> bool:
+        """True if files are measured on the device."""
+        return self.runtime is not None or self.profile.connection is not None
+
+    def connect(self) -> Connection:
+        """Return what measures files on the device, which is connected."""
+        if self.runtime is not None:
+            return self.runtime.connect(self.target)
+        assert self.profile.connection is not None, "the device is connected"
+        return self.profile.connection.connect(self.target.accelerator)
 
 
 @dataclass(frozen=True)
@@ -68,7 +90,7 @@ class TargetDevices:
         from advisor.devices.profiles.host import host_profile
 
         here = listing.remarks(host_profile()) if self.host else ()
-        return (*here, *filter(None, map(remark_of, self.devices)))
+        return tuple(dict.fromkeys((*here, *filter(None, map(remark_of, self.devices)))))
 
 
 def select_targets(question: Question) -> TargetDevices:
@@ -85,14 +107,24 @@ def select_targets(question: Question) -> TargetDevices:
     required = [device for device in question.limits.must_run_on if device not in question.devices]
     devices = select_devices(names, question.profiles, "--device")
     also = select_devices(required, question.profiles, "--must-run-on")
-    return TargetDevices(HOST in question.devices, (*devices, *also))
+    found = (each for device in (*devices, *also) for each in at_threads(device, question.thread_counts))
+    return TargetDevices(HOST in question.devices, tuple(found))
+
+
+def at_threads(device: TargetDevice, counts: Sequence[int]) -> tuple[TargetDevice, ...]:
+    """Return a runtime of this machine once for each thread count, as ``host`` is measured; another device as it is."""
+    if device.runtime is None or device.label != device.profile.name or device.target.accelerator != "cpu":
+        return (device,)
+    targets = (replace(device.target, name=f"cpu-x{count}", threads=count) for count in sorted(counts, reverse=True))
+    return tuple(replace(device, target=target) for target in targets)
 
 
 def select_devices(selectors: Sequence[str], folders: Sequence[Path], option: str) -> tuple[TargetDevice, ...]:
     """Return the device and target of each ``device`` or ``device:target``.
 
     Raises:
-        UsageError: a device or target is unknown (the error names the nearest), or it is this machine.
+        UsageError: a device or target is unknown (the error names the nearest), it is this machine, or it is a runtime
+            of this machine that is not installed.
     """
     if not selectors:
         return ()
@@ -103,10 +135,12 @@ def select_devices(selectors: Sequence[str], folders: Sequence[Path], option: st
 
 
 def _select(selector: str, profiles: Profiles, option: str) -> TargetDevice:
-    if selector.partition(":")[0] == HOST:
-        raise UsageError(f"{option}: 'host' is this machine, which is measured and not predicted", "remove it")
     try:
-        return TargetDevice(selector, *prefer_tflite(selector, *profiles.select(selector)))
+        profile, target = profiles.select(selector)
+        if profile.name == HOST:
+            raise UsageError(f"'{selector}' is this machine, which is measured and not predicted", "remove it")
+        require_runtime(profile)
+        return TargetDevice(selector, *prefer_tflite(selector, profile, target))
     except UsageError as error:
         raise UsageError(f"{option}: {error.message}", error.hint) from None
 
@@ -121,6 +155,8 @@ def prefer_tflite(selector: str, profile: DeviceProfile, target: DeviceTarget) -
 
 def remark_of(device: TargetDevice) -> str:
     """Return a remark if latencies are those of another runtime, or if arenas are computed for want of an extra."""
+    if device.runtime is not None:
+        return ""
     other_runtime = runtime_remark(f"{device.profile.name}:{device.target.name}", device.target.runtime)
     return other_runtime or _missing_extra(device)
 
@@ -153,12 +189,15 @@ def rejection(evaluation: Evaluation, device: TargetDevice) -> str:
 
 
 def memory_of(evaluation: Evaluation, device: TargetDevice) -> Quantity | None:
-    """Return the memory in bytes that an artefact is predicted to take on a device; None if its file was not read."""
+    """Return the memory in bytes that an artefact is predicted to take on a device.
+
+    None if its file was not read, or if the device is a runtime of this machine, where memory is measured.
+    """
     from advisor.devices.latency.table import column_of
     from advisor.devices.prediction.memory import predicted_memory
 
     file = evaluation.file_features
-    if file is None:
+    if file is None or device.runtime is not None:
         return None
     return predicted_memory(file, column_of(device.profile, device.target, file.form).kind, device.target.runtime)
 

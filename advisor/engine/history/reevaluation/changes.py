@@ -8,10 +8,11 @@ from functools import cached_property
 
 from advisor.core.errors import AdvisorError, UsageError
 from advisor.core.figures import HOST
+from advisor.devices.profiles.runtimes import runtime_of
 from advisor.engine.history.loaded_run import LoadedRun, section
 from advisor.engine.pipeline.materials import versions
 from advisor.engine.space.candidates import RUNTIME, card_hash, chosen_cards
-from advisor.engine.targets.device_prediction import DevicePredictor
+from advisor.engine.targets.device_prediction import DevicePredictor, environment_of
 from advisor.engine.targets.target_devices import TargetDevice, select_devices
 from advisor.measurement import host
 from advisor.store.files import sha256_json
@@ -109,7 +110,7 @@ class Changes:
 def find_changes(run: LoadedRun, load_predictor: Callable[[], DevicePredictor]) -> Changes:
     """Compare what a run's figures depended on with what they would depend on now.
 
-    A device that was measured over its connection keeps its measurements.
+    A device that was measured over its connection keeps its measurements, unless it is a runtime of this machine.
 
     Args:
         run: the run.
@@ -119,14 +120,14 @@ def find_changes(run: LoadedRun, load_predictor: Callable[[], DevicePredictor]) 
     changes = Changes(run, here, find_card_changes(run))
     then = section(run.manifest, ENVIRONMENTS)
     measured = {e.configuration.target.device for e in run.evaluations if e.remote is not None}
-    names = [name for name in then if name != HOST and name not in measured]
+    names = [name for name in then if name != HOST and (name not in measured or runtime_of(name) is not None)]
     if not names:
         return changes
     try:
         devices = select_devices(names, run.question.profiles, "--device")
     except UsageError as error:
         return replace(changes, device_remark=f"the devices of the run cannot be read: {error.message}")
-    now = find_environments(load_predictor(), devices)
+    now = find_environments(load_predictor, devices)
     changed = tuple(device for device in devices if then[device.label] != now[device.label])
     return replace(changes, devices=changed, environments={**then, **now})
 
@@ -149,9 +150,9 @@ def host_manifest(versions_before: Mapping[str, str]) -> dict[str, object]:
     return {"versions": {**versions_before, **versions(RUNTIME)}, "host": host.describe().to_json()}
 
 
-def find_environments(predictor: DevicePredictor, devices: Sequence[TargetDevice]) -> dict[str, str]:
-    """Return the hash of what the predictions for each device depend on, by its name."""
-    return {device.label: predictor.environment(device.profile, device.target) for device in devices}
+def find_environments(load_predictor: Callable[[], DevicePredictor], devices: Sequence[TargetDevice]) -> dict[str, str]:
+    """Return the hash of what the latencies on each device depend on, by its name."""
+    return {device.label: environment_of(device, load_predictor) for device in devices}
 
 
 def find_card_changes(run: LoadedRun) -> CardChanges:

@@ -13,6 +13,7 @@ from advisor.core.evaluation import Evaluation
 from advisor.core.worst_case import on_device
 from advisor.devices.profiles import HOST, DeviceProfile, DeviceTarget
 from advisor.devices.profiles.listing import OWN, provenance
+from advisor.devices.profiles.runtimes import canonical, require_runtime
 from advisor.devices.profiles.team import known_devices, own_folder
 from advisor.engine.history.compare import Comparison, compare
 from advisor.engine.history.loaded_run import LoadedRun, load_run
@@ -25,10 +26,10 @@ from advisor.engine.history.reevaluation.lineage import (
     read_origins,
     write_child,
 )
-from advisor.engine.history.reevaluation.remeasurement import Remeasured, Tell, remeasure
+from advisor.engine.history.reevaluation.remeasurement import Remeasured, Tell, measure_all, remeasure
 from advisor.engine.question import Request, resolve
-from advisor.engine.targets.device_prediction import DevicePredictor
-from advisor.engine.targets.target_devices import TargetDevice, prefer_tflite, remark_of
+from advisor.engine.targets.device_prediction import DevicePredictor, environment_of
+from advisor.engine.targets.target_devices import TargetDevice, at_threads, prefer_tflite, remark_of
 from advisor.isolation import Scratch
 from advisor.store import RunFolder
 
@@ -87,9 +88,12 @@ class Devices:
             return cls()
         profiles = known_devices(folders)
         names = selectors or [name for name, profile in profiles.items() if provenance(profile) == OWN]
-        if HOST in names:
+        if HOST in map(canonical, names):
             raise UsageError("--device: 'host' is this machine, which is measured, not predicted", "leave it out")
-        return cls(tuple((name, *prefer_tflite(name, *profiles.select(name))) for name in names))
+        found = [(name, *prefer_tflite(name, *profiles.select(name))) for name in names]
+        for _, profile, _ in found:
+            require_runtime(profile)
+        return cls(tuple(found))
 
     @cached_property
     def predictor(self) -> DevicePredictor:
@@ -164,10 +168,10 @@ def _reevaluate(session: Session, origin: Origin) -> Iterator[Reevaluation]:
 
 
 def _on_device(session: Session, origin: Origin, selector: str, device: TargetDevice) -> Reevaluation:
-    """Predict the run's artefacts on a device, and decide anew."""
+    """Predict the run's artefacts on a device, or measure them with a runtime of this machine, and decide anew."""
     session.tell(f"{origin.path.name} on {selector}")
-    predictor, start = session.devices.predictor, session.start_of(origin, selector)
-    environment = predictor.environment(device.profile, device.target)
+    start = session.start_of(origin, selector)
+    environment = environment_of(device, lambda: session.devices.predictor)
     if start.environment == environment:
         return Reevaluation(start.path.name, selector)
     causes = (f"the device {selector} was {'changed' if start.device == selector else 'added'}",)
@@ -175,8 +179,7 @@ def _on_device(session: Session, origin: Origin, selector: str, device: TargetDe
     path = session.existing(start, environment)
     if path is None:
         measured = load_run(_measured_origin(session, origin).path)
-        limits = measured.question.limits
-        evaluations = predictor.evaluate(measured.evaluations, device, limits.latency_ms, limits.confidence)
+        evaluations = _evaluate_anew(session, measured, measured.evaluations, device)
         manifest = {"devices": {device.profile.name: device.profile.fingerprint()}}
         child = Child(evaluations, selector, environment, manifest, sources=(measured.folder.path,))
         path = session.add(before, start, child)
@@ -214,7 +217,7 @@ def _write_new_run(session: Session, start: Origin, changes: Changes) -> tuple[P
     measured = _remeasured(session, changes)
     evaluations, remarks = measured.evaluations, measured.remarks
     if devices:
-        evaluations = _predict_again(run, evaluations, devices, session.devices.predictor)
+        evaluations = _evaluate_again(session, run, evaluations, devices)
     with ExitStack() as stack:
         sources: tuple[Path, ...] = ()
         if changes.new_cards:
@@ -238,18 +241,25 @@ def _remeasured(session: Session, changes: Changes) -> Remeasured:
     return replace(measured, evaluations=(*measured.evaluations, *others))
 
 
-def _predict_again(
-    run: LoadedRun, evaluations: Sequence[Evaluation], devices: Sequence[TargetDevice], predictor: DevicePredictor
+def _evaluate_again(
+    session: Session, run: LoadedRun, evaluations: Sequence[Evaluation], devices: Sequence[TargetDevice]
 ) -> tuple[Evaluation, ...]:
-    """Return the evaluations; those on ``devices`` are predicted anew."""
-    names, limits = {device.label for device in devices}, run.question.limits
+    """Return the evaluations; those on ``devices`` are predicted or measured anew."""
+    names = {device.label for device in devices}
     others = [e for e in evaluations if e.configuration.target.device not in names]
-    predicted = [
-        evaluation
-        for device in devices
-        for evaluation in predictor.evaluate(evaluations, device, limits.latency_ms, limits.confidence)
-    ]
-    return (*others, *predicted)
+    anew = [e for device in devices for e in _evaluate_anew(session, run, evaluations, device)]
+    return (*others, *anew)
+
+
+def _evaluate_anew(
+    session: Session, run: LoadedRun, evaluations: Sequence[Evaluation], device: TargetDevice
+) -> tuple[Evaluation, ...]:
+    """Return each artefact of the run on a device: predicted, or measured with a runtime of this machine."""
+    if device.runtime is not None:
+        devices = at_threads(device, run.question.thread_counts)
+        return measure_all(run, evaluations, devices, session.tell)
+    limits = run.question.limits
+    return session.devices.predictor.evaluate(evaluations, device, limits.latency_ms, limits.confidence)
 
 
 def evaluate_cards(run: LoadedRun, names: Sequence[str], folder: Path, search: Search) -> RunFolder:

@@ -20,10 +20,13 @@ from advisor.engine.pipeline.images import Images, Role
 from advisor.engine.pipeline.materials import Materials
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import Pool
-from advisor.engine.pipeline.stages.figures import timing
+from advisor.engine.pipeline.stages.figures import THOROUGH, timing
 from advisor.engine.pipeline.walker import Walker, Workers
 from advisor.engine.space.candidates import runtime_version
 from advisor.engine.space.images import read_images
+from advisor.engine.targets.device_prediction import before_measuring, one_each
+from advisor.engine.targets.measuring import measured_over_connection
+from advisor.engine.targets.target_devices import TargetDevice
 from advisor.isolation import ChildPool, Scratch
 from advisor.isolation.coroutine import run_coroutine
 from advisor.isolation.resources import usable_cores
@@ -107,6 +110,24 @@ async def _time(run: LoadedRun, walker: Walker, evaluation: Evaluation) -> Evalu
     except StageAborted as end:
         return _failed(moved, end.reason)
     return replace(moved, **vars(timings[target.threads]))
+
+
+def measure_all(
+    run: LoadedRun, evaluations: Sequence[Evaluation], devices: Sequence[TargetDevice], tell: Tell
+) -> tuple[Evaluation, ...]:
+    """Measure each artefact of a run with other runtimes of this machine."""
+    found = []
+    for evaluation in one_each(evaluations):
+        problem = artefact_problem(run.folder, evaluation)
+        tell(evaluation.artefact)
+        for device in devices:
+            there = before_measuring(evaluation, device)
+            if there.status is Status.OK and problem is not None:
+                there = _failed(there, str(problem))
+            if there.status is Status.OK:
+                there = measured_over_connection(there, device, run.folder.path / evaluation.artefact, THOROUGH)
+            found.append(there)
+    return tuple(found)
 
 
 def _failed(evaluation: Evaluation, reason: str) -> Evaluation:

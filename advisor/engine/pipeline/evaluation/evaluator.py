@@ -78,6 +78,11 @@ class Evaluator:
         self._floats: dict[Configuration, asyncio.Task[Evaluation]] = {}
         self.screening, self.outclassed = True, cast("Outclassed | None", None)
 
+    @property
+    def effort(self) -> str:
+        """Name of the effort of a timing in this search."""
+        return self._walker.materials.effort
+
     async def evaluate(self, configuration: Configuration) -> Evaluation:
         """Return the evaluation; an error of this candidate becomes its status and is never raised."""
         card = self._cards[configuration.card]

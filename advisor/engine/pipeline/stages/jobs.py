@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from advisor.catalog.cards import WeightsFile
     from advisor.compression.quantization.grid import Grids
     from advisor.compression.recipes.base import RecipeInputs
-    from advisor.measurement.latency.results import ModelTiming
+    from advisor.measurement.latency.results import LatencyResult, ModelTiming
     from advisor.training.features import CaptureAugmentation
 
 STAND_IN_CROPS = 2
@@ -246,15 +246,20 @@ def time_file(model: Path, counts: tuple[int, ...], effort: str) -> dict[str, di
 def _timing_row(timing: ModelTiming, threads: int, now: str) -> dict[str, Any]:
     result = timing.at(threads)
     quantities = {name: quantity.to_json() for name, quantity in timing.to_quantities(threads).items()}
-    facts = TimingFacts(
+    facts = timing_facts(result, timing.effort, now)
+    return {**quantities, "contended": result.contended, "details": to_json(facts, defaults=True)}
+
+
+def timing_facts(result: LatencyResult, effort: str, now: str) -> TimingFacts:
+    """Return how a file was measured at one thread count; ``now`` is the time in ISO format."""
+    return TimingFacts(
         load_ms=result.load_ms,
         first_ms=result.first_ms,
-        threads=threads,
-        effort=timing.effort,
+        threads=result.threads,
+        effort=effort,
         verdict=result.verdict.value,
         verdict_reason=result.reason,
         measured_at=now,
         wall_ms=TimeSummary(result.wall.p50, result.wall.p90, result.wall.min, result.wall.cv),
         cpu_ms=TimeSummary(result.cpu.p50, result.cpu.p90) if result.cpu else None,
     )
-    return {**quantities, "contended": result.contended, "details": to_json(facts, defaults=True)}

@@ -1,0 +1,96 @@
+"""Files for runtimes that do not run ``.tflite``: made once for each file, compared with it, and kept in the cache."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from advisor.core.errors import StageError, UsageError, install_extra
+from advisor.isolation import ChildPool, Limits, Scratch
+from advisor.store import ArtifactCache
+from advisor.store.files import sha256_file
+
+ONNX_PACKAGES = ("onnx", "onnxruntime", "tf2onnx")
+
+SAME_ANSWERS = 0.9
+"""Least share of inputs with the same answer. int8 arithmetic may differ by a step, which changes near ties."""
+
+LARGEST_DIFFERENCE = 0.1
+"""Largest difference as a share of an output's range. Exact twins have 0 in int8 and below 1e-5 in float32."""
+
+_LIMITS = Limits(seconds=600, memory_bytes=4_000_000_000)
+_REFUSED = "refused.txt"
+
+
+@dataclass(frozen=True)
+class Twin:
+    """A file for another runtime that computes the same as a ``.tflite`` file.
+
+    Attributes:
+        path: the file; the ``.tflite`` file itself for a runtime that runs it.
+        facts: comparison of the two (:class:`advisor.tflite.onnx_twin.TwinFacts`); empty for the file itself.
+    """
+
+    path: Path
+    facts: Mapping[str, float]
+
+
+def needs_twin(runtime: str) -> bool:
+    """Return whether a runtime does not run a ``.tflite`` file but its twin."""
+    return runtime in _MAKERS
+
+
+def file_for(runtime: str, model: Path) -> Twin:
+    """Return the file that a runtime runs for a ``.tflite`` file.
+
+    Raises:
+        UsageError: a package that makes the twin is not installed.
+        StageError: the twin cannot be made, does not run, or computes something else.
+    """
+    maker = _MAKERS.get(runtime)
+    return maker(model) if maker else Twin(model, {})
+
+
+def _onnx_twin(model: Path) -> Twin:
+    inputs = {"artefact": sha256_file(model), **{package: _installed(package) for package in ONNX_PACKAGES}}
+    folder = ArtifactCache().get("twin-1", inputs, lambda folder: _make(model, folder))
+    refused = folder / _REFUSED
+    if refused.is_file():
+        raise StageError(refused.read_text(encoding="utf-8"))
+    return Twin(folder / "model.onnx", json.loads((folder / "facts.json").read_text(encoding="utf-8")))
+
+
+def _make(model: Path, folder: Path) -> None:
+    """Write the twin with its facts; a refusal of the file is kept too, because a second try would end alike."""
+    twin = folder / "model.onnx"
+    with Scratch() as scratch, ChildPool(scratch / "log.txt") as pool:
+        made = pool.call("advisor.tflite.onnx_twin:write_twin", str(model.resolve()), str(twin), limits=_LIMITS)
+    refusal = made if isinstance(made, str) else difference_of(made)
+    if refusal:
+        (folder / _REFUSED).write_text(f"no ONNX twin: {refusal}", encoding="utf-8")
+    else:
+        (folder / "facts.json").write_text(json.dumps(made), encoding="utf-8")
+
+
+def difference_of(facts: Mapping[str, float]) -> str:
+    """Return how a twin differs from its file if it computes something else; empty if the two agree."""
+    share, difference = facts["same_answers"] / facts["inputs"], facts["largest_difference"]
+    if share >= SAME_ANSWERS and difference <= LARGEST_DIFFERENCE:
+        return ""
+    return (
+        f"it gives the file's answer on {facts['same_answers']:g} of {facts['inputs']:g} inputs, and an output differs "
+        f"by up to {difference:.0%} of its range"
+    )
+
+
+def _installed(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError as error:
+        raise UsageError(f"ONNX Runtime needs {package}, which is not installed", install_extra("onnx")) from error
+
+
+_MAKERS: Mapping[str, Callable[[Path], Twin]] = {"onnxruntime": _onnx_twin}

@@ -1,0 +1,121 @@
+"""Runtimes of this machine besides LiteRT, as devices: always connected, measured and never predicted.
+
+To add a runtime, write one class with the members of :class:`LocalRuntime` and add it to :data:`RUNTIMES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Protocol
+
+from advisor.core.errors import UsageError, install_extra
+from advisor.devices.profiles.values import HOST, DeviceProfile, DeviceTarget
+
+if TYPE_CHECKING:
+    from advisor.devices.connections.protocol import Connection
+
+LITERT = f"{HOST}:litert"
+"""Another name of ``host``: this machine's LiteRT."""
+
+
+class LocalRuntime(Protocol):
+    """A runtime of this machine that a search can name as a device."""
+
+    @property
+    def name(self) -> str:
+        """The name of the device, such as ``host:onnxruntime``."""
+
+    def profile(self) -> DeviceProfile:
+        """Return the device with its targets; a runtime that is not installed has no version."""
+
+    def missing(self) -> tuple[str, str]:
+        """Return why the runtime cannot run here and how to get it; two empty texts if it can."""
+
+    def connect(self, target: DeviceTarget) -> Connection:
+        """Return what measures files with this runtime."""
+
+
+class OnnxRuntime:
+    """ONNX Runtime on this machine's CPU, which runs the ONNX twin of a file."""
+
+    name = f"{HOST}:onnxruntime"
+
+    def profile(self) -> DeviceProfile:
+        """See :class:`LocalRuntime`."""
+        installed = installed_version("onnxruntime")
+        return on_this_machine(self.name, "ONNX Runtime on this machine", "onnxruntime", installed, ONNX_FORMS)
+
+    def missing(self) -> tuple[str, str]:
+        """See :class:`LocalRuntime`."""
+        lacking = [package for package in ("onnx", "onnxruntime", "tf2onnx") if not installed_version(package)]
+        if not lacking:
+            return "", ""
+        return f"needs {', '.join(lacking)}", install_extra("onnx")
+
+    def connect(self, target: DeviceTarget) -> Connection:
+        """See :class:`LocalRuntime`."""
+        from advisor.devices.connections.host import HostConnection
+
+        return HostConnection()
+
+
+ONNX_FORMS = ("float32", "float16", "int8", "pruned_50", "pruned_75", "clustered_16")
+"""Forms with an ONNX twin that computes the same: weights stored as float16 are widened, as LiteRT does on loading.
+ONNX Runtime has no operators that compute floats with 8-bit or 4-bit weights as LiteRT does, and none for int16x8."""
+
+RUNTIMES: Mapping[str, LocalRuntime] = {runtime.name: runtime for runtime in (OnnxRuntime(),)}
+"""The runtimes by the names of their devices."""
+
+
+def on_this_machine(name: str, title: str, runtime: str, installed: str, forms: tuple[str, ...]) -> DeviceProfile:
+    """Return this machine as a device of another runtime: its processor and memory, its thread counts.
+
+    Args:
+        name: name of the device.
+        title: name for people.
+        runtime: the runtime.
+        installed: its version; empty if it is not installed.
+        forms: the forms of files that it runs.
+    """
+    from advisor.devices.profiles.host import host_profile
+
+    here = host_profile()
+    targets = tuple(
+        replace(target, runtime=runtime, version=installed, precisions=("float32", "int8"), forms=forms)
+        for target in here.targets
+    )
+    return replace(here, name=name, title=f"{title} ({here.title.partition('(')[2]}", targets=targets)
+
+
+def installed_version(package: str) -> str:
+    """Return the version of a package; empty if it is not installed."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""
+
+
+def canonical(device: str) -> str:
+    """Return the name of a device; ``host:litert`` is ``host``."""
+    return HOST if device == LITERT else device
+
+
+def runtime_of(selector: str) -> LocalRuntime | None:
+    """Return the runtime of a device of this machine by ``device`` or ``device:target``; None for another device."""
+    return RUNTIMES.get(selector) or RUNTIMES.get(selector.rpartition(":")[0])
+
+
+def require_runtime(profile: DeviceProfile) -> LocalRuntime | None:
+    """Return the runtime of a device of this machine; None for another device.
+
+    Raises:
+        UsageError: the runtime cannot run here; the hint says how to install it.
+    """
+    runtime = RUNTIMES.get(profile.name)
+    if runtime is not None:
+        problem, hint = runtime.missing()
+        if problem:
+            raise UsageError(f"{runtime.name} {problem}", hint)
+    return runtime

@@ -1,0 +1,13 @@
+"""What a test of another runtime needs."""
+
+from __future__ import annotations
+
+from advisor.devices.profiles.runtimes import RUNTIMES
+from tests.requirements import skip_or_fail
+
+
+def require_onnx() -> None:
+    """Skip the test without ONNX Runtime and its converter."""
+    problem, _hint = RUNTIMES["host:onnxruntime"].missing()
+    if problem:
+        skip_or_fail(problem)

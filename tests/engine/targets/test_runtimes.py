@@ -1,0 +1,139 @@
+"""Runtimes of this machine as devices of a question: selected with its thread counts, measured, never predicted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from advisor.catalog.catalogue import load_catalogue
+from advisor.core.errors import UsageError
+from advisor.core.evaluation import Evaluation, Status
+from advisor.core.quantity import Provenance, Quantity
+from advisor.devices.latency.from_file import features_of
+from advisor.engine.pipeline.names import StageName
+from advisor.engine.question import resolve
+from advisor.engine.targets import device_prediction
+from advisor.engine.targets.device_prediction import LatencyEstimate, Prefilter, before_measuring, environment_of
+from advisor.engine.targets.measuring import measured_over_connection, prepared_for
+from advisor.engine.targets.target_devices import TargetDevice, select_targets
+from advisor.tflite.model import read
+from tests.builders import evaluation
+from tests.devices.requirements import require_onnx
+from tests.measurement import small_models
+
+ONNX = "host:onnxruntime"
+
+
+@pytest.fixture
+def unpredictable(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> None:
+        raise AssertionError("nothing is predicted for a runtime of this machine")
+
+    monkeypatch.setattr(device_prediction, "DevicePredictor", refuse)
+
+
+@pytest.fixture
+def twins(shared_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    require_onnx()
+    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(shared_folder / "twins"))
+
+
+def targets_of(device: str, **options: object) -> tuple[TargetDevice, ...]:
+    return select_targets(resolve({"device": device, "threads": [1, 2], **options}).question).devices
+
+
+def on_onnx() -> TargetDevice:
+    return targets_of(ONNX, threads=[1])[0]
+
+
+def made(form: bytes) -> Evaluation:
+    return replace(evaluation(), file_features=features_of(read(form)))
+
+
+def test_litert_is_this_machine_itself() -> None:
+    assert resolve({"device": f"host:litert,{ONNX},host"}).question.devices == ("host", ONNX)
+    assert resolve({"must_run_on": ["host:litert"]}).question.limits.must_run_on == ("host",)
+
+
+def test_a_runtime_is_measured_at_the_thread_counts_of_the_question() -> None:
+    found = targets_of(ONNX)
+    assert [(device.label, device.target.threads) for device in found] == [(ONNX, 2), (ONNX, 1)]
+    assert {device.identity.runtime.partition("==")[0] for device in found} == {"onnxruntime"}
+
+
+def test_a_named_target_is_measured_as_it_is() -> None:
+    assert [device.target.threads for device in targets_of(f"{ONNX}:cpu-x1")] == [1]
+
+
+def test_an_unknown_runtime_is_refused_with_the_nearest() -> None:
+    with pytest.raises(UsageError, match=f"--device: unknown device 'host:onxruntime' .did you mean '{ONNX}'"):
+        targets_of("host:onxruntime")
+
+
+@pytest.mark.usefixtures("unpredictable")
+def test_nothing_is_predicted_before_training() -> None:
+    question = resolve({"device": f"host,{ONNX}", "budget": "1us"}).question
+    found, here = Prefilter.of(select_targets(question), question.limits), LatencyEstimate(_ms(3.0), 0.5)
+    card = load_catalogue()["mobilenet_v1_0.25_224"]
+    assert found is not None
+    assert found.rejection_reason(card, "float32") == ""
+    assert found.worst_latency(card, "float32", here) == here
+
+
+@pytest.mark.usefixtures("unpredictable")
+def test_a_form_that_no_device_runs_is_rejected_before_training() -> None:
+    question = resolve({"device": ONNX}).question
+    found = Prefilter.of(select_targets(question), question.limits)
+    assert found is not None
+    reason = found.rejection_reason(load_catalogue()["mobilenet_v1_0.25_224"], "dynamic_int8")
+    assert reason.endswith("not dynamic_int8")
+
+
+def test_a_file_of_another_form_is_skipped() -> None:
+    found = before_measuring(made(small_models.dynamic_int8(small_models.classifier())), on_onnx())
+    assert (found.status, found.stage, found.latency) == (Status.SKIPPED, StageName.PREDICT, None)
+    assert found.configuration.target.device == ONNX
+
+
+def test_a_new_version_of_the_runtime_is_another_environment() -> None:
+    device = on_onnx()
+    newer = replace(device, target=replace(device.target, version="99.0"))
+    assert environment_of(device, unexpected) == environment_of(device, unexpected) != environment_of(newer, unexpected)
+
+
+@pytest.mark.usefixtures("twins")
+@pytest.mark.integration
+def test_a_file_is_converted_and_measured_with_an_interval(tmp_path: Path) -> None:
+    model = tmp_path / "small.tflite"
+    model.write_bytes(small_models.classifier())
+    device = on_onnx()
+    before = before_measuring(made(model.read_bytes()), device)
+    assert prepared_for(before, device, model) == before
+    found = measured_over_connection(before, device, model, "load")
+    assert found.status is Status.OK, found.reason
+    assert found.latency is not None
+    assert found.latency.provenance is Provenance.MEASURED
+    assert found.latency.low is not None
+    assert "onnxruntime" in found.latency.source
+    assert found.memory is not None
+    assert (found.timing.threads, found.timing.effort) == (1, "load") if found.timing else False
+
+
+@pytest.mark.usefixtures("twins")
+@pytest.mark.integration
+def test_a_file_without_a_twin_fails_with_the_reason(tmp_path: Path) -> None:
+    model = tmp_path / "custom.tflite"
+    model.write_bytes(small_models.unknown_operator())
+    found = prepared_for(evaluation(), on_onnx(), model)
+    assert (found.status, found.stage) == (Status.FAILED, StageName.TIMING)
+    assert "no ONNX twin" in found.reason
+
+
+def unexpected() -> device_prediction.DevicePredictor:
+    raise AssertionError("nothing is predicted for a runtime of this machine")
+
+
+def _ms(value: float) -> Quantity:
+    return Quantity(value, "ms", Provenance.ESTIMATED)
