@@ -51,7 +51,7 @@ def benchmark_device(
     runtime = require_runtime(profile)
     target = _of_kind(profile, target, accelerator, ":" in device)
     chosen = settings or profile.connection
-    connection = chosen.connect(target.accelerator) if chosen else runtime and runtime.connect(target)
+    connection = chosen.connect(target.accelerator) if chosen else runtime.connect(target) if runtime else None
     return benchmark_on_device(models, profile, target, connection, device_predictor, threads, effort, tell)
 
 

@@ -13,6 +13,7 @@ from advisor.core.quantity import Provenance, Quantity
 from advisor.core.units import plural
 from advisor.devices.connections.agent import Lane
 from advisor.devices.connections.protocol import Connection, Job, Timing
+from advisor.devices.connections.twins import needs_twin
 from advisor.devices.profiles import MEASURABLE_RUNTIMES, runtime_remark
 from advisor.measurement.accelerators.delegation import delegate
 from advisor.measurement.accelerators.rules import serving
@@ -64,7 +65,7 @@ def benchmark_on_device(
         rows = _predicted(files, profile, target, predictor(), threads)
         compared: tuple[Ratio, ...] = ()
     else:
-        if target.runtime not in MEASURABLE_RUNTIMES:
+        if target.runtime not in MEASURABLE_RUNTIMES and not needs_twin(target.runtime):
             raise UsageError(
                 f"{profile.name}:{target.name} runs {target.runtime}, which cannot be measured over a connection",
                 "name a target with TensorFlow Lite, or remove the connection for a prediction",
@@ -151,7 +152,7 @@ def _measured(
     """Measure all files in one job, so that they take turns; if that fails, measure each file alone."""
     counts = tuple(dict.fromkeys(threads)) or (target.threads,)
     try:
-        return _job(files, connection, counts, effort)
+        return _job(files, target, connection, counts, effort)
     except StageError as error:
         if len(files) == 1:
             return [_failed(files[0], count, error) for count in counts], ()
@@ -164,11 +165,11 @@ def _failed(file: ModelFile, threads: int, error: AdvisorError) -> DeviceRow:
 
 
 def _job(
-    files: Sequence[ModelFile], connection: Connection, counts: tuple[int, ...], effort: str
+    files: Sequence[ModelFile], target: DeviceTarget, connection: Connection, counts: tuple[int, ...], effort: str
 ) -> tuple[list[DeviceRow], tuple[Ratio, ...]]:
     limit = 120.0 + len(files) * len(counts) * (60 + 3 * SECONDS[effort])
     by_path = {file.path: file for file in files}
-    timings = connection.measure(Job(tuple(by_path), counts, effort, timeout_s=limit))
+    timings = connection.measure(Job(tuple(by_path), counts, effort, limit, target.runtime))
     rows = [_measured_row(timing, by_path[timing.model], connection.label) for timing in timings]
     return rows, ratios([(row.model, row.result) for row in rows if row.result])
 
