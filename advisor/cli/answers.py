@@ -7,9 +7,12 @@ from typing import Annotated, Any
 import typer
 
 from advisor.cli.options import AsJson, Format, RunArgument
-from advisor.cli.output import progress, show_answer, warn_of_problems
+from advisor.cli.output import print_json, progress, show_answer, warn_of_problems
 from advisor.cli.search_options import LIMITS, takes
 from advisor.core.errors import ExitCode, UsageError, nearest
+
+SCHEMA_VERSION = 1
+"""Of what ``export`` prints as JSON."""
 
 
 @takes(LIMITS)
@@ -84,6 +87,7 @@ def export(
     show: Annotated[
         bool, typer.Option("--list", help="Show the candidates that --pick takes, and write nothing.")
     ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Write the bundle to ship: model, labels, model card, test vectors, checksums and code for the app.
 
@@ -95,7 +99,7 @@ def export(
 
     warn_of_problems(run)
     if show:
-        _show_exportable(run)
+        _show_exportable(run, as_json)
         return
     if to is None:
         raise UsageError("--to is missing", "name the folder to create, for example --to bundle")
@@ -104,18 +108,28 @@ def export(
     bundle = api.export(
         run, to, pick=pick, targets=targets, key_file=encrypt_key_file, force=force, unknown_class=unknown_class
     )
-    typer.echo(f"{bundle.evaluation.configuration.key} -> {bundle.path} ({len(bundle.files)} files)")
+    key = bundle.evaluation.configuration.key
+    if as_json:
+        written = {"key": key, "path": str(bundle.path), "files": list(bundle.files), "edits": list(bundle.model.edits)}
+        print_json({"schema_version": SCHEMA_VERSION, **written})
+        return
+    typer.echo(f"{key} -> {bundle.path} ({len(bundle.files)} files)")
     for edit in bundle.model.edits:
         typer.echo(f"for MediaPipe: {edit}; the file as it was measured is beside it")
     typer.echo(f"Next: python {bundle.path}/check.py{' --key-file KEY' if encrypt_key_file else ''}")
 
 
-def _show_exportable(run: str) -> None:
+def _show_exportable(run: str, as_json: bool) -> None:
     from advisor import api
     from advisor.core.escape import plain
     from advisor.core.figures import describe
 
-    for number, evaluation in enumerate(api.exportable(run), start=1):
+    candidates = api.exportable(run)
+    if as_json:
+        listed = [{"key": each.configuration.key, "description": describe(each)} for each in candidates]
+        print_json({"schema_version": SCHEMA_VERSION, "candidates": listed})
+        return
+    for number, evaluation in enumerate(candidates, start=1):
         typer.echo(plain(f"{number}  {describe(evaluation)}  {evaluation.configuration.key}"))
 
 

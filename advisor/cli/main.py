@@ -14,6 +14,7 @@ import typer
 
 from advisor.cli import catalog, data, devices
 from advisor.cli.answers import compare, export, reevaluate, report
+from advisor.cli.assistant import mcp
 from advisor.cli.benchmark import benchmark
 from advisor.cli.compress import compress
 from advisor.cli.doctor import doctor
@@ -77,6 +78,7 @@ app.command(short_help="Decide again with other limits, and write the report.")(
 app.command(short_help="Write the bundle to ship: model, labels, code.")(export)
 app.command(short_help="Show what changed between two runs.")(compare)
 app.command(short_help="Answer earlier runs again after a change.")(reevaluate)
+app.command(short_help="Serve an assistant by the Model Context Protocol.")(mcp)
 app.command(short_help="Check whether this machine is ready.")(doctor)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -51,3 +52,8 @@ def test_an_artefact_that_is_gone_is_said_with_the_way_out(advisor: Advisor, run
     assert said.code == 2
     assert "best-head-int8.tflite is missing" in said.err
     assert "--list" in said.err
+
+
+def test_the_candidates_are_told_to_programs(advisor: Advisor, run: Path) -> None:
+    listed = json.loads(advisor("export", "runs/latest", "--list", "--json").out)["candidates"]
+    assert [each["key"].split("/")[0] for each in listed] == ["best", "fast", "small"]

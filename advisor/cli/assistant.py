@@ -1,0 +1,38 @@
+"""``advisor mcp``: let an assistant ask, by the Model Context Protocol over standard input and output."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from advisor.core.errors import UsageError, install_extra
+from advisor.core.units import seconds
+
+
+def mcp(
+    folder: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="DIR",
+            help="Folder that the assistant may read and write; repeat for more. Runs go into runs/ of the first. "
+            "Default: the current folder.",
+        ),
+    ] = None,
+    most_time: Annotated[
+        str, typer.Option(metavar="TIME", help="Longest time limit of a search that the assistant may ask for.")
+    ] = "30min",
+) -> None:
+    """Serve an assistant by the Model Context Protocol on standard input and output.
+
+    It has the tools plan, search, report, compare, export, benchmark, devices and catalog. The answers are those of the
+    commands with --json. An assistant may name only paths in the folders that are given here.
+
+    Example: advisor mcp --folder ~/models
+    """
+    try:
+        from advisor.cli.assistant_tools import Folders, Tools, server
+    except ImportError:
+        raise UsageError("the package of the Model Context Protocol is not installed", install_extra("mcp")) from None
+
+    server(Tools(Folders.of(folder or ["."]), seconds(most_time, "--most-time"))).run("stdio")
