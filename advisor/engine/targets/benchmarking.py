@@ -45,10 +45,13 @@ def benchmark_device(
         return benchmark_on_gpu(models, effort, tell)
     from advisor.devices.prediction.predictor import device_predictor
     from advisor.devices.profiles.team import known_devices
+    from advisor.engine.targets.target_devices import prefer_tflite
     from advisor.measurement.on_device.benchmark import benchmark_on_device
 
     profile, target = known_devices(profiles).select(device)
     runtime = require_runtime(profile)
+    if profile.kind == "microcontroller":
+        profile, target = prefer_tflite(device, profile, target)
     target = _of_kind(profile, target, accelerator, ":" in device)
     chosen = settings or profile.connection
     connection = chosen.connect(target.accelerator) if chosen else runtime.connect(target) if runtime else None

@@ -14,7 +14,7 @@ from advisor.core.units import plural
 from advisor.devices.connections.agent import Lane
 from advisor.devices.connections.protocol import Connection, Job, Timing
 from advisor.devices.connections.twins import needs_twin
-from advisor.devices.profiles import MEASURABLE_RUNTIMES, runtime_remark
+from advisor.devices.profiles import MEASURABLE_RUNTIMES, MICRO_RUNTIME, runtime_remark
 from advisor.measurement.accelerators.delegation import delegate
 from advisor.measurement.accelerators.rules import serving
 from advisor.measurement.latency.results import LatencyResult, Ratio
@@ -22,6 +22,8 @@ from advisor.measurement.latency.summary import LEVEL
 from advisor.measurement.latency.timing import ratios
 from advisor.measurement.latency.trust import judge
 from advisor.measurement.on_device.findings import DeviceBenchmark, DeviceRow
+from advisor.measurement.on_device.micro_rows import notes as arena_notes
+from advisor.measurement.on_device.micro_rows import with_arena
 from advisor.measurement.processes.model_file import ModelFile, detector_notes, read_model
 
 if TYPE_CHECKING:
@@ -63,6 +65,9 @@ def benchmark_on_device(
     if connection is None:
         tell(f"predicting for {profile.name}")
         rows = _predicted(files, profile, target, predictor(), threads)
+        if target.runtime == MICRO_RUNTIME:
+            tell("running the files in TensorFlow Lite Micro")
+            rows = [with_arena(row, file) for row, file in zip(rows, files, strict=True)]
         compared: tuple[Ratio, ...] = ()
     else:
         if target.runtime not in MEASURABLE_RUNTIMES and not needs_twin(target.runtime):
@@ -80,7 +85,8 @@ def benchmark_on_device(
     )
     remark = "" if connection else runtime_remark(f"{profile.name}:{target.name}", target.runtime)
     included = detector_notes(file.path.name for file in files if file.detects)
-    notes = tuple(filter(None, (remark, *included, *_limits(files, profile))))
+    ran = arena_notes(rows, target) if target.runtime == MICRO_RUNTIME else ()
+    notes = tuple(filter(None, (remark, *included, *ran, *_limits(rows, profile))))
     reached = connection.label if connection else ""
     return DeviceBenchmark(profile.name, target.name, reached, effort, tuple(rows), compared, delegations, notes)
 
@@ -89,20 +95,20 @@ def _row(file: ModelFile, threads: int) -> DeviceRow:
     return DeviceRow(file.model, threads, file.graph.size_bytes, file.arena_bytes)
 
 
-def _limits(files: Sequence[ModelFile], profile: DeviceProfile) -> tuple[str, ...]:
+def _limits(rows: Sequence[DeviceRow], profile: DeviceProfile) -> tuple[str, ...]:
     """Return the hard limits of the device that files exceed."""
     from advisor.core.units import show_bytes
 
     found = []
-    for file in files:
-        name = file.path.name
+    for row in rows:
         for label, needed, limit in (
-            ("activations", file.arena_bytes, profile.limits.arena_bytes),
-            ("file", file.graph.size_bytes, profile.limits.flash_bytes),
+            ("tensor arena takes" if row.micro else "activations need", row.arena_bytes, profile.limits.arena_bytes),
+            ("file takes", row.size_bytes, profile.limits.flash_bytes),
         ):
             if limit is not None and needed > limit:
-                found.append(f"{name}: its {label} need {show_bytes(needed)}, {profile.name} has {show_bytes(limit)}")
-    return tuple(found)
+                name = Path(row.model).name
+                found.append(f"{name}: its {label} {show_bytes(needed)}, {profile.name} has {show_bytes(limit)}")
+    return tuple(dict.fromkeys(found))
 
 
 def _predicted(

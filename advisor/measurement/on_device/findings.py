@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from advisor.core.quantity import Quantity
 from advisor.measurement.accelerators.delegation import Delegation
 from advisor.measurement.latency.findings import SCHEMA_VERSION
 from advisor.measurement.latency.results import LatencyResult, Ratio
+from advisor.measurement.micro.check import MicroCheck
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,8 @@ class DeviceRow:
         model: the file's path as given.
         threads: number of threads; 0 on an accelerator.
         size_bytes: size of the file.
-        arena_bytes: memory that its activations need at once, computed from their lifetimes.
+        arena_bytes: memory that its activations need at once, computed from their lifetimes; on TensorFlow Lite Micro
+            the whole tensor arena.
         latency: measured or predicted latency; None if it failed.
         failure: reason of the failure, empty if there is none.
         form: form of the file in a prediction, empty for a measurement.
@@ -49,6 +51,7 @@ class DeviceRow:
         throttled: by how much the device slowed down, in words; empty if it did not.
         reason: remark about the latency.
         agreement: comparison of an accelerator's outputs with the CPU's, None if they were not compared.
+        micro: what TensorFlow Lite Micro does with the file on this machine; None of other devices.
     """
 
     model: str
@@ -66,6 +69,7 @@ class DeviceRow:
     throttled: str = ""
     reason: str = ""
     agreement: Agreement | None = None
+    micro: MicroCheck | None = None
 
     @property
     def checked_only(self) -> bool:
@@ -85,7 +89,8 @@ class DeviceRow:
 
     def to_json(self) -> dict[str, object]:
         """Return a JSON object."""
-        plain = {**asdict(self), "status": self.status, "failure": self.failure or None}
+        plain = {**asdict(replace(self, micro=None)), "status": self.status, "failure": self.failure or None}
+        plain["micro"] = self.micro.to_json() if self.micro else None
         latency = self.latency.to_json() if self.latency else None
         return {**plain, "latency": latency, "result": self.result.to_json() if self.result else None}
 
