@@ -18,6 +18,7 @@ from advisor.cli.assistant import mcp
 from advisor.cli.benchmark import benchmark
 from advisor.cli.compress import compress
 from advisor.cli.doctor import doctor
+from advisor.cli.explain import explain
 from advisor.cli.profile import profile
 from advisor.cli.search import init, plan, search
 from advisor.cli.search_options import GroupedCommand
@@ -78,6 +79,7 @@ app.command(short_help="Decide again with other limits, and write the report.")(
 app.command(short_help="Write the bundle to ship: model, labels, code.")(export)
 app.command(short_help="Show what changed between two runs.")(compare)
 app.command(short_help="Answer earlier runs again after a change.")(reevaluate)
+app.command(short_help="Explain a term of the reports.")(explain)
 app.command(short_help="Serve an assistant by the Model Context Protocol.")(mcp)
 app.command(short_help="Check whether this machine is ready.")(doctor)
 
