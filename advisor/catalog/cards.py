@@ -148,6 +148,29 @@ class WeightsFile:
 
 
 @dataclass(frozen=True, slots=True)
+class Conversion:
+    """How a user's model of another framework became the card's ``.tflite``, and how well.
+
+    Attributes:
+        converter: and its version, such as ``onnx2tf 2.6.9``.
+        runtime: that ran the original, such as ``onnxruntime 1.31.1``.
+        images: that both ran.
+        difference: the largest one of a score, relative to the largest score of the image.
+        agreement: share of the images with the same class on top, 0 to 1.
+        transposes: that the conversion left in the graph.
+        transposed: their share in the values that operators read and write, 0 to 1.
+    """
+
+    converter: str
+    runtime: str
+    images: int
+    difference: float
+    agreement: float
+    transposes: int = 0
+    transposed: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Card:
     """One row of the catalogue.
 
@@ -171,6 +194,7 @@ class Card:
     published: tuple[Published, ...] = ()
     weights: tuple[WeightSource, ...] = ()
     note: str = ""
+    conversion: Conversion | None = None
 
     @property
     def own_file(self) -> bool:

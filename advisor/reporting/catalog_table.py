@@ -15,7 +15,7 @@ from advisor.reporting.console import WIDE, Column, default_console, table, writ
 from advisor.reporting.text import MISSING, plain
 
 if TYPE_CHECKING:
-    from advisor.catalog.cards import Card, MemberFile, Published, WeightSource
+    from advisor.catalog.cards import Card, Conversion, MemberFile, Published, WeightSource
     from advisor.catalog.checking import Checked
     from advisor.catalog.fetch_all import Fetched
     from advisor.catalog.listing import Row
@@ -70,6 +70,7 @@ def print_card(card: Card, here: bool) -> None:
         ("licence", card.licence),
         ("paper", card.paper),
         ("graph", " ".join([card.architecture, *(f"{key}={value}" for key, value in card.arguments)])),
+        ("conversion", _converted(card.conversion) if card.conversion else ""),
         ("note", card.note),
     ]
     for key, value in lines:
@@ -131,6 +132,8 @@ def print_added(added: Added) -> None:
         f"{card.name}: input {card.input_size} x {card.input_size}, {card.classes} classes, "
         f"{card.params:,} parameters, {card.macs:,} MACs"
     )
+    if card.conversion:
+        typer.echo(f"  {_converted(card.conversion)}")
     for photograph, label, probability in added.seen:
         typer.echo(f"  {photograph}: {plain(label)} ({100 * probability:.0f} %)")
     for remark in REMARKS[card.task](added):
@@ -138,6 +141,19 @@ def print_added(added: Added) -> None:
     typer.echo(f"kept in {added.catalogue} and {added.model}")
     named = "" if added.catalogue == user_catalogue_file() else f" --catalog {shlex.quote(str(added.catalogue))}"
     typer.echo(f"next: advisor search --budget 50ms{OPTIONS[card.task]} --candidates {card.name}{named}")
+
+
+def _converted(conversion: Conversion) -> str:
+    """Return how a conversion went: against what, how far apart, and the transposes that it left."""
+    left = "no transposes left"
+    if conversion.transposes:
+        moved = f"{100 * conversion.transposed:.1f} % of the values that operators read and write"
+        left = f"{plural(conversion.transposes, 'transpose')} left, with {moved}"
+    return (
+        f"by {conversion.converter}; against {conversion.runtime} on {conversion.images} images: the same class on top "
+        f"in {100 * conversion.agreement:.0f} %, largest difference {conversion.difference:.1g} of the largest score; "
+        f"{left}"
+    )
 
 
 def print_judged(card: Card, images: str, found: Likeness) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.catalog import architectures
-from advisor.catalog.cards import Card, MemberFile, Preprocessing, Published, WeightSource
+from advisor.catalog.cards import Card, Conversion, MemberFile, Preprocessing, Published, WeightSource
 from advisor.store.files import write_atomically
 
 _log = logging.getLogger(__name__)
@@ -98,6 +98,7 @@ def _card(row: list[Any]) -> Card:
     values["arguments"] = tuple((name, value) for name, value in values["arguments"])
     values["published"] = tuple(Published(*entry) for entry in values["published"])
     values["weights"] = tuple(_source(entry) for entry in values["weights"])
+    values["conversion"] = Conversion(*values["conversion"]) if values["conversion"] else None
     return Card(**values)
 
 

@@ -8,7 +8,16 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from advisor.catalog.cards import Card, MemberFile, Preprocessing, Published, Scalar, SourceKind, WeightSource
+from advisor.catalog.cards import (
+    Card,
+    Conversion,
+    MemberFile,
+    Preprocessing,
+    Published,
+    Scalar,
+    SourceKind,
+    WeightSource,
+)
 
 Percent = Annotated[float, Field(ge=0, le=100)]
 Count = Annotated[int, Field(gt=0, le=10**13)]
@@ -128,6 +137,19 @@ class SourceEntry(Strict):
         return replace(source, file=file, companions=tuple(companions))
 
 
+class ConversionEntry(Strict):
+    """How a user's model became a ``.tflite``."""
+
+    frozen = Conversion
+    converter: Text
+    runtime: Text
+    images: Count
+    difference: Annotated[float, Field(ge=0)]
+    agreement: Annotated[float, Field(ge=0, le=1)]
+    transposes: Annotated[int, Field(ge=0)] = 0
+    transposed: Annotated[float, Field(ge=0, le=1)] = 0.0
+
+
 class CardEntry(Strict):
     """One card, completed by the ``defaults`` of its file."""
 
@@ -147,6 +169,7 @@ class CardEntry(Strict):
     published: list[PublishedEntry] = []
     weights: list[SourceEntry] = []
     note: str = ""
+    conversion: ConversionEntry | None = None
 
 
 class CatalogueFile(Strict):

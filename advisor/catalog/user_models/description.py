@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from advisor.catalog.cards import Conversion
 from advisor.catalog.labels import BACKGROUND, imagenet_labels
 from advisor.catalog.user_models.master import ModelFacts
 from advisor.core.errors import UsageError
@@ -50,6 +51,7 @@ class Inspected:
     file: Path
     prepared: Path
     facts: ModelFacts
+    conversion: Conversion | None = None
     origin: str = ""
 
 

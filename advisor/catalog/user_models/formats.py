@@ -7,49 +7,21 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from advisor.catalog.cards import Conversion
 from advisor.catalog.user_models import keras_archive, saved_model
-from advisor.catalog.weights.arrays import Array
+from advisor.catalog.user_models.comparison import compared
+from advisor.catalog.user_models.onnx_files import checks, convert, graph
+from advisor.catalog.user_models.onnx_files.original import OnnxOriginal
+from advisor.catalog.user_models.original import Original
 from advisor.core.errors import UsageError, message_of
 from advisor.store.packages import Packages
+from advisor.tflite.layout import without_transposes
 from advisor.tflite.model import read
 
 _CONVERTED = "convert it to .tflite yourself, and add that file"
-
-
-@dataclass(frozen=True)
-class Layer:
-    """A layer of the original model, and what it computes of one image.
-
-    Attributes:
-        name: of the layer.
-        operator: of the original's format, such as ``Conv``.
-        inputs: names of the layers that it reads.
-        values: of its output, in the original's order of dimensions.
-    """
-
-    name: str
-    operator: str
-    inputs: tuple[str, ...]
-    values: Array
-
-
-class Original(Protocol):
-    """A user's model in the runtime that it was made for."""
-
-    @property
-    def runtime(self) -> str:
-        """The runtime and its version, such as ``onnxruntime 1.31.1``."""
-
-    def scores(self, images: Array) -> Array:
-        """Return the scores (N, C) of normalised images (N, S, S, 3)."""
-
-    def layers(self, image: Array) -> Sequence[Layer]:
-        """Return every layer for one image (1, S, S, 3), each after those that it reads."""
 
 
 class Format(Protocol):
@@ -132,7 +104,26 @@ class _SavedModel:
         return None
 
 
-FORMATS: tuple[Format, ...] = (_Keras(), _SavedModel(), _Tflite())
+class _Onnx:
+    what, library, packages = "an .onnx file", "onnx2tf", convert.PACKAGES
+
+    def takes(self, file: Path) -> bool:
+        return file.is_file() and file.suffix == ".onnx"
+
+    def check(self, file: Path) -> None:
+        checks.checked(file)
+
+    def convert(self, file: Path, size: int | None) -> bytes:
+        model = checks.checked(file)
+        image = graph.fixed(model, size, file)
+        return convert.converted(graph.prepared(model, file), image)
+
+    def original(self, file: Path, size: int | None) -> Original | None:
+        model = checks.checked(file)
+        return OnnxOriginal(model, graph.fixed(model, size, file))
+
+
+FORMATS: tuple[Format, ...] = (_Keras(), _SavedModel(), _Tflite(), _Onnx())
 
 
 def format_of(file: Path) -> Format:
@@ -150,17 +141,25 @@ def format_of(file: Path) -> Format:
     raise UsageError(f"'{file}' is none of: {taken}", "save it from Keras with model.save('name.keras')")
 
 
-def as_tflite(file: Path, size: int | None) -> bytes:
-    """Return a file of any format as a ``.tflite``; ``size`` is the side of its input where it leaves it open.
+def as_tflite(file: Path, size: int | None) -> tuple[bytes, Conversion | None]:
+    """Return a file of any format as a ``.tflite``, and how it compares with its original if it has one.
+
+    Args:
+        file: the file or folder.
+        size: side of its input where it leaves it open.
 
     Raises:
-        UsageError: it is refused, or cannot be converted.
+        UsageError: it is refused, cannot be converted, or computes something else after the conversion.
     """
     form = format_of(file)
     form.check(file)
     try:
         with contextlib.redirect_stdout(io.StringIO()):
-            return form.convert(file, size)
+            data, original = form.convert(file, size), form.original(file, size)
+            if original is None:
+                return data, None
+            data = without_transposes(data, str(file))
+            return data, compared(original, data, str(file))
     except UsageError:
         raise
     except Exception as error:  # a damaged or strange model can fail the library in any way

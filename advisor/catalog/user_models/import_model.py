@@ -6,13 +6,13 @@ import re
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from advisor.catalog.cards import OWN_DETECTOR, OWN_FILE, OWN_FIXED, Card, Preprocessing
+from advisor.catalog.cards import OWN_DETECTOR, OWN_FILE, OWN_FIXED, Card, Conversion, Preprocessing
 from advisor.catalog.catalogue import load_catalogue
 from advisor.catalog.catalogue_files import user_catalogue_file, with_card
 from advisor.catalog.user_models.description import NOT_STATED, Given, Inspected, described_by
@@ -67,11 +67,13 @@ def inspect(file: Path, size: int | None = None, fixed: bool = False) -> Iterato
     found = {"PYTHONPATH": import_path(packages)} if packages else {}
     with Scratch() as folder:
         converted, prepared = folder / "converted.tflite", folder / "model.tflite"
-        _in_child(folder, CONVERT_LIMITS, _size_bytes(file), "convert_file", file, size, converted, environment=found)
+        conversion: Conversion | None = _in_child(
+            folder, CONVERT_LIMITS, _size_bytes(file), "convert_file", file, size, converted, environment=found
+        )
         size_bytes = converted.stat().st_size
         facts: ModelFacts = _in_child(folder, RUN_LIMITS, size_bytes, "prepare", converted, str(file), prepared, fixed)
         converted.unlink()
-        yield Inspected(file, prepared, facts)
+        yield Inspected(file, prepared, facts, conversion)
 
 
 def add(inspected: Inspected, given: Given, into: Path | None = None) -> Added:
@@ -146,6 +148,8 @@ def _entry(inspected: Inspected, given: Given, metadata: Metadata, sha256: str) 
     }
     if given.top1 is not None:
         entry["published"] = [{"precision": "float32", "source": "stated when it was added", "top1": given.top1}]
+    if inspected.conversion is not None:
+        entry["conversion"] = asdict(inspected.conversion)
     file = {
         "path": f"{MODELS}/{metadata.name}.tflite",
         "sha256": sha256,

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from advisor.catalog.cards import Card, Preprocessing, WeightsFile
+from advisor.catalog.cards import Card, Conversion, Preprocessing, WeightsFile
 from advisor.catalog.trial_run import photograph, run
 from advisor.catalog.user_models import classifier
 from advisor.catalog.user_models.formats import as_tflite
@@ -63,15 +63,17 @@ class ModelFacts:
     form: str = ""
 
 
-def convert_file(file: Path, size: int | None, target: Path) -> None:
-    """Write ``file``, of any of the formats, as a ``.tflite`` to ``target``.
+def convert_file(file: Path, size: int | None, target: Path) -> Conversion | None:
+    """Write ``file``, of any of the formats, as a ``.tflite`` to ``target``; return how it compares with its original.
 
     ``size`` is the side of the input where the file leaves it open.
 
     Raises:
         UsageError: not a supported model, one that would run its own code, or one that cannot be converted.
     """
-    target.write_bytes(as_tflite(file, size))
+    data, conversion = as_tflite(file, size)
+    target.write_bytes(data)
+    return conversion
 
 
 def prepare(converted: Path, name: str, target: Path, fixed: bool = False) -> ModelFacts:

@@ -1,0 +1,150 @@
+"""Compare a converted model with its original, and name the layer where they begin to differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from advisor.catalog.cards import Conversion
+from advisor.catalog.user_models import classifier
+from advisor.catalog.user_models.original import Layer, Original
+from advisor.catalog.weights.arrays import Array
+from advisor.core.errors import UsageError
+from advisor.tflite.layout import TRANSPOSE, transposes
+from advisor.tflite.model import Model, read
+
+IMAGES = 32
+MAX_DIFFERENCE = 1e-3
+"""Largest difference of a score, relative to the largest score of the image."""
+
+_PHOTOGRAPHS = ("chelsea", "coffee", "rocket", "astronaut")
+_TO_NHWC = (0, 2, 3, 1)
+
+
+def compared(original: Original, data: bytes, name: str) -> Conversion:
+    """Return how the ``.tflite`` of a model compares with the original on crops of photographs.
+
+    Args:
+        original: the model in its own runtime.
+        data: the float ``.tflite`` that was made of it, one image in NHWC to one row of scores.
+        name: what to call the model in an error.
+
+    Raises:
+        UsageError: not a classifier, or the scores differ in number or by more than :data:`MAX_DIFFERENCE`.
+    """
+    side, _ = classifier.shape_of(data, name)
+    model, images = read(data, name), crops(side)
+    expected, found = original.scores(images), _scores(data, images)
+    if expected.shape != found.shape:
+        raise UsageError(
+            f"{name}: it gives {expected.shape[1]} scores an image, and {found.shape[1]} after the conversion", _REPORT
+        )
+    if not np.isfinite(expected).all():
+        raise UsageError(f"{name}: its scores of a photograph are not finite numbers in {original.runtime}", _REPORT)
+    largest = np.abs(expected).max(axis=1, keepdims=True)
+    difference = float((np.abs(expected - found) / np.maximum(largest, 1e-12)).max())
+    if not difference <= MAX_DIFFERENCE:
+        begins = first_wrong(original.layers(images[:1]), _activations(data, images[:1]))
+        where = f": it begins at the layer '{begins.name}' ({begins.operator})" if begins else ""
+        raise UsageError(
+            f"{name}: after the conversion, a score differs from {original.runtime} by {difference:.2g} of the "
+            f"largest, more than {MAX_DIFFERENCE:g}{where}",
+            _REPORT,
+        )
+    agreement = float((expected.argmax(axis=1) == found.argmax(axis=1)).mean())
+    left, share = transposes(model), transposed_share(model)
+    return Conversion(original.converter, original.runtime, len(images), difference, agreement, left, share)
+
+
+_REPORT = "export the model with other operators there, or convert it to .tflite yourself and add that file"
+
+
+def crops(side: int) -> Array:
+    """Return :data:`IMAGES` crops (N, S, S, 3) of photographs, with mean 0 and deviation 1 each; always the same."""
+    from PIL import Image
+    from skimage import data
+
+    rng = np.random.default_rng(0)
+    photographs = [getattr(data, name)() for name in _PHOTOGRAPHS]
+    found = []
+    for number in range(IMAGES):
+        photograph = photographs[number % len(photographs)]
+        edge = int(rng.integers(100, min(photograph.shape[:2]) + 1))
+        top, left = (int(rng.integers(0, limit - edge + 1)) for limit in photograph.shape[:2])
+        image = Image.fromarray(photograph[top : top + edge, left : left + edge])
+        crop = np.asarray(image.resize((side, side), Image.Resampling.BILINEAR), np.float32)
+        found.append((crop - crop.mean()) / max(float(crop.std()), 1e-3))
+    return np.stack(found).astype(np.float32)
+
+
+def transposed_share(model: Model) -> float:
+    """Return the share of transposes in the values that the operators of a model read and write, 0 to 1."""
+
+    def moved(operators: Iterable[Any]) -> int:
+        touched = (index for operator in operators for index in (*operator.inputs, *operator.outputs) if index >= 0)
+        return sum(model.tensors[index].elements for index in touched)
+
+    ours = [operator for operator in model.operators if operator.name == TRANSPOSE]
+    return moved(ours) / max(moved(model.operators), 1)
+
+
+def first_wrong(layers: Sequence[Layer], activations: Sequence[Array]) -> Layer | None:
+    """Return the first layer whose output no activation has, and the output of no layer that depends on it.
+
+    A layer inside an operator that does the work of several is not wrong if one behind it is right.
+
+    Args:
+        layers: of the original, each after those that it reads.
+        activations: of the converted model for the same image, in NHWC.
+    """
+    by_size: dict[int, list[Array]] = {}
+    for activation in activations:
+        by_size.setdefault(activation.size, []).append(activation)
+    right: set[str] = set()
+    for layer in reversed(layers):
+        if layer.name in right or any(_equal(layer.values, each) for each in by_size.get(layer.values.size, [])):
+            right |= {layer.name, *layer.inputs}
+    return next((layer for layer in layers if layer.name not in right), None)
+
+
+def _equal(expected: Array, found: Array) -> bool:
+    turned = expected.transpose(_TO_NHWC) if expected.ndim == 4 else expected
+    limit = MAX_DIFFERENCE * float(np.abs(expected).max(initial=0.0))
+    return any(
+        bool((np.abs(each.reshape(-1) - found.reshape(-1)) <= limit).all())
+        for each in ((turned, expected) if turned is not expected else (expected,))
+    )
+
+
+def _scores(data: bytes, images: Array) -> Array:
+    runner = _runner(data)
+    return np.stack([_run(runner, image[None]).reshape(-1) for image in images])
+
+
+def _activations(data: bytes, image: Array) -> list[Array]:
+    """Return the float outputs of every operator for one image."""
+    runner = _runner(data, keep_all=True)
+    _run(runner, image)
+    made = {index for operator in read(data).operators for index in operator.outputs}
+    floats = [entry["index"] for entry in runner.get_tensor_details() if entry["dtype"] == np.float32]
+    return [runner.get_tensor(index) for index in floats if index in made]
+
+
+def _runner(data: bytes, keep_all: bool = False) -> Any:
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+    kind = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES if keep_all else OpResolverType.AUTO
+    runner = Interpreter(
+        model_content=data, experimental_op_resolver_type=kind, experimental_preserve_all_tensors=keep_all
+    )
+    runner.allocate_tensors()
+    return runner
+
+
+def _run(runner: Any, image: Array) -> Array:
+    runner.set_tensor(runner.get_input_details()[0]["index"], image)
+    runner.invoke()
+    scores: Array = runner.get_tensor(runner.get_output_details()[0]["index"])
+    return scores

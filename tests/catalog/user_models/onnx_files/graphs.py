@@ -1,0 +1,85 @@
+"""Small ONNX classifiers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from onnx import TensorProto, helper, numpy_helper, save_model
+
+SIDE, CLASSES = 32, 5
+IMAGE = (1, 3, SIDE, SIDE)
+
+
+def weights(name: str, *shape: int) -> Any:
+    """Random weights that keep the size of what they multiply."""
+    rng = np.random.default_rng(sum(map(ord, name)))
+    values = rng.normal(size=shape) / np.sqrt(np.prod(shape[1:]))
+    return numpy_helper.from_array(values.astype(np.float32), name)
+
+
+NODES = (
+    helper.make_node("Conv", ["image", "w1", "b1"], ["c1"], name="first", strides=[2, 2], pads=[1, 1, 1, 1]),
+    helper.make_node("Relu", ["c1"], ["r1"], name="relu"),
+    helper.make_node("Conv", ["r1", "w2"], ["c2"], name="second", group=8, pads=[1, 1, 1, 1]),
+    helper.make_node("GlobalAveragePool", ["c2"], ["p"], name="pool"),
+    helper.make_node("Flatten", ["p"], ["f"], name="flat"),
+    helper.make_node("Gemm", ["f", "w3", "b3"], ["scores"], name="classifier", transB=1),
+)
+
+
+def network(
+    shape: Sequence[int | str] = IMAGE,
+    nodes: Sequence[Any] = NODES,
+    opset: int = 17,
+    more: Sequence[Any] = (),
+    inputs: Sequence[str] = ("image",),
+    outputs: Sequence[str] = ("scores",),
+) -> Any:
+    """A classifier: two convolutions, a mean and a linear layer; ``more`` are further weights."""
+    graph = helper.make_graph(
+        list(nodes),
+        "network",
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in inputs],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", "c"]) for name in outputs],
+        [
+            *(weights("w1", 8, 3, 3, 3), weights("b1", 8), weights("w2", 8, 1, 3, 3)),
+            *(weights("w3", CLASSES, 8), weights("b3", CLASSES), *more),
+        ],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+
+
+def saved(model: Any, folder: Path, **options: Any) -> Path:
+    """Save a model as ``net.onnx``."""
+    file = folder / "net.onnx"
+    save_model(model, file, **options)
+    return file
+
+
+def shuffled() -> Any:
+    """A network with what ShuffleNet and MobileNetV3 are made of: shuffled channels, a split, hard-swish, a gate."""
+    nodes = (
+        *NODES[:2],
+        helper.make_node("Reshape", ["r1", "groups"], ["g"]),
+        helper.make_node("Transpose", ["g"], ["t"], perm=[0, 2, 1, 3, 4]),
+        helper.make_node("Reshape", ["t", "flat"], ["s"]),
+        helper.make_node("Split", ["s"], ["left", "right"], axis=1),
+        helper.make_node("HardSwish", ["right"], ["h"]),
+        helper.make_node("Concat", ["left", "h"], ["c"], axis=1),
+        helper.make_node("GlobalAveragePool", ["c"], ["m"]),
+        helper.make_node("Conv", ["m", "w4"], ["e"]),
+        helper.make_node("HardSigmoid", ["e"], ["gate"], alpha=1 / 6),
+        helper.make_node("Mul", ["c", "gate"], ["r2"]),
+        helper.make_node("Conv", ["r2", "w2"], ["c2"], name="second", group=8, pads=[1, 1, 1, 1]),
+        *NODES[3:],
+    )
+    half = SIDE // 2
+    more = (
+        numpy_helper.from_array(np.array([1, 2, 4, half, half]), "groups"),
+        numpy_helper.from_array(np.array([1, 8, half, half]), "flat"),
+        weights("w4", 8, 8, 1, 1),
+    )
+    return network(nodes=nodes, more=more, opset=14)

@@ -1,0 +1,124 @@
+"""An ONNX classifier becomes a float ``.tflite`` that computes the same, without transposes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import helper, numpy_helper
+
+from advisor.catalog import load_catalogue
+from advisor.catalog.user_models.comparison import compared
+from advisor.catalog.user_models.description import Given
+from advisor.catalog.user_models.formats import as_tflite
+from advisor.catalog.user_models.import_model import add, inspect
+from advisor.catalog.user_models.onnx_files.graph import Image
+from advisor.catalog.user_models.onnx_files.original import OnnxOriginal
+from advisor.core.errors import UsageError
+from advisor.tflite.model import Model, read
+from tests.catalog.user_models.onnx_files.graphs import CLASSES, IMAGE, NODES, SIDE, network, saved, shuffled, weights
+
+pytestmark = pytest.mark.integration
+
+
+def converted(model: Any, folder: Path, size: int | None = None) -> Model:
+    """The ``.tflite`` of a model, which was compared with ONNX Runtime."""
+    data, conversion = as_tflite(saved(model, folder), size)
+    assert conversion is not None
+    assert (conversion.images, conversion.agreement, conversion.transposes) == (32, 1.0, 0)
+    assert conversion.difference < 1e-5
+    return read(data)
+
+
+def kinds(model: Model) -> list[str]:
+    return [operator.name for operator in model.operators]
+
+
+def test_a_classifier_computes_the_same_in_nhwc(onnx2tf: None, tmp_path: Path) -> None:
+    model = converted(network(("n", 3, "h", "w")), tmp_path, SIDE)
+    assert model.inputs[0].shape == (1, SIDE, SIDE, 3)
+    assert kinds(model) == ["PAD", "CONV_2D", "DEPTHWISE_CONV_2D", "MEAN", "RESHAPE", "FULLY_CONNECTED"]
+
+
+def test_an_image_in_nhwc_needs_no_transpose(onnx2tf: None, tmp_path: Path) -> None:
+    turn = helper.make_node("Transpose", ["pixels"], ["image"], perm=[0, 3, 1, 2])
+    model = converted(network((1, SIDE, SIDE, 3), nodes=(turn, *NODES), inputs=("pixels",)), tmp_path)
+    assert model.inputs[0].shape == (1, SIDE, SIDE, 3)
+
+
+def test_shuffled_channels_hard_swish_and_a_gate_leave_no_transpose(onnx2tf: None, tmp_path: Path) -> None:
+    found = kinds(converted(shuffled(), tmp_path))
+    assert found.count("HARD_SWISH") == 1
+    assert "RELU_0_TO_1" not in found
+
+
+def test_an_old_operator_set_is_taken(onnx2tf: None, tmp_path: Path) -> None:
+    nodes = (NODES[0], helper.make_node("Clip", ["c1"], ["r1"], min=0.0, max=6.0), *NODES[2:])
+    assert "RELU6" not in kinds(converted(network(nodes=nodes, opset=9), tmp_path))
+
+
+def test_a_convolution_may_be_the_classifier(onnx2tf: None, tmp_path: Path) -> None:
+    nodes = (*NODES[:4], helper.make_node("Conv", ["p", "k"], ["scores"]))
+    model = network(nodes=nodes, more=(weights("k", CLASSES, 8, 1, 1),))
+    model.graph.output[0].CopyFrom(helper.make_tensor_value_info("scores", 1, [1, CLASSES, 1, 1]))
+    assert converted(model, tmp_path).outputs[0].elements == CLASSES
+
+
+def test_maps_of_scores_are_refused(own_folders: None, tmp_path: Path) -> None:
+    model = network(nodes=(*NODES[:3],), outputs=())
+    model.graph.output.append(helper.make_tensor_value_info("c2", 1, [1, 8, 16, 16]))
+    with pytest.raises(UsageError, match="is not one row of scores"), inspect(saved(model, tmp_path)):
+        pass
+
+
+def test_a_card_says_how_its_file_was_converted(own_folders: None, tmp_path: Path) -> None:
+    (tmp_path / "labels.txt").write_text("a\nb\nc\nd\ne\n", encoding="utf-8")
+    given = Given(labels=str(tmp_path / "labels.txt"), mean=(127.5,), std=(127.5,))
+    with inspect(saved(network(), tmp_path)) as inspected:
+        added = add(inspected, given)
+    card = load_catalogue().card("net")
+    assert card == added.card
+    assert (card.input_size, card.classes, added.features, card.note) == (SIDE, CLASSES, 8, "made from net.onnx")
+    assert card.conversion is not None
+    assert card.conversion.converter.startswith("onnx2tf 2.")
+    assert card.conversion.runtime.startswith("onnxruntime 1.")
+    assert (card.conversion.agreement, card.conversion.transposes) == (1.0, 0)
+    assert load_catalogue().card("net") == card
+
+
+@pytest.mark.parametrize(("name", "operator"), [("first", "Conv"), ("second", "Conv"), ("classifier", "Gemm")])
+def test_a_difference_names_the_layer_where_it_begins(onnx2tf: None, tmp_path: Path, name: str, operator: str) -> None:
+    data, _ = as_tflite(saved(network(), tmp_path), None)
+    other = network()
+    place = ("first", "", "second", "classifier").index(name)
+    tensor = other.graph.initializer[place]
+    tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor) * np.float32(1.5), tensor.name))
+    original = OnnxOriginal(other, Image("image", True, SIDE))
+    with pytest.raises(UsageError, match=f"more than 0.001: it begins at the layer '{name}' \\({operator}\\)"):
+        compared(original, data, "net.onnx")
+
+
+def test_another_number_of_scores_is_told(onnx2tf: None, tmp_path: Path) -> None:
+    data, _ = as_tflite(saved(network(), tmp_path), None)
+    shorter = network(nodes=NODES[:5], outputs=("f",))
+    with pytest.raises(UsageError, match="it gives 8 scores an image, and 5 after the conversion"):
+        compared(OnnxOriginal(shorter, Image("image", True, SIDE)), data, "net.onnx")
+
+
+def test_a_missing_package_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    (tmp_path / "net.onnx").write_bytes(b"x")
+    with pytest.raises(UsageError, match="the package onnx is missing") as raised:
+        as_tflite(tmp_path / "net.onnx", None)
+    assert "[onnx]" in raised.value.hint
+
+
+def test_a_graph_that_the_converter_cannot_take_is_one_line(onnx2tf: None, tmp_path: Path) -> None:
+    nodes = (*NODES[:1], helper.make_node("Det", ["c1"], ["d"]), *NODES[1:])
+    with pytest.raises(UsageError) as raised:
+        as_tflite(saved(network(shape=IMAGE, nodes=nodes, outputs=("d",)), tmp_path), None)
+    assert "\n" not in raised.value.message
