@@ -107,3 +107,40 @@ def test_a_wrong_call_does_not_look_like_a_change(environment: dict[str, str], t
 def test_the_single_command_runs(models: Path, environment: dict[str, str]) -> None:
     command = next(block for block in blocks("sh") if block.startswith("advisor"))
     assert shell(command, environment, models).returncode == 4
+
+
+@pytest.fixture
+def action() -> dict[str, Any]:
+    """``action.yml``."""
+    loaded: dict[str, Any] = yaml.safe_load((PROJECT / "action.yml").read_text(encoding="utf-8"))
+    return loaded
+
+
+def test_the_action_comments_and_fails_with_four_once(
+    action: dict[str, Any], models: Path, environment: dict[str, str], tmp_path: Path
+) -> None:
+    steps = {step["name"]: step["run"] for step in action["runs"]["steps"]}
+    environment |= {name.upper(): str(given["default"]) for name, given in action["inputs"].items()}
+    environment |= {"PROFILES": "devices", "ACTION": str(PROJECT), "RUNNER_TEMP": str(tmp_path)}
+    environment |= {name: str(tmp_path / name) for name in ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY")}
+    commented = tmp_path / "gh"
+    commented.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/arguments\ncp "$5" {tmp_path}/commented\n')
+    commented.chmod(0o755)
+    assert shell(steps["Install"], environment, models, "-e").returncode == 0
+    for code in (4, 0):
+        asked = shell(steps["Ask again"], environment, models, "-e", "-o", "pipefail")
+        assert asked.returncode == 0, asked.stderr
+        outputs = dict(line.split("=", 1) for line in (tmp_path / "GITHUB_OUTPUT").read_text().splitlines())
+        assert outputs["code"] == str(code)
+        ended = shell(steps["Fail if a recommendation changed"], environment | {"CODE": outputs["code"]}, models, "-e")
+        assert ended.returncode == code
+        if code == 4:
+            own = {"PATH": f"{tmp_path}:{environment['PATH']}", "NUMBER": "7", "COMMENT": outputs["comment"]}
+            assert shell(steps["Comment"], environment | own, models, "-e").returncode == 0
+    assert (tmp_path / "arguments").read_text().startswith("pr comment 7 --body-file")
+    assert "The pick changed" in (tmp_path / "commented").read_text()
+    assert (tmp_path / "GITHUB_STEP_SUMMARY").read_text().startswith((tmp_path / "commented").read_text())
+
+
+def test_no_input_of_the_action_becomes_a_part_of_a_script(action: dict[str, Any]) -> None:
+    assert not [step["name"] for step in action["runs"]["steps"] if "${{" in step["run"]]
