@@ -23,7 +23,8 @@ def benchmark(
         str,
         typer.Option(
             metavar="NAME",
-            help="Device profile, or name:target. Measured over its connection, else predicted. Default: this machine.",
+            help="Device profile, or name:target; host:litert,host:onnxruntime compares runtimes of this machine. "
+            "Measured over its connection, else predicted. Default: this machine.",
         ),
     ] = "",
     accelerator: Annotated[
@@ -80,10 +81,11 @@ def benchmark(
     from advisor import api
     from advisor.core.figures import HOST
     from advisor.core.units import seconds
+    from advisor.devices.profiles.runtimes import canonical
 
     if as_json and mllog:
         raise UsageError("--json and --mllog exclude each other", "give one of them")
-    if device not in ("", HOST) or accelerator not in ("", "cpu") or ssh or adb or benchmark_model or cores:
+    if canonical(device) not in ("", HOST) or accelerator not in ("", "cpu") or ssh or adb or benchmark_model or cores:
         cpu_only = {
             "--shape": shape, "--no-xnnpack": not xnnpack, "--runtime": runtime, "--cpus": cpus,
             "--contended": contended, "--sustained": sustained, "--image": image, "--mllog": mllog,

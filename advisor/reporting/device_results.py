@@ -75,6 +75,7 @@ def foreign_runtimes(view: RunView, rows: Sequence[Evaluation] = ()) -> list[str
         rows: further evaluations that are shown.
     """
     from advisor.devices.profiles import runtime_remark
+    from advisor.devices.profiles.runtimes import runtime_of
 
     pick = view.decision.pick
     fronts = [each for decision in (view.decision, *view.by_device.values()) for each in decision.front]
@@ -82,7 +83,31 @@ def foreign_runtimes(view: RunView, rows: Sequence[Evaluation] = ()) -> list[str
     runtimes = [(each.configuration.target.device, each.configuration.target.runtime) for each in shown]
     for figures in (pick.device_figures, pick.required_figures or {}) if pick else ():
         runtimes += [(device, each.runtime) for device, each in figures.items()]
-    return list(dict.fromkeys(filter(None, (runtime_remark(*each) for each in runtimes))))
+    return list(
+        dict.fromkeys(filter(None, (runtime_remark(*each) for each in runtimes if runtime_of(each[0]) is None)))
+    )
+
+
+def runtimes_sentence(view: RunView) -> str:
+    """Return the latencies of the pick in the runtimes of this machine; empty where it was measured in one only.
+
+    For example ``LiteRT 1.10 ms, ONNX Runtime 1.90 ms (1.73 times as long) for the same model on this machine``.
+    """
+    from advisor.devices.profiles.runtimes import title_of
+
+    pick = view.decision.pick
+    figures = {**pick.device_figures, **(pick.required_figures or {})} if pick else {}
+    known = {title_of(device): each for device, each in figures.items() if title_of(device)}
+    times = {title: each.latency_ms for title, each in known.items() if each.latency_ms and not each.reason}
+    if len(times) < 2:
+        return ""
+    first = next(iter(times.values()))
+    parts = [f"{title} {show_ms(ms)}{_times(ms, first)}" for title, ms in times.items()]
+    return f"{', '.join(parts)} for the same model on this machine"
+
+
+def _times(ms: float, first: float) -> str:
+    return "" if ms == first else f" ({ms / first:.2f} times as long)"
 
 
 def _result(view: RunView, device: str, figures: DeviceFigures, required: bool) -> DeviceResult:

@@ -19,7 +19,7 @@ from advisor.core.posterior import FLOAT
 from advisor.reporting.classes import confused_pairs, lost, recalls, weakest
 from advisor.reporting.confidence import confidence
 from advisor.reporting.confusion import confusions
-from advisor.reporting.device_results import device_decisions, device_results
+from advisor.reporting.device_results import device_decisions, device_results, runtimes_sentence
 from advisor.reporting.explanation import explanation
 from advisor.reporting.figures import foundations, key_figures
 from advisor.reporting.funnel import funnel
@@ -89,7 +89,13 @@ def _devices(view: RunView) -> Variables | None:
     if not view.by_device and not view.budget.must_run_on:
         return None
     pick = view.decision.pick
-    return {"pick": pick, "results": device_results(view, pick) if pick else (), "decisions": device_decisions(view)}
+    results = device_results(view, pick) if pick else ()
+    return {
+        "pick": pick,
+        "results": results,
+        "decisions": device_decisions(view),
+        "runtimes": runtimes_sentence(view),
+    }
 
 
 def _classes(view: RunView) -> Variables | None:

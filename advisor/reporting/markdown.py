@@ -12,7 +12,7 @@ from advisor.core.evaluation import Evaluation, Status
 from advisor.reporting import text
 from advisor.reporting.classes import ClassRecall, recalls
 from advisor.reporting.confusion import confusions
-from advisor.reporting.device_results import device_decisions, device_results, sentence
+from advisor.reporting.device_results import device_decisions, device_results, runtimes_sentence, sentence
 from advisor.reporting.explanation import explanation
 from advisor.reporting.figures import foundations, key_figures
 from advisor.reporting.funnel import funnel
@@ -106,6 +106,8 @@ def _alternatives(view: RunView) -> Iterable[str]:
     decision = view.decision
     results = device_results(view, decision.pick) if decision.pick else ()
     yield from (f"- **On each device**: {escaped(sentence(result))}" for result in results)
+    if compared := runtimes_sentence(view):
+        yield f"- **Runtimes**: {escaped(compared)}"
     yield from (f"- **{escaped(own.device)}**: {escaped(own.decision.reason)}" for own in device_decisions(view))
     yield from (f"- **{TITLE}**: {escaped(each)}" for each in sentences(view))
     if decision.runner_up is not None:

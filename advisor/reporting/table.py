@@ -17,7 +17,13 @@ from advisor.core.units import plural
 from advisor.engine.question.names import ROBUST
 from advisor.reporting import text
 from advisor.reporting.console import default_console, next_command, write
-from advisor.reporting.device_results import device_decisions, device_results, foreign_runtimes, sentence
+from advisor.reporting.device_results import (
+    device_decisions,
+    device_results,
+    foreign_runtimes,
+    runtimes_sentence,
+    sentence,
+)
 from advisor.reporting.figures import certainty, expectations
 from advisor.reporting.incumbents import TITLE, sentences
 from advisor.reporting.phrases import counts
@@ -202,6 +208,8 @@ def _sentences(view: RunView) -> list[Text]:
         found = warnings(risks(view, decision.pick))
         lines += [_line(f"Warning, {risk.name.lower()}: ", risk.text, "yellow") for risk in found]
         lines += [_line("  ", sentence(result)) for result in device_results(view, decision.pick)]
+    if compared := runtimes_sentence(view):
+        lines.append(_line("Runtimes: ", compared))
     for own in device_decisions(view):
         lines.append(_line(f"On {text.plain(own.device)}: ", "the same pick" if own.same else own.decision.reason))
     lines += [_line(f"{TITLE}: ", each) for each in sentences(view)]

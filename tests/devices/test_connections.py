@@ -22,6 +22,7 @@ from advisor.devices.connections.protocol import Job
 from advisor.devices.connections.ssh import SshConnection, _key, _named
 from advisor.isolation.scratch import sweep
 from tests.devices.conftest import SshServer, client_of
+from tests.devices.requirements import require_onnx
 
 BRIEF = "load"
 CACHE = Path.home() / ".cache" / "advisor-agent"
@@ -114,6 +115,14 @@ def test_ssh_measures_and_leaves_nothing_behind(ssh_server: SshServer, model: Pa
     assert timing.median_ms > 0
     assert CACHE.is_dir()
     assert not folder_of(job).exists()
+
+
+@pytest.mark.integration
+def test_ssh_measures_the_twin_in_onnx_runtime(ssh_server: SshServer, model: Path) -> None:
+    require_onnx()
+    (found,) = ssh(ssh_server).measure(Job((model,), (1,), "load", runtime="onnxruntime"))
+    assert found.model == model
+    assert found.runtime.startswith("onnxruntime==")
 
 
 def test_ssh_shares_one_connection(ssh_server: SshServer, model: Path) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from advisor.devices.connections import agent
+from tests.devices.requirements import require_onnx
 from tests.measurement import small_models
 
 AGENT = Path(agent.__file__)
@@ -104,3 +105,34 @@ def test_memory_limit_stops_the_process(float_model: Path) -> None:
     arguments = [str(float_model), "--effort", "search", "--memory-limit", "10000000"]
     done = subprocess.run([sys.executable, str(AGENT), *arguments], capture_output=True, text=True)
     assert done.returncode != 0
+
+
+@pytest.mark.integration
+def test_an_onnx_file_is_timed_in_turn_with_a_tflite_file(tmp_path: Path, float_model: Path) -> None:
+    require_onnx()
+    status, document, _ = run(AGENT, float_model, onnx_file(tmp_path), "--effort", "load")
+    assert status == 0, document
+    assert [lane["runtime"].partition("==")[0] for lane in document["lanes"]] == ["ai-edge-litert", "onnxruntime"]
+
+
+@pytest.mark.integration
+def test_a_damaged_onnx_file_is_named_by_onnx_runtime(tmp_path: Path) -> None:
+    require_onnx()
+    broken = onnx_file(tmp_path)
+    broken.write_bytes(broken.read_bytes()[:-20])
+    status, document, _ = run(AGENT, broken, "--effort", "load")
+    assert status == agent.EXIT_ERROR
+    assert document["error"]["kind"] == "load"
+    assert "onnxruntime" in document["error"]["message"]
+
+
+def onnx_file(folder: Path) -> Path:
+    """A file of one operator with an open batch dimension."""
+    from onnx import TensorProto, helper, save
+
+    image, answer = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 8]) for name in "xy")
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "net", [image], [answer])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    path = folder / "relu.onnx"
+    save(model, str(path))
+    return path

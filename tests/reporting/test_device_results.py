@@ -9,7 +9,13 @@ import pytest
 from rich.console import Console
 
 from advisor.core.evaluation import Evaluation, Status, Target
-from advisor.reporting.device_results import device_decisions, device_results, sentence
+from advisor.reporting.device_results import (
+    device_decisions,
+    device_results,
+    foreign_runtimes,
+    runtimes_sentence,
+    sentence,
+)
 from advisor.reporting.files import front_csv, recommendation
 from advisor.reporting.html import render_html
 from advisor.reporting.markdown import render_markdown
@@ -103,3 +109,32 @@ def test_another_runtime_s_latencies_are_marked_as_a_guide(tmp_path: Path) -> No
     assert remark in render_html(view)
     assert recommendation(view)["remarks"] == [remark]
     assert "each file with its figures on its slowest device" in said
+
+
+@pytest.mark.parametrize(
+    ("device", "said"),
+    [
+        (
+            "host,host:onnxruntime",
+            "LiteRT 1.10 ms, ONNX Runtime 1.90 ms (1.73 times as long) for the same model on this machine",
+        ),
+        ("host,board", ""),
+    ],
+)
+def test_the_runtimes_of_this_machine_are_compared_in_a_sentence(tmp_path: Path, device: str, said: str) -> None:
+    names = device.split(",")
+    rows = [on(names[0], "small", 80, 1.1), on(names[1], "small", 80, 1.9)]
+    view = load_view(write_run(tmp_path, rows, request={"device": device}))
+    assert runtimes_sentence(view) == said
+    console = Console(width=200, record=True, file=StringIO())
+    print_answer(view, console)
+    for text in (console.export_text(), render_markdown(view), render_html(view)):
+        assert (said in text) if said else ("times as long" not in text)
+
+
+def test_the_latency_of_a_runtime_here_needs_no_remark(tmp_path: Path) -> None:
+    row = on("host:onnxruntime", "small", 80, 1.9)
+    target = replace(row.configuration.target, runtime="onnxruntime==1.31.1")
+    rows = [replace(row, configuration=replace(row.configuration, target=target))]
+    view = load_view(write_run(tmp_path, rows, request={"device": "host:onnxruntime"}))
+    assert foreign_runtimes(view) == []

@@ -27,6 +27,10 @@ class LocalRuntime(Protocol):
     def name(self) -> str:
         """The name of the device, such as ``host:onnxruntime``."""
 
+    @property
+    def title(self) -> str:
+        """The name of the runtime for people, such as ``ONNX Runtime``."""
+
     def profile(self) -> DeviceProfile:
         """Return the device with its targets; a runtime that is not installed has no version."""
 
@@ -41,11 +45,12 @@ class OnnxRuntime:
     """ONNX Runtime on this machine's CPU, which runs the ONNX twin of a file."""
 
     name = f"{HOST}:onnxruntime"
+    title = "ONNX Runtime"
 
     def profile(self) -> DeviceProfile:
         """See :class:`LocalRuntime`."""
         installed = installed_version("onnxruntime")
-        return on_this_machine(self.name, "ONNX Runtime on this machine", "onnxruntime", installed, ONNX_FORMS)
+        return on_this_machine(self.name, self.title, "onnxruntime", installed, ONNX_FORMS)
 
     def missing(self) -> tuple[str, str]:
         """See :class:`LocalRuntime`."""
@@ -74,7 +79,7 @@ def on_this_machine(name: str, title: str, runtime: str, installed: str, forms: 
 
     Args:
         name: name of the device.
-        title: name for people.
+        title: name of the runtime for people.
         runtime: the runtime.
         installed: its version; empty if it is not installed.
         forms: the forms of files that it runs.
@@ -86,7 +91,7 @@ def on_this_machine(name: str, title: str, runtime: str, installed: str, forms: 
         replace(target, runtime=runtime, version=installed, precisions=("float32", "int8"), forms=forms)
         for target in here.targets
     )
-    return replace(here, name=name, title=f"{title} ({here.title.partition('(')[2]}", targets=targets)
+    return replace(here, name=name, title=f"{title} on this machine ({here.title.partition('(')[2]}", targets=targets)
 
 
 def installed_version(package: str) -> str:
@@ -105,6 +110,12 @@ def canonical(device: str) -> str:
 def runtime_of(selector: str) -> LocalRuntime | None:
     """Return the runtime of a device of this machine by ``device`` or ``device:target``; None for another device."""
     return RUNTIMES.get(selector) or RUNTIMES.get(selector.rpartition(":")[0])
+
+
+def title_of(selector: str) -> str:
+    """Return the name of a runtime of this machine for people; empty for another device."""
+    runtime = runtime_of(selector)
+    return "LiteRT" if canonical(selector) == HOST else runtime.title if runtime else ""
 
 
 def require_runtime(profile: DeviceProfile) -> LocalRuntime | None:

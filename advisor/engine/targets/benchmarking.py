@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from advisor.core.errors import UsageError, nearest
 from advisor.devices.profiles import HOST, DeviceProfile, DeviceTarget
-from advisor.devices.profiles.runtimes import require_runtime
+from advisor.devices.profiles.runtimes import LITERT, RUNTIMES, canonical, require_runtime
 
 if TYPE_CHECKING:
     from advisor.devices.connections.settings import ConnectionSettings
@@ -35,6 +35,11 @@ def benchmark_device(
     Raises:
         UsageError: an option is not valid, or none of the files can be measured.
     """
+    names = [canonical(name.strip()) for name in device.split(",")]
+    if len(names) > 1:
+        _check_runtimes(names, accelerator, settings)
+        return _in_runtimes(models, names, threads, effort, tell)
+    (device,) = names
     _check(device, accelerator, settings)
     from advisor.measurement.latency.timing import effort_named
 
@@ -56,6 +61,36 @@ def benchmark_device(
     chosen = settings or profile.connection
     connection = chosen.connect(target.accelerator) if chosen else runtime.connect(target) if runtime else None
     return benchmark_on_device(models, profile, target, connection, device_predictor, threads, effort, tell)
+
+
+def _check_runtimes(names: Sequence[str], accelerator: str, settings: ConnectionSettings | None) -> None:
+    """Refuse names of several devices that are not runtimes of this machine, and options that they do not have."""
+    for name in names:
+        if name != HOST and name not in RUNTIMES:
+            valid = (LITERT, *RUNTIMES)
+            raise UsageError(
+                f"--device: '{name}' is no runtime of this machine{nearest(name, valid)}",
+                f"several names compare runtimes of this machine: {', '.join(valid)}; name other devices one at a time",
+            )
+    if accelerator not in ("", "cpu") or settings is not None:
+        raise UsageError("runtimes of this machine take no --accelerator, --ssh or --adb", "leave these options out")
+
+
+def _in_runtimes(
+    models: Sequence[str | Path], names: Sequence[str], threads: Sequence[int], effort: str, tell: Callable[[str], None]
+) -> DeviceBenchmark:
+    """Measure files in several runtimes of this machine, in turn."""
+    from advisor.devices.connections.host import HostConnection
+    from advisor.devices.profiles.team import known_devices
+    from advisor.measurement.on_device.runtimes import RuntimeHere, benchmark_in_runtimes
+
+    profiles, chosen = known_devices(), []
+    for name in dict.fromkeys(names):
+        profile, target = profiles.select(name)
+        runtime = require_runtime(profile)
+        connection = runtime.connect(target) if runtime else HostConnection()
+        chosen.append(RuntimeHere(LITERT if name == HOST else name, target.runtime, connection))
+    return benchmark_in_runtimes(models, chosen, threads or (1,), effort, tell)
 
 
 def _check(device: str, accelerator: str, settings: ConnectionSettings | None) -> None:

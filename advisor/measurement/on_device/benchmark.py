@@ -176,7 +176,7 @@ def _job(
     limit = 120.0 + len(files) * len(counts) * (60 + 3 * SECONDS[effort])
     by_path = {file.path: file for file in files}
     timings = connection.measure(Job(tuple(by_path), counts, effort, limit, target.runtime))
-    rows = [_measured_row(timing, by_path[timing.model], connection.label) for timing in timings]
+    rows = [measured_row(timing, by_path[timing.model], connection.label) for timing in timings]
     return rows, ratios([(row.model, row.result) for row in rows if row.result])
 
 
@@ -190,7 +190,12 @@ def _judged(timing: Timing) -> LatencyResult | None:
         raise StageError(f"invalid response from the device: {type(error).__name__} {error}") from error
 
 
-def _measured_row(timing: Timing, file: ModelFile, label: str) -> DeviceRow:
+def measured_row(timing: Timing, file: ModelFile, label: str) -> DeviceRow:
+    """Return the row of one timing of a file.
+
+    Raises:
+        StageError: the runs in the timing are not valid.
+    """
     result = _judged(timing)
     source = f"{label}, {timing.runtime}, {plural(timing.threads, 'thread')}"
     low, high = result.interval_ms if result else (None, None)

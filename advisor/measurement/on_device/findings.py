@@ -52,6 +52,7 @@ class DeviceRow:
         reason: remark about the latency.
         agreement: comparison of an accelerator's outputs with the CPU's, None if they were not compared.
         micro: what TensorFlow Lite Micro does with the file on this machine; None of other devices.
+        device: the device, if the rows are of several; empty if all are of one.
     """
 
     model: str
@@ -70,6 +71,7 @@ class DeviceRow:
     reason: str = ""
     agreement: Agreement | None = None
     micro: MicroCheck | None = None
+    device: str = ""
 
     @property
     def checked_only(self) -> bool:
@@ -101,7 +103,7 @@ class DeviceBenchmark:
 
     Attributes:
         device: name of the profile.
-        target: name of the target.
+        target: name of the target; empty for several runtimes of this machine.
         connection: label of the connection, empty if the figures are predicted.
         effort: name of the effort.
         rows: one for each file and thread count, in the given order.

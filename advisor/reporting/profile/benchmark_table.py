@@ -166,7 +166,7 @@ def print_device_benchmark(found: DeviceBenchmark, console: Console | None = Non
     """Write the table and sentences to ``console``, or to standard output."""
     console = console or default_console()
     parts: list[RenderableType] = [
-        Text.assemble((text.plain(f"{found.device}:{found.target}"), "bold"), f"  {_how(found)}"),
+        Text.assemble((text.plain(":".join(filter(None, (found.device, found.target)))), "bold"), f"  {_how(found)}"),
         Text(),
         table(DEVICE, map(_device_row, found.rows), console),
         Text(),
@@ -180,7 +180,8 @@ def _how(found: DeviceBenchmark) -> str:
     """Return how the figures were obtained."""
     if not found.connection:
         return _not_measured([row.latency for row in found.rows if row.latency])
-    return text.plain(f"measured over {found.connection}, effort {found.effort}")
+    where = "on this machine, in turn" if not found.target else f"over {found.connection}"
+    return text.plain(f"measured {where}, effort {found.effort}")
 
 
 def _not_measured(latencies: Sequence[Quantity]) -> str:
@@ -200,7 +201,7 @@ def _device_row(row: DeviceRow) -> list[str | Text]:
     if latency and latency.low is not None and latency.high is not None:
         interval = span(latency.low, latency.high)
     return [
-        Path(row.model).name,
+        _file_of(row),
         str(row.threads) if row.threads else text.MISSING,
         figure(latency.value if latency else None),
         interval,
@@ -212,9 +213,14 @@ def _device_row(row: DeviceRow) -> list[str | Text]:
     ]
 
 
+def _file_of(row: DeviceRow) -> str:
+    """Return the name of a row's file, with the device if the rows are of several."""
+    return f"{Path(row.model).name} in {row.device}" if row.device else Path(row.model).name
+
+
 def _remarks(found: DeviceBenchmark) -> Iterator[Text]:
     for row in found.rows:
-        name = Path(row.model).name
+        name = _file_of(row)
         if row.failure:
             yield line("Failed", row.failure, "red")
         elif row.agreement:

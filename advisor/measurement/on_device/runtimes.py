@@ -1,0 +1,111 @@
+"""Run ``advisor benchmark --device host:litert,host:onnxruntime``: files in several runtimes of this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from advisor.core.errors import AdvisorError
+from advisor.devices.connections.host import HostConnection
+from advisor.devices.connections.protocol import Connection, Job, Timing
+from advisor.devices.connections.twins import file_for
+from advisor.measurement.latency.results import Ratio
+from advisor.measurement.latency.timing import effort_named, ratios
+from advisor.measurement.on_device.benchmark import measured_row
+from advisor.measurement.on_device.findings import DeviceBenchmark, DeviceRow
+from advisor.measurement.processes.model_file import ModelFile, read_model
+
+
+@dataclass(frozen=True)
+class RuntimeHere:
+    """A runtime of this machine.
+
+    Attributes:
+        name: name of its device, such as ``host:onnxruntime``.
+        runtime: the runtime, such as ``onnxruntime``.
+        connection: what measures files with it.
+    """
+
+    name: str
+    runtime: str
+    connection: Connection
+
+
+def benchmark_in_runtimes(
+    models: Sequence[Path | str],
+    runtimes: Sequence[RuntimeHere],
+    threads: Sequence[int] = (1,),
+    effort: str = "quick",
+    tell: Callable[[str], None] = lambda _text: None,
+) -> DeviceBenchmark:
+    """Measure each file in each runtime.
+
+    Runtimes that the agent runs take turns, block by block, in one process, so that a drift of the machine affects all
+    equally. Others are measured after them.
+
+    Args:
+        models: one or more ``.tflite`` files.
+        runtimes: the runtimes; each further one is compared with the first.
+        threads: thread counts.
+        effort: name of the effort.
+        tell: called with a line for each step.
+
+    Raises:
+        UsageError: a file is missing or damaged, or the effort is unknown.
+    """
+    limit_s = 120.0 + 3 * len(runtimes) * len(threads) * effort_named(effort).max_seconds
+    counts = tuple(dict.fromkeys(threads)) or (1,)
+    rows: list[DeviceRow] = []
+    compared: list[Ratio] = []
+    for model in dict.fromkeys(map(str, models)):
+        file = read_model(model)
+        tell(f"{file.path.name} in {', '.join(each.name for each in runtimes)}")
+        found = _rows(file, runtimes, Job((file.path,), counts, effort, limit_s))
+        rows += found
+        compared += ratios([(_label(row), row.result) for row in found if row.result])
+    names = ",".join(each.name for each in runtimes)
+    return DeviceBenchmark(names, "", "this machine", effort, tuple(rows), tuple(compared), (), ())
+
+
+def _label(row: DeviceRow) -> str:
+    return f"{row.model} in {row.device}"
+
+
+def _rows(file: ModelFile, runtimes: Sequence[RuntimeHere], job: Job) -> list[DeviceRow]:
+    """Return a row for each runtime and thread count; that of a runtime that cannot run the file has a reason."""
+    files, failures = dict[str, Path](), dict[str, str]()
+    for each in runtimes:
+        try:
+            files[each.name] = file_for(each.runtime, file.path).path
+        except AdvisorError as error:
+            failures[each.name] = error.message
+    together = [each for each in runtimes if each.name in files and isinstance(each.connection, HostConnection)]
+    found: dict[str, tuple[Timing, ...]] = {}
+    try:
+        timings = HostConnection().measure(replace(job, models=tuple(files[each.name] for each in together)))
+        for each in together:
+            found[each.name] = tuple(timing for timing in timings if timing.model == files[each.name])
+    except AdvisorError as error:
+        failures |= {each.name: error.message for each in together}
+    for each in runtimes:
+        if each.name in files and each not in together:
+            try:
+                found[each.name] = each.connection.measure(replace(job, runtime=each.runtime))
+            except AdvisorError as error:
+                failures[each.name] = error.message
+    return [row for each in runtimes for row in _of_runtime(file, each.name, found, failures, job.threads)]
+
+
+def _of_runtime(
+    file: ModelFile,
+    name: str,
+    found: dict[str, tuple[Timing, ...]],
+    failures: dict[str, str],
+    threads: Sequence[int],
+) -> list[DeviceRow]:
+    if name in found:
+        return [replace(measured_row(timing, file, name), device=name) for timing in found[name]]
+    empty = DeviceRow(file.model, 0, file.graph.size_bytes, file.arena_bytes, device=name)
+    failure = f"{file.path.name} in {name}: {failures[name]}"
+    return [replace(empty, threads=count, failure=failure) for count in threads]
