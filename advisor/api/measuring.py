@@ -149,7 +149,8 @@ def profile(
         runs: number of profiled runs (fewer if they take more than 4 s).
         kernels: ``default`` (XNNPACK where it applies) or ``builtin``.
         shape: shape of the first input, if the file leaves it open.
-        accelerators: also compute which operators each of these takes: ``edgetpu``, ``nnapi``, ``coreml``, ...
+        accelerators: also compute which operators each of these takes: ``edgetpu``, ``nnapi``, ``coreml``, ...;
+            for ``ethos-u55``, ``ethos-u65-256``, ``ethos-u85:sram-only``, ... Arm's compiler estimates cycles.
 
     Raises:
         UsageError: the file is missing or damaged, or the runtime cannot run or profile it.

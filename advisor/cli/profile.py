@@ -28,7 +28,7 @@ def profile(
         list[str] | None,
         typer.Option(
             metavar="NAMES",
-            help="Also compute which operators this accelerator takes: edgetpu, nnapi, coreml, ...; repeat for more.",
+            help="Also compute which operators this accelerator takes: edgetpu, ethos-u55, ...; repeat for more.",
         ),
     ] = None,
     against: Annotated[

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import Advisor
 from tests.measurement import small_models
+from tests.requirements import skip_or_fail
 
 
 @pytest.fixture
@@ -113,6 +115,16 @@ def test_accelerators_are_in_the_json_with_their_sources(advisor: Advisor, model
         False,
     )
     assert told["sources"]
+
+
+def test_an_ethos_u_is_estimated_by_its_compiler(advisor: Advisor, model: str, tmp_path: Path) -> None:
+    if find_spec("ethosu") is None:
+        skip_or_fail("ethos-u-vela is not installed")
+    said = advisor("profile", model, "--accelerator", "ethos-u55,ethos-u65-512:shared-sram", "--html", "e.html")
+    assert said.code == 0, said.err
+    assert "ethos-u55-128: Ethos-U55-128 (shared-sram) runs" in said.out
+    assert "estimated by its compiler, not measured" in said.out
+    assert "Ethos-U65-512 (shared-sram) runs" in (tmp_path / "e.html").read_text()
 
 
 def test_an_unknown_accelerator_is_one_line(advisor: Advisor, model: str) -> None:

@@ -21,6 +21,9 @@ from advisor.tflite.values import OPTIONS
 
 FOLDER = "accelerators"
 
+ETHOS = ("ethos-u55", "ethos-u65", "ethos-u85")
+"""Accelerators without rules: a compiler places the operators (:mod:`advisor.measurement.micro.ethos`)."""
+
 Text = Annotated[str, Field(min_length=1, max_length=300, pattern=r"^[^\x00-\x1f\x7f]*$")]
 Name = Annotated[str, Field(pattern=NAME_PATTERN)]
 
@@ -214,9 +217,8 @@ def accelerator(name: str) -> Accelerator:
     """
     known = accelerators()
     if name not in known:
-        raise UsageError(
-            f"unknown accelerator '{name}'{nearest(name, known)}", f"accelerators: {', '.join(sorted(known))}"
-        )
+        names = sorted((*known, *ETHOS))
+        raise UsageError(f"unknown accelerator '{name}'{nearest(name, names)}", f"accelerators: {', '.join(names)}")
     return known[name]
 
 

@@ -11,6 +11,7 @@ from advisor.core.errors import UsageError
 from advisor.measurement import host
 from advisor.measurement.accelerators.delegation import Delegation, delegate
 from advisor.measurement.accelerators.rules import accelerator
+from advisor.measurement.micro import ethos
 from advisor.measurement.operators import roofline
 from advisor.measurement.operators.advice import advise
 from advisor.measurement.operators.attribution import Node, match
@@ -60,7 +61,9 @@ def profile(
     file = read_model(model)
     if threads < 1 or runs < 1:
         raise UsageError(f"{threads} threads and {runs} runs cannot be profiled", "both must be at least 1")
-    wanted = [accelerator(name) for name in dict.fromkeys(accelerators)]
+    names = tuple(dict.fromkeys(accelerators))
+    wanted = [accelerator(name) for name in names if not name.startswith(ethos.PREFIX)]
+    units = [ethos.unit_named(name) for name in names if name.startswith(ethos.PREFIX)]
     file.require_memory()
     collected = collect(ProfileRequest(file.path, threads, runs, kernels, shape), by_cuts)
     graph = with_shapes(file.graph, collected.shapes)
@@ -90,6 +93,7 @@ def profile(
         host=host.describe(),
         notes=collected.notes,
         delegations=tuple(delegate(graph, each) for each in wanted),
+        ethos=tuple(ethos.estimate(file.path, unit) for unit in units),
     )
     return replace(found, advice=advise(found))
 

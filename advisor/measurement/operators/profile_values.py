@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, replace
 
 from advisor.measurement import host
 from advisor.measurement.accelerators.delegation import Delegation
+from advisor.measurement.micro.ethos import EthosEstimate
 from advisor.measurement.operators import roofline
 from advisor.measurement.operators.attribution import Node
 
@@ -91,6 +92,7 @@ class Profile:
         notes: notes for the reader.
         advice: what to improve; each sentence contains its evidence.
         delegations: computed delegations of the file to the requested accelerators; they are not measured.
+        ethos: estimates for the requested Ethos-U by its compiler.
     """
 
     model: str
@@ -112,6 +114,7 @@ class Profile:
     notes: tuple[str, ...]
     advice: tuple[str, ...] = ()
     delegations: tuple[Delegation, ...] = ()
+    ethos: tuple[EthosEstimate, ...] = ()
 
     @property
     def overhead(self) -> float:
@@ -148,8 +151,9 @@ class Profile:
 
     def to_json(self) -> dict[str, object]:
         """Return a JSON object with the operators, the summary by type and the advice."""
-        plain: dict[str, object] = {**asdict(replace(self, delegations=())), "host": self.host.to_json()}
+        plain: dict[str, object] = {**asdict(replace(self, delegations=(), ethos=())), "host": self.host.to_json()}
         del plain["delegations"]
+        plain["ethos"] = [each.to_json() for each in self.ethos]
         return {
             "schema_version": 1,
             **plain,

@@ -11,6 +11,7 @@ from rich.text import Text
 from advisor.compression.diagnosis.values import Diagnosis
 from advisor.core.units import plural, show_bytes
 from advisor.measurement.accelerators.delegation import Delegation
+from advisor.measurement.micro.ethos import EthosEstimate
 from advisor.measurement.operators.profile_values import OperatorTime, Profile, TypeTime
 from advisor.reporting import text
 from advisor.reporting.console import WIDE, Column, columns, default_console, line, next_command, table, write
@@ -67,9 +68,10 @@ def print_profile(
         Text(),
         Text(title, style="bold"),
         table(OPERATORS, _operators(rows, everything), console),
-        *(() if profile.delegations else (Text(),)),
+        *(() if profile.delegations or profile.ethos else (Text(),)),
         *delegation_lines([("", delegation) for delegation in profile.delegations]),
-        *((Text(),) if profile.delegations else ()),
+        *ethos_lines(profile.ethos),
+        *((Text(),) if profile.delegations or profile.ethos else ()),
         *(line("Advice", sentence, "green") for sentence in profile.advice),
         *(line("Note", note, "yellow") for note in profile.notes),
         *(diagnosis_lines(diagnosis, console, everything) if diagnosis else ()),
@@ -99,6 +101,17 @@ def delegation_lines(delegations: Sequence[tuple[str, Delegation]]) -> Iterator[
             yield Text(f"  {text.plain(delegation.accelerator.about)}", style="dim")
         described.add(delegation.accelerator.name)
         yield from (Text(f"  not supported: {text.plain(reason)}") for reason in unsupported(delegation))
+
+
+def ethos_lines(found: Sequence[EthosEstimate]) -> Iterator[Text]:
+    """Return a heading, and for each Ethos-U what its compiler makes of the file; nothing without one."""
+    if not found:
+        return
+    yield Text()
+    yield Text("Arm Ethos-U (estimated by its compiler, not measured)", style="bold")
+    for each in found:
+        yield line(text.plain(each.unit.name), each.sentence, "yellow" if each.on_cpu else "green")
+        yield from (Text(f"  not supported: {text.plain(reason)}") for reason in each.reasons[:REASONS_SHOWN])
 
 
 def unsupported(delegation: Delegation) -> list[str]:
