@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -16,20 +15,14 @@ from advisor.core.tasks import OBJECT_DETECTION
 from advisor.datasets.boxes.values import ONE_CLASS
 from advisor.reporting.html import render_html
 from advisor.reporting.view import RunView, load_view
+from tests.browsers import browser
 from tests.reporting.views import run_view
-from tests.requirements import skip_or_fail
 from tests.run_folders import candidates, images, write_judged_detectors, write_run
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Dialog, Page
 
-FLAGS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
+__all__ = ["browser"]
 
 
 @dataclass
@@ -45,20 +38,6 @@ class Opened:
         """Close a dialog: the page opens none of its own."""
         self.complaints.append(f"dialog {dialog.message}")
         dialog.dismiss()
-
-
-@pytest.fixture(scope="module")
-def browser(starts_processes: None) -> Iterator[Browser]:
-    """Headless Chromium of the system; its event loop must not stay when tests of asyncio follow."""
-    from playwright.sync_api import sync_playwright
-
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        skip_or_fail("no 'chromium' on the PATH: install Debian's chromium package to check the page")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

@@ -57,7 +57,7 @@ def _on_this_machine(card: Card, options: FetchOptions, reasons: list[str]) -> W
 
 
 def _from_origins(card: Card, options: FetchOptions, reasons: list[str]) -> WeightsFile | None:
-    places = [(source, label, origin) for source in card.weights for label, origin in _origins(source, options)]
+    places = [(source, label, origin) for source in card.weights for label, origin in origins_of(source, options)]
     for number, (source, label, origin) in enumerate(places, 1):
         try:
             # Another process may have fetched it meanwhile: the origin is asked only where the cache lacks it.
@@ -71,7 +71,8 @@ def _from_origins(card: Card, options: FetchOptions, reasons: list[str]) -> Weig
     return None
 
 
-def _origins(source: WeightSource, options: FetchOptions) -> Iterator[tuple[str, Origin]]:
+def origins_of(source: WeightSource, options: FetchOptions) -> Iterator[tuple[str, Origin]]:
+    """Yield the places of a source with their labels: the user's mirror, then the source's own place."""
     packed = Mirror(options.mirror_path).archive(source) if options.mirror_path is not None else None
     if packed is not None:
         yield f"mirror {packed}", partial(packed_copy, packed)

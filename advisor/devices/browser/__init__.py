@@ -1,0 +1,1 @@
+"""A browser on this machine as a device: headless Chromium, with runtimes in WebAssembly."""

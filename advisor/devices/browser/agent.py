@@ -1,0 +1,130 @@
+"""Time files in headless Chromium and print one JSON document, as :mod:`advisor.devices.connections.agent` does.
+
+Each series has its own copy of the runtime in WebAssembly, so that its memory is that of the runtime and one file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from advisor.devices.browser.page import BrowserPage, open_page
+from advisor.devices.connections.agent import (
+    EFFORTS,
+    Block,
+    Effort,
+    LoadReading,
+    busy_seconds,
+    numbers,
+    report,
+    usable_cores,
+)
+
+WARM_RUNS = 15
+"""Runs that must be as fast as those before them: the browser compiles hot functions again while they run."""
+
+WARM_MS = (300.0, 5000.0)
+"""Shortest and longest time of the runs before the first block."""
+
+
+def measure(
+    models: list[Path], threads: list[int], effort: Effort, runtime: str, files: Mapping[str, Path], chromium: str
+) -> dict[str, Any]:
+    """Load every series, run the blocks interleaved and return the document."""
+    served = {f"/model{number}{model.suffix}": model for number, model in enumerate(models)}
+    with open_page(chromium, {**files, **served}) as page:
+        lanes: list[dict[str, Any]] = []
+        for address, model in served.items():
+            for count in threads:
+                runtime_ms = page.call("start", runtime=runtime, threads=count)
+                loaded = page.call("load", lane=len(lanes), model=address)
+                lanes.append(_lane(model, count, runtime_ms, loaded))
+        for number in range(len(lanes)):
+            page.call("warm", lane=number, runs=WARM_RUNS, least_ms=WARM_MS[0], most_ms=WARM_MS[1])
+        start = time.perf_counter(), busy_seconds(), page.cpu_seconds()
+        for index in range(effort.blocks):
+            order = range(len(lanes))
+            for number in order if index % 2 == 0 else reversed(order):
+                lanes[number]["blocks"].append(_block(page, number, effort))
+        return {"browser": page.version, "load": _load(page, *start), "lanes": lanes}
+
+
+def outputs(
+    model: Path, inputs: Path, threads: int, runtime: str, files: Mapping[str, Path], chromium: str
+) -> dict[str, Any]:
+    """Run a file on each input and return the values of its first output."""
+    served = {f"/model{model.suffix}": model, "/inputs": inputs}
+    with open_page(chromium, {**files, **served}) as page:
+        page.call("start", runtime=runtime, threads=threads)
+        page.call("load", lane=0, model=f"/model{model.suffix}")
+        return {"browser": page.version, "outputs": page.call("outputs", lane=0, inputs="/inputs")}
+
+
+def _lane(model: Path, threads: int, runtime_ms: float, loaded: Mapping[str, float]) -> dict[str, Any]:
+    return {
+        "model": str(model),
+        "threads": threads,
+        "runtime_ms": runtime_ms,
+        "load_ns": round(loaded["load_ms"] * 1e6),
+        "first_ns": round(loaded["first_ms"] * 1e6),
+        "heap_bytes": loaded["heap_bytes"],
+        "blocks": [],
+    }
+
+
+def _block(page: BrowserPage, lane: int, effort: Effort) -> Block:
+    """Time one block. A clock with steps of 5 us is fine for runs of a model."""
+    time.sleep(effort.pause_seconds)
+    share = 1e3 / effort.blocks
+    limits = {"least_ms": effort.min_seconds * share, "most_ms": effort.max_seconds * share}
+    waited = page.waited_ns()
+    found = page.call("block", lane=lane, runs=-(-effort.runs // effort.blocks), **limits)
+    waited_after = page.waited_ns()
+    return {
+        "wall_ns": [max(1, round(ms * 1e6)) for ms in found["times"]],
+        "cpu_ns": None,
+        "waited_ns": None if waited is None or waited_after is None else waited_after - waited,
+        "elapsed_ns": round(found["elapsed_ms"] * 1e6),
+    }
+
+
+def _load(page: BrowserPage, start: float, busy: float | None, own: float) -> LoadReading:
+    """Return the number of processors that others than the browser kept busy since the start."""
+    elapsed, busy_now = time.perf_counter() - start, busy_seconds()
+    others = None if busy is None or busy_now is None else (busy_now - busy) - (page.cpu_seconds() - own)
+    return {
+        "elapsed_ns": round(elapsed * 1e9),
+        "others_cores": None if others is None else max(0.0, others / elapsed),
+        "cores": usable_cores(),
+    }
+
+
+def arguments() -> argparse.Namespace:
+    """Parse the command line."""
+    parser = argparse.ArgumentParser(description="Time files in headless Chromium and print one JSON document.")
+    parser.add_argument("models", nargs="+", type=Path, metavar="MODEL")
+    parser.add_argument("--chromium", required=True, help="the browser's program")
+    parser.add_argument("--runtime", required=True, help="litert or onnxruntime")
+    parser.add_argument("--folder", required=True, type=Path, help="folder with the files of the runtime")
+    parser.add_argument("--threads", type=numbers, default=[1], help="thread counts, such as 1,2")
+    parser.add_argument("--effort", choices=sorted(EFFORTS), default="quick")
+    parser.add_argument("--inputs", type=Path, help="values of inputs: return the outputs of the first model instead")
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Run the agent and return the exit status: 0, or 3 with an ``error`` in the document."""
+    options = arguments()
+    files = {f"/{file.name}": file for file in options.folder.iterdir()}
+    common = (options.runtime, files, options.chromium)
+    if options.inputs:
+        return report(lambda: outputs(options.models[0], options.inputs, options.threads[0], *common))
+    return report(lambda: measure(options.models, options.threads, EFFORTS[options.effort], *common))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

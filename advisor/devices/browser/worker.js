@@ -1,0 +1,103 @@
+// Loads files and times them, at the request of the page that started this worker.
+'use strict';
+importScripts('/litert.js', '/onnxruntime.js');
+
+const lanes = [];
+
+// The same values in each run: floats in [-1, 1), all bytes. Zeros can be faster than real data.
+function fillWithNoise(values) {
+  let state = 20200;
+  const whole = !(values instanceof Float32Array);
+  for (let place = 0; place < values.length; place++) {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    values[place] = values instanceof BigInt64Array ? 0n : whole ? state >>> 24 : state / 2 ** 31 - 1;
+  }
+}
+
+async function runtimeOf(threads) {
+  const script = `/litert_wasm_${threads > 1 ? 'threaded_' : ''}internal.js`;
+  const url = new URL(script, self.location.href).href;
+  importScripts(url);
+  return litertRuntime({mainScriptUrlOrBlob: url, locateFile: (name) => new URL(`/${name}`, url).href});
+}
+
+async function timedRun(model) {
+  const start = performance.now();
+  const running = model.run();
+  if (running instanceof Promise) await running;
+  return performance.now() - start;
+}
+
+const median = (values) => values.toSorted((one, other) => one - other)[values.length >> 1];
+
+const calls = {
+  // Start a runtime for a lane. Returns the milliseconds that this took.
+  async start({runtime, threads}) {
+    const start = performance.now();
+    const lane = {runtime, threads};
+    if (runtime === 'litert') lane.wasm = await runtimeOf(threads);
+    else if (!self.ort) importScripts('/ort.wasm.min.js');
+    lanes.push(lane);
+    return performance.now() - start;
+  },
+
+  // Load a file into a lane and run it once.
+  async load({lane, model}) {
+    const found = lanes[lane];
+    const content = new Uint8Array(await (await fetch(model)).arrayBuffer());
+    const start = performance.now();
+    found.model = await (found.wasm
+      ? LiteRtModel.load(found.wasm, content, found.threads)
+      : OnnxModel.load(content, found.threads));
+    const load_ms = performance.now() - start;
+    found.model.inputs.forEach((_, place) => found.model.write(place, fillWithNoise));
+    const first_ms = await timedRun(found.model);
+    return {load_ms, first_ms, heap_bytes: found.wasm?.HEAPU8.length ?? null};
+  },
+
+  // Run a lane until the browser's optimising compiler is done: the last runs are no faster than those before.
+  async warm({lane, runs, least_ms, most_ms}) {
+    const start = performance.now();
+    const times = [];
+    for (;;) {
+      times.push(await timedRun(lanes[lane].model));
+      const elapsed = performance.now() - start;
+      const steady = times.length >= 2 * runs && median(times.slice(-runs)) > 0.97 * median(times.slice(-2 * runs, -runs));
+      if (elapsed >= most_ms || (elapsed >= least_ms && steady)) return times.length;
+    }
+  },
+
+  async block({lane, runs, least_ms, most_ms}) {
+    const start = performance.now();
+    const times = [];
+    for (;;) {
+      times.push(await timedRun(lanes[lane].model));
+      const elapsed = performance.now() - start;
+      if (elapsed >= most_ms || (times.length >= runs && elapsed >= least_ms)) return {times, elapsed_ms: elapsed};
+    }
+  },
+
+  // Run a lane on the values in a file, which has one input after another. Returns the first output of each.
+  async outputs({lane, inputs}) {
+    const content = await (await fetch(inputs)).arrayBuffer();
+    const found = [];
+    let offset = 0;
+    while (offset < content.byteLength) {
+      lanes[lane].model.write(0, (values) => {
+        values.set(new values.constructor(content.slice(offset, offset + values.byteLength)));
+        offset += values.byteLength;
+      });
+      const [first] = await lanes[lane].model.run(true);
+      found.push(Array.from(first));
+    }
+    return found;
+  },
+};
+
+self.onmessage = async ({data: {name, options}}) => {
+  try {
+    self.postMessage({value: await calls[name](options)});
+  } catch (error) {
+    self.postMessage({error: String(error?.message ?? error)});
+  }
+};

@@ -1,0 +1,55 @@
+"""Headless Chromium for the tests of pages."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from advisor.catalog.cards import WeightSource
+from advisor.core.errors import UsageError
+from advisor.devices.browser.packages import fetched
+from tests.requirements import skip_or_fail
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--use-fake-device-for-media-stream",
+    "--use-fake-ui-for-media-stream",
+)
+
+
+def chromium() -> str:
+    """Return the path of the system's browser."""
+    found = shutil.which("chromium")
+    if found is None:
+        skip_or_fail("no 'chromium' on the PATH: install Debian's chromium package to check pages")
+    return found
+
+
+@pytest.fixture(scope="module")
+def browser(starts_processes: None) -> Iterator[Browser]:
+    """Headless Chromium of the system; its event loop must not stay when tests of asyncio follow."""
+    from playwright.sync_api import sync_playwright
+
+    program = chromium()
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=list(FLAGS))
+        yield browser
+        browser.close()
+
+
+def require_runtime(package: WeightSource) -> None:
+    """Skip the test where the npm package of a runtime cannot be had."""
+    try:
+        fetched(package)
+    except UsageError as error:
+        skip_or_fail(error.message)
