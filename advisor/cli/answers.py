@@ -74,6 +74,9 @@ def export(
     ios: Annotated[bool, typer.Option("--ios", help="Add Swift code for an app.")] = False,
     python: Annotated[bool, typer.Option("--python", help="Add a Python program.")] = False,
     edgetpu: Annotated[bool, typer.Option("--edgetpu", help="Add a program for a Coral Edge TPU (int8 only).")] = False,
+    web: Annotated[
+        bool, typer.Option("--web", help="Add a web page that classifies a photo or the camera, without a network.")
+    ] = False,
     encrypt_key_file: Annotated[
         str | None, typer.Option(metavar="FILE", help="Encrypt the model (AES-256-GCM) with the key in this file.")
     ] = None,
@@ -91,7 +94,8 @@ def export(
 ) -> None:
     """Write the bundle to ship: model, labels, model card, test vectors, checksums and code for the app.
 
-    Without --android, --ios, --python and --edgetpu the first three are written. The same run gives the same bytes.
+    Without --android, --ios, --python, --edgetpu and --web the first three are written. The same run gives the same
+    bytes.
 
     Example: advisor export runs/latest --to bundle --android
     """
@@ -103,7 +107,7 @@ def export(
         return
     if to is None:
         raise UsageError("--to is missing", "name the folder to create, for example --to bundle")
-    flags = {"android": android, "ios": ios, "python": python, "edgetpu": edgetpu}
+    flags = {"android": android, "ios": ios, "python": python, "edgetpu": edgetpu, "web": web}
     targets = [name for name, given in flags.items() if given]
     bundle = api.export(
         run, to, pick=pick, targets=targets, key_file=encrypt_key_file, force=force, unknown_class=unknown_class

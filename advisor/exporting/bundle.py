@@ -24,6 +24,7 @@ from advisor.exporting.sealing import key_id, read_key, seal
 from advisor.exporting.shipping import SHIPPING, Shipping
 from advisor.exporting.snippets import PLATFORMS, edgetpu, render
 from advisor.exporting.vectors import make_vectors, vectors_json
+from advisor.exporting.web import web_page
 from advisor.reporting.risks import Risk, risks
 from advisor.reporting.view import view_of
 from advisor.store.integrity import artefact_problem
@@ -32,13 +33,13 @@ from advisor.tflite.model import read
 
 SCHEMA_VERSION = 1
 MODEL, MEASURED, SEALED = "model.tflite", "model_measured.tflite", ".sealed"
-EDGETPU = "edgetpu"
+EDGETPU, WEB = "edgetpu", "web"
 FIGURES = (
     "accuracy", "holdout_accuracy", "new_conditions", "latency", "latency_p90", "size", "memory", "drop",
 )  # fmt: skip
 """Quantities of an evaluation in ``bundle.json``."""
 
-TARGETS = (*PLATFORMS, EDGETPU)
+TARGETS = (*PLATFORMS, EDGETPU, WEB)
 
 
 @dataclass(frozen=True)
@@ -136,6 +137,11 @@ def _with_unknown(run: LoadedRun, shipping: Shipping, evaluation: Evaluation, ta
 def _check_targets(
     wanted: Sequence[str], shipping: Shipping, evaluation: Evaluation, artefact: bytes, key: bytes | None
 ) -> None:
+    if WEB in wanted:
+        if not shipping.web:
+            raise UsageError(f"--web: there is no page that {shipping.does}", "leave it out")
+        if key is not None:
+            raise UsageError("--web: whoever opens the page gets the model", "leave --encrypt-key-file out")
     if EDGETPU not in wanted:
         return
     if not shipping.edgetpu:
@@ -179,6 +185,8 @@ def _contents(
     }
     tolerance, vectors = make_vectors(model, shipping.answering)
     texts["test_vectors/vectors.json"] = vectors_json(tolerance, vectors, model)
+    if WEB in targets:
+        contents |= web_page(model, evaluation)
     contents |= {f"test_vectors/{vector.name}": vector.pixels for vector in vectors}
     names = [*contents, *texts, "bundle.json"]
     texts["README.md"] = readme(shipping, evaluation, operators, names, key is not None)

@@ -41,6 +41,7 @@ CONTENTS: Mapping[str, str] = {
     "ios/": "Swift for an app",
     "python/": "a program that {does}",
     "edgetpu/": "a program for a Coral Edge TPU",
+    "web/": "a page that {does}: open web/index.html in a browser",
     "BUILD.bazel": "a runtime with only the kernels of this model",
     "selective_build/": "the operators of the model, and their registration in C++",
     "SHA256SUMS": "sha256sum -c SHA256SUMS",

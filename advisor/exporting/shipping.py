@@ -25,6 +25,7 @@ class Shipping:
         snippets: path of the code for each platform.
         edgetpu: path of the program for a Coral Edge TPU; empty if there is none.
         answering: function that makes the expected answers of test vectors.
+        web: there is a page for browsers.
         least: score from which on objects are shown, if the evaluation chose none; None of a classifier.
     """
 
@@ -34,6 +35,7 @@ class Shipping:
     snippets: Mapping[str, str]
     edgetpu: str
     answering: Answering
+    web: bool = False
     least: float | None = None
 
     def applied(self, evaluation: Evaluation) -> Applied:
@@ -53,17 +55,17 @@ SHIPPING: Mapping[str, Shipping] = {
     IMAGE_CLASSIFICATION: Shipping(
         "classifies images", "probabilities", "classifier_card.md.j2",
         {"android": "android/Classifier.kt", "ios": "ios/Classifier.swift", "python": "python/classify.py"},
-        "edgetpu/classify_edgetpu.py", classified,
+        "edgetpu/classify_edgetpu.py", classified, web=True,
     ),
     OBJECT_DETECTION: Shipping(
         "finds objects in images", "boxes", "detector_card.md.j2",
         {"android": "android/Detector.kt", "ios": "ios/Detector.swift", "python": "python/detect.py"},
-        "", detected, Suppression().score,
+        "", detected, least=Suppression().score,
     ),
     OBJECT_COUNTING: Shipping(
         "counts objects in images", "scores", "counter_card.md.j2",
         {"android": "android/Counter.kt", "ios": "ios/Counter.swift", "python": "python/count.py"},
-        "", marked, LEAST_SCORE,
+        "", marked, least=LEAST_SCORE,
     ),
 }  # fmt: skip
 """Content of a bundle, by task."""

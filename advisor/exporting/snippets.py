@@ -46,8 +46,8 @@ def render(
         mean=repr(model.mean),
         std=repr(model.std),
         threshold=repr(model.threshold),
-        least_of=_by_place(model, model.applied.by_class),
-        may_show=_by_place(model, model.applied.recall),
+        least_of=by_place(model, model.applied.by_class),
+        may_show=by_place(model, model.applied.recall),
         near=NEAR,
         threads=evaluation.configuration.target.threads,
         remark=_remark(evaluation, platform),
@@ -72,7 +72,7 @@ def edgetpu(path: str, measured: str, mean: tuple[float, ...], std: tuple[float,
     )
 
 
-def _by_place(model: ShippedModel, scores: Mapping[str, float]) -> dict[int, float]:
+def by_place(model: ShippedModel, scores: Mapping[str, float]) -> dict[int, float]:
     """Return scores by the place of their label."""
     return {place: scores[label] for place, label in enumerate(model.labels) if label in scores}
 

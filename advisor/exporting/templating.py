@@ -14,9 +14,15 @@ def render(template: str, **values: object) -> str:
     return _environment().get_template(template).render(**values)
 
 
+def render_html(template: str, **values: object) -> str:
+    """Return a template of HTML with its variables, which are escaped."""
+    return _environment(escape=True).get_template(template).render(**values)
+
+
 @cache
-def _environment() -> Environment:
-    environment = Environment(  # noqa: S701 (source code and Markdown, not HTML)
+def _environment(escape: bool = False) -> Environment:
+    environment = Environment(
+        autoescape=escape,  # noqa: S701 (source code and Markdown, unlike HTML, escape where they need it)
         loader=PackageLoader("advisor.exporting"),
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -1,0 +1,158 @@
+'use strict';
+
+const TOP = 5;
+const part = (name) => document.getElementById(name);
+const facts = JSON.parse(part('facts').textContent);
+const state = {model: null, busy: false, stream: null};
+
+const bytesOf = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+
+// Load a script beside this page; a page that is opened as a file can load scripts, but no other files.
+const scriptLoaded = (name) => new Promise((done, failed) => {
+  const script = document.createElement('script');
+  script.src = name;
+  script.onload = done;
+  script.onerror = () => failed(new Error(`${name} is missing: keep all files of the folder together`));
+  document.head.append(script);
+});
+
+async function unpacked(text) {
+  const stream = new Blob([bytesOf(text)]).stream().pipeThrough(new DecompressionStream('gzip'));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+// A module of one function with the instruction i8x16.relaxed_swizzle: browsers without relaxed SIMD refuse it.
+const RELAXED = [
+  0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0, 10, 15, 1, 13, 0, 65, 1, 253, 15, 65, 2, 253, 15, 253,
+  128, 2, 11,
+];
+
+async function start() {
+  const runtime = WebAssembly.validate(new Uint8Array(RELAXED)) ? 'runtime.js' : 'runtime_compat.js';
+  await Promise.all([scriptLoaded(runtime), scriptLoaded('model.js')]);
+  const wasm = await litertRuntime({wasmBinary: await unpacked(RUNTIME)});
+  state.model = await LiteRtModel.load(wasm, bytesOf(MODEL));
+}
+
+// Return the probability of each class.
+function probabilities(pixels) {
+  state.model.write(0, (values) => {
+    for (let at = 0; at < values.length; at++) values[at] = Math.fround(pixels[at] - facts.mean) / facts.std;
+  });
+  return Array.from(state.model.run(true)[0]);
+}
+
+function answerTo(source, width, height) {
+  const pixels = pixelsOf(source, width, height, facts.size);
+  const begin = performance.now();
+  const found = probabilities(pixels);
+  return {found, took_ms: performance.now() - begin};
+}
+
+const least = (place) => facts.least_of[place] ?? facts.threshold ?? 0;
+const percent = (share) => `${(100 * share).toFixed(share > 0 && share < 0.0995 ? 1 : 0)} %`;
+
+function row(label, share, enough) {
+  const item = document.createElement('li');
+  const name = document.createElement('span');
+  const bar = document.createElement('div');
+  const value = document.createElement('b');
+  name.textContent = label;
+  value.textContent = percent(share);
+  bar.className = 'bar';
+  bar.append(document.createElement('div'));
+  bar.firstChild.style.width = `${100 * share}%`;
+  item.className = enough ? '' : 'low';
+  item.append(name, value, bar);
+  return item;
+}
+
+function show({found, took_ms}) {
+  const order = found.map((_, place) => place).sort((one, other) => found[other] - found[one] || one - other);
+  const [first] = order;
+  const sure = found[first] >= least(first);
+  part('answer').textContent = sure ? facts.labels[first] : 'Not sure';
+  part('answer').dataset.sure = sure;
+  part('remark').textContent = sure
+    ? ''
+    : `Most probable: ${facts.labels[first]}, but an answer counts from ${percent(least(first))}.`;
+  part('bars').replaceChildren(...order.slice(0, TOP).map((place) => row(facts.labels[place], found[place], found[place] >= least(place))));
+  const flagged = Object.entries(facts.may_show).filter(([place, score]) => found[place] >= score);
+  part('flags').textContent = flagged.length ? `May show: ${flagged.map(([place]) => facts.labels[place]).join(', ')}` : '';
+  part('took').textContent = `${took_ms.toFixed(took_ms < 10 ? 1 : 0)} ms in this browser`;
+  part('result').dataset.probabilities = JSON.stringify(found);
+  part('result').dataset.count = 1 + Number(part('result').dataset.count ?? 0);
+  part('result').hidden = false;
+}
+
+function fail(error) {
+  part('status').textContent = error.message ?? String(error);
+  part('status').className = 'bad';
+  part('status').hidden = false;
+}
+
+async function openFile(file) {
+  if (!file) return;
+  stopCamera();
+  part('status').hidden = true;
+  try {
+    const image = await createImageBitmap(file, {imageOrientation: 'from-image', colorSpaceConversion: 'none'});
+    URL.revokeObjectURL(part('photo').src);
+    part('photo').src = URL.createObjectURL(file);
+    part('photo').hidden = false;
+    show(answerTo(image, image.width, image.height));
+    image.close();
+  } catch (error) {
+    fail(error.name === 'InvalidStateError' ? new Error(`${file.name} is no image that this browser can read.`) : error);
+  }
+}
+
+async function startCamera() {
+  try {
+    state.stream = await navigator.mediaDevices.getUserMedia({video: {facingMode: 'environment'}, audio: false});
+  } catch (error) {
+    return fail(new Error(`The camera cannot be used (${error.name}). Take a photo instead.`));
+  }
+  const video = part('video');
+  video.srcObject = state.stream;
+  await video.play();
+  video.hidden = false;
+  part('photo').hidden = true;
+  part('live').textContent = 'Stop camera';
+  watch();
+}
+
+function watch() {
+  const video = part('video');
+  if (!state.stream) return;
+  if (video.videoWidth) show(answerTo(video, video.videoWidth, video.videoHeight));
+  setTimeout(() => requestAnimationFrame(watch), 100);
+}
+
+function stopCamera() {
+  state.stream?.getTracks().forEach((track) => track.stop());
+  state.stream = null;
+  part('video').hidden = true;
+  part('live').textContent = 'Live camera';
+}
+
+for (const name of ['camera', 'file']) {
+  part(name).addEventListener('change', ({target}) => {
+    openFile(target.files[0]);
+    target.value = '';
+  });
+}
+part('live').hidden = !navigator.mediaDevices?.getUserMedia;
+part('live').addEventListener('click', () => (state.stream ? stopCamera() : startCamera()));
+document.addEventListener('dragover', (event) => event.preventDefault());
+document.addEventListener('drop', (event) => {
+  event.preventDefault();
+  if (state.model) openFile(event.dataTransfer.files[0]);
+});
+
+start().then(() => {
+  part('status').hidden = true;
+  part('choices').disabled = false;
+  document.body.dataset.ready = true;
+  if (location.protocol.startsWith('http') && navigator.serviceWorker) navigator.serviceWorker.register('offline.js');
+}, fail);
