@@ -12,12 +12,12 @@ from ai_edge_litert.interpreter import Interpreter
 from numpy.typing import NDArray
 
 from advisor.catalog.weights.options import FetchOptions
-from advisor.core.errors import StageError, UsageError
+from advisor.core.errors import StageError, UsageError, install_extra
+from advisor.devices.browser import connection
+from advisor.devices.browser.connection import BrowserConnection, chromium_program
 from advisor.devices.browser.packages import LITERT, fetched
 from advisor.devices.browser.page import BrowserPage, open_page
-from advisor.devices.connections import browser
 from advisor.devices.connections.agent import AgentError
-from advisor.devices.connections.browser import BrowserConnection, chromium_program
 from advisor.devices.connections.protocol import Job
 from tests.browsers import chromium, require_runtime
 from tests.measurement import small_models
@@ -134,17 +134,17 @@ def test_a_browser_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, tmp
 
 
 def test_a_missing_package_that_drives_the_browser_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(browser, "PROGRAMS", ("sh",))
-    monkeypatch.setattr(browser, "find_spec", lambda _: None)
+    monkeypatch.setattr(connection, "PROGRAMS", ("sh",))
+    monkeypatch.setattr(connection, "find_spec", lambda _: None)
     with pytest.raises(UsageError, match="'playwright' is not installed") as raised:
         chromium_program()
-    assert raised.value.hint == "pip install 'ondevice-advisor[web]'"
+    assert raised.value.hint == install_extra("web")
 
 
 def test_a_browser_that_does_not_start_is_a_failed_measurement(
     chrome: BrowserConnection, monkeypatch: pytest.MonkeyPatch, model: Path
 ) -> None:
-    monkeypatch.setattr(browser, "PROGRAMS", ("true",))
+    monkeypatch.setattr(connection, "PROGRAMS", ("true",))
     with pytest.raises(StageError, match="cannot be started"):
         chrome.measure(Job((model,), (1,), "load"))
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.core.errors import StageError, UsageError
+from advisor.core.errors import StageError, UsageError, install_extra
 from advisor.devices.browser.packages import PACKAGES, fetched
 from advisor.devices.connections.host import agent_arguments, read_document, timings_of_agent
 from advisor.devices.connections.program import run_program
@@ -109,6 +109,6 @@ def chromium_program() -> str:
     if find_spec("playwright") is None:
         raise UsageError(
             "the Python package 'playwright' is not installed, which drives the browser",
-            "pip install 'ondevice-advisor[web]'",
+            install_extra("web"),
         )
     return found
