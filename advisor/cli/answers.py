@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from advisor.cli import completion
 from advisor.cli.options import AsJson, Format, RunArgument
 from advisor.cli.output import print_json, progress, show_answer, warn_of_problems
 from advisor.cli.search_options import LIMITS, takes
@@ -138,8 +139,12 @@ def _show_exportable(run: str, as_json: bool) -> None:
 
 
 def compare(
-    before: Annotated[str, typer.Argument(metavar="RUN", help="Folder of the earlier run.")],
-    after: Annotated[str, typer.Argument(metavar="RUN", help="Folder of the later run.")],
+    before: Annotated[
+        str, typer.Argument(metavar="RUN", help="Folder of the earlier run.", autocompletion=completion.runs)
+    ],
+    after: Annotated[
+        str, typer.Argument(metavar="RUN", help="Folder of the later run.", autocompletion=completion.runs)
+    ],
     form: Format = "text",
     as_json: AsJson = False,
 ) -> None:

@@ -6,13 +6,13 @@ from typing import Annotated
 
 import typer
 
-from advisor.cli import options
+from advisor.cli import completion, options
 from advisor.cli.options import AsJson, ProfileFolders
 from advisor.cli.output import print_json, progress
 
 SCHEMA_VERSION = 1
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of a device.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of a device.", autocompletion=completion.of("device"))]
 
 commands = typer.Typer(
     name="devices",

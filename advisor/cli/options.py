@@ -7,10 +7,14 @@ from typing import Annotated
 
 import typer
 
+from advisor.cli import completion
 from advisor.core.errors import UsageError
 from advisor.core.units import channel_values
 
-RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run folder, such as runs/latest.")]
+RunArgument = Annotated[
+    str,
+    typer.Argument(metavar="RUN", help="A run folder, such as runs/latest.", autocompletion=completion.runs),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.", rich_help_panel="Output")]
 Format = Annotated[
     str, typer.Option("--format", metavar="FORMAT", help="Format of the output: text, markdown or json.")

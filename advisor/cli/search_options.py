@@ -10,6 +10,7 @@ import typer
 from typer.core import TyperArgument, TyperCommand, TyperOption
 from typer.models import OptionInfo
 
+from advisor.cli import completion
 from advisor.cli.options import split
 
 if TYPE_CHECKING:  # Typer 0.29 brings its own copy of Click; older ones import it.
@@ -43,7 +44,14 @@ def _flag(panel: str, name: str, text: str) -> Any:
     return Annotated[bool | None, typer.Option(name, help=text, rich_help_panel=panel)]
 
 
-SEARCH_OPTIONS: Mapping[str, Any] = {
+def _completed(name: str, annotation: Any) -> Any:
+    """Return the annotation of an option whose names a shell completes."""
+    (told,) = (each for each in annotation.__metadata__ if isinstance(each, OptionInfo))
+    told.autocompletion = completion.runs if name == "resume" else completion.of(name)
+    return annotation
+
+
+_DECLARED: Mapping[str, Any] = {
     "task": _value(
         QUESTION,
         "TASK",
@@ -155,6 +163,7 @@ SEARCH_OPTIONS: Mapping[str, Any] = {
     "extend": _value(RUNNING, "TIME", "With --resume: continue for this time, such as 30min."),
     "out": _value(OUTPUT, "DIR", "Folder that takes the run. Default: runs."),
 }  # fmt: skip
+SEARCH_OPTIONS: Mapping[str, Any] = {name: _completed(name, kind) for name, kind in _DECLARED.items()}
 PLAN_OPTIONS = {name: kind for name, kind in SEARCH_OPTIONS.items() if name not in ("resume", "extend")}
 LIMITS = {
     name: SEARCH_OPTIONS[name]

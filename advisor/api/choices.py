@@ -1,0 +1,34 @@
+"""The names that options of a search take, for the completion of a shell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+
+LISTED: Mapping[str, tuple[str, str]] = {
+    "compressions": ("advisor.compression.recipes.listed", "RECIPES"),
+    "metric": ("advisor.core.metrics", "METRICS"),
+    "objective": ("advisor.engine.question.names", "OBJECTIVES"),
+    "prefer": ("advisor.core.preference", "PREFERENCES"),
+    "sampler": ("advisor.engine.question.names", "SAMPLERS"),
+    "task": ("advisor.core.tasks", "TASKS"),
+    "training": ("advisor.core.training", "CHOOSABLE"),
+}
+"""Where the names of an option are listed: a module, which is imported when it is needed, and a value in it."""
+
+
+def choices(option: str) -> tuple[str, ...]:
+    """Return the names that an option takes; none for an option that takes something else."""
+    if option == "candidates":
+        from advisor.catalog.catalogue import load_catalogue
+
+        catalogue = load_catalogue([])
+        return (*catalogue.families, *catalogue)
+    if option in ("device", "must_run_on"):
+        from advisor.devices.profiles.team import known_devices
+
+        return tuple(known_devices(()))
+    if option not in LISTED:
+        return ()
+    module, value = LISTED[option]
+    return tuple(each if isinstance(each, str) else each.name for each in getattr(import_module(module), value))
