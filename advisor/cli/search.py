@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from typing import Annotated, Any
 
 import typer
@@ -30,6 +32,8 @@ def search(
     """
     from advisor import api
 
+    if sys.stdin.isatty() and sys.stderr.isatty() and not any(value is not None for value in options.values()):
+        options |= _asked()
     run = api.search(**options, verbose=verbose)
     show_answer(run.view, as_json)
     if run.interrupted:
@@ -39,6 +43,25 @@ def search(
         typer.echo(f"{run.stopped}; continue with: advisor search --resume {run.path} --extend 30min", err=True)
     if not run.decision.feasible:
         raise typer.Exit(ExitCode.UNSATISFIED)
+
+
+def _asked() -> dict[str, str]:
+    """Ask for what matters most, and show the command that asks for the same."""
+
+    def ask(question: str, default: str = "") -> str:
+        return str(typer.prompt(question, default=default, show_default=bool(default), err=True)).strip()
+
+    given = {
+        "task": ask("Task: image-classification, object-detection or object-counting", "image-classification"),
+        "data": ask("Folder of labelled images, with one sub-folder for each class (empty: published accuracies)"),
+        "budget": ask("Latency limit (empty: none)", "50ms"),
+    }
+    options = {name: value for name, value in given.items() if value}
+    if options.get("task") == "image-classification":
+        del options["task"]
+    words = (f"--{name} {shlex.quote(value)}" for name, value in options.items())
+    typer.echo(f"The same without questions: {' '.join(('advisor search', *words))}", err=True)
+    return options
 
 
 @takes({name: kind for name, kind in PLAN_OPTIONS.items() if name != "request"})

@@ -1,0 +1,51 @@
+"""``advisor search`` without options in a terminal asks what matters most."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.usefixtures("starts_processes")
+
+
+def talked(cwd: Path, answers: dict[str, str]) -> str:
+    """What a terminal shows when each question that contains a key gets its answer."""
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "ADVISOR_CACHE_DIR": str(cwd / "cache"), "NO_COLOR": "1", "COLUMNS": "120"}
+    command = [sys.executable, "-m", "advisor", "search"]
+    shown, left, limit = "", dict(answers), time.monotonic() + 120
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, cwd=cwd, env=environment) as process:
+        os.close(theirs)
+        while time.monotonic() < limit:
+            if select.select([ours], [], [], 0.2)[0]:
+                try:
+                    shown += os.read(ours, 4096).decode(errors="replace")
+                except OSError:  # the other end is closed
+                    break
+            for question in [one for one in left if one in shown]:
+                os.write(ours, f"{left.pop(question)}\n".encode())
+        process.kill()
+    os.close(ours)
+    return shown
+
+
+def test_three_questions_are_asked_and_the_command_is_shown(tmp_path: Path) -> None:
+    shown = talked(tmp_path, {"Task:": "", "Folder of labelled images": "my photos", "Latency limit": "30ms"})
+    assert "The same without questions: advisor search --data 'my photos' --budget 30ms" in shown
+    assert re.search(r"error: --data: .*my photos", shown)
+
+
+def test_without_a_terminal_nothing_is_asked(tmp_path: Path) -> None:
+    (tmp_path / "runs").write_text("no folder, so that the search ends before any work")
+    command = [sys.executable, "-m", "advisor", "search"]
+    said = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert said.returncode == 2
+    assert "Task:" not in said.stderr
