@@ -18,6 +18,7 @@ def compress(
     *,
     calibration: str | Path | None = None,
     data: str | Path | None = None,
+    samples: str | Path | None = None,
     max_drop_points: float | None = None,
     to: str | Path | None = None,
     mean: Sequence[float] | None = None,
@@ -29,7 +30,7 @@ def compress(
     force: bool = False,
     tell: Callable[[str], None] | None = None,
 ) -> Compression:
-    """Make compressed files of a float ``.tflite`` classifier or detector and measure what each costs.
+    """Make compressed files of a float ``.tflite`` and measure what each costs.
 
     ::
 
@@ -43,6 +44,8 @@ def compress(
         calibration: folder of calibration images. Default: the images of ``data``, else bundled photographs.
         data: folder of labelled images with one sub-folder for each class, or images with boxes for a detector;
             measures accuracy.
+        samples: ``.npz`` file with an array for each input of the model, for a model that is no classifier or detector
+            of images. Forms are then compared with the float file by their outputs.
         max_drop_points: percentage points of accuracy that a file may lose against float. Needs ``data``.
         to: folder for the files. Default: ``MODEL-forms``.
         mean: value subtracted from RGB 0..255, one number or three. Default: the value in the file.
@@ -61,8 +64,9 @@ def compress(
     from advisor.compression.user_model.question import ask
 
     question = ask(
-        Path(model), recipes, calibration=_path(calibration), data=_path(data), max_drop_points=max_drop_points,
-        to=_path(to), mean=mean, std=std, seed=seed, target=accelerator, learn_s=learn_s, force=force,
+        Path(model), recipes, calibration=_path(calibration), data=_path(data), samples=_path(samples),
+        max_drop_points=max_drop_points, to=_path(to), mean=mean, std=std, seed=seed, target=accelerator,
+        learn_s=learn_s, force=force,
     )  # fmt: skip
     return made(question, tell or (lambda _text: None), latency)
 

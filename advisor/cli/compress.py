@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def compress(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="A float .tflite classifier or detector.")],
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A float .tflite file.")],
     recipe: Annotated[
         list[str],
         typer.Option(
@@ -30,6 +30,13 @@ def compress(
     data: Annotated[
         str | None,
         typer.Option(metavar="PATH", help="Images in class folders, or for a detector with boxes; measures accuracy."),
+    ] = None,
+    samples: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="An .npz file with samples of each input, for a model of other inputs or outputs.",
+        ),
     ] = None,
     max_drop: Annotated[
         str | None,
@@ -54,7 +61,9 @@ def compress(
     as_json: options.AsJson = False,
     force: Annotated[bool, typer.Option("--force", help="Replace files that exist.")] = False,
 ) -> None:
-    """Make compressed files of a float .tflite classifier or detector and measure what each costs.
+    """Make compressed files of a float .tflite file and measure what each costs.
+
+    A classifier or detector of images needs nothing else. Any other model needs --samples.
 
     Exit code 3: no file could be made that stays within --max-drop.
 
@@ -69,6 +78,7 @@ def compress(
             split(recipe) or (),
             calibration=calibration,
             data=data,
+            samples=samples,
             max_drop_points=points(max_drop, "--max-drop") if max_drop else None,
             to=to,
             mean=channels(mean, "--mean"),

@@ -6,9 +6,9 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from advisor.compression.calibration import CalibrationImages
+from advisor.compression.quantization.observe import Inputs
 from advisor.compression.recipes.base import Needs, RecipeInputs
 from advisor.tflite.metadata import Metadata
 
@@ -17,6 +17,13 @@ DEFLATE_LEVEL = 6
 
 ZSTD_LEVEL = 12
 """Level 12 takes 3 s of one core for a file of 95 MB; level 19 takes 36 s and saves 15 % more."""
+
+
+class Calibration(Protocol):
+    """What a file is calibrated on."""
+
+    def read(self) -> Inputs:
+        """Return images as model input, or an array for each input."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +46,7 @@ class Sizes:
 def make_file(
     model: Path,
     recipe: str,
-    calibration: CalibrationImages,
+    calibration: Calibration,
     inputs: RecipeInputs,
     metadata: Metadata | None,
     out: Path,
@@ -51,7 +58,7 @@ def make_file(
     Args:
         model: the float ``.tflite``.
         recipe: name of the recipe.
-        calibration: images to calibrate on; read only if the recipe needs them.
+        calibration: images or samples to calibrate on; read only if the recipe needs them.
         inputs: what recipes that score or train use; ``calibration`` in it is replaced.
         metadata: labels and normalisation for the file; None writes none.
         out: where to write.

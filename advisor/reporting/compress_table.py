@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from advisor.compression.user_model.values import Compression, Form, Taken, notes_text
+from advisor.compression.user_model.values import ANY, Compression, Form, Taken, notes_text
 from advisor.core.statistics import Interval
 from advisor.core.units import plural
 from advisor.reporting import text
@@ -82,6 +82,8 @@ def _sentences(found: Compression) -> Iterator[Text]:
             yield line(form.recipe, f"not timed: {form.reason}", "yellow")
         if form.taken and form.taken.left and (form.taken.share < ALL or form.taken.pieces > 1):
             yield line(form.recipe, _left(form.taken, found.accelerator))
+        if form.likeness and any(ratio is not None for ratio in form.likeness.by_output.values()):
+            yield line(form.recipe, _by_output(form.likeness.by_output))
         if notes := notes_text(form.notes):
             yield line(form.recipe, notes)
     if found.max_drop_points is not None:
@@ -95,6 +97,11 @@ def _sentences(found: Compression) -> Iterator[Text]:
         yield _next(found)
 
 
+def _by_output(ratios: Mapping[str, float | None]) -> str:
+    shown = ("equal" if ratio is None else f"{ratio:.0f}" for ratio in ratios.values())
+    return "SNR by output: " + ", ".join(f"{name} {ratio}" for name, ratio in zip(ratios, shown, strict=True))
+
+
 def _left(taken: Taken, accelerator: str) -> str:
     reasons = "; ".join(f"{reason} ({count}x)" for reason, count in taken.left.items())
     pieces = f", in {plural(taken.pieces, 'piece')}" if taken.taken else ""
@@ -105,6 +112,6 @@ def _next(found: Compression) -> Text:
     """Return the command to run next: profile the file that differs most from float."""
     scored = [form for form in found.forms[1:] if form.likeness]
     worst = min(scored, key=lambda form: form.likeness.agreement.value if form.likeness else 1.0, default=None)
-    if worst is None:
+    if worst is None or found.task == ANY:
         return Text()
     return next_command(f"advisor profile {worst.path} --against {found.model}")

@@ -13,6 +13,7 @@ from advisor.core.errors import StageError
 from advisor.tflite.rewrite import add_tensor, new_operator, pack, single_graph, unpack
 
 _FLOAT32 = schema.TensorType.FLOAT32
+_INDICES = (schema.TensorType.INT32, schema.TensorType.INT64, schema.TensorType.BOOL)
 
 # The version of each operator that first took the type (TensorFlow Lite's tools/versioning/op_version.cc).
 _QUANTIZE_VERSIONS: Mapping[int, int] = MappingProxyType(
@@ -32,10 +33,12 @@ def to_float_io(data: bytes) -> bytes:
 
     Raises:
         UsageError: the file is damaged.
-        StageError: not exactly one subgraph and one signature, or an input or output of another type.
+        StageError: more than one subgraph or signature, or an input or output of another type.
     """
     model = unpack(data)
-    graph, signature = single_graph(model)
+    if len(model.subgraphs) != 1 or len(model.signatureDefs or ()) > 1:
+        raise StageError("the model has several subgraphs or signatures, and one can be edited")
+    graph, signature = model.subgraphs[0], next(iter(model.signatureDefs or ()), schema.SignatureDefT())
     first, last = [], []
     for place, stored in enumerate(graph.inputs):
         version = _version(graph.tensors[stored], _QUANTIZE_VERSIONS)
@@ -78,10 +81,10 @@ def with_fixed_batch(data: bytes, name: str = "the model") -> bytes:
 
 
 def _version(tensor: schema.TensorT, versions: Mapping[int, int]) -> int:
-    """Return the operator's version for the tensor's type, 0 for float32."""
-    if tensor.type == _FLOAT32:
-        return 0
+    """Return the operator's version for the tensor's type, 0 for float32 and for indices."""
     scales = None if tensor.quantization is None else tensor.quantization.scale
+    if tensor.type == _FLOAT32 or (tensor.type in _INDICES and scales is None):
+        return 0
     if tensor.type not in versions or scales is None or len(scales) != 1:
         name = (tensor.name or b"").decode("utf-8", "replace")
         raise StageError(f"'{name}' is neither float32 nor quantized per tensor to 8 or 16 bits")

@@ -55,6 +55,8 @@ def unpack(data: bytes, name: str = "the model") -> schema.ModelT:
     """
     model, _ = guarded(name, lambda: parse(data))
     model.metadata = [entry for entry in model.metadata if entry.name != DESCRIBING_METADATA]
+    for code in model.operatorCodes:  # old files have the number in the other field only, and the quantizer reads this
+        code.builtinCode = max(code.builtinCode, code.deprecatedBuiltinCode)
     for graph in model.subgraphs:
         for operator in graph.operators:
             _check_options(operator)

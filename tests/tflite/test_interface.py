@@ -86,11 +86,20 @@ def test_a_fixed_batch_and_an_open_side_stay_as_they_are(classifier: bytes) -> N
 
 def test_float_io_refuses_other_types() -> None:
     graph = Graph()
-    image = graph.tensor("image", (1, 4), dtype=schema.TensorType.INT32)
-    out = graph.tensor("out", (1, 4), dtype=schema.TensorType.INT32)
+    image = graph.tensor("image", (1, 4), dtype=schema.TensorType.UINT8)
+    out = graph.tensor("out", (1, 4), dtype=schema.TensorType.UINT8)
     graph.operator(schema.BuiltinOperator.ABS, [image], [out])
     with pytest.raises(StageError, match="'image' is neither float32 nor quantized"):
         to_float_io(graph.finish({"image": image}, {"out": out}))
+
+
+def test_float_io_leaves_indices_as_they_are() -> None:
+    graph = Graph()
+    tokens = graph.tensor("tokens", (1, 4), dtype=schema.TensorType.INT32)
+    out = graph.tensor("out", (1, 4), dtype=schema.TensorType.INT32)
+    graph.operator(schema.BuiltinOperator.ABS, [tokens], [out])
+    found = read(to_float_io(graph.finish({"tokens": tokens}, {"out": out})))
+    assert [tensor.dtype for tensor in (*found.inputs, *found.outputs)] == ["int32", "int32"]
 
 
 def test_a_folded_normalization_takes_raw_values(classifier: bytes, run: Run) -> None:

@@ -68,7 +68,8 @@ class Layer:
         import numpy as np
 
         if self.kind == DENSE:
-            return value.reshape(1, -1, value.shape[-1])
+            channels = min(value.shape[-1], self.weights)
+            return value.reshape(-1, self.weights // channels, channels)
         image = value[0]
         rows, columns = (self._positions(axis, side) for axis, side in enumerate(image.shape[:2]))
         places = draw.choice(len(rows) * len(columns), min(count, len(rows) * len(columns)), replace=False)

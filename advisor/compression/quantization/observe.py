@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from advisor.compression.quantization.layers import Layer, layers
 from advisor.core.errors import StageError
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from advisor.compression.quantization.grid import Grids
 
 Range = tuple[float, float]
+Inputs: TypeAlias = "NDArray[np.float32] | tuple[NDArray[Any], ...]"
+"""Images, float32 (n, S, S, 3), for a model of one input; or an array (n, ...) for each input, in their order."""
 
 LEVELS = 255
 """Steps of an 8-bit activation."""
@@ -64,12 +66,12 @@ class Observation:
         activations: by tensor index: its input and every operator's float output.
         moments: by the kernel's index, the covariance of the inputs of an output channel, float64 (K, K); for a
             depthwise layer (C, K, K), one matrix for each input channel.
-        source: tensor index of the model's input.
+        sources: tensor indices of the model's inputs.
     """
 
     activations: Mapping[int, Activation]
     moments: Mapping[int, NDArray[np.float64]]
-    source: int
+    sources: tuple[int, ...]
 
     def ranges(self, bits: int = 8) -> dict[int, Range]:
         """Return the range of each tensor that ``bits`` bits must cover: from the least to the greatest value seen.
@@ -81,7 +83,7 @@ class Observation:
         """
         found = {index: one.range for index, one in self.activations.items()}
         if bits <= 8:
-            found[self.source] = off_the_pixels(found[self.source])
+            found |= {source: off_the_pixels(found[source]) for source in self.sources if source in found}
         return found
 
 
@@ -113,13 +115,16 @@ class Observer:
         self.only, self._kept = only, only
         self.corrected: dict[Grids, bytes] = dict(corrected or {})
 
-    def __call__(self, data: bytes, images: NDArray[np.float32]) -> Observation:
+    def __call__(self, data: bytes, images: Inputs) -> Observation:
         """Return :func:`observe` of the same arguments."""
         from hashlib import sha256
 
         if self.only is not None:
             return self.only
-        key = (sha256(data).hexdigest(), sha256(images.tobytes()).hexdigest())
+        digest = sha256()
+        for array in _arrays(images):
+            digest.update(array.tobytes())
+        key = (sha256(data).hexdigest(), digest.hexdigest())
         if self._kept is None or key != self._key:
             self._key, self._kept, self.corrected = key, observe(data, images), {}
         return self._kept
@@ -127,15 +132,15 @@ class Observer:
 
 def observe(
     data: bytes,
-    images: NDArray[np.float32],
+    images: Inputs,
     known: Mapping[int, Activation] | None = None,
     done: Collection[int] = (),
 ) -> Observation:
-    """Run a float ``.tflite`` on normalised images, float32 (n, S, S, 3), and record every activation.
+    """Run a float ``.tflite`` on samples and record every activation.
 
     Args:
         data: the file.
-        images: normalised.
+        images: normalised images, or an array for each input.
         known: activations that are known, by tensor index.
         done: kernels of layers whose covariances are not needed.
 
@@ -146,21 +151,27 @@ def observe(
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
 
     with threadpool_limits(limits=1, user_api="blas"):  # the order of additions must not depend on the machine
-        return _observe(data, images, known or {}, done)
+        return _observe(data, _arrays(images), known or {}, done)
+
+
+def _arrays(given: Inputs) -> tuple[NDArray[Any], ...]:
+    return given if isinstance(given, tuple) else (given,)
 
 
 def _observe(
-    data: bytes, images: NDArray[np.float32], known: Mapping[int, Activation], done: Collection[int]
+    data: bytes, arrays: tuple[NDArray[Any], ...], known: Mapping[int, Activation], done: Collection[int]
 ) -> Observation:
-    source, floats, seen = _float_tensors(data)
+    sources, floats, seen = _float_tensors(data)
     sums = [_Sums(one) for one in seen if one.kernel not in done]
     notes = {index: _Notes() for index in floats if index not in known}
     read_at = sorted({*notes, *(one.layer.source for one in sums)})
     if not read_at:
-        return Observation(known, {}, source)
-    interpreter = _with_outputs(data, [index for index in read_at if index != source])
-    for image in images:
-        interpreter.set_tensor(source, image[None])
+        return Observation(known, {}, sources)
+    interpreter = _with_outputs(data, [index for index in read_at if index not in sources])
+    shapes = {detail["index"]: detail["shape"] for detail in interpreter.get_input_details()}
+    for sample in zip(*arrays, strict=True):
+        for source, value in zip(sources, sample, strict=True):
+            interpreter.set_tensor(source, value.reshape(shapes[source]))
         interpreter.invoke()
         values = {index: interpreter.get_tensor(index) for index in read_at}
         for index, note in notes.items():
@@ -170,17 +181,17 @@ def _observe(
     return Observation(
         {**known, **{index: note.activation() for index, note in notes.items()}},
         {one.layer.kernel: one.moments() for one in sums},
-        source,
+        sources,
     )
 
 
-def _float_tensors(data: bytes) -> tuple[int, list[int], list[Layer]]:
-    """Return the input's index, the indices of input and float outputs of operators, and the layers that read them."""
+def _float_tensors(data: bytes) -> tuple[tuple[int, ...], list[int], list[Layer]]:
+    """Return the indices of inputs, of all float inputs and outputs of operators, and the layers that read them."""
     model = read(data)
-    source = model.subgraphs[0].inputs[0]
+    sources = tuple(model.subgraphs[0].inputs)
     outputs = {index for operator in model.operators for index in operator.outputs}
-    tensors = sorted({source, *(index for index in outputs if model.tensors[index].dtype == "float32")})
-    return source, tensors, [one for one in layers(model) if one.source in tensors and one.weights <= MOST_INPUTS]
+    tensors = sorted(index for index in {*sources, *outputs} if model.tensors[index].dtype == "float32")
+    return sources, tensors, [one for one in layers(model) if one.source in tensors and one.weights <= MOST_INPUTS]
 
 
 def _with_outputs(data: bytes, outputs: list[int]) -> Any:

@@ -48,7 +48,7 @@ class Prepared:
 
     def observer(self) -> Observer:
         """Return an observer of this model that need not run it."""
-        return Observer(Observation(self.activations, {}, self.source), self.corrected)
+        return Observer(Observation(self.activations, {}, (self.source,)), self.corrected)
 
     def save(self, folder: Path) -> None:
         """Write the files that :meth:`load` reads."""
@@ -115,7 +115,7 @@ def prepare_all(
     corrected: dict[Grids, bytes] = {}
     for each in grids:
         corrected[each] = correct(data, each, observation, known={**_shared(model, corrected, each), **rounded[each]})
-    return Prepared(observation.activations, observation.source, corrected, tensors)
+    return Prepared(observation.activations, observation.sources[0], corrected, tensors)
 
 
 def _shared(model: Model, corrected: Mapping[Grids, bytes], grids: Grids) -> dict[int, Corrected]:

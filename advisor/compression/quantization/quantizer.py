@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from advisor.compression.quantization.observe import Range
+    from advisor.compression.quantization.observe import Inputs, Range
 
 Rules = list[dict[str, Any]]
 """A quantization recipe of ai-edge-quantizer."""
@@ -61,17 +61,23 @@ def _statistics(model: bytes, ranges: Mapping[int, Range]) -> dict[str, dict[str
     return found
 
 
-def fitting_images(model: bytes, images: NDArray[np.float32] | None) -> NDArray[np.float32]:
+def fitting_images(model: bytes, images: Inputs | None) -> NDArray[np.float32]:
     """Return the calibration images after checking that they fit the model's input.
 
     Raises:
+        UnsupportedRecipe: the model has several inputs, or there are samples instead of images.
         StageError: the images are missing, of the wrong shape, or not finite.
     """
     import numpy as np
 
     from advisor.tflite.model import read
 
-    shape = read(model).inputs[0].shape
+    inputs = read(model).inputs
+    if len(inputs) != 1 or isinstance(images, tuple):
+        raise UnsupportedRecipe(
+            f"the model has {len(inputs)} inputs, and images fill one", "give samples of every input with --samples"
+        )
+    shape = inputs[0].shape
     if images is None or not len(images):
         raise StageError("calibration images are needed and none were given")
     if (1, *images.shape[1:]) != shape or images.dtype != np.float32:
@@ -79,6 +85,36 @@ def fitting_images(model: bytes, images: NDArray[np.float32] | None) -> NDArray[
     if not np.isfinite(images).all():
         raise StageError("calibration images hold values that are not finite")
     return images
+
+
+def fitting_inputs(model: bytes, given: Inputs | None) -> tuple[NDArray[Any], ...]:
+    """Return an array for each input of the model, its first axis the samples, after checking that they fit.
+
+    Args:
+        model: a float ``.tflite``.
+        given: images for a model of one input, or a tuple of arrays in the order of its inputs.
+
+    Raises:
+        StageError: arrays are missing, of the wrong shape or type, or not finite.
+    """
+    import numpy as np
+
+    from advisor.tflite.model import read
+
+    if not isinstance(given, tuple):
+        return (fitting_images(model, given),)
+    wanted = read(model).inputs
+    if len(given) != len(wanted) or len({len(array) for array in given}) != 1:
+        raise StageError(f"{len(given)} arrays of samples for {len(wanted)} inputs")
+    for tensor, array in zip(wanted, given, strict=True):
+        if array.shape[1:] != tensor.shape or str(array.dtype) != tensor.dtype:
+            raise StageError(
+                f"samples of input '{tensor.name}' are {array.dtype} {array.shape[1:]}, "
+                f"the model takes {tensor.dtype} {tensor.shape}"
+            )
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise StageError(f"samples of input '{tensor.name}' hold values that are not finite")
+    return given
 
 
 def shipped_rules(name: str) -> Rules:

@@ -7,17 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from advisor.compression.quantization.grid import Grids
-from advisor.compression.quantization.observe import Observer
+from advisor.compression.quantization.observe import Inputs, Observer
 from advisor.compression.recipes.suitable import require_plain_float
 from advisor.core.errors import StageError, UnsupportedRecipe
 from advisor.datasets.images import InputSpec
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
@@ -53,7 +49,7 @@ class RecipeInputs:
     """Inputs of a recipe besides the float file.
 
     Attributes:
-        calibration: normalised images, float32 (n, S, S, 3); None if there are none.
+        calibration: normalised images, float32 (n, S, S, 3), or an array for each input; None if there are none.
         images: the user's labelled images; None without ``--data``.
         max_drop_points: points of top-1 that a file may lose against float32; None for no limit.
         seconds: time limit of the user's for a recipe that scores or trains; it then returns the best result so far.
@@ -62,7 +58,7 @@ class RecipeInputs:
         decided: notes of the same recipe on a similar model; the recipe reuses its choices.
     """
 
-    calibration: NDArray[np.float32] | None = None
+    calibration: Inputs | None = None
     images: TrainingImages | None = None
     max_drop_points: float | None = None
     seconds: float | None = None
@@ -137,7 +133,7 @@ class Recipe(ABC):
             )
         return self.convert(model, inputs)
 
-    def apply(self, model: bytes, calibration: NDArray[np.float32] | None = None) -> bytes:
+    def apply(self, model: bytes, calibration: Inputs | None = None) -> bytes:
         """Return the compressed file without its notes; see :meth:`make`."""
         return self.make(model, RecipeInputs(calibration)).data
 

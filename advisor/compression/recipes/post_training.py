@@ -7,7 +7,7 @@ from collections.abc import Callable
 from advisor.compression.quantization.correction import correct
 from advisor.compression.quantization.grid import Grids
 from advisor.compression.quantization.observe import Observation
-from advisor.compression.quantization.quantizer import Rules, fitting_images, quantize
+from advisor.compression.quantization.quantizer import Rules, fitting_inputs, quantize
 from advisor.compression.recipes.base import Compressed, Needs, Recipe, RecipeInputs
 
 
@@ -18,7 +18,7 @@ def prepare(model: bytes, inputs: RecipeInputs, grids: Grids) -> tuple[bytes, Ob
         StageError: calibration images are missing or have another shape than the model's input.
     """
     only = inputs.observer.only
-    observation = only or inputs.observer(model, fitting_images(model, inputs.calibration))
+    observation = only or inputs.observer(model, fitting_inputs(model, inputs.calibration))
     corrected = inputs.observer.corrected
     if grids not in corrected:
         corrected[grids] = correct(model, grids, observation)

@@ -8,12 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from advisor.compression.calibration import CalibrationImages
 from advisor.compression.recipes import Recipe
 from advisor.compression.recipes.base import Needs, RecipeInputs
 from advisor.compression.user_model import jobs
+from advisor.compression.user_model.likeness import ALIKE_DB
 from advisor.compression.user_model.question import FLOAT, Question
-from advisor.compression.user_model.values import Compression, Form, Likeness, Speed
+from advisor.compression.user_model.values import ANY, Compression, Form, Likeness, Speed
 from advisor.core.errors import AdvisorError, RuntimeRefusal, StageError, UnsupportedRecipe, UsageError
 from advisor.core.tasks import TASKS
 from advisor.isolation import Limits, Scratch
@@ -27,6 +27,8 @@ LIMITS = Limits(seconds=3600, memory_bytes=10_000_000_000)
 
 FEW = 200
 """Below this number of images one answer is more than half a point."""
+
+ALIKE = f"as float: samples in which every output has an SNR of {ALIKE_DB:.0f} dB; SNR: that of the worst output"
 
 EFFORT = "search"
 """The effort of a search when files are timed: about a second a file."""
@@ -62,7 +64,7 @@ def compress(question: Question, tell: Tell, latency: bool = True) -> Compressio
         max_drop_points=question.max_drop_points,
         forms=tuple(forms),
         notes=(*_notes(question, forms[0]), *notes),
-        task=question.task,
+        task=ANY if question.samples else question.task,
     )
 
 
@@ -87,7 +89,7 @@ def _made(pool: ChildPool, question: Question, one: Recipe, tell: Tell) -> Form:
     notes: Mapping[str, Any] = {}
     try:
         if one.name != FLOAT:
-            _require_learnable(question.task, one)
+            _require_learnable(question, one)
             tell(f"making {one.name}")
             notes = _write(pool, question, one.name, path)
         sizes, taken = _call(pool, "describe", path, question.accelerator)
@@ -98,19 +100,21 @@ def _made(pool: ChildPool, question: Question, one: Recipe, tell: Tell) -> Form:
     return Form(one.name, "ok", "", str(path), time.monotonic() - start, sizes, taken, notes=notes)
 
 
-def _require_learnable(task: str, one: Recipe) -> None:
-    if one.needs >= Needs.SCORING and not TASKS[task].labelled:
-        raise UnsupportedRecipe(f"{one.name} learns from images of one class each, and the file is for {task}")
+def _require_learnable(question: Question, one: Recipe) -> None:
+    if one.needs < Needs.SCORING:
+        return
+    if question.samples or not TASKS[question.task].labelled:
+        file = "--samples has no classes" if question.samples else f"the file is for {question.task}"
+        raise UnsupportedRecipe(f"{one.name} learns from images of one class each, and {file}")
 
 
 def _write(pool: ChildPool, question: Question, name: str, path: Path) -> Mapping[str, Any]:
     """Write a file under another name, rename it when it is complete, and return the recipe's notes."""
     images, unfinished = question.images, path.with_suffix(".part")
-    calibration = CalibrationImages(images.calibration, question.spec, question.seed)
     inputs = RecipeInputs(None, images.training, question.max_drop_points, question.learn_s)
     try:
         notes: Mapping[str, Any] = _call(
-            pool, "make", question.model, name, calibration, inputs, question.metadata, unfinished
+            pool, "make", question.model, name, question.calibration, inputs, question.metadata, unfinished
         )
         unfinished.replace(path)
     except OSError as error:
@@ -121,28 +125,42 @@ def _write(pool: ChildPool, question: Question, name: str, path: Path) -> Mappin
 
 
 def _scored(pool: ChildPool, question: Question, forms: list[Form], tell: Tell) -> list[Form]:
-    images, reference = question.images, forms[0]
+    reference = forms[0]
     if reference.status != "ok":
         raise UsageError(f"{question.model.name} cannot be compressed: {reference.reason}", "see advisor profile")
     tell("scoring float32")
     try:
-        floats = _call(pool, "answer", question.model, question.task, images.scored, question.spec, question.seed)
+        likeness = _judge(pool, question)
+        scored = [replace(reference, likeness=likeness(question.model))]
     except StageError as error:
         raise UsageError(error.message, error.hint) from error
-    scored = [replace(reference, likeness=question.kind.compare(floats, floats, images.labels))]
     for form in forms[1:]:
         if form.status != "ok":
             scored.append(form)
             continue
         tell(f"scoring {form.recipe}")
         try:
-            own = _call(pool, "answer", Path(form.path), question.task, images.scored, question.spec, question.seed)
-            scored.append(replace(form, likeness=question.kind.compare(own, floats, images.labels)))
+            scored.append(replace(form, likeness=likeness(Path(form.path))))
         except RuntimeRefusal as error:
             scored.append(replace(form, status="skipped", reason=f"this runtime cannot run it: {error.message}"))
         except StageError as error:
             scored.append(replace(form, status="failed", reason=error.message))
     return scored
+
+
+def _judge(pool: ChildPool, question: Question) -> Callable[[Path], Likeness]:
+    """Return the function that compares a file with the float file, which it runs once where it keeps its answers."""
+    images, samples = question.images, question.samples
+    if samples:
+        return lambda path: _call(pool, "compare", path, question.model, samples.scored)
+
+    def answers(path: Path) -> Any:
+        return _call(pool, "answer", path, question.task, images.scored, question.spec, question.seed)
+
+    floats = answers(question.model)
+    return lambda path: question.kind.compare(
+        floats if path == question.model else answers(path), floats, images.labels
+    )
 
 
 def time_forms(forms: list[Form], tell: Tell) -> tuple[list[Form], tuple[str, ...]]:
@@ -170,9 +188,13 @@ def _timed(form: Form, found: FileBenchmark | None) -> Form:
 
 
 def _notes(question: Question, reference: Form) -> Iterator[str]:
-    yield from question.kind.notes(read(question.model))
+    if not question.samples:
+        yield from question.kind.notes(read(question.model))
     if question.stem:
         yield f"{question.model.name} is your file for one image with float32 weights; the forms are made from it"
+    if question.samples:
+        yield f"{ALIKE}; give more samples like those of the app if these are few"
+        return
     if question.metadata is None:
         yield f"{question.model.name} has no labels, so the compressed files carry no metadata either"
     scored = len(question.images.labels)

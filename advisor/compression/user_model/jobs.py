@@ -12,8 +12,10 @@ from advisor.compression.calibration import CalibrationImages
 from advisor.compression.make import Sizes, make_file, sizes_of
 from advisor.compression.quantization.observe import Observer
 from advisor.compression.recipes.base import RecipeInputs
+from advisor.compression.user_model import likeness
 from advisor.compression.user_model.by_task import KINDS
-from advisor.compression.user_model.values import Taken
+from advisor.compression.user_model.samples import Samples
+from advisor.compression.user_model.values import Likeness, Taken
 from advisor.datasets.images import InputSpec
 from advisor.tflite.metadata import Metadata
 
@@ -21,7 +23,7 @@ from advisor.tflite.metadata import Metadata
 def make(
     model: Path,
     recipe: str,
-    calibration: CalibrationImages,
+    calibration: CalibrationImages | Samples,
     inputs: RecipeInputs,
     metadata: Metadata | None,
     out: Path,
@@ -44,6 +46,11 @@ def describe(path: Path, target: str) -> tuple[Sizes, Taken]:
 
     found = delegate(read(path.read_bytes(), path.name), accelerator(target))
     return sizes_of(path), Taken(found.taken, found.operators, found.share, found.kept, found.reasons)
+
+
+def compare(path: Path, reference: Path, samples: Samples) -> Likeness:
+    """Compare a form with its float file on samples; see :func:`advisor.compression.user_model.likeness.compare`."""
+    return likeness.compare(path, reference, samples)
 
 
 def answer(path: Path, task: str, images: Sequence[Path], spec: InputSpec, seed: int) -> Any:

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from advisor.compression.calibration import spec_of_file
+from advisor.compression.calibration import CalibrationImages, spec_of_file
 from advisor.compression.recipes import Recipe, recipe
 from advisor.compression.recipes.suitable import require_plain_float
 from advisor.compression.user_model.by_task import KINDS, Kind
 from advisor.compression.user_model.images import ImageRequest, Images
+from advisor.compression.user_model.samples import SampleParts, Samples, read_samples
 from advisor.core.errors import StageError, UnsupportedRecipe, UsageError
+from advisor.core.tasks import OBJECT_DETECTION
 from advisor.datasets.images import InputSpec
 from advisor.measurement.accelerators.rules import accelerator
 from advisor.store.files import ensure_output_dir
@@ -25,6 +27,7 @@ from advisor.tflite.postprocess import split_postprocess, task_of
 FLOAT = "float32"
 ON_CPU = "xnnpack"
 LEARN_S = 600.0
+OR_SAMPLES = "for a model of other inputs or outputs, give samples of its inputs with --samples inputs.npz"
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,7 @@ class Question:
     Attributes:
         model: the float file: that of the user, or a copy in ``folder`` with its batch fixed and its weights widened.
         recipes: float32 first, then those asked for.
-        spec: how it reads images.
+        spec: how it reads images; None with samples.
         metadata: its labels and licence, written into every file; None if it has no labels.
         images: to calibrate, train and score on.
         folder: where the files go.
@@ -44,11 +47,12 @@ class Question:
         accelerator: whose operators are counted.
         learn_s: time that a recipe that scores or trains may take; it then returns the best result so far.
         stem: of the names of the files.
+        samples: samples of its inputs, which stand in for images; None for images.
     """
 
     model: Path
     recipes: tuple[Recipe, ...]
-    spec: InputSpec
+    spec: InputSpec | None
     metadata: Metadata | None
     images: Images
     folder: Path
@@ -58,6 +62,15 @@ class Question:
     accelerator: str = ON_CPU
     learn_s: float = LEARN_S
     stem: str = ""
+    samples: SampleParts | None = None
+
+    @property
+    def calibration(self) -> CalibrationImages | Samples:
+        """What the forms are calibrated on."""
+        if self.samples is not None:
+            return self.samples.calibration
+        assert self.spec is not None, "without samples there are images"
+        return CalibrationImages(self.images.calibration, self.spec, self.seed)
 
     @property
     def kind(self) -> Kind:
@@ -75,6 +88,7 @@ def ask(
     *,
     calibration: Path | None = None,
     data: Path | None = None,
+    samples: Path | None = None,
     max_drop_points: float | None = None,
     to: Path | None = None,
     mean: Sequence[float] | None = None,
@@ -85,7 +99,7 @@ def ask(
     force: bool = False,
     judged_only: bool = False,
 ) -> Question:
-    """Check the arguments and read the image folders; create the output folder.
+    """Check the arguments and read the images or samples; create the output folder.
 
     If the file has an open batch or float16 weights, the float file that recipes start from is written there, too. With
     ``judged_only`` there are no recipes, no folder is created, and the file may be quantized.
@@ -101,20 +115,29 @@ def ask(
     plain = given if judged_only else _plain(given, model.name)
     if max_drop_points is not None and data is None:
         raise UsageError("--max-drop limits the loss of accuracy, which needs labelled images", "give them with --data")
-    metadata = read_metadata(given, model.name)
-    spec = spec_of_file(model.name, graph, metadata, mean, std)
-    classes = KINDS[task].classes(given, graph, model.name)
-    names = metadata.labels if metadata else ()
-    if names and len(names) != classes:
-        raise UsageError(f"{model.name} has {len(names)} labels and {classes} classes", "correct its metadata")
-    needs = {one.needs for one in (recipe(FLOAT), *chosen)}
-    images = KINDS[task].images(ImageRequest(calibration, data, spec, names, classes, seed, needs))
+    parts, spec, metadata = None, None, None
+    if samples is not None:
+        _require_only(calibration=calibration, data=data, mean=mean, std=std)
+        parts = _samples(samples, plain, model.name, task, seed)
+        images = Images((), parts.calibration_source, (), (), parts.scored_source)
+    else:
+        metadata = read_metadata(given, model.name)
+        try:
+            spec = spec_of_file(model.name, graph, metadata, mean, std)
+            classes = KINDS[task].classes(given, graph, model.name)
+        except UsageError as error:
+            raise error if judged_only else UsageError(error.message, f"{error.hint}; {OR_SAMPLES}") from None
+        names = metadata.labels if metadata else ()
+        if names and len(names) != classes:
+            raise UsageError(f"{model.name} has {len(names)} labels and {classes} classes", "correct its metadata")
+        needs = {one.needs for one in (recipe(FLOAT), *chosen)}
+        images = KINDS[task].images(ImageRequest(calibration, data, spec, names, classes, seed, needs))
     folder = to or Path(f"{model.stem}-forms")
     question = Question(
         model,
         (recipe(FLOAT), *chosen),
         spec,
-        _with_spec(metadata, spec),
+        _with_spec(metadata, spec) if spec else None,
         images,
         folder,
         max_drop_points,
@@ -122,6 +145,7 @@ def ask(
         task,
         target,
         learn_s,
+        samples=parts,
     )
     if judged_only:
         return question
@@ -133,6 +157,18 @@ def ask(
     ensure_output_dir(folder, [*made, copy.name], force)
     copy.write_bytes(write_metadata(plain, question.metadata) if question.metadata else plain)
     return replace(question, model=copy, stem=model.stem)
+
+
+def _require_only(**others: object) -> None:
+    given = next((name for name, value in others.items() if value is not None), None)
+    if given:
+        raise UsageError(f"--samples and --{given} cannot be combined", "samples are the model's inputs as they are")
+
+
+def _samples(path: Path, plain: bytes, name: str, task: str, seed: int) -> SampleParts:
+    if task == OBJECT_DETECTION:
+        raise UsageError(f"--samples: {name} is a detector, and boxes have no SNR", "give images with --calibration")
+    return read_samples(path, read(plain, name), seed)
 
 
 def _recipes(names: Sequence[str]) -> tuple[Recipe, ...]:

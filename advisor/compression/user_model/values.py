@@ -10,6 +10,9 @@ from advisor.compression.make import Sizes
 from advisor.core.statistics import Interval
 from advisor.core.tasks import IMAGE_CLASSIFICATION, TASKS
 
+ANY = "any"
+"""Stands for the task of a file that is judged by samples of its inputs."""
+
 NAMED = 4
 """Operators left in float that a note names."""
 
@@ -19,12 +22,14 @@ class Likeness:
     """Difference of a compressed file's answers from the float file's.
 
     Attributes:
-        images: number of images.
+        images: number of images, or of samples.
         agreement: share of images with the same answer, with Wilson's 95 % interval. For detectors the mAP@0.5 (0-1),
-            if the boxes that the float file is sure of were the true ones.
+            if the boxes that the float file is sure of were the true ones. For samples the share in which every output
+            has an error of at most a tenth of its size.
         snr_db: signal-to-noise ratio of the answer; None if both are equal to the last bit, and for detectors.
         accuracy: the metric of the task (0-1) with its 95 % interval; None without labels.
         drop: loss of accuracy against float on the same images, with its paired 95 % interval; None without labels.
+        by_output: the ratio of each output by its name, if there are several; ``snr_db`` is the worst.
     """
 
     images: int
@@ -32,6 +37,7 @@ class Likeness:
     snr_db: float | None = None
     accuracy: Interval | None = None
     drop: Interval | None = None
+    by_output: Mapping[str, float | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -123,7 +129,7 @@ class Compression:
         max_drop_points: points that a file may lose against float; None for no limit.
         forms: float32 first, then the recipes in the order asked.
         notes: what the reader must know.
-        task: name of the task, see :data:`advisor.core.tasks.TASKS`.
+        task: name of the task, see :data:`advisor.core.tasks.TASKS`; ``ANY`` with samples.
     """
 
     model: str
@@ -138,8 +144,8 @@ class Compression:
 
     @property
     def metric(self) -> str:
-        """The metric of the task."""
-        return TASKS[self.task].metric
+        """The metric of the task; empty with samples."""
+        return "" if self.task == ANY else TASKS[self.task].metric
 
     @property
     def good(self) -> tuple[Form, ...]:

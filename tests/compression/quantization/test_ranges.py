@@ -24,7 +24,7 @@ def test_the_span_holds_zero_and_all_that_was_seen(values: np.ndarray) -> None:
 def test_outliers_keep_their_place_and_pixels_get_room() -> None:
     values = np.random.default_rng(0).normal(size=(200_000, 1)).astype(np.float32)
     values[0] = 10.0
-    observation = Observation({3: _activation(values), 5: _activation(values)}, {}, source=5)
+    observation = Observation({3: _activation(values), 5: _activation(values)}, {}, sources=(5,))
     found = observation.ranges()
     assert found[3] == (values.min(), 10.0)
     assert found[5][1] > 10.0

@@ -1,0 +1,176 @@
+"""Read samples of a model's inputs from an ``.npz`` file, and divide them into those to calibrate and to compare on."""
+
+from __future__ import annotations
+
+import random
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from advisor.compression.calibration import CALIBRATION, FEWEST
+from advisor.compression.recipes.suitable import INPUT_TYPES
+from advisor.core.errors import UsageError, message_of, nearest
+from advisor.core.units import show_bytes
+from advisor.store.files import UNREADABLE_ZIP
+from advisor.tflite.model import Model
+from advisor.tflite.values import Tensor
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+SCORED = 200
+"""Samples that a form is compared on, at most."""
+
+MOST_BYTES = 4_000_000_000
+"""Unpacked size of the arrays that are read."""
+
+_HINT = "np.savez(FILE, NAME=array, ...): an array for each input, its first axis the samples"
+
+
+@dataclass(frozen=True)
+class Input:
+    """One input of a model: the name of its array, and the shape and type of the tensor."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Some samples of a file.
+
+    Attributes:
+        path: the ``.npz`` file.
+        inputs: those of the model, in their order.
+        rows: indices of the samples.
+    """
+
+    path: Path
+    inputs: tuple[Input, ...]
+    rows: tuple[int, ...]
+
+    def read(self) -> tuple[NDArray[Any], ...]:
+        """Return an array for each input, (n, *shape), in the type of the tensor."""
+        import numpy as np
+
+        rows = np.asarray(self.rows)
+        with np.load(self.path, allow_pickle=False) as arrays:
+            return tuple(
+                arrays[each.name][rows].astype(each.dtype).reshape(len(rows), *each.shape) for each in self.inputs
+            )
+
+
+@dataclass(frozen=True)
+class SampleParts:
+    """The samples by their purpose, and what these are in words."""
+
+    calibration: Samples
+    scored: Samples
+    calibration_source: str
+    scored_source: str
+
+
+def read_samples(path: Path, model: Model, seed: int) -> SampleParts:
+    """Check a file of samples and divide it: half to calibrate on, the other half to compare on.
+
+    With fewer than twice ``FEWEST`` samples, all of them serve for both.
+
+    Args:
+        path: an ``.npz`` file with an array for each input, by the name of the input.
+        model: the float model.
+        seed: draws the samples.
+
+    Raises:
+        UsageError: the file cannot be read, lacks an input, or its arrays do not fit the model.
+    """
+    arrays = _arrays(path)
+    names = tuple(_name_of(model, place, arrays, path) for place in range(len(model.inputs)))
+    counts = {
+        name: _checked(tensor, name, arrays[name], path) for tensor, name in zip(model.inputs, names, strict=True)
+    }
+    if len(set(counts.values())) != 1:
+        listed = ", ".join(f"'{name}' {count}" for name, count in counts.items())
+        raise UsageError(f"--samples: {path.name} has different numbers of samples: {listed}", _HINT)
+    count = next(iter(counts.values()))
+    if count < FEWEST:
+        raise UsageError(
+            f"--samples: {count} samples in {path.name}, and {FEWEST} are needed",
+            f"give about {CALIBRATION} samples like those that the app will see",
+        )
+    inputs = (Input(name, tensor.shape, tensor.dtype) for name, tensor in zip(names, model.inputs, strict=True))
+    return _divided(path, tuple(inputs), count, seed)
+
+
+def _divided(path: Path, inputs: tuple[Input, ...], count: int, seed: int) -> SampleParts:
+    order = random.Random(seed).sample(range(count), count)
+    half = count // 2 if count >= 2 * FEWEST else count
+    chosen, others = order[: min(half, CALIBRATION)], order[half:][:SCORED] or order[:SCORED]
+    new = "that were not calibrated on" if count > half else "that were calibrated on, too"
+    return SampleParts(
+        Samples(path, inputs, tuple(sorted(chosen))),
+        Samples(path, inputs, tuple(sorted(others))),
+        f"{len(chosen)} samples of {path}",
+        f"{len(others)} samples of {path} {new}",
+    )
+
+
+def _arrays(path: Path) -> Mapping[str, NDArray[Any]]:
+    """Return the arrays of a file by their names."""
+    import numpy as np
+
+    if not path.is_file():
+        raise UsageError(f"--samples: there is no file '{path}'", _HINT)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            size = sum(member.file_size for member in archive.infolist())
+        if size > MOST_BYTES:
+            raise UsageError(
+                f"--samples: {path.name} holds {show_bytes(size)}, more than {show_bytes(MOST_BYTES)}",
+                f"{CALIBRATION + SCORED} samples are used at most",
+            )
+        with np.load(path, allow_pickle=False) as found:
+            return {name: found[name] for name in found.files}
+    except (*UNREADABLE_ZIP, ValueError, TypeError) as error:
+        raise UsageError(f"--samples: '{path}' is not an .npz file of arrays: {message_of(error)}", _HINT) from error
+
+
+def names_of(model: Model, place: int) -> tuple[str, ...]:
+    """Return the names of an input: those in signatures, then that of its tensor, with and without ``:0``."""
+    index, tensor = model.subgraphs[0].inputs[place], model.inputs[place]
+    signed = [name for signature in model.signatures for name, at in signature.inputs if at == index]
+    return tuple(dict.fromkeys((*signed, tensor.name, tensor.name.removesuffix(":0"))))
+
+
+def _name_of(model: Model, place: int, arrays: Mapping[str, Any], path: Path) -> str:
+    names = names_of(model, place)
+    found = next((name for name in names if name in arrays), None)
+    if found is None:
+        listed = ", ".join(f"'{name}'" for name in arrays) or "none"
+        close = nearest(names[0], arrays)
+        raise UsageError(f"--samples: {path.name} has no array '{names[0]}'{close}; its arrays: {listed}", _HINT)
+    return found
+
+
+def _checked(tensor: Tensor, name: str, array: NDArray[Any], path: Path) -> int:
+    """Return the number of samples of one input."""
+    import numpy as np
+
+    kinds = "f" if tensor.dtype == INPUT_TYPES[0] else "iub"
+    if array.dtype.kind not in kinds:
+        needed = "floats, scaled as the model needs them" if kinds == "f" else tensor.dtype
+        raise UsageError(f"--samples: '{name}' of {path.name} is {array.dtype}; the model takes {needed}", _HINT)
+    shapes = [tensor.shape, *([tensor.shape[1:]] if tensor.shape[:1] == (1,) else [])]
+    if array.ndim == 0 or array.shape[1:] not in shapes:
+        expected = " or ".join("x".join(map(str, ("n", *shape))) for shape in reversed(shapes))
+        given = "x".join(map(str, array.shape)) or "a single value"
+        raise UsageError(f"--samples: '{name}' of {path.name} is {given}; the model takes {expected}", _HINT)
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        first = next(row for row, sample in enumerate(array) if not np.isfinite(sample).all())
+        raise UsageError(
+            f"--samples: '{name}' of {path.name} has values that are not finite, first in sample {first}",
+            "remove these samples",
+        )
+    return len(array)

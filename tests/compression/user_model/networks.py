@@ -1,0 +1,46 @@
+"""Small float files that are no classifiers of one image, and samples of their inputs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from ai_edge_litert import schema_py_generated as schema
+
+from tests.measurement.small_models import OPERATORS, Builder
+from tests.tflite.graphs import INT32
+
+
+def segmentation(side: int = 16) -> bytes:
+    """A map of four scores a pixel from an image of five channels."""
+    made = Builder()
+    image = made.made.tensor("image", (1, side, side, 5))
+    scores = made.convolution(made.depthwise(made.convolution(image, 8, 3)), 4)
+    return made.finish({"image": image}, {"mask": scores})
+
+
+def two_inputs(seed: int = 0) -> bytes:
+    """Two outputs of an image and of a vector."""
+    made = Builder(seed)
+    image, pose = made.input(16), made.made.tensor("pose", (1, 6))
+    pooled, bent = made.mean(made.convolution(image, 8, 3)), made.dense(pose, 8)
+    joint = made.operator(OPERATORS.CONCATENATION, [pooled, bent], (1, 16), schema.ConcatenationOptionsT(axis=1))
+    return made.finish({"image": image, "pose": pose}, {"angle": made.dense(joint, 3), "place": made.dense(joint, 2)})
+
+
+def tokens() -> bytes:
+    """Scores of twelve words by their numbers."""
+    made = Builder()
+    words = made.made.tensor("tokens", (1, 12), dtype=INT32)
+    table = made.weights(50, 16)
+    vectors = made.operator(OPERATORS.GATHER, [table, words], (1, 12, 16), schema.GatherOptionsT(axis=0))
+    axes = made.constant(np.array([1], np.int32), INT32)
+    mean = made.operator(OPERATORS.MEAN, [vectors, axes], (1, 16), schema.ReducerOptionsT())
+    return made.finish({"tokens": words}, {"scores": made.dense(mean, 4)})
+
+
+def samples(path: Path, count: int = 24, **shapes: tuple[int, ...]) -> Path:
+    """Write random arrays of the given shapes."""
+    draw = np.random.default_rng(0)
+    np.savez(path, **{name: draw.normal(size=(count, *shape)).astype(np.float32) for name, shape in shapes.items()})
+    return path

@@ -1,0 +1,181 @@
+"""Files of any inputs: forms are calibrated and compared on the user's samples."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from advisor.compression.user_model.compress import compress
+from advisor.compression.user_model.likeness import compare
+from advisor.compression.user_model.question import ask
+from advisor.compression.user_model.samples import Input, Samples, read_samples
+from advisor.compression.user_model.values import ANY, Compression
+from advisor.core.errors import UsageError
+from advisor.tflite.model import read
+from tests.compression.user_model import networks
+from tests.tflite.graphs import edited, foreign_detector
+
+IMAGE, POSE = (16, 16, 3), (6,)
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """A model of an image and a vector."""
+    path = tmp_path / "net.tflite"
+    path.write_bytes(networks.two_inputs())
+    return path
+
+
+def compressed(model: Path, samples: Path, *recipes: str) -> Compression:
+    return compress(ask(model, recipes, samples=samples, to=model.parent / "forms"), lambda _: None, latency=False)
+
+
+def refused(model: Path, samples: Path, **options: Any) -> UsageError:
+    with pytest.raises(UsageError) as raised:
+        ask(model, ["int8"], samples=samples, to=model.parent / "forms", **options)
+    assert not (model.parent / "forms").exists()
+    return raised.value
+
+
+@pytest.mark.integration
+def test_each_form_of_a_model_with_two_inputs_has_the_ratio_of_each_output(model: Path, tmp_path: Path) -> None:
+    given = networks.samples(tmp_path / "s.npz", 40, image=IMAGE, pose=POSE)
+    found = compressed(model, given, "float16", "int8", "int8_float_io", "mixed_int8")
+    ratios = {form.recipe: form.likeness.snr_db for form in found.forms if form.likeness}
+    by_output = found.forms[2].likeness.by_output if found.forms[2].likeness else {}
+    assert ratios["float32"] is None
+    assert ratios["float16"] > 50 > ratios["int8"] > 20
+    assert set(by_output) == {"angle", "place"}
+    assert min(filter(None, by_output.values())) == ratios["int8"]
+    assert found.forms[4].reason == "mixed_int8 learns from images of one class each, and --samples has no classes"
+    assert found.task == ANY
+    assert found.metric == ""
+    assert (found.calibration, found.scored) == (
+        f"20 samples of {given}",
+        f"20 samples of {given} that were not calibrated on",
+    )
+
+
+@pytest.mark.integration
+def test_a_map_of_scores_and_an_input_of_five_channels_are_taken(tmp_path: Path) -> None:
+    (tmp_path / "net.tflite").write_bytes(networks.segmentation())
+    given = networks.samples(tmp_path / "s.npz", image=(16, 16, 5))
+    found = compressed(tmp_path / "net.tflite", given, "int8", "rounded")
+    assert [form.status for form in found.forms] == ["ok"] * 3
+    assert all(form.likeness and form.likeness.agreement.value == 1 for form in found.forms)
+
+
+@pytest.mark.integration
+def test_inputs_of_whole_numbers_stay_whole(tmp_path: Path) -> None:
+    (tmp_path / "net.tflite").write_bytes(networks.tokens())
+    np.savez(tmp_path / "s.npz", tokens=np.random.default_rng(0).integers(0, 50, (24, 12)))
+    found = compressed(tmp_path / "net.tflite", tmp_path / "s.npz", "int8", "int8_float_io")
+    assert [form.status for form in found.forms] == ["ok"] * 3
+    assert read(Path(found.forms[2].path)).inputs[0].dtype == "int32"
+
+
+@pytest.mark.integration
+def test_a_file_of_an_old_converter_gives_the_same_int8_file(model: Path, tmp_path: Path) -> None:
+    def old(tables: Any) -> None:
+        for code in tables.operatorCodes:
+            code.deprecatedBuiltinCode, code.builtinCode = max(code.builtinCode, code.deprecatedBuiltinCode), 0
+
+    given = networks.samples(tmp_path / "s.npz", image=IMAGE, pose=POSE)
+    new = Path(compressed(model, given, "int8").forms[1].path).read_bytes()
+    (tmp_path / "old").mkdir()
+    former = tmp_path / "old" / "net.tflite"
+    former.write_bytes(edited(model.read_bytes(), old))
+    form = compressed(former, given, "int8").forms[1]
+    assert [tensor.dtype for tensor in read(Path(form.path)).tensors] == [tensor.dtype for tensor in read(new).tensors]
+
+
+def test_agreement_is_the_share_of_samples_whose_outputs_are_all_close(model: Path, tmp_path: Path) -> None:
+    given = networks.samples(tmp_path / "s.npz", 10, image=IMAGE, pose=POSE)
+    inputs = (Input("image", (1, *IMAGE), "float32"), Input("pose", (1, *POSE), "float32"))
+    samples, other = Samples(given, inputs, tuple(range(10))), tmp_path / "other.tflite"
+    same = compare(model, model, samples)
+    assert (same.images, same.agreement.value, same.snr_db) == (10, 1.0, None)
+    other.write_bytes(networks.two_inputs(seed=1))
+    unlike = compare(other, model, samples)
+    assert unlike.agreement.value == 0
+    assert unlike.snr_db is not None
+    assert unlike.snr_db < 10
+
+
+def test_few_samples_serve_for_both(model: Path, tmp_path: Path) -> None:
+    given = networks.samples(tmp_path / "s.npz", 12, image=IMAGE, pose=POSE)
+    parts = read_samples(given, read(model), 0)
+    assert parts.calibration.rows == parts.scored.rows == tuple(range(12))
+    assert parts.scored_source.endswith("12 samples of " + f"{given} that were calibrated on, too")
+
+
+def test_doubles_and_samples_with_their_batch_are_taken(model: Path, tmp_path: Path) -> None:
+    np.savez(tmp_path / "s.npz", image=np.zeros((20, 1, *IMAGE)), pose=np.zeros((20, *POSE), np.float16))
+    image, pose = read_samples(tmp_path / "s.npz", read(model), 0).calibration.read()
+    assert (image.shape, pose.shape) == ((10, 1, *IMAGE), (10, 1, *POSE))
+    assert image.dtype == pose.dtype == np.float32
+
+
+def test_an_input_without_an_array_names_the_nearest(model: Path, tmp_path: Path) -> None:
+    given = networks.samples(tmp_path / "s.npz", imgae=IMAGE, pose=POSE)
+    assert (
+        refused(model, given).message
+        == "--samples: s.npz has no array 'image' (did you mean 'imgae'?); its arrays: 'imgae', 'pose'"
+    )
+
+
+@pytest.mark.parametrize(
+    ("pose", "message"),
+    [
+        (np.zeros((20, 7), np.float32), "'pose' of s.npz is 20x7; the model takes nx6 or nx1x6"),
+        (np.zeros(6, np.float32), "'pose' of s.npz is 6; the model takes nx6 or nx1x6"),
+        (np.float32(1), "'pose' of s.npz is a single value; the model takes"),
+        (np.zeros((20, 6), np.uint8), "'pose' of s.npz is uint8; the model takes floats, scaled as the model needs"),
+        (np.zeros((20, 6), complex), "'pose' of s.npz is complex128; the model takes floats"),
+        (np.zeros((19, 6), np.float32), "different numbers of samples: 'image' 20, 'pose' 19"),
+        (np.full((20, 6), np.nan, np.float32), "'pose' of s.npz has values that are not finite, first in sample 0"),
+        (np.zeros((20, 6), object), "'.*' is not an .npz file of arrays: Object arrays cannot be loaded"),
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused_by_name(model: Path, tmp_path: Path, pose: Any, message: str) -> None:
+    np.savez(tmp_path / "s.npz", image=np.zeros((20, *IMAGE), np.float32), pose=pose)
+    error = refused(model, tmp_path / "s.npz")
+    with pytest.raises(UsageError, match=message):
+        raise error
+    assert error.hint
+
+
+@pytest.mark.parametrize("count", [0, 1, 9])
+def test_too_few_samples_are_refused(model: Path, tmp_path: Path, count: int) -> None:
+    given = networks.samples(tmp_path / "s.npz", count, image=IMAGE, pose=POSE)
+    assert refused(model, given).message == f"--samples: {count} samples in s.npz, and 10 are needed"
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 not a zip", b"\x93NUMPY\x01\x00"])
+def test_a_file_that_holds_no_arrays_is_refused(model: Path, tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "s.npz").write_bytes(content)
+    assert "is not an .npz file of arrays" in refused(model, tmp_path / "s.npz").message
+    assert "there is no file" in refused(model, tmp_path / "none.npz").message
+
+
+@pytest.mark.parametrize(
+    ("options", "named"), [({"data": Path("photos")}, "--data"), ({"mean": (0.0,), "std": (1.0,)}, "--mean")]
+)
+def test_samples_stand_alone(model: Path, tmp_path: Path, options: dict[str, Any], named: str) -> None:
+    given = networks.samples(tmp_path / "s.npz", image=IMAGE, pose=POSE)
+    assert refused(model, given, **options).message == f"--samples and {named} cannot be combined"
+
+
+def test_without_samples_they_are_what_is_missing(model: Path) -> None:
+    with pytest.raises(UsageError, match=r"takes 1x16x16x3, 1x6, not one square RGB image") as raised:
+        ask(model, ["int8"], to=model.parent / "forms")
+    assert raised.value.hint.endswith("give samples of its inputs with --samples inputs.npz")
+
+
+def test_a_detector_needs_images(tmp_path: Path) -> None:
+    (tmp_path / "net.tflite").write_bytes(foreign_detector())
+    error = refused(tmp_path / "net.tflite", networks.samples(tmp_path / "s.npz", image=IMAGE))
+    assert "is a detector, and boxes have no SNR" in error.message
