@@ -52,7 +52,7 @@ class PostTraining(Recipe):
         finish: Callable[[bytes], bytes] = bytes,
     ) -> None:
         self.name, self.description = name, description
-        self.version = 5 if bits else 6
+        self.version = 6 if bits else 7
         self.grids, self._rules, self._bits, self._finish = grids, make_rules, bits, finish
 
     def convert(self, model: bytes, inputs: RecipeInputs, /) -> Compressed:
