@@ -78,6 +78,9 @@ def export(
     web: Annotated[
         bool, typer.Option("--web", help="Add a web page that classifies a photo or the camera, without a network.")
     ] = False,
+    microcontroller: Annotated[
+        bool, typer.Option("--microcontroller", help="Add C++ for TensorFlow Lite Micro: model, arena, operators.")
+    ] = False,
     encrypt_key_file: Annotated[
         str | None, typer.Option(metavar="FILE", help="Encrypt the model (AES-256-GCM) with the key in this file.")
     ] = None,
@@ -95,8 +98,7 @@ def export(
 ) -> None:
     """Write the bundle to ship: model, labels, model card, test vectors, checksums and code for the app.
 
-    Without --android, --ios, --python, --edgetpu and --web the first three are written. The same run gives the same
-    bytes.
+    Without an option for a platform, --android, --ios and --python are used. The same run gives the same bytes.
 
     Example: advisor export runs/latest --to bundle --android
     """
@@ -108,7 +110,10 @@ def export(
         return
     if to is None:
         raise UsageError("--to is missing", "name the folder to create, for example --to bundle")
-    flags = {"android": android, "ios": ios, "python": python, "edgetpu": edgetpu, "web": web}
+    flags = {
+        "android": android, "ios": ios, "python": python, "edgetpu": edgetpu, "web": web,
+        "microcontroller": microcontroller,
+    }  # fmt: skip
     targets = [name for name, given in flags.items() if given]
     bundle = api.export(
         run, to, pick=pick, targets=targets, key_file=encrypt_key_file, force=force, unknown_class=unknown_class

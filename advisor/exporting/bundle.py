@@ -18,6 +18,7 @@ from advisor.exporting.choice import choose
 from advisor.exporting.devices import benchmark_lines, devices_of
 from advisor.exporting.documents import model_card, readme
 from advisor.exporting.folder import checked, write
+from advisor.exporting.microcontroller import firmware
 from advisor.exporting.model import ShippedModel, prepare
 from advisor.exporting.operators import build_file, operators_json, registration, used_operators
 from advisor.exporting.sealing import key_id, read_key, seal
@@ -33,13 +34,13 @@ from advisor.tflite.model import read
 
 SCHEMA_VERSION = 1
 MODEL, MEASURED, SEALED = "model.tflite", "model_measured.tflite", ".sealed"
-EDGETPU, WEB = "edgetpu", "web"
+EDGETPU, WEB, MICROCONTROLLER = "edgetpu", "web", "microcontroller"
 FIGURES = (
     "accuracy", "holdout_accuracy", "new_conditions", "latency", "latency_p90", "size", "memory", "drop",
 )  # fmt: skip
 """Quantities of an evaluation in ``bundle.json``."""
 
-TARGETS = (*PLATFORMS, EDGETPU, WEB)
+TARGETS = (*PLATFORMS, EDGETPU, WEB, MICROCONTROLLER)
 
 
 @dataclass(frozen=True)
@@ -123,8 +124,10 @@ def _with_unknown(run: LoadedRun, shipping: Shipping, evaluation: Evaluation, ta
             f"--unknown-class: {evaluation.configuration.key} has no file with a class for unknown things",
             "a search with --data makes one of its pick; leave --pick out, or search again",
         )
-    if EDGETPU in targets:
-        raise UsageError("--edgetpu: the class for unknown things is computed in float32", "leave --unknown-class out")
+    for target in (EDGETPU, MICROCONTROLLER):
+        if target in targets:
+            reason = f"--{target}: the class for unknown things is computed in float32"
+            raise UsageError(reason, "leave --unknown-class out")
     own = replace(evaluation, artefact=facts.file, artefact_sha256=facts.sha256)
     model = prepare(_artefact(run, own), facts.file, shipping.applied(evaluation))
     edit = (
@@ -142,6 +145,8 @@ def _check_targets(
             raise UsageError(f"--web: there is no page that {shipping.does}", "leave it out")
         if key is not None:
             raise UsageError("--web: whoever opens the page gets the model", "leave --encrypt-key-file out")
+    if MICROCONTROLLER in wanted and key is not None:
+        raise UsageError("--microcontroller: a firmware cannot open an encrypted model", "leave --encrypt-key-file out")
     if EDGETPU not in wanted:
         return
     if not shipping.edgetpu:
@@ -206,11 +211,14 @@ def _snippets(
 ) -> dict[str, str]:
     sealed = file.endswith(SEALED)
     found = dict(render(shipping, target, model, evaluation, file, sealed) for target in targets if target in PLATFORMS)
-    if EDGETPU in targets:
+    if EDGETPU in targets or MICROCONTROLLER in targets:
         metadata = read_metadata(artefact)
         assert metadata is not None, "prepare() refused a model that does not describe itself"
-        measured = MEASURED if model.edits else MODEL
-        found[shipping.edgetpu] = edgetpu(shipping.edgetpu, measured, metadata.mean, metadata.std)
+        if EDGETPU in targets:
+            measured = MEASURED if model.edits else MODEL
+            found[shipping.edgetpu] = edgetpu(shipping.edgetpu, measured, metadata.mean, metadata.std)
+        if MICROCONTROLLER in targets:
+            found |= firmware(artefact, metadata.mean, metadata.std)
     return found
 
 
