@@ -19,6 +19,7 @@ NAMES = (
     "compression",
     "answers",
     "micro_arena",
+    "model_import",
     "training",
     "training_accuracy",
     "accuracy",
