@@ -81,6 +81,11 @@ class Limits:
     flash_bytes: int | None = None
     package_bytes: int | None = None
 
+    @property
+    def file_bytes(self) -> int | None:
+        """The largest file: the smaller one of flash and package; None without either."""
+        return min((each for each in (self.flash_bytes, self.package_bytes) if each is not None), default=None)
+
 
 @dataclass(frozen=True)
 class DeviceTarget:

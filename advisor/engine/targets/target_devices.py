@@ -239,8 +239,7 @@ def _memory_too_small(evaluation: Evaluation, device: TargetDevice) -> str:
 
 
 def _file_too_large(evaluation: Evaluation, device: TargetDevice) -> str:
-    limits = device.profile.limits
-    limit = min((each for each in (limits.flash_bytes, limits.package_bytes) if each is not None), default=None)
+    limit = device.profile.limits.file_bytes
     if limit is None or evaluation.size is None or evaluation.size.value <= limit:
         return ""
     return f"its {show_bytes(evaluation.size.value)} do not fit into the {show_bytes(limit)} of {device.label}"
