@@ -11,6 +11,7 @@ NAMES = (
     "sampler_timm_pool",
     "latency_prediction",
     "latency_kernels",
+    "runtimes",
     "measurement",
     "catalogue",
     "whole_catalogue",

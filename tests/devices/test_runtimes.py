@@ -63,11 +63,11 @@ def test_another_device_needs_no_runtime() -> None:
     assert runtime_of(f"{ONNX}:cpu-x1") is RUNTIMES[ONNX]
 
 
-@pytest.mark.parametrize("form", ["dynamic_int8", "weight_int8", "weight_int4", "int16x8"])
+@pytest.mark.parametrize("form", ["dynamic_int8", "weight_int4", "int16x8"])
 def test_forms_without_a_twin_are_not_taken(form: str) -> None:
     assert show(ONNX).target().incompatibility(form).endswith(f"not {form}")
 
 
-@pytest.mark.parametrize("form", ["float32", "float16", "int8", "pruned_50"])
+@pytest.mark.parametrize("form", ["float32", "float16", "weight_int8", "int8", "pruned_50"])
 def test_forms_with_a_twin_are_taken(form: str) -> None:
     assert show(ONNX).target().incompatibility(form) == ""

@@ -66,9 +66,9 @@ class OnnxRuntime:
         return HostConnection()
 
 
-ONNX_FORMS = ("float32", "float16", "int8", "pruned_50", "pruned_75", "clustered_16")
-"""Forms with an ONNX twin that computes the same: weights stored as float16 are widened, as LiteRT does on loading.
-ONNX Runtime has no operators that compute floats with 8-bit or 4-bit weights as LiteRT does, and none for int16x8."""
+ONNX_FORMS = ("float32", "float16", "weight_int8", "int8", "pruned_50", "pruned_75", "clustered_16")
+"""Forms with an ONNX twin that computes the same. Weights stored as float16 are widened in the twin, as LiteRT does on
+loading. ONNX has no operators that compute as LiteRT does with ``dynamic_int8``, ``weight_int4`` and ``int16x8``."""
 
 RUNTIMES: Mapping[str, LocalRuntime] = {runtime.name: runtime for runtime in (OnnxRuntime(),)}
 """The runtimes by the names of their devices."""
