@@ -97,4 +97,4 @@ def _installed(package: str) -> str:
         raise UsageError(f"ONNX Runtime needs {package}, which is not installed", install_extra("onnx")) from error
 
 
-_MAKERS: Mapping[str, Callable[[Path], Twin]] = {"onnxruntime": _onnx_twin}
+_MAKERS: Mapping[str, Callable[[Path], Twin]] = {"onnxruntime": _onnx_twin, "onnxruntime-web": _onnx_twin}

@@ -24,7 +24,10 @@ NAME_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,62}$"
 MICRO_RUNTIME = "tflite-micro"
 """TensorFlow Lite Micro, whose interpreter also runs on this machine."""
 
-TFLITE_RUNTIMES = frozenset({"tflite", MICRO_RUNTIME, "tflite-runtime", "ai-edge-litert"})
+WEB_RUNTIME = "litert-web"
+"""LiteRT in WebAssembly, for browsers: the npm package ``@litertjs/core``."""
+
+TFLITE_RUNTIMES = frozenset({"tflite", MICRO_RUNTIME, WEB_RUNTIME, "tflite-runtime", "ai-edge-litert"})
 """Runtimes that run a ``.tflite`` file without converting it."""
 
 MEASURABLE_RUNTIMES = TFLITE_RUNTIMES - {MICRO_RUNTIME}
