@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -29,11 +30,15 @@ def converted(model: Any, image: Image) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         given = Path(folder) / "model.onnx"
         onnx.save(model, given)
-        onnx2tf.convert(
-            input_onnx_file_path=str(given),
-            output_folder_path=folder,
-            not_use_onnxsim=True,
-            keep_nwc_or_nhwc_or_ndhwc_input_names=None if image.channels_first else [image.name],
-            non_verbose=True,
-        )
+        limit = sys.getrecursionlimit()
+        try:
+            onnx2tf.convert(
+                input_onnx_file_path=str(given),
+                output_folder_path=folder,
+                not_use_onnxsim=True,
+                keep_nwc_or_nhwc_or_ndhwc_input_names=None if image.channels_first else [image.name],
+                non_verbose=True,
+            )
+        finally:
+            sys.setrecursionlimit(limit)  # it lifts the limit, so that deep nesting would end the process
         return (Path(folder) / "model_float32.tflite").read_bytes()

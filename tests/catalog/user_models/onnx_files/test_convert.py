@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,11 @@ def converted(model: Any, folder: Path, size: int | None = None) -> Model:
 
 def kinds(model: Model) -> list[str]:
     return [operator.name for operator in model.operators]
+
+
+def test_the_converter_leaves_the_limit_of_recursion(onnx2tf: None, tmp_path: Path) -> None:
+    converted(network(), tmp_path)
+    assert sys.getrecursionlimit() < 100_000
 
 
 def test_a_classifier_computes_the_same_in_nhwc(onnx2tf: None, tmp_path: Path) -> None:
