@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import contextlib
 import io
+import tempfile
 from pathlib import Path
 from typing import Any, Protocol
 
 from advisor.catalog.cards import Conversion
-from advisor.catalog.user_models import keras_archive, saved_model
+from advisor.catalog.user_models import keras_archive, pt2_archive, saved_model
 from advisor.catalog.user_models.comparison import compared
 from advisor.catalog.user_models.onnx_files import checks, convert, graph
 from advisor.catalog.user_models.onnx_files.original import OnnxOriginal
 from advisor.catalog.user_models.original import Original
+from advisor.catalog.user_models.pt2 import TorchProgram
 from advisor.core.errors import UsageError, message_of
 from advisor.store.packages import Packages
 from advisor.tflite.layout import without_transposes
@@ -123,7 +125,30 @@ class _Onnx:
         return OnnxOriginal(model, graph.fixed(model, size, file))
 
 
-FORMATS: tuple[Format, ...] = (_Keras(), _SavedModel(), _Tflite(), _Onnx())
+class _Pt2:
+    what, library, packages = "a .pt2 file", "PyTorch", convert.PACKAGES
+
+    def takes(self, file: Path) -> bool:
+        return file.is_file() and file.suffix == ".pt2"
+
+    def check(self, file: Path) -> None:
+        pt2_archive.read(file)
+
+    def convert(self, file: Path, size: int | None) -> bytes:
+        program = TorchProgram(file)
+        keras_archive.fixed_side((1, program.side, program.side, 3), size, str(file))
+        with tempfile.TemporaryDirectory() as folder:
+            written = Path(folder) / "model.onnx"
+            program.write_onnx(written)
+            return _Onnx().convert(written, size)
+
+    def original(self, file: Path, size: int | None) -> Original | None:
+        return TorchProgram(file)
+
+
+FORMATS: tuple[Format, ...] = (_Keras(), _SavedModel(), _Tflite(), _Onnx(), _Pt2())
+PICKLES = (".pt", ".pth", ".ckpt", ".pkl")
+"""Suffixes of PyTorch's other files, whose reading can run the code in them."""
 
 
 def format_of(file: Path) -> Format:
@@ -138,6 +163,8 @@ def format_of(file: Path) -> Format:
     for one in FORMATS:
         if one.takes(file):
             return one
+    if file.suffix in PICKLES:
+        raise UsageError(f"'{file}' is a pickle, which runs code when it is read: it is not read", pt2_archive.EXPORT)
     raise UsageError(f"'{file}' is none of: {taken}", "save it from Keras with model.save('name.keras')")
 
 

@@ -1,0 +1,138 @@
+"""A program of PyTorch becomes a card that computes the same; without PyTorch its extra is named."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from advisor.catalog.convert import convert
+from advisor.catalog.trial_run import run
+from advisor.catalog.user_models import pt2
+from advisor.catalog.user_models.description import Given
+from advisor.catalog.user_models.import_model import Added, add, inspect
+from advisor.catalog.user_models.pt2 import TorchProgram
+from advisor.catalog.weights.fetching import fetch
+from advisor.catalog.weights.options import FetchOptions
+from advisor.core.errors import UsageError
+from tests.catalog.user_models.models import CLASSES, SIZE, labels_file
+from tests.catalog.user_models.pt2_files import members, write
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(autouse=True)
+def own_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ADVISOR_CONFIG_DIR", str(tmp_path / "config"))
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small classifier with settled statistics, as ``net.pt2``."""
+    for name in ("torch", "onnxscript"):
+        if importlib.util.find_spec(name) is None:
+            pytest.skip(f"{name} is not installed; continuous integration cannot install PyTorch")
+    import torch
+
+    torch.manual_seed(0)
+    network = module(torch)
+    with torch.no_grad():
+        network.train()(torch.randn(64, 3, SIZE, SIZE))
+    file = tmp_path_factory.mktemp("programs") / "net.pt2"
+    torch.export.save(torch.export.export(network.eval(), (torch.zeros(1, 3, SIZE, SIZE),)), str(file))
+    return file
+
+
+def module(torch: Any) -> Any:
+    """Two convolutions, one of them depthwise, pooling and a linear classifier."""
+    layers = torch.nn
+    return layers.Sequential(
+        layers.Conv2d(3, 8, 3, stride=2, padding=1, bias=False),
+        layers.BatchNorm2d(8),
+        layers.Hardswish(),
+        layers.Conv2d(8, 8, 3, padding=1, groups=8),
+        layers.ReLU(inplace=True),
+        layers.AdaptiveAvgPool2d(1),
+        layers.Flatten(),
+        layers.Dropout(0.2),
+        layers.Linear(8, CLASSES),
+    )
+
+
+def added(program: Path, folder: Path) -> Added:
+    with inspect(program) as inspected:
+        return add(inspected, Given(labels=str(labels_file(folder)), mean=(127.5,), std=(127.5,)))
+
+
+def image() -> Any:
+    return np.random.default_rng(1).normal(size=(1, SIZE, SIZE, 3)).astype(np.float32)
+
+
+@pytest.mark.slow
+def test_a_program_becomes_a_card_that_computes_what_pytorch_does(program: Path, tmp_path: Path) -> None:
+    card = added(program, tmp_path).card
+    assert (card.name, card.input_size, card.classes) == ("net", SIZE, CLASSES)
+    assert card.conversion is not None
+    assert card.conversion.runtime.startswith("torch ")
+    assert (card.conversion.images, card.conversion.agreement, card.conversion.transposes) == (32, 1.0, 0)
+    assert card.conversion.difference < 1e-4
+
+    convert(card, fetch(card, FetchOptions(offline=True)), tmp_path / "master.tflite")
+    outputs = run((tmp_path / "master.tflite").read_bytes(), image())
+    logits = TorchProgram(program).scores(image())
+    expected = np.exp(logits) / np.exp(logits).sum()
+    assert outputs["probabilities"] == pytest.approx(expected, abs=1e-5)
+    assert outputs["features"].shape == (1, 8)
+
+
+def test_every_operator_is_a_layer_with_the_name_of_its_weights(program: Path) -> None:
+    layers = TorchProgram(program).layers(image())
+    named = {layer.name: layer for layer in layers}
+    assert named["0 (conv2d)"].values.shape == (1, 8, SIZE // 2, SIZE // 2)
+    assert layers[-1].operator == "linear"
+    assert layers[-1].values.shape == (1, CLASSES)
+    assert set(layers[-1].inputs) <= set(named)
+
+
+@pytest.mark.parametrize("change", ["training", "float16", "two inputs", "open batch"])
+def test_what_pytorch_writes_of_another_model_is_refused(program: Path, tmp_path: Path, change: str) -> None:
+    import torch
+
+    network, size, shapes = module(torch).eval(), (1, 3, SIZE, SIZE), None
+    images: tuple[Any, ...] = (torch.zeros(size),)
+    if change == "training":
+        network = network.train()
+    if change == "float16":
+        network, images = network.half(), (images[0].half(),)
+    if change == "two inputs":
+        network, images = _Pair(torch, network), (*images, torch.zeros(size))
+    if change == "open batch":
+        images, shapes = (torch.zeros(2, *size[1:]),), ({0: torch.export.Dim("batch")},)
+    file = tmp_path / "other.pt2"
+    torch.export.save(torch.export.export(network, images, dynamic_shapes=shapes), str(file))
+    said = {"training": "training mode", "float16": "float16", "two inputs": "2 inputs", "open batch": "sizes open"}
+    with pytest.raises(UsageError, match=said[change]):
+        TorchProgram(file)
+
+
+def _Pair(torch: Any, network: Any) -> Any:
+    class Pair(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.network = network
+
+        def forward(self, one: Any, two: Any) -> Any:
+            return self.network(one + two)
+
+    return Pair()
+
+
+def test_without_pytorch_the_extra_and_another_way_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pt2.importlib.util, "find_spec", lambda _name: None)
+    with pytest.raises(UsageError, match="needs torch and onnxscript") as raised:
+        TorchProgram(write(tmp_path / "net.pt2", members()))
+    assert "ondevice-advisor[torch]" in raised.value.hint
+    assert "torch.onnx.export" in raised.value.hint
