@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from advisor.catalog.fetch_all import Fetched
     from advisor.catalog.listing import Row
     from advisor.catalog.user_models.description import Given, Inspected
+    from advisor.catalog.user_models.handles import Source
     from advisor.catalog.user_models.import_model import Added
 
 Files = Sequence[str | Path]
@@ -191,13 +192,14 @@ def add(
     No code in the file is run.
 
     Args:
-        file: a ``.keras`` or ``.tflite`` file, the folder of a SavedModel, or a handle of TensorFlow Hub, which is an
-            http(s) address. ``HANDLE#sha256=HEX`` is refused if its files have another hash.
+        file: a ``.keras``, ``.onnx``, ``.pt2`` or ``.tflite`` file, the folder of a SavedModel, a handle of TensorFlow
+            Hub, which is an http(s) address, or ``timm:NAME`` or ``torchvision:NAME``, whose package is then run.
+            ``HANDLE#sha256=HEX`` is refused if its files have another hash.
         name: name of the card. Default: the name of the file.
         labels: file with one label per line, or ``imagenet``. Default: the labels in the file.
         mean: value subtracted from RGB 0..255: one number or three. Default: the value in the file.
         std: value that the difference is divided by, likewise.
-        input_size: side of the input in pixels, if the model leaves it open.
+        input_size: side of the input in pixels, if the model leaves it open, or to export a package's model at.
         licence: licence of the model.
         family: family of the card.
         top1: known accuracy in percent. A search without images uses it.
@@ -218,12 +220,18 @@ def add(
     if tell:
         tell(f"reading {Path(file).name}")
     with (
-        on_this_machine(file) as (path, origin),
-        import_model.inspect(path, input_size, as_it_is) as inspected,
+        on_this_machine(file, input_size) as source,
+        import_model.inspect(source.path, input_size, as_it_is) as inspected,
     ):
-        known = replace(inspected, origin=origin)
+        known = _known(inspected, source)
         complete = _completed(known, given, ask) if ask else given
         return import_model.add(known, complete, Path(into) if into else None)
+
+
+def _known(inspected: Inspected, source: Source) -> Inspected:
+    """Return an inspected model with what its source says of it."""
+    facts = replace(inspected.facts, metadata=source.metadata or inspected.facts.metadata)
+    return replace(inspected, origin=source.origin, top1=source.top1, facts=facts)
 
 
 def _completed(inspected: Inspected, given: Given, ask: Callable[[str], str]) -> Given:

@@ -165,7 +165,9 @@ def add(
     file: Annotated[
         str,
         typer.Argument(
-            metavar="FILE", help="A .keras or .tflite file, a SavedModel's folder, or a handle of TensorFlow Hub."
+            metavar="FILE",
+            help="A .keras, .onnx, .pt2 or .tflite file, a SavedModel's folder, a handle of TensorFlow Hub, timm:NAME "
+            "or torchvision:NAME.",
         ),
     ],
     name: Annotated[str, typer.Option(metavar="NAME", help="Name of the card. Default: the name of the file.")] = "",

@@ -45,7 +45,8 @@ class Given:
 class Inspected:
     """A model that can become a card: the float ``.tflite`` made from it, and what is known about it.
 
-    ``origin`` is where the file came from, for the card's note; by default its name.
+    ``origin`` is where the file came from, for the card's note; by default its name. ``top1`` is the ImageNet accuracy
+    in percent that the origin publishes.
     """
 
     file: Path
@@ -53,6 +54,7 @@ class Inspected:
     facts: ModelFacts
     conversion: Conversion | None = None
     origin: str = ""
+    top1: float | None = None
 
 
 def missing(inspected: Inspected, given: Given) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Take a handle of TensorFlow Hub as a user's model: resolve it to a SavedModel and check its files."""
+"""Bring a user's model to this machine: a handle of TensorFlow Hub, or a name of ``timm`` or ``torchvision``."""
 
 from __future__ import annotations
 
@@ -6,32 +6,60 @@ import hashlib
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from advisor.catalog.user_models.model_packages import exported, is_source
 from advisor.catalog.weights.digest import Unavailable
 from advisor.catalog.weights.hub import resolved
 from advisor.catalog.weights.network.transport import redacted
 from advisor.core.errors import UsageError
 from advisor.store.files import sha256_file
+from advisor.tflite.metadata import Metadata
 
 HASH = "#sha256="
 _PARTS = 3
 """Parts of a handle's path that name the card: publisher and collection say little."""
 
 
-@contextmanager
-def on_this_machine(file: str | Path) -> Iterator[tuple[Path, str]]:
-    """Yield the path of a model for the block, and its handle with the hash of its files; no handle for a path.
+@dataclass(frozen=True)
+class Source:
+    """A model on this machine.
 
-    A handle is an http(s) address. ``HANDLE#sha256=HEX`` is refused if its files have another hash
-    (:func:`folder_sha256`).
+    Attributes:
+        path: its file or folder.
+        origin: where it came from, for the card's note; empty for a path.
+        metadata: labels, normalisation and licence that its package states; None without a package.
+        top1: published ImageNet accuracy in percent that its package states.
+    """
+
+    path: Path
+    origin: str = ""
+    metadata: Metadata | None = None
+    top1: float | None = None
+
+
+@contextmanager
+def on_this_machine(file: str | Path, size: int | None = None) -> Iterator[Source]:
+    """Yield a model for the block: a path as it is, or what a handle or a package's name stands for.
+
+    A handle is an http(s) address; its origin has the hash of its files. ``HANDLE#sha256=HEX`` is refused if they have
+    another hash (:func:`folder_sha256`). A package's name is ``timm:NAME`` or ``torchvision:NAME``.
+
+    Args:
+        file: the path, handle or name.
+        size: side of the input in pixels of a package's model; by default the package's own.
 
     Raises:
-        UsageError: the handle cannot be resolved, or its files have another hash.
+        UsageError: the handle or name cannot be resolved, or the files have another hash.
     """
+    if is_source(str(file)):
+        with exported(str(file), size) as one:
+            yield Source(one.file, one.origin, one.metadata, one.top1)
+        return
     if not str(file).startswith(("http://", "https://")):
-        yield Path(file), ""
+        yield Source(Path(file))
         return
     handle, _, wanted = str(file).partition(HASH)
     shown = redacted(handle)
@@ -42,7 +70,7 @@ def on_this_machine(file: str | Path) -> Iterator[tuple[Path, str]]:
                 raise UsageError(
                     f"{shown}: its files have sha256 {sha256}, expected {wanted}", "check the handle and its version"
                 )
-            yield found.rename(found.with_name(_name(handle))), f"{shown}{HASH}{sha256}"
+            yield Source(found.rename(found.with_name(_name(handle))), f"{shown}{HASH}{sha256}")
     except Unavailable as error:
         raise UsageError(
             f"{error}", "download the SavedModel yourself, unpack it, and add its folder: advisor catalog add FOLDER"

@@ -148,6 +148,8 @@ def _entry(inspected: Inspected, given: Given, metadata: Metadata, sha256: str) 
     }
     if given.top1 is not None:
         entry["published"] = [{"precision": "float32", "source": "stated when it was added", "top1": given.top1}]
+    elif inspected.top1 is not None:
+        entry["published"] = [{"precision": "float32", "source": inspected.origin, "top1": inspected.top1}]
     if inspected.conversion is not None:
         entry["conversion"] = asdict(inspected.conversion)
     file = {
