@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,3 +32,13 @@ def checked(predicted: Evaluation, device: TargetDevice, model: Path) -> Evaluat
     if reason:
         return replace(predicted, status=Status.SKIPPED, stage=StageName.PREDICT, reason=reason)
     return replace(predicted, memory=found.arena)
+
+
+def checked_all(folder: Path, predicted: Iterable[Evaluation], device: TargetDevice) -> tuple[Evaluation, ...]:
+    """Return the evaluations of a run folder checked, where their files are still there."""
+    return tuple(
+        checked(each, device, folder / each.artefact)
+        if each.status is Status.OK and (folder / each.artefact).is_file()
+        else each
+        for each in predicted
+    )

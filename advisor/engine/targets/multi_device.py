@@ -127,13 +127,19 @@ class MultiDeviceEvaluator:
         if predicted.status is not Status.OK:
             return predicted
         if needs_check(device):
-            predicted = await asyncio.to_thread(checked, predicted, device, self._run.path / made.artefact)
+            predicted = await self._check_here(predicted, device)
         if predicted.status is not Status.OK or device.profile.connection is None:
             return predicted
         name, path = device.profile.name, self._run.path / made.artefact
         return await asyncio.to_thread(
             self._executor.on_device, name, measured_over_connection, predicted, device, path
         )
+
+    async def _check_here(self, predicted: Evaluation, device: TargetDevice) -> Evaluation:
+        """Run a microcontroller's file in its interpreter on this machine, on a core that no timing uses."""
+        machine, call = self._executor.machine, self._executor.on_device
+        async with machine.core(memory_bytes=PREPARATION_BYTES):
+            return await asyncio.to_thread(call, HOST, checked, predicted, device, self._run.path / predicted.artefact)
 
     async def _evaluate_here(self, made: Evaluation, device: TargetDevice) -> Evaluation:
         """Measure with another runtime of this machine, alone on the machine after the file is prepared."""

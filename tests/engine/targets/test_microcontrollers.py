@@ -10,10 +10,12 @@ import pytest
 from advisor.core.evaluation import Status
 from advisor.core.quantity import Provenance
 from advisor.devices.profiles import DeviceProfile, DeviceTarget, Limits
-from advisor.engine.targets.microcontrollers import checked, needs_check
+from advisor.engine.history.loaded_run import load_run
+from advisor.engine.targets.microcontrollers import checked, checked_all, needs_check
 from advisor.engine.targets.target_devices import TargetDevice, remark_of
 from advisor.measurement.micro import check as micro
 from tests.builders import evaluation
+from tests.engine.conftest import heads_of, searched_once
 from tests.measurement import small_models
 from tests.requirements import skip_or_fail
 
@@ -71,3 +73,29 @@ def test_without_the_extra_arenas_are_computed_and_a_remark_says_so(monkeypatch:
 
 def test_another_runtime_is_not_checked() -> None:
     assert not needs_check(replace(DEVICE, target=replace(TARGET, runtime="stm32cube.ai")))
+
+
+@pytest.mark.integration
+def test_a_re_evaluation_checks_the_files_that_are_still_there(model: Path) -> None:
+    here, gone = (replace(evaluation(), artefact=name) for name in (model.name, "gone.tflite"))
+    there, missing = checked_all(model.parent, [here, gone], DEVICE)
+    assert there.memory is not None
+    assert there.memory.provenance is Provenance.MEASURED
+    assert missing == gone
+
+
+@pytest.mark.slow
+def test_a_search_for_a_microcontroller_gives_a_file_that_its_interpreter_runs(
+    shared_folder: Path, warm_cache: Path, photos: Path
+) -> None:
+    arguments = (*heads_of(photos), "--device", "stm32h743", "--compressions", "int8,int8_float_io", "--budget", "60s")
+    found = searched_once(shared_folder / "microcontroller", warm_cache, *arguments)
+    assert found.code == 0, found.err
+    run = load_run(found.run.path)
+    pick = run.decision.pick
+    assert pick is not None
+    assert pick.memory is not None
+    assert pick.memory.source.startswith("TensorFlow Lite Micro 0.")
+    assert micro.check(found.run.path / pick.artefact).arena_bytes == pick.memory.value < 512 * 1024
+    skipped = {each.reason for each in run.evaluations if each.status is Status.SKIPPED}
+    assert any("its tensor arena takes" in reason for reason in skipped)

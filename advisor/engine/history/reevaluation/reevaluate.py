@@ -29,6 +29,7 @@ from advisor.engine.history.reevaluation.lineage import (
 from advisor.engine.history.reevaluation.remeasurement import Remeasured, Tell, measure_all, remeasure
 from advisor.engine.question import Request, resolve
 from advisor.engine.targets.device_prediction import DevicePredictor, environment_of
+from advisor.engine.targets.microcontrollers import checked_all, needs_check
 from advisor.engine.targets.target_devices import TargetDevice, at_threads, prefer_tflite, remark_of
 from advisor.isolation import Scratch
 from advisor.store import RunFolder
@@ -254,12 +255,16 @@ def _evaluate_again(
 def _evaluate_anew(
     session: Session, run: LoadedRun, evaluations: Sequence[Evaluation], device: TargetDevice
 ) -> tuple[Evaluation, ...]:
-    """Return each artefact of the run on a device: predicted, or measured with a runtime of this machine."""
+    """Return each artefact of the run on a device: predicted, or measured with a runtime of this machine.
+
+    Files for a microcontroller run in its interpreter on this machine.
+    """
     if device.runtime is not None:
         devices = at_threads(device, run.question.thread_counts)
         return measure_all(run, evaluations, devices, session.tell)
     limits = run.question.limits
-    return session.devices.predictor.evaluate(evaluations, device, limits.latency_ms, limits.confidence)
+    predicted = session.devices.predictor.evaluate(evaluations, device, limits.latency_ms, limits.confidence)
+    return checked_all(run.folder.path, predicted, device) if needs_check(device) else predicted
 
 
 def evaluate_cards(run: LoadedRun, names: Sequence[str], folder: Path, search: Search) -> RunFolder:
