@@ -102,7 +102,8 @@ def benchmark_device(
 
     Args:
         models: one or more files.
-        device: name of a device profile, or ``name:target``. Default: this machine.
+        device: name of a device profile, or ``name:target``; several runtimes of this machine, such as
+            ``host:litert,host:onnxruntime``, are compared in turn. Default: this machine.
         accelerator: ``cpu``, ``gpu``, ``npu`` or ``tpu``: the kind of target, if ``device`` names none.
         ssh: host to connect to over ssh: ``host``, ``user@host``, or a name of your ssh configuration.
         adb: serial of the phone to connect to over adb.

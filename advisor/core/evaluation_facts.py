@@ -109,11 +109,13 @@ class RemoteFacts:
         connection: the connection's label.
         delegated: operators that a delegate took, and all of them; None where no delegate says so.
         operators: time of each operator as the device's tool printed it.
+        twin: comparison of the file with its twin for another runtime; empty if the file itself ran.
     """
 
     connection: str
     delegated: tuple[int, int] | None = None
     operators: tuple[Mapping[str, object], ...] = ()
+    twin: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

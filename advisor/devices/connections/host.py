@@ -16,7 +16,7 @@ from advisor.devices.connections import agent
 from advisor.devices.connections.agent import Block, Lane
 from advisor.devices.connections.program import Finished, run_program
 from advisor.devices.connections.protocol import Job, Timing
-from advisor.devices.connections.twins import file_for
+from advisor.devices.connections.twins import file_for, with_facts
 
 AGENT = Path(agent.__file__)
 
@@ -54,10 +54,11 @@ class HostConnection:
     def measure(self, job: Job) -> tuple[Timing, ...]:
         """See :class:`advisor.devices.connections.protocol.Connection`."""
         job.check()
-        twins = [file_for(job.runtime, model) for model in job.models]
-        names = [str(twin.path.resolve()) for twin in twins]
+        twins = {model: file_for(job.runtime, model) for model in job.models}
+        names = [str(twins[model].path.resolve()) for model in job.models]
         argv = [str(self.python), str(self.agent), *agent_arguments(job, names)]
-        return timings_of_agent(read_document(run_program(argv, timeout_s=job.timeout_s)), job.models, names)
+        document = read_document(run_program(argv, timeout_s=job.timeout_s))
+        return with_facts(timings_of_agent(document, job.models, names), twins)
 
 
 def agent_arguments(job: Job, names: Sequence[str]) -> list[str]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from advisor.core.errors import StageError, UsageError, install_extra
+from advisor.devices.connections.protocol import Timing
 from advisor.isolation import ChildPool, Limits, Scratch
 from advisor.store import ArtifactCache
 from advisor.store.files import sha256_file
@@ -36,6 +37,16 @@ class Twin:
 
     path: Path
     facts: Mapping[str, float]
+
+
+def with_facts(timings: Sequence[Timing], twins: Mapping[Path, Twin]) -> tuple[Timing, ...]:
+    """Return the timings with the comparison of each file with its twin among the details."""
+    return tuple(
+        replace(timing, details={**timing.details, "twin": dict(twins[timing.model].facts)})
+        if twins[timing.model].facts
+        else timing
+        for timing in timings
+    )
 
 
 def needs_twin(runtime: str) -> bool:

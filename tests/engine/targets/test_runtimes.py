@@ -118,6 +118,8 @@ def test_a_file_is_converted_and_measured_with_an_interval(tmp_path: Path) -> No
     assert found.latency.low is not None
     assert "onnxruntime" in found.latency.source
     assert found.memory is not None
+    assert found.remote is not None
+    assert found.remote.twin["same_answers"] == found.remote.twin["inputs"] == 32
     assert (found.timing.threads, found.timing.effort) == (1, "load") if found.timing else False
 
 

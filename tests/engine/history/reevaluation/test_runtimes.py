@@ -1,0 +1,77 @@
+"""An earlier run measured in another runtime of this machine, without training."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from advisor.core.errors import UsageError
+from advisor.core.evaluation import Evaluation, Status
+from advisor.core.quantity import Provenance
+from advisor.devices.profiles import runtimes
+from advisor.engine.history.loaded_run import load_run
+from advisor.engine.history.reevaluation.changes import host_manifest
+from advisor.engine.history.reevaluation.reevaluate import Devices, Session
+from advisor.engine.question import Request
+from advisor.store import RunFolder
+from tests.builders import evaluation
+from tests.devices.requirements import require_onnx
+from tests.measurement import small_models
+from tests.run_folders import write_run
+
+ONNX = "host:onnxruntime"
+REQUEST = {"threads": [1], "candidates": ["net"]}
+
+
+@pytest.fixture
+def run(tmp_path: Path, shared_folder: Path, monkeypatch: pytest.MonkeyPatch) -> RunFolder:
+    """A run on this machine with one real file."""
+    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(shared_folder / "twins"))
+    made = write_run(tmp_path / "runs", [], request=REQUEST, manifest=host_manifest({}))
+    made.append(with_file(made, evaluation("net", "float32", threads=1)))
+    return made
+
+
+def with_file(run: RunFolder, row: Evaluation) -> Evaluation:
+    content = small_models.classifier()
+    path = run.path / "models" / "net-head-float32.tflite"
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(content)
+    artefact = str(path.relative_to(run.path))
+    return replace(row, artefact=artefact, artefact_sha256=hashlib.sha256(content).hexdigest())
+
+
+def no_search(_request: Request) -> RunFolder:
+    raise AssertionError("nothing is searched")
+
+
+@pytest.mark.integration
+def test_a_runtime_that_is_added_measures_the_files(run: RunFolder) -> None:
+    require_onnx()
+    session = Session(Devices.chosen([ONNX], []), no_search)
+    found = next(each for each in session.reevaluate(run.path) if each.device == ONNX)
+    assert found.causes == (f"the device {ONNX} was added",)
+    assert found.run is not None
+    (row,) = load_run(found.run).evaluations
+    assert row.status is Status.OK, row.reason
+    assert (row.configuration.target.device, row.configuration.target.threads) == (ONNX, 1)
+    assert row.latency is not None
+    assert row.latency.provenance is Provenance.MEASURED
+    again = next(each for each in session.reevaluate(run.path) if each.device == ONNX)
+    assert again.run == found.run
+
+
+def test_a_missing_package_is_refused_before_any_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runtimes, "installed_version", lambda _package: "")
+    with pytest.raises(UsageError, match=f"{ONNX} needs onnx, onnxruntime, tf2onnx"):
+        Devices.chosen([ONNX], [])
+
+
+def test_a_report_does_not_measure(run: RunFolder) -> None:
+    require_onnx()
+    with pytest.raises(UsageError, match=f"no measurements with '{ONNX}'") as refused:
+        load_run(run.path, {"must_run_on": [ONNX]})
+    assert f"--device {ONNX}" in refused.value.hint
