@@ -17,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 from ai_edge_litert import schema_py_generated as schema
 
-from advisor.tflite.fusing import fuse_activations
 from advisor.tflite.model import Model, read
 from advisor.tflite.rewrite import add_tensor, content_of, new_operator, operator_name, pack, single_graph, unpack
 from advisor.tflite.surgery import prune
@@ -54,8 +53,6 @@ def transposes(model: Model) -> int:
 def without_transposes(data: bytes, name: str = "the model") -> bytes:
     """Return the file with as few transposes as this module can reach, and its image input in NHWC.
 
-    An activation behind a convolution from which only a transpose separated it becomes part of the convolution.
-
     Raises:
         UsageError: the file is damaged.
         StageError: not exactly one subgraph and one signature.
@@ -65,8 +62,6 @@ def without_transposes(data: bytes, name: str = "the model") -> bytes:
     if not any(operator_name(model, operator) == TRANSPOSE for operator in graph.operators):
         return data
     _Relayout(model, graph, signature).run()
-    prune(model, graph, signature)
-    fuse_activations(model, graph)
     prune(model, graph, signature)
     edited = pack(model)
     return edited if transposes(read(edited, name)) < transposes(read(data, name)) else data

@@ -147,18 +147,6 @@ def test_flattened_maps_keep_their_transpose() -> None:
     assert transposes(read(without_transposes(data))) == 1
 
 
-def test_an_activation_behind_a_transpose_joins_the_convolution() -> None:
-    graph = Graph()
-    image = graph.tensor("image", (1, 4, 6, 3))
-    options = schema.Conv2DOptionsT(strideH=1, strideW=1, dilationHFactor=1, dilationWFactor=1)
-    maps = added(graph, B.CONV_2D, [image, floats(graph, 8, 1, 1, 3), floats(graph, 8)], NHWC, options)
-    clipped = added(graph, B.RELU6, [transposed(graph, maps, TO_NCHW, NCHW)], NCHW)
-    data = graph.finish({"image": image}, {"result": transposed(graph, clipped, TO_NHWC, NHWC)})
-    edited = without_transposes(data)
-    assert [operator.name for operator in read(edited).operators] == ["CONV_2D"]
-    assert outputs(edited)["result"] == pytest.approx(outputs(data)["result"], abs=1e-6)
-
-
 def test_a_file_without_transposes_stays_byte_for_byte() -> None:
     graph = Graph()
     image = graph.tensor("image", NHWC)

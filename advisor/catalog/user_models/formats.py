@@ -22,6 +22,7 @@ from advisor.core.errors import UsageError, message_of
 from advisor.store.packages import Packages
 from advisor.tflite.layout import without_transposes
 from advisor.tflite.model import read
+from advisor.tflite.simplify import simplified
 
 _CONVERTED = "convert it to .tflite yourself, and add that file"
 
@@ -185,7 +186,7 @@ def as_tflite(file: Path, size: int | None) -> tuple[bytes, Conversion | None]:
             data, original = form.convert(file, size), form.original(file, size)
             if original is None:
                 return data, None
-            data = without_transposes(data, str(file))
+            data = simplified(without_transposes(data, str(file)))
             return data, compared(original, data, str(file))
     except UsageError:
         raise

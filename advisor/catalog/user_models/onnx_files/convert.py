@@ -25,13 +25,14 @@ PACKAGES = Packages(
 def converted(model: Any, image: Image) -> bytes:
     """Return the ``.tflite`` of a prepared graph, its input in NHWC."""
     import onnx
-    import onnx2tf
 
+    depth = sys.getrecursionlimit()
     with tempfile.TemporaryDirectory() as folder:
         given = Path(folder) / "model.onnx"
         onnx.save(model, given)
-        limit = sys.getrecursionlimit()
         try:
+            import onnx2tf
+
             onnx2tf.convert(
                 input_onnx_file_path=str(given),
                 output_folder_path=folder,
@@ -40,5 +41,5 @@ def converted(model: Any, image: Image) -> bytes:
                 non_verbose=True,
             )
         finally:
-            sys.setrecursionlimit(limit)  # it lifts the limit, so that deep nesting would end the process
+            sys.setrecursionlimit(depth)  # onnx2tf lifts it, and deep nesting would then end the process
         return (Path(folder) / "model_float32.tflite").read_bytes()

@@ -43,7 +43,9 @@ def test_the_converter_leaves_the_limit_of_recursion(onnx2tf: None, tmp_path: Pa
 
 
 def test_a_classifier_computes_the_same_in_nhwc(onnx2tf: None, tmp_path: Path) -> None:
+    depth = sys.getrecursionlimit()
     model = converted(network(("n", 3, "h", "w")), tmp_path, SIDE)
+    assert sys.getrecursionlimit() == depth
     assert model.inputs[0].shape == (1, SIDE, SIDE, 3)
     assert kinds(model) == ["PAD", "CONV_2D", "DEPTHWISE_CONV_2D", "MEAN", "RESHAPE", "FULLY_CONNECTED"]
 
@@ -114,8 +116,6 @@ def test_another_number_of_scores_is_told(onnx2tf: None, tmp_path: Path) -> None
 
 
 def test_a_missing_package_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys
-
     monkeypatch.setitem(sys.modules, "onnx", None)
     (tmp_path / "net.onnx").write_bytes(b"x")
     with pytest.raises(UsageError, match="the package onnx is missing") as raised:
