@@ -23,7 +23,7 @@ install = $(if $(UV),( cd / && $(UV) pip install -q --index-strategy unsafe-best
 	--no-deps --require-hashes -r "$(CURDIR)/$(1)" ) || { echo "uv could not install $(1); trying pip" >&2; false; } ||) \
 	$(PIP) install -qq --no-deps --require-hashes -r $(1)
 
-.PHONY: help search test-fast test test-slow lint format bench clean
+.PHONY: help search test-fast test test-slow lint format bench docs clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -54,6 +54,10 @@ format: $(VENV)/.dev ## Format the code
 
 bench: $(VENV)/.dev ## Measure the figures of benchmarks/README.md and keep them under benchmarks/results/
 	@$(BIN)/python -m benchmarks $(ARGS)
+
+docs: $(VENV)/.dev ## Build the site of docs/ into build/site, without a warning
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict $(ARGS)
+	@echo "build/site/index.html"
 
 clean: ## Remove the virtual environment and the tools' caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from advisor.api.answers import Report, check_run, compare, export, exportable, reevaluate, report
+from advisor.api.answers import Report, check_run, compare, export, exportable, log_to, reevaluate, report
 from advisor.api.machine import Check, State, doctor
 from advisor.api.measuring import benchmark, benchmark_device, profile
 from advisor.api.models import check_data, compress, diagnose
@@ -24,6 +24,7 @@ __all__ = [
     "doctor",
     "export",
     "exportable",
+    "log_to",
     "plan",
     "profile",
     "reevaluate",

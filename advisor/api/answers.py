@@ -154,6 +154,38 @@ def exportable(run: str | Path) -> tuple[Evaluation, ...]:
     return choices(load_run(run).decision)
 
 
+def log_to(run: str | Path, place: str) -> str:
+    """Log a finished run where your team keeps its experiments, and return the identity of the new entry.
+
+    It has the question as parameters, the figures of the pick with their intervals as metrics, the report files, and
+    the bundle of the pick.
+
+    ::
+
+        import advisor
+        advisor.log_to("runs/latest", "mlflow:sqlite:///experiments.db")
+
+    Args:
+        run: the run folder.
+        place: ``mlflow:ADDRESS``, the address of MLflow's tracking server or database.
+
+    Raises:
+        UsageError: an unknown place, one that cannot be used, or MLflow is not installed.
+    """
+    from advisor.isolation import Scratch
+    from advisor.reporting.experiment_log import log_run, tracking_uri
+    from advisor.reporting.view import load_view
+
+    tracking_uri(place)
+    folder = RunFolder.open(Path(run))
+    view = load_view(folder)
+    if not view.decision.feasible:
+        return log_run(view, folder.path, place, None)
+    with Scratch() as scratch:
+        export(folder.path, scratch / "bundle")
+        return log_run(view, folder.path, place, scratch / "bundle")
+
+
 def check_run(run: str | Path, *, artefacts: bool = False) -> tuple[str, ...]:
     """Return the files of a run folder that are damaged or missing, one line for each.
 

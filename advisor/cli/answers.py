@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from advisor.cli import completion
-from advisor.cli.options import AsJson, Format, RunArgument
-from advisor.cli.output import print_json, progress, show_answer, warn_of_problems
+from advisor.cli.options import AsJson, Format, LogTo, RunArgument
+from advisor.cli.output import check_place, log_run_to, print_json, progress, show_answer, warn_of_problems
 from advisor.cli.search_options import LIMITS, takes
 from advisor.core.errors import ExitCode, UsageError, nearest
 
@@ -38,6 +39,7 @@ def report(
         typer.Option(metavar="DIR", help="Folder for the report files. Default: the run folder, if no limit changed."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace report files that exist in --to.")] = False,
+    log_to: LogTo = None,
     as_json: AsJson = False,
     **limits: Any,
 ) -> None:
@@ -50,6 +52,7 @@ def report(
     """
     from advisor import api
 
+    check_place(log_to)
     warn_of_problems(run, artefacts=True)
     found = api.report(run, prefer=prefer, confidence=confidence, images=images, to=to, force=force, **limits)
     show_answer(found.view, as_json)
@@ -57,6 +60,7 @@ def report(
         typer.echo(f"wrote {path}", err=True)
     if not found.files and to is None:
         typer.echo("the report of the run is unchanged; add --to DIR to write this one", err=True)
+    log_run_to(Path(run), log_to)
     if not found.view.decision.feasible:
         raise typer.Exit(ExitCode.UNSATISFIED)
 

@@ -16,6 +16,14 @@ RunArgument = Annotated[
     typer.Argument(metavar="RUN", help="A run folder, such as runs/latest.", autocompletion=completion.runs),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.", rich_help_panel="Output")]
+LogTo = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PLACE",
+        help="Also log the answer to mlflow:ADDRESS, with the question, the figures, the front and the bundle.",
+        rich_help_panel="Output",
+    ),
+]
 Format = Annotated[
     str, typer.Option("--format", metavar="FORMAT", help="Format of the output: text, markdown or json.")
 ]

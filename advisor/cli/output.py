@@ -7,9 +7,12 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Never
 
 import typer
+
+from advisor.core.errors import AdvisorError, ExitCode
 
 if TYPE_CHECKING:
     from advisor.reporting.view import RunView
@@ -44,6 +47,31 @@ def show_answer(view: RunView, as_json: bool) -> None:
     from advisor.reporting.table import print_answer
 
     print_answer(view)
+
+
+def check_place(place: str | None) -> None:
+    """Refuse a place of ``--log-to`` that cannot be used, before any work.
+
+    Raises:
+        UsageError: an unknown place, or its package is not installed.
+    """
+    if place:
+        from advisor.reporting.experiment_log import tracking_uri
+
+        tracking_uri(place)
+
+
+def log_run_to(run: Path, place: str | None) -> None:
+    """Log a run to the place of ``--log-to``, if there is one."""
+    if place is None:
+        return
+    from advisor import api
+
+    try:
+        typer.echo(f"logged to {place} as {api.log_to(run, place)}", err=True)
+    except AdvisorError as error:  # the answer is there: only its copy is missing
+        typer.echo(f"error: {error.message}\nhint:  {error.hint}", err=True)
+        raise typer.Exit(ExitCode.UNSATISFIED) from error
 
 
 def warn_of_problems(run: str, artefacts: bool = False) -> None:

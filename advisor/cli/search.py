@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from advisor.cli.options import AsJson
-from advisor.cli.output import print_json, show_answer
+from advisor.cli.options import AsJson, LogTo
+from advisor.cli.output import check_place, log_run_to, print_json, show_answer
 from advisor.cli.search_options import OUTPUT, PLAN_OPTIONS, SEARCH_OPTIONS, described_options, takes
 from advisor.core.errors import ExitCode
 
@@ -20,6 +20,7 @@ def search(
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Show the output of the libraries.", rich_help_panel=OUTPUT)
     ] = False,
+    log_to: LogTo = None,
     as_json: AsJson = False,
     **options: Any,
 ) -> None:
@@ -34,8 +35,10 @@ def search(
 
     if sys.stdin.isatty() and sys.stderr.isatty() and not any(value is not None for value in options.values()):
         options |= _asked()
+    check_place(log_to)
     run = api.search(**options, verbose=verbose)
     show_answer(run.view, as_json)
+    log_run_to(run.path, log_to)
     if run.interrupted:
         typer.echo(f"interrupted; continue with: advisor search --resume {run.path}", err=True)
         raise typer.Exit(ExitCode.INTERRUPTED)

@@ -93,7 +93,7 @@ class _Relayout:
         image = int(self._graph.inputs[0])
         shape = self._shape(image)
         if len(shape) == _IMAGE_RANK and shape[1] == 3 and shape[3] != 3:
-            turned = self._like(image, "image_nhwc", _ordered(shape, TO_NHWC))
+            turned = self._turned(image)
             self._graph.inputs = [turned]
             for entry in self._signature.inputs:
                 entry.tensorIndex = turned
@@ -171,7 +171,7 @@ class _Relayout:
             padded = (1,) * (_IMAGE_RANK - len(shape)) + shape
             turned = np.frombuffer(content.tobytes(), "<f4").reshape(padded).transpose(TO_NHWC)
             content = np.ascontiguousarray(turned).tobytes()
-            inputs.append(add_tensor(self._model, self._graph, f"nhwc/{tensor}", turned.shape, entry.type, content))
+            inputs.append(self._add(turned.shape, entry.type, content))
         operator.inputs = inputs
         return True
 
@@ -237,7 +237,7 @@ class _Relayout:
         return self._twins[tensor]
 
     def _turned(self, tensor: int) -> int:
-        return self._like(tensor, f"nhwc/{tensor}", _ordered(self._shape(tensor), TO_NHWC))
+        return self._add(_ordered(self._shape(tensor), TO_NHWC), self._graph.tensors[tensor].type)
 
     def _give_back(self, turned: int, wanted: int) -> None:
         """Write the NCHW tensor ``wanted`` from its twin."""
@@ -254,12 +254,13 @@ class _Relayout:
         inputs = [source, self._integers(np.asarray(parameter))]
         self._operators.append(new_operator(self._model, code, inputs, target, options))
 
-    def _like(self, tensor: int, name: str, shape: Sequence[int]) -> int:
-        return add_tensor(self._model, self._graph, name, shape, self._graph.tensors[tensor].type)
+    def _add(self, shape: Sequence[int], dtype: int, content: bytes | None = None) -> int:
+        """Add a tensor of a new name: the quantizer wants them to differ."""
+        return add_tensor(self._model, self._graph, f"nhwc/{len(self._graph.tensors)}", shape, dtype, content)
 
     def _integers(self, values: npt.NDArray[Any]) -> int:
         content = np.ascontiguousarray(values, "<i4")
-        return add_tensor(self._model, self._graph, "nhwc/order", values.shape, _INT32, content.tobytes())
+        return self._add(values.shape, _INT32, content.tobytes())
 
     def _numbers(self, tensor: int) -> npt.NDArray[np.int32] | None:
         """Return the values of a constant of int32, None for anything else."""

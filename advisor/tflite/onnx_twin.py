@@ -9,7 +9,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ai_edge_litert import schema_py_generated as schema
+
 from advisor.core.errors import StageError, first_line
+from advisor.isolation import Scratch
+from advisor.tflite.rewrite import content_of, operator_name, pack, unpack
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,7 +35,8 @@ class TwinFacts:
     Attributes:
         inputs: number of inputs.
         same_answers: inputs on which the largest value of every output has the same index.
-        largest_difference: largest difference of an output value, as a share of the range of the file's outputs.
+        largest_difference: largest difference of an output value, as a share of the output's range: of the values of
+            a float output, of the type of an integer one.
         transposes: number of Transpose operators in the twin; one brings the image into ONNX's order.
     """
 
@@ -59,13 +64,47 @@ def _converted(model: str) -> ModelProto:
     from tf2onnx import convert
 
     try:
-        proto, _ = convert.from_tflite(model, opset=OPSET)
+        with Scratch() as folder:
+            plain = folder / "plain.tflite"
+            plain.write_bytes(plain_tables(Path(model).read_bytes()))
+            proto, _ = convert.from_tflite(str(plain), opset=OPSET)
     except Exception as error:  # tf2onnx raises whatever its handlers meet
         raise StageError(
             f"tf2onnx cannot convert the file: {first_line(str(error)) or type(error).__name__}"
         ) from error
     made: ModelProto = proto
     return made
+
+
+def plain_tables(data: bytes) -> bytes:
+    """Return a file in which tf2onnx finds everything.
+
+    - All constants are inside the tables; files of the quantizer have some behind them.
+    - 8-bit weights belong to the operator that uses them, without a DEQUANTIZE between. tf2onnx writes one.
+    - No name meets one that tf2onnx makes: it calls the dequantized value of ``x`` ``x_dequant``.
+    """
+    tables = unpack(data)
+    for graph in tables.subgraphs:
+        widened = _widened_weights(tables, graph)
+        graph.operators = [each for each in graph.operators if int(each.outputs[0]) not in widened]
+        for operator in graph.operators:
+            operator.inputs = [widened.get(int(index), int(index)) for index in operator.inputs]
+        ends = {*graph.inputs, *graph.outputs}
+        for index, tensor in enumerate(graph.tensors):
+            tensor.name = tensor.name if index in ends else f"tensor.{index}".encode()
+    return pack(tables)
+
+
+def _widened_weights(tables: schema.ModelT, graph: schema.SubGraphT) -> dict[int, int]:
+    """Return the 8-bit constant behind each tensor that a DEQUANTIZE operator makes of one."""
+    found = {}
+    for operator in graph.operators:
+        source = graph.tensors[operator.inputs[0]] if len(operator.inputs) else None
+        if source is None or operator_name(tables, operator) != "DEQUANTIZE":
+            continue
+        if source.type == schema.TensorType.INT8 and content_of(tables, source) is not None:
+            found[int(operator.outputs[0])] = int(operator.inputs[0])
+    return found
 
 
 def to_uint8(model: ModelProto) -> ModelProto:
@@ -107,11 +146,18 @@ def compared(ours: Sequence[Sequence[Array]], theirs: Sequence[Sequence[Array]])
 
     same, largest = 0, 0.0
     for one, other in zip(ours, theirs, strict=True):
-        same += all(a.argmax() == b.argmax() for a, b in zip(one, other, strict=True))
+        same += all(_same_answer(a, b) for a, b in zip(one, other, strict=True))
     for position in range(len(ours[0])):
         a, b = (np.stack([each[position] for each in rows]).astype(np.float64) for rows in (ours, theirs))
-        largest = max(largest, float(np.abs(a - b).max(initial=0.0)) / max(float(np.ptp(a)), 1e-9))
+        whole = 255.0 if ours[0][position].dtype.kind in "iu" else max(float(np.ptp(a)), 1e-9)
+        largest = max(largest, float(np.abs(a - b).max(initial=0.0)) / whole)
     return same, largest
+
+
+def _same_answer(ours: Array, theirs: Array) -> bool:
+    """Return whether the twin's largest value is at the file's; of integers, one step less will do (a tie)."""
+    step = 1 if ours.dtype.kind in "iu" else 0
+    return bool(ours.astype(float).max() - float(ours.flat[theirs.argmax()]) <= step)
 
 
 def _answered(model: str) -> tuple[list[list[Array]], list[list[Array]]]:

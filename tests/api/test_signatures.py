@@ -76,7 +76,7 @@ def test_plan_takes_the_options_of_a_search_in_the_same_order() -> None:
 
 @pytest.mark.parametrize(("name", "own"), [("search", {"quiet"}), ("plan", set())])
 def test_the_command_takes_the_arguments_of_its_function(name: str, own: set[str]) -> None:
-    options = [option.name for option in command(name).params if option.name != "as_json"]
+    options = [option.name for option in command(name).params if option.name not in ("as_json", "log_to")]
     assert options == [argument for argument in arguments(FUNCTIONS[name]) if argument not in own]
 
 

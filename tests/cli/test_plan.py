@@ -150,7 +150,7 @@ def test_the_table_says_what_it_takes(advisor: Advisor) -> None:
 def test_search_and_plan_take_the_same_options() -> None:
     commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
     plan, search = ({option.name for option in commands[name].params} for name in ("plan", "search"))
-    assert plan == search - {"resume", "extend", "verbose"}
+    assert plan == search - {"resume", "extend", "verbose", "log_to"}
     assert {"task", "budget", "data", "candidates", "time_limit", "storage", "stop_below"} <= plan
 
 

@@ -72,7 +72,7 @@ class Opened:
     def load(self, file: Path, threads: int = 1) -> int:
         """Load a file into a new copy of the runtime and return its number."""
         self.files[f"/model{self.lanes}"] = file
-        self.page.call("start", runtime="litert", threads=threads)
+        self.page.call("start", lane=self.lanes, runtime="litert-web", threads=threads)
         self.lanes += 1
         self.page.call("load", lane=self.lanes - 1, model=f"/model{self.lanes - 1}")
         return self.lanes - 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from advisor.core.errors import UsageError
@@ -63,11 +65,34 @@ def test_another_device_needs_no_runtime() -> None:
     assert runtime_of(f"{ONNX}:cpu-x1") is RUNTIMES[ONNX]
 
 
-@pytest.mark.parametrize("form", ["dynamic_int8", "weight_int8", "weight_int4", "int16x8"])
+@pytest.mark.parametrize("form", ["dynamic_int8", "weight_int4", "int16x8"])
 def test_forms_without_a_twin_are_not_taken(form: str) -> None:
     assert show(ONNX).target().incompatibility(form).endswith(f"not {form}")
 
 
-@pytest.mark.parametrize("form", ["float32", "float16", "int8", "pruned_50"])
+@pytest.mark.parametrize("form", ["float32", "float16", "weight_int8", "int8", "pruned_50"])
 def test_forms_with_a_twin_are_taken(form: str) -> None:
     assert show(ONNX).target().incompatibility(form) == ""
+
+
+CHROMIUM = "chromium"
+
+
+@pytest.mark.parametrize(
+    ("selector", "runtime", "threads"),
+    [
+        (CHROMIUM, "litert-web", 1),
+        (f"{CHROMIUM}:litert-wasm", "litert-web", 1),
+        (f"{CHROMIUM}:onnxruntime-wasm", "onnxruntime-web", 1),
+    ],
+)
+def test_a_browser_runs_litert_by_default(selector: str, runtime: str, threads: int) -> None:
+    _, target = load_profiles().select(selector)
+    assert (target.runtime, target.threads, target.accelerator) == (runtime, threads, "cpu")
+
+
+def test_a_browser_that_is_missing_is_refused_before_any_work(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UsageError, match="chromium cannot run here: no browser is installed") as refused:
+        require_runtime(show(CHROMIUM))
+    assert "apt-get install chromium" in refused.value.hint

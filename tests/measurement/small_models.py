@@ -137,6 +137,14 @@ def dynamic_int8(data: bytes) -> bytes:
     return bytes(made.quantize().quantized_model)
 
 
+def weight_int8(data: bytes) -> bytes:
+    """Return the form with 8-bit weights that a DEQUANTIZE operator widens, by ai-edge-quantizer."""
+    from ai_edge_quantizer import quantizer, recipe
+
+    made = quantizer.Quantizer(data, recipe.weight_only_wi8_afp32())
+    return bytes(made.quantize().quantized_model)
+
+
 def unknown_operator() -> bytes:
     """Return a net with a custom operator that no runtime knows."""
     builder = Builder()

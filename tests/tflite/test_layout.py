@@ -115,6 +115,8 @@ def test_what_was_computed_in_nchw_is_computed_in_nhwc(middle: Middle) -> None:
     edited = without_transposes(data)
     assert (transposes(read(data)) > 0, transposes(read(edited))) == (True, 0)
     assert outputs(edited)["result"] == pytest.approx(outputs(data)["result"], abs=1e-6)
+    new = [tensor.name for tensor in read(edited).tensors if tensor.name.startswith("nhwc/")]
+    assert len(new) == len(set(new)) > 0
 
 
 def test_an_image_in_nchw_is_taken_in_nhwc() -> None:

@@ -42,9 +42,22 @@ def test_the_largest_difference_is_a_share_of_the_range_of_an_output() -> None:
     assert compared(ours, theirs) == (1, 0.2)
 
 
+def test_integers_that_differ_by_a_step_are_ties() -> None:
+    ours = [[np.array([[100, 101]], np.int8)], [np.array([[100, 102]], np.int8)]]
+    theirs = [[np.array([[101, 100]], np.int16)], [np.array([[102, 100]], np.int16)]]
+    assert compared(ours, theirs) == (1, 2 / 255)
+
+
 @pytest.mark.parametrize(
     ("same", "difference", "words"),
-    [(32, 0.0, ""), (29, 0.09, ""), (20, 0.0, "20 of 32 inputs"), (32, 0.5, "50% of its range"), (32, np.nan, "nan%")],
+    [
+        (32, 0.0, ""),
+        (29, 0.09, ""),
+        (20, 0.02, ""),
+        (20, 0.05, "20 of 32 inputs"),
+        (32, 0.5, "50% of its range"),
+        (32, np.nan, "nan%"),
+    ],
 )
 def test_a_twin_that_computes_something_else_is_refused(same: int, difference: float, words: str) -> None:
     found = difference_of({"inputs": 32, "same_answers": same, "largest_difference": difference})
@@ -62,6 +75,19 @@ def test_an_int8_twin_computes_what_its_file_does(tmp_path: Path) -> None:
     assert facts["same_answers"] == INPUTS
     assert facts["largest_difference"] <= 0.01
     assert facts["transposes"] <= 2
+
+
+@pytest.mark.integration
+def test_weights_that_are_widened_first_belong_to_their_operator(tmp_path: Path) -> None:
+    require_onnx()
+    from onnx import load
+
+    file, twin = tmp_path / "model.tflite", tmp_path / "model.onnx"
+    file.write_bytes(small_models.weight_int8(small_models.classifier()))
+    facts = write_twin(str(file), str(twin))
+    assert isinstance(facts, dict), facts
+    assert facts["largest_difference"] < 0.01
+    assert "DequantizeLinear" in [node.op_type for node in load(str(twin)).graph.node]
 
 
 def test_a_file_that_litert_does_not_run_has_no_twin(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """Time files in headless Chromium and print one JSON document, as :mod:`advisor.devices.connections.agent` does.
 
-Each series has its own copy of the runtime in WebAssembly, so that its memory is that of the runtime and one file.
+Each series has a worker with a copy of the runtime in WebAssembly, so its memory is that of the runtime and one file.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def measure(
         lanes: list[dict[str, Any]] = []
         for address, model in served.items():
             for count in threads:
-                runtime_ms = page.call("start", runtime=runtime, threads=count)
+                runtime_ms = page.call("start", lane=len(lanes), runtime=runtime, threads=count)
                 loaded = page.call("load", lane=len(lanes), model=address)
                 lanes.append(_lane(model, count, runtime_ms, loaded))
         for number in range(len(lanes)):
@@ -59,7 +59,7 @@ def outputs(
     """Run a file on each input and return the values of its first output."""
     served = {f"/model{model.suffix}": model, "/inputs": inputs}
     with open_page(chromium, {**files, **served}) as page:
-        page.call("start", runtime=runtime, threads=threads)
+        page.call("start", lane=0, runtime=runtime, threads=threads)
         page.call("load", lane=0, model=f"/model{model.suffix}")
         return {"browser": page.version, "outputs": page.call("outputs", lane=0, inputs="/inputs")}
 
@@ -108,7 +108,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Time files in headless Chromium and print one JSON document.")
     parser.add_argument("models", nargs="+", type=Path, metavar="MODEL")
     parser.add_argument("--chromium", required=True, help="the browser's program")
-    parser.add_argument("--runtime", required=True, help="litert or onnxruntime")
+    parser.add_argument("--runtime", required=True, help="litert-web or onnxruntime-web")
     parser.add_argument("--folder", required=True, type=Path, help="folder with the files of the runtime")
     parser.add_argument("--threads", type=numbers, default=[1], help="thread counts, such as 1,2")
     parser.add_argument("--effort", choices=sorted(EFFORTS), default="quick")

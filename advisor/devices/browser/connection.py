@@ -8,17 +8,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any
 
 from advisor.core.errors import StageError, UsageError, install_extra
-from advisor.devices.browser.packages import PACKAGES, fetched
+from advisor.devices.browser.packages import LITERT, PACKAGES, fetched
 from advisor.devices.connections.host import agent_arguments, read_document, timings_of_agent
 from advisor.devices.connections.program import run_program
 from advisor.devices.connections.protocol import Job, Timing
+from advisor.devices.connections.twins import file_for
 from advisor.isolation import Scratch
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 """Names of the browser's program, in the order in which they are looked for."""
@@ -31,27 +32,28 @@ class BrowserConnection:
     """Measures in the browser of this machine.
 
     Attributes:
-        runtime: ``litert`` for ``.tflite`` files, ``onnxruntime`` for ``.onnx`` files.
+        runtime: ``litert-web``, or ``onnxruntime-web`` for the ONNX twins of files.
     """
 
-    runtime: str = "litert"
+    runtime: str = "litert-web"
 
     @property
     def label(self) -> str:
-        """``Chrome``, as people call Chromium, too."""
+        """``Chrome``, which people know better than Chromium."""
         return "Chrome"
 
     def measure(self, job: Job) -> tuple[Timing, ...]:
         """See :class:`advisor.devices.connections.protocol.Connection`.
 
-        Each timing's details have ``download_bytes``: what a browser must load, the runtime and the file.
+        Memory is what the runtime and the file take in WebAssembly, in pages of 64 kB. The details have
+        ``download_bytes``: the sizes of the runtime and the file, which a browser loads.
         """
         job.check()
-        names = [str(model.resolve()) for model in job.models]
-        document = self._document(agent_arguments(job, names), job.timeout_s)
+        files = {str(file_for(self.runtime, model).path.resolve()): model for model in job.models}
+        document = self._document(agent_arguments(job, list(files)), job.timeout_s)
         package = PACKAGES[self.runtime]
         document |= {"runtime": package.package, "runtime_version": package.version}
-        timings = timings_of_agent(document, job.models, names)
+        timings = timings_of_agent(document, tuple(files.values()), tuple(files))
         browser = f" in Chromium {document.get('browser')}"
         return tuple(self._with_sizes(replace(one, runtime=one.runtime + browser)) for one in timings)
 
@@ -62,10 +64,13 @@ class BrowserConnection:
             UsageError: the browser or its runtime is missing.
             StageError: the browser cannot run the file.
         """
+        import numpy as np
+
         with Scratch() as folder:
             values = folder / "inputs"
             values.write_bytes(np.ascontiguousarray(inputs).tobytes())
-            arguments = [str(model.resolve()), "--threads", str(threads), "--inputs", str(values)]
+            file = file_for(self.runtime, model).path.resolve()
+            arguments = [str(file), "--threads", str(threads), "--inputs", str(values)]
             document = self._document(arguments, STARTS_IN_S + 2.0 * len(inputs))
         error = document.get("error")
         if error:
@@ -74,21 +79,20 @@ class BrowserConnection:
 
     def _document(self, arguments: Sequence[str], timeout_s: float) -> dict[str, Any]:
         folder, chromium = fetched(PACKAGES[self.runtime]), chromium_program()
-        agent = [sys.executable, "-m", "advisor.devices.browser.agent", *arguments]
+        agent = [sys.executable, "-P", "-m", "advisor.devices.browser.agent", *arguments]
         own = ["--chromium", chromium, "--runtime", self.runtime, "--folder", str(folder)]
         return read_document(run_program([*agent, *own], timeout_s=STARTS_IN_S + timeout_s))
 
     def _with_sizes(self, timing: Timing) -> Timing:
-        """Add the memory of the runtime with the file, and what a page downloads to run it."""
-        folder = fetched(PACKAGES[self.runtime])
-        loaded = [timing.model, *(folder / name for name in runtime_files(self.runtime, timing.threads))]
-        details = {**timing.details, "download_bytes": sum(file.stat().st_size for file in loaded)}
+        folder, file = fetched(PACKAGES[self.runtime]), file_for(self.runtime, timing.model).path
+        loaded = [file, *(folder / name for name in runtime_files(self.runtime, timing.threads))]
+        details = {**timing.details, "download_bytes": sum(each.stat().st_size for each in loaded)}
         return replace(timing, memory_bytes=timing.details["heap_bytes"], details=details)
 
 
 def runtime_files(runtime: str, threads: int) -> tuple[str, ...]:
     """Return the names of the files that a page loads to run a model."""
-    if runtime == "litert":
+    if PACKAGES[runtime] is LITERT:
         stem = f"litert_wasm_{'threaded_' if threads > 1 else ''}internal"
         return f"{stem}.wasm", f"{stem}.js"
     return tuple(member.name for member in PACKAGES[runtime].members)
@@ -108,7 +112,6 @@ def chromium_program() -> str:
         )
     if find_spec("playwright") is None:
         raise UsageError(
-            "the Python package 'playwright' is not installed, which drives the browser",
-            install_extra("web"),
+            "the Python package 'playwright' is not installed, which drives the browser", install_extra("web")
         )
     return found

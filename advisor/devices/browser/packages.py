@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from advisor.catalog.cards import MemberFile, WeightSource
-from advisor.catalog.weights.digest import Unavailable
-from advisor.catalog.weights.fetching import origins_of
-from advisor.catalog.weights.options import FetchOptions
-from advisor.catalog.weights.store import Cache
 from advisor.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from advisor.catalog.weights.options import FetchOptions
 
 LITERT = WeightSource(
     "npm",
@@ -71,7 +71,7 @@ ONNXRUNTIME = WeightSource(
 )
 """ONNX Runtime in WebAssembly, with SIMD and threads."""
 
-PACKAGES: Mapping[str, WeightSource] = {"litert": LITERT, "onnxruntime": ONNXRUNTIME}
+PACKAGES: Mapping[str, WeightSource] = {"litert-web": LITERT, "onnxruntime-web": ONNXRUNTIME}
 """The package of each runtime."""
 
 
@@ -81,6 +81,11 @@ def fetched(package: WeightSource, options: FetchOptions | None = None) -> Path:
     Raises:
         UsageError: no place has them. Every place that was tried is named with its reason.
     """
+    from advisor.catalog.weights.digest import Unavailable
+    from advisor.catalog.weights.fetching import origins_of
+    from advisor.catalog.weights.options import FetchOptions
+    from advisor.catalog.weights.store import Cache
+
     chosen = options or FetchOptions()
     cache, reasons = Cache(chosen.cache_root), list[str]()
     for label, origin in origins_of(package, chosen):

@@ -1,8 +1,8 @@
-// Loads files and times them, at the request of the page that started this worker.
+// Loads a file and times it, at the request of the page that started this worker.
 'use strict';
 importScripts('/litert.js', '/onnxruntime.js');
 
-const lanes = [];
+const series = {};
 
 // The same values in each run: floats in [-1, 1), all bytes. Zeros can be faster than real data.
 function fillWithNoise(values) {
@@ -21,9 +21,9 @@ async function runtimeOf(threads) {
   return litertRuntime({mainScriptUrlOrBlob: url, locateFile: (name) => new URL(`/${name}`, url).href});
 }
 
-async function timedRun(model) {
+async function timedRun() {
   const start = performance.now();
-  const running = model.run();
+  const running = series.model.run();
   if (running instanceof Promise) await running;
   return performance.now() - start;
 }
@@ -31,63 +31,61 @@ async function timedRun(model) {
 const median = (values) => values.toSorted((one, other) => one - other)[values.length >> 1];
 
 const calls = {
-  // Start a runtime for a lane. Returns the milliseconds that this took.
+  // Start a runtime. Returns the milliseconds that this took.
   async start({runtime, threads}) {
     const start = performance.now();
-    const lane = {runtime, threads};
-    if (runtime === 'litert') lane.wasm = await runtimeOf(threads);
-    else if (!self.ort) importScripts('/ort.wasm.min.js');
-    lanes.push(lane);
+    series.threads = threads;
+    if (runtime === 'litert-web') series.wasm = await runtimeOf(threads);
+    else importScripts('/ort.wasm.min.js');
     return performance.now() - start;
   },
 
-  // Load a file into a lane and run it once.
-  async load({lane, model}) {
-    const found = lanes[lane];
+  // Load a file and run it once.
+  async load({model}) {
     const content = new Uint8Array(await (await fetch(model)).arrayBuffer());
     const start = performance.now();
-    found.model = await (found.wasm
-      ? LiteRtModel.load(found.wasm, content, found.threads)
-      : OnnxModel.load(content, found.threads));
+    const {wasm, threads} = series;
+    const loaded = await (wasm ? LiteRtModel.load(wasm, content, threads) : OnnxModel.load(content, threads));
     const load_ms = performance.now() - start;
-    found.model.inputs.forEach((_, place) => found.model.write(place, fillWithNoise));
-    const first_ms = await timedRun(found.model);
-    return {load_ms, first_ms, heap_bytes: found.wasm?.HEAPU8.length ?? null};
+    loaded.inputs.forEach((_, place) => loaded.write(place, fillWithNoise));
+    series.model = loaded;
+    const first_ms = await timedRun();
+    return {load_ms, first_ms, heap_bytes: wasm?.HEAPU8.length ?? null};
   },
 
-  // Run a lane until the browser's optimising compiler is done: the last runs are no faster than those before.
-  async warm({lane, runs, least_ms, most_ms}) {
+  // Run until the browser's optimising compiler is done: the last runs are no faster than those before.
+  async warm({runs, least_ms, most_ms}) {
     const start = performance.now();
     const times = [];
     for (;;) {
-      times.push(await timedRun(lanes[lane].model));
+      times.push(await timedRun());
       const elapsed = performance.now() - start;
       const steady = times.length >= 2 * runs && median(times.slice(-runs)) > 0.97 * median(times.slice(-2 * runs, -runs));
       if (elapsed >= most_ms || (elapsed >= least_ms && steady)) return times.length;
     }
   },
 
-  async block({lane, runs, least_ms, most_ms}) {
+  async block({runs, least_ms, most_ms}) {
     const start = performance.now();
     const times = [];
     for (;;) {
-      times.push(await timedRun(lanes[lane].model));
+      times.push(await timedRun());
       const elapsed = performance.now() - start;
       if (elapsed >= most_ms || (times.length >= runs && elapsed >= least_ms)) return {times, elapsed_ms: elapsed};
     }
   },
 
-  // Run a lane on the values in a file, which has one input after another. Returns the first output of each.
-  async outputs({lane, inputs}) {
+  // Run on the values in a file, which has one input after another. Returns the first output of each.
+  async outputs({inputs}) {
     const content = await (await fetch(inputs)).arrayBuffer();
     const found = [];
     let offset = 0;
     while (offset < content.byteLength) {
-      lanes[lane].model.write(0, (values) => {
+      series.model.write(0, (values) => {
         values.set(new values.constructor(content.slice(offset, offset + values.byteLength)));
         offset += values.byteLength;
       });
-      const [first] = await lanes[lane].model.run(true);
+      const [first] = await series.model.run(true);
       found.push(Array.from(first));
     }
     return found;

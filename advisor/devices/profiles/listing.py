@@ -9,7 +9,7 @@ from dataclasses import asdict
 from advisor.core.errors import UsageError, nearest
 from advisor.devices.profiles.cores import core_remarks
 from advisor.devices.profiles.loading import shipped_profiles
-from advisor.devices.profiles.values import KINDS, DeviceProfile, DeviceTarget
+from advisor.devices.profiles.values import HOST, KINDS, DeviceProfile, DeviceTarget
 
 COLUMNS = (
     "device", "title", "kind", "soc", "target", "is_default", "runtime", "version", "accelerator", "threads",
@@ -25,7 +25,7 @@ def filtered(profiles: Iterable[DeviceProfile], kind: str = "", soc: str = "") -
     if kind and kind not in KINDS:
         raise UsageError(f"--kind: unknown kind '{kind}'{nearest(kind, KINDS)}", f"kinds: {', '.join(KINDS)}")
     found = (profile for profile in profiles if kind in ("", profile.kind) and _has(profile, soc.casefold()))
-    return tuple(sorted(found, key=lambda profile: (profile.origin is not None, profile.name)))
+    return tuple(sorted(found, key=lambda profile: (profile.name != HOST, profile.origin is not None, profile.name)))
 
 
 def _has(profile: DeviceProfile, text: str) -> bool:

@@ -11,7 +11,8 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Protocol
 
 from advisor.core.errors import UsageError, install_extra
-from advisor.devices.profiles.values import HOST, DeviceProfile, DeviceTarget
+from advisor.devices.profiles.measurements import PRECISIONS
+from advisor.devices.profiles.values import HOST, WEB_RUNTIME, DeviceProfile, DeviceTarget
 
 if TYPE_CHECKING:
     from advisor.devices.connections.protocol import Connection
@@ -66,11 +67,52 @@ class OnnxRuntime:
         return HostConnection()
 
 
-ONNX_FORMS = ("float32", "float16", "int8", "pruned_50", "pruned_75", "clustered_16")
-"""Forms with an ONNX twin that computes the same: weights stored as float16 are widened, as LiteRT does on loading.
-ONNX Runtime has no operators that compute floats with 8-bit or 4-bit weights as LiteRT does, and none for int16x8."""
+class Chromium:
+    """A browser on this machine: headless Chromium, which runs LiteRT or ONNX Runtime in WebAssembly."""
 
-RUNTIMES: Mapping[str, LocalRuntime] = {runtime.name: runtime for runtime in (OnnxRuntime(),)}
+    name = "chromium"
+    title = "Chrome"
+
+    def profile(self) -> DeviceProfile:
+        """See :class:`LocalRuntime`."""
+        from advisor.devices.profiles.host import host_profile
+
+        here = host_profile()
+        counts = sorted({target.threads for target in here.targets})
+        targets = [_in_browser("litert", WEB_RUNTIME, threads, PRECISIONS, ()) for threads in counts]
+        targets += [
+            _in_browser("onnxruntime", "onnxruntime-web", threads, ("float32", "int8"), ONNX_FORMS)
+            for threads in counts
+        ]
+        title = f"{self.title} on this machine ({here.title.partition('(')[2]}"
+        return replace(here, name=self.name, title=title, targets=tuple(targets), default_target="litert-wasm")
+
+    def missing(self) -> tuple[str, str]:
+        """See :class:`LocalRuntime`."""
+        from advisor.devices.browser.connection import chromium_program
+        from advisor.devices.browser.packages import LITERT as LITERT_PACKAGE
+        from advisor.devices.browser.packages import fetched
+
+        try:
+            chromium_program()
+            fetched(LITERT_PACKAGE)
+        except UsageError as error:
+            return f"cannot run here: {error.message}", error.hint
+        return "", ""
+
+    def connect(self, target: DeviceTarget) -> Connection:
+        """See :class:`LocalRuntime`."""
+        from advisor.devices.browser.connection import BrowserConnection
+
+        return BrowserConnection(target.runtime)
+
+
+ONNX_FORMS = ("float32", "float16", "weight_int8", "int8", "pruned_50", "pruned_75", "clustered_16")
+"""Forms with an ONNX twin that computes the same. Weights stored as float16 are widened in the twin, as LiteRT does on
+loading. ONNX has no operators that compute as LiteRT does with ``dynamic_int8``, ``weight_int4`` and ``int16x8``."""
+
+_LISTED: tuple[LocalRuntime, ...] = (OnnxRuntime(), Chromium())
+RUNTIMES: Mapping[str, LocalRuntime] = {runtime.name: runtime for runtime in _LISTED}
 """The runtimes by the names of their devices."""
 
 
@@ -92,6 +134,15 @@ def on_this_machine(name: str, title: str, runtime: str, installed: str, forms: 
         for target in here.targets
     )
     return replace(here, name=name, title=f"{title} on this machine ({here.title.partition('(')[2]}", targets=targets)
+
+
+def _in_browser(
+    stem: str, runtime: str, threads: int, precisions: tuple[str, ...], forms: tuple[str, ...]
+) -> DeviceTarget:
+    from advisor.devices.browser.packages import PACKAGES
+
+    name = f"{stem}-wasm{f'-x{threads}' if threads > 1 else ''}"
+    return DeviceTarget(name, runtime, "cpu", threads, PACKAGES[runtime].version, precisions, forms=forms)
 
 
 def installed_version(package: str) -> str:

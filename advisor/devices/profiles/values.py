@@ -24,7 +24,10 @@ NAME_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,62}$"
 MICRO_RUNTIME = "tflite-micro"
 """TensorFlow Lite Micro, whose interpreter also runs on this machine."""
 
-TFLITE_RUNTIMES = frozenset({"tflite", MICRO_RUNTIME, "tflite-runtime", "ai-edge-litert"})
+WEB_RUNTIME = "litert-web"
+"""LiteRT in WebAssembly, for browsers: the npm package ``@litertjs/core``."""
+
+TFLITE_RUNTIMES = frozenset({"tflite", MICRO_RUNTIME, WEB_RUNTIME, "tflite-runtime", "ai-edge-litert"})
 """Runtimes that run a ``.tflite`` file without converting it."""
 
 MEASURABLE_RUNTIMES = TFLITE_RUNTIMES - {MICRO_RUNTIME}
@@ -80,6 +83,11 @@ class Limits:
     arena_bytes: int | None = None
     flash_bytes: int | None = None
     package_bytes: int | None = None
+
+    @property
+    def file_bytes(self) -> int | None:
+        """The largest file: the smaller one of flash and package; None without either."""
+        return min((each for each in (self.flash_bytes, self.package_bytes) if each is not None), default=None)
 
 
 @dataclass(frozen=True)

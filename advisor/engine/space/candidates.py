@@ -24,6 +24,7 @@ from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stages.figures import effort_for
 from advisor.engine.question import Execution, Question
 from advisor.engine.space.plan import Plan, order_by_promise
+from advisor.engine.targets.file_size import card_rejection
 from advisor.engine.targets.target_devices import select_targets
 from advisor.measurement import host
 from advisor.measurement.host import Host
@@ -94,8 +95,21 @@ def chosen_cards(question: Question) -> tuple[Card, ...]:
                 f"add --task {card.task}, or leave it out",
             )
     cards = [card for card in cards if card not in others]
-    ordered = order_by_promise([card.at(side) for card in cards] if side else cards)
+    ordered = order_by_promise(_fitting(question, [card.at(side) for card in cards] if side else cards))
     return tuple(sorted(ordered, key=lambda card: not card.form))
+
+
+def _fitting(question: Question, cards: Sequence[Card]) -> Sequence[Card]:
+    """Return the cards whose file may fit on a device of the question; all if the user named some, or if none fits."""
+    targets = select_targets(question)
+    if targets.host or names_networks(question):
+        return cards
+    recipes = chosen_recipes(question)
+    return [
+        card
+        for card in cards
+        if any(not card_rejection(card, recipe, device) for recipe in recipes for device in targets.devices)
+    ] or cards
 
 
 def names_networks(question: Question) -> bool:

@@ -17,15 +17,8 @@ from advisor.engine.pipeline.cost_model import CostModel
 from advisor.engine.pipeline.images import SUBSET_IMAGES
 from advisor.engine.pipeline.materials import Variant, Workload, image_counts
 from advisor.engine.pipeline.names import StageName
+from advisor.engine.targets.file_size import least_size
 from advisor.isolation.resources import usable_cores
-
-LEAST_SHARE = 0.95
-"""Least share of the parameters' bytes that is left after batch normalisation is folded into the convolutions."""
-
-HEAD_FEATURES, HEAD_SHARE = 2049, 0.8
-"""Size of the published classifier, which a head of the user's classes replaces: at most 2,048 features and a bias for
-each class, and at most this share of a network's parameters (ShuffleNetV2 0.5: 75 %)."""
-
 
 TUNING_S, HEADS_PART = 720.0, 0.25
 """Seconds of one core that fine-tuning may take in a default search, or this share of what all heads take if more."""
@@ -157,10 +150,7 @@ class Plan:
 
     def least_size(self, card: Card, recipe: str) -> float:
         """Return the least possible bytes of the file: parameters x bytes, less what is folded or replaced."""
-        params = float(max(card.params, 1))
-        if self.images:
-            params -= min(HEAD_FEATURES * card.classes, HEAD_SHARE * params)
-        return LEAST_SHARE * params * form_of(recipe).bytes
+        return least_size(card, recipe, new_head=bool(self.images))
 
 
 def order_by_promise(cards: Sequence[Card]) -> tuple[Card, ...]:

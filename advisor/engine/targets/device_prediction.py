@@ -18,6 +18,7 @@ from advisor.core.quantity import Quantity
 from advisor.core.units import show_ms
 from advisor.devices.profiles import DeviceProfile, DeviceTarget
 from advisor.engine.pipeline.names import StageName
+from advisor.engine.targets.file_size import card_rejection
 from advisor.engine.targets.target_devices import TargetDevice, TargetDevices, form_rejection, memory_of, rejection
 from advisor.measurement import host
 from advisor.store.files import sha256_json
@@ -195,12 +196,13 @@ class Prefilter:
     def rejection_reason(self, card: Card, recipe: str) -> str:
         """Return why a card is not trained for a recipe; empty if it may be worth training.
 
-        It is rejected if it is too slow for every device of the question, or for one that it must run on as well.
+        It is rejected if it is too slow or too large for every device of the question, or for one that it must run on
+        as well.
         This machine rejects nothing here: it measures.
         """
         required = [device for device in self.targets.devices if device.label in self.limits.must_run_on]
         others = [device for device in self.targets.devices if device not in required]
-        reasons = {device.label: self._too_slow(card, recipe, device) for device in (*required, *others)}
+        reasons = {device.label: self._rejected(card, recipe, device) for device in (*required, *others)}
         rejected = next((reasons[device.label] for device in required if reasons[device.label]), "")
         if rejected or self.targets.host or not all(reasons[device.label] for device in others):
             return rejected
@@ -227,8 +229,8 @@ class Prefilter:
         slowest = max((each.latency for each in known), key=lambda latency: latency.value)
         return LatencyEstimate(slowest, min((each.chance for each in known if each.chance is not None), default=None))
 
-    def _too_slow(self, card: Card, recipe: str, device: TargetDevice) -> str:
-        reason = form_rejection(form_of(recipe).name, device)
+    def _rejected(self, card: Card, recipe: str, device: TargetDevice) -> str:
+        reason = card_rejection(card, recipe, device)
         if reason or device.runtime is not None:
             return reason
         found, limit_ms = self.predictor.predict_card(card, recipe, device), self.limits.latency_ms

@@ -115,7 +115,9 @@ def at_threads(device: TargetDevice, counts: Sequence[int]) -> tuple[TargetDevic
     """Return a runtime of this machine once for each thread count, as ``host`` is measured; another device as it is."""
     if device.runtime is None or device.label != device.profile.name or device.target.accelerator != "cpu":
         return (device,)
-    targets = (replace(device.target, name=f"cpu-x{count}", threads=count) for count in sorted(counts, reverse=True))
+    known = {(target.runtime, target.threads): target.name for target in device.profile.targets}
+    names = {count: known.get((device.target.runtime, count), f"cpu-x{count}") for count in counts}
+    targets = (replace(device.target, name=names[count], threads=count) for count in sorted(counts, reverse=True))
     return tuple(replace(device, target=target) for target in targets)
 
 
@@ -239,8 +241,7 @@ def _memory_too_small(evaluation: Evaluation, device: TargetDevice) -> str:
 
 
 def _file_too_large(evaluation: Evaluation, device: TargetDevice) -> str:
-    limits = device.profile.limits
-    limit = min((each for each in (limits.flash_bytes, limits.package_bytes) if each is not None), default=None)
+    limit = device.profile.limits.file_bytes
     if limit is None or evaluation.size is None or evaluation.size.value <= limit:
         return ""
     return f"its {show_bytes(evaluation.size.value)} do not fit into the {show_bytes(limit)} of {device.label}"

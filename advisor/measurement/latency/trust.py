@@ -20,7 +20,8 @@ OTHERS_LIMIT = 0.2  # processors that others may take from the threads; /proc/st
 def judge(lane: Lane, load: LoadReading) -> LatencyResult:
     """Return the statistics and the verdict of one series."""
     walls = _milliseconds(block["wall_ns"] for block in lane["blocks"])
-    cpus = _milliseconds(block["cpu_ns"] or () for block in lane["blocks"]) if lane["threads"] == 1 else []
+    known = lane["threads"] == 1 and all(block["cpu_ns"] for block in lane["blocks"])  # a browser has no such clock
+    cpus = _milliseconds(block["cpu_ns"] or () for block in lane["blocks"]) if known else []
     wall, cpu = summarise(walls), summarise(cpus) if cpus else None
     share, waited = _cpu_share(walls, cpus), _waited_share(lane)
     contention = _contention(lane["threads"], share, waited, load)

@@ -14,6 +14,7 @@ SUPPORTED = frozenset(
     {
         *("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "ADD", "SUB", "MUL", "MEAN", "AVERAGE_POOL_2D"),
         *("MAX_POOL_2D", "CONCATENATION", "PAD", "RESHAPE", "SOFTMAX", "HARD_SWISH", "LOGISTIC", "RELU", "RELU6"),
+        *("DIV", "PADV2", "SLICE", "GATHER"),
     }
 )
 """The names of the operators that can be trained."""
@@ -48,6 +49,8 @@ def _computed(name: str, options: Any, inputs: Sequence[Any]) -> tf.Tensor:
             return tf.subtract(*inputs)
         case "MUL":
             return tf.multiply(*inputs)
+        case "DIV":
+            return tf.divide(*inputs)
         case "AVERAGE_POOL_2D" | "MAX_POOL_2D":
             pool = tf.nn.max_pool2d if name == "MAX_POOL_2D" else tf.nn.avg_pool2d
             window, strides = (options.filterHeight, options.filterWidth), (options.strideH, options.strideW)
@@ -58,6 +61,12 @@ def _computed(name: str, options: Any, inputs: Sequence[Any]) -> tf.Tensor:
             return tf.concat(inputs, axis=options.axis)
         case "PAD":
             return tf.pad(first, inputs[1])
+        case "PADV2":
+            return tf.pad(first, inputs[1], constant_values=float(inputs[2].reshape(-1)[0]))
+        case "SLICE":
+            return tf.slice(first, inputs[1], [-1, *(int(side) for side in inputs[2][1:])])
+        case "GATHER":
+            return tf.gather(first, inputs[1], axis=options.axis)
         case "RESHAPE":
             shape = inputs[1] if len(inputs) > 1 else options.newShape
             return tf.reshape(first, (-1, *(int(side) for side in shape[1:])))

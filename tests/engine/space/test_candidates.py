@@ -87,6 +87,14 @@ def test_all_cards_of_a_detector_have_one_input() -> None:
     assert {card.input_size for card in cards} == {320}
 
 
+def test_cards_that_cannot_fit_into_the_flash_are_left_out_unless_named() -> None:
+    fitting = {card.name for card in chosen_cards(asked(IMAGE_CLASSIFICATION, device="stm32h743"))}
+    assert "mobilenet_v1_0.25_224" in fitting
+    assert not any(name.startswith(("resnet", "inception", "densenet")) for name in fitting)
+    assert len(chosen_cards(asked(IMAGE_CLASSIFICATION, device="host,stm32h743"))) > len(fitting)
+    assert chosen_cards(asked(IMAGE_CLASSIFICATION, device="stm32h743", candidates=["resnet_50_224"]))
+
+
 def test_a_classifier_has_the_input_of_its_card() -> None:
     assert chosen_cards(asked(IMAGE_CLASSIFICATION, candidates=[CARD])) == (load_catalogue()[CARD],)
 

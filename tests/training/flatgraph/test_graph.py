@@ -47,8 +47,28 @@ def _branching() -> bytes:
     return build.finish({"image": image}, {"probabilities": build.head(flat, 3)})
 
 
+def _shuffled() -> bytes:
+    """A net with what files of other frameworks have: padding with a value, shuffled channels, a part, a division."""
+    build = Builder()
+    image = build.input(SIDE)
+    maps = build.convolution(image, 8, 3, 2)
+    margins = build.constant(np.array([[0, 0], [1, 0], [0, 1], [0, 0]], np.int32), schema.TensorType.INT32)
+    lowest = build.constant(np.array([-9.0], np.float32))
+    wide = (1, SIDE // 2 + 1, SIDE // 2 + 1, 8)
+    padded = build.operator(OPERATORS.PADV2, [maps, margins, lowest], wide, schema.PadV2OptionsT())
+    order = build.constant(np.array([0, 4, 1, 5, 2, 6, 3, 7], np.int32), schema.TensorType.INT32)
+    shuffled = build.operator(OPERATORS.GATHER, [padded, order], wide, schema.GatherOptionsT(axis=3))
+    begin, size = (
+        build.constant(np.array(sides, np.int32), schema.TensorType.INT32) for sides in ([0, 1, 1, 2], [1, 3, 3, 6])
+    )
+    part = build.operator(OPERATORS.SLICE, [shuffled, begin, size], (1, 3, 3, 6), schema.SliceOptionsT())
+    six = build.constant(np.array([6.0], np.float32))
+    divided = build.operator(OPERATORS.DIV, [part, six], (1, 3, 3, 6), schema.DivOptionsT())
+    return build.finish({"image": image}, {"probabilities": build.head(build.mean(divided), 3)})
+
+
 @pytest.mark.integration
-@pytest.mark.parametrize("make", [lambda: small_models.classifier(SIDE), _branching])
+@pytest.mark.parametrize("make", [lambda: small_models.classifier(SIDE), _branching, _shuffled])
 def test_it_answers_as_the_runtime_does(make: object) -> None:
     data = make()  # type: ignore[operator]
     graph = read_graph(data)

@@ -1,0 +1,66 @@
+"""The site builds without a warning, has every command and function, and opens without a network."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import advisor
+from tests.reporting.conftest import browser
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+__all__ = ["browser"]
+
+
+@pytest.fixture(scope="module")
+def site(starts_processes: None, project: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built as ``make docs`` does."""
+    folder = tmp_path_factory.mktemp("site")
+    build = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(folder)]
+    done = subprocess.run(
+        build, cwd=project, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+    return folder
+
+
+def test_every_command_has_its_part_in_the_reference(site: Path) -> None:
+    from typer.main import get_command
+
+    from advisor.cli.main import app
+
+    page = (site / "reference" / "commands.html").read_text(encoding="utf-8")
+    for name in get_command(app).commands:
+        assert f'id="advisor-{name}"' in page
+    assert 'id="advisor-catalog-fetch"' in page
+    assert "<code>--min-accuracy PERCENT</code>" in page
+
+
+def test_every_public_name_has_its_part_in_the_reference(site: Path) -> None:
+    page = (site / "reference" / "python.html").read_text(encoding="utf-8")
+    missing = [name for name in advisor.__all__ if name != "__version__" and f'id="advisor.{name}"' not in page]
+    assert not missing
+
+
+def test_links_lead_to_the_figures_and_to_no_file_that_is_left_out(site: Path) -> None:
+    reevaluate = (site / "reevaluate.html").read_text(encoding="utf-8")
+    assert 'href="benchmarks/results/answers.html"' in reevaluate
+    assert (site / "benchmarks" / "results" / "answers.html").is_file()
+    assert 'href="search.html#what-counts"' in (site / "index.html").read_text(encoding="utf-8")
+
+
+def test_the_search_works_from_a_folder_without_a_request_to_a_host(site: Path, browser: Browser) -> None:
+    page = browser.new_page()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto((site / "index.html").as_uri() + "?q=hold-out")
+    page.wait_for_selector(".md-search-result__item")
+    assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
+    page.close()

@@ -1,0 +1,63 @@
+"""The page of the commands, made from the command line itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import typer
+
+from advisor.cli.main import app
+from advisor.cli.search_options import OUTPUT, PANELS, GroupedCommand
+
+
+def page() -> str:
+    """Return the reference of every command, in the order of ``advisor --help``."""
+    root: Any = typer.main.get_command(app)
+    lines = ["# Commands", "", f"{root.help}", "", f"{root.epilog}", ""]
+    for name, command in root.commands.items():
+        lines += _command(f"advisor {name}", command)
+        for inner, each in getattr(command, "commands", {}).items():
+            lines += _command(f"advisor {name} {inner}", each)
+    return "\n".join(lines) + "\n"
+
+
+def _command(name: str, command: Any) -> Iterator[str]:
+    context = typer.Context(command, info_name=name)
+    usage = " ".join(command.collect_usage_pieces(context))
+    yield from (f"## {name}", "", "```", f"{name} {usage}", "```", "")
+    for paragraph in _plain(command.help).split("\n\n"):
+        text = " ".join(paragraph.split())
+        yield from (f"`{text}`" if text.startswith("advisor ") else _example(text), "")
+    parts = [each for each in command.get_params(context) if each.name != "help"]
+    if not isinstance(command, GroupedCommand):
+        yield from _table(parts, context)
+        return
+    for panel in PANELS:
+        named = [each for each in parts if (getattr(each, "rich_help_panel", None) or OUTPUT) == panel]
+        yield from _table(named, context, f"**{panel}**")
+
+
+def _table(parts: list[Any], context: Any, *heading: str) -> Iterator[str]:
+    rows = [row for each in parts if (row := _row(each, context))]
+    if rows:
+        yield from (*heading, "", "| option | meaning |", "| --- | --- |", *rows, "")
+
+
+def _row(part: Any, context: Any) -> str:
+    named, meaning = part.get_help_record(context) or ("", "")
+    name = _cell(named)
+    return f"| `{name}` | {_cell(meaning).replace('*', chr(92) + '*').replace('<', '&lt;')} |" if name else ""
+
+
+def _example(text: str) -> str:
+    head, found, command = text.partition("Example: ")
+    return f"{head}Example: `{command}`" if found else text
+
+
+def _plain(text: str | None) -> str:
+    return (text or "").replace("\f", "")
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")

@@ -1,0 +1,21 @@
+"""Docstrings as Markdown: the references and literal blocks of reStructuredText in them are rewritten."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import griffe
+
+_ROLE = re.compile(r":(?:class|func|meth|mod|attr|data):`~?(?:[\w.]*\.)?(\w+)`")
+_LITERAL = re.compile(r"^( *)(.*?)::$", re.MULTILINE)
+
+
+class Markdown(griffe.Extension):
+    """Rewrites each docstring when it is read."""
+
+    def on_instance(self, *, obj: griffe.Object, **kwargs: Any) -> None:
+        """Rewrite the docstring of one object."""
+        if obj.docstring:
+            text = _ROLE.sub(r"``\1``", obj.docstring.value)
+            obj.docstring.value = _LITERAL.sub(lambda found: found[1] + found[2] + (":" if found[2] else ""), text)

@@ -1,0 +1,58 @@
+"""Where a document of the repository is on the site, and what its links become there."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable
+
+MOVED = {
+    "README.md": "index.md",
+    "CONTRIBUTING.md": "project/contributing.md",
+    "CHANGELOG.md": "project/changelog.md",
+    "SECURITY.md": "project/security.md",
+}
+"""Place on the site by path in the repository; ``docs/`` is the root of the site, everything else keeps its path."""
+
+_LINK = re.compile(r"(?P<text>!?\[(?:[^][]|\[[^][]*\])*\])\((?P<target>[^()\s]+)\)")
+_CODE = re.compile(r"^ *```.*?^ *```|`[^`\n]*`", re.MULTILINE | re.DOTALL)
+
+
+def placed(path: str) -> str:
+    """Return the place on the site of a path in the repository."""
+    return MOVED.get(path, path.removeprefix("docs/"))
+
+
+def mended(markdown: str, place: str, known: Callable[[str], bool]) -> str:
+    """Return a page with links that are right on the site.
+
+    Args:
+        markdown: the text as in the repository.
+        place: its place on the site.
+        known: whether the site has a file at a place.
+    """
+    code: list[str] = []
+
+    def hide(found: re.Match[str]) -> str:
+        code.append(found[0])
+        return f"\0{len(code) - 1}\0"
+
+    def link(found: re.Match[str]) -> str:
+        target, _, anchor = found["target"].partition("#")
+        if not target or "://" in target or target.startswith("mailto:"):
+            return found[0]
+        there = placed(posixpath.normpath(posixpath.join(posixpath.dirname(source), target)))
+        if not known(there):
+            return found["text"][1:-1]
+        new = posixpath.relpath(there, posixpath.dirname(place) or ".")
+        return f"{found['text']}({new}{'#' + anchor if anchor else ''})"
+
+    source = _source(place)
+    changed = _LINK.sub(link, _CODE.sub(hide, markdown))
+    return re.sub("\0(\\d+)\0", lambda found: code[int(found[1])], changed)
+
+
+def _source(place: str) -> str:
+    """Return the path in the repository of a place on the site."""
+    back = {new: old for old, new in MOVED.items()}
+    return back.get(place) or (place if place.startswith("benchmarks/") else f"docs/{place}")
