@@ -74,6 +74,15 @@ def test_a_convolution_may_be_the_classifier(onnx2tf: None, tmp_path: Path) -> N
     assert converted(model, tmp_path).outputs[0].elements == CLASSES
 
 
+def test_a_transpose_that_is_needed_is_counted_with_its_share(onnx2tf: None, tmp_path: Path) -> None:
+    nodes = (*NODES[:3], helper.make_node("Flatten", ["c2"], ["f"]), helper.make_node("Gemm", ["f", "k"], ["scores"]))
+    many = weights("k", 8 * 16 * 16, CLASSES)
+    _, conversion = as_tflite(saved(network(nodes=nodes, more=(many,)), tmp_path), None)
+    assert conversion is not None
+    assert (conversion.agreement, conversion.transposes) == (1.0, 1)
+    assert 0.05 < conversion.transposed < 0.5
+
+
 def test_maps_of_scores_are_refused(own_folders: None, tmp_path: Path) -> None:
     model = network(nodes=(*NODES[:3],), outputs=())
     model.graph.output.append(helper.make_tensor_value_info("c2", 1, [1, 8, 16, 16]))
