@@ -22,6 +22,7 @@ from advisor.cli.explain import explain
 from advisor.cli.profile import profile
 from advisor.cli.search import init, plan, search
 from advisor.cli.search_options import GroupedCommand
+from advisor.cli.serve import serve
 from advisor.core.errors import AdvisorError, ExitCode
 from advisor.core.escape import visible
 from advisor.version import __version__
@@ -80,6 +81,7 @@ app.command(short_help="Write the bundle to ship: model, labels, code.")(export)
 app.command(short_help="Show what changed between two runs.")(compare)
 app.command(short_help="Answer earlier runs again after a change.")(reevaluate)
 app.command(short_help="Explain a term of the reports.")(explain)
+app.command(short_help="Show runs as local web pages.")(serve)
 app.command(short_help="Serve an assistant by the Model Context Protocol.")(mcp)
 app.command(short_help="Check whether this machine is ready.")(doctor)
 

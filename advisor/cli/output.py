@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Never
 import typer
 
 from advisor.core.errors import AdvisorError, ExitCode
+from advisor.core.escape import visible
 
 if TYPE_CHECKING:
     from advisor.reporting.view import RunView
@@ -77,7 +78,6 @@ def log_run_to(run: Path, place: str | None) -> None:
 def warn_of_problems(run: str, artefacts: bool = False) -> None:
     """Write on standard error which files of a run folder are damaged; the command continues with the others."""
     from advisor import api
-    from advisor.core.escape import visible
 
     for problem in api.check_run(run, artefacts=artefacts):
         typer.echo(visible(f"warning: {run}: {problem}"), err=True)
@@ -85,7 +85,13 @@ def warn_of_problems(run: str, artefacts: bool = False) -> None:
 
 @contextmanager
 def progress() -> Iterator[Callable[[str], None]]:
-    """Give a function that shows a line about the present step; each line replaces the last."""
+    """Give a function that shows a line about the present step; each line replaces the last.
+
+    If standard error is no terminal, nothing is shown, or with ``ADVISOR_PROGRESS=lines`` each line stays.
+    """
+    if os.environ.get("ADVISOR_PROGRESS") == "lines":
+        yield lambda text: typer.echo(visible(text), err=True)
+        return
     if not sys.stderr.isatty():
         yield lambda _text: None
         return

@@ -74,7 +74,7 @@ def _key(evaluation: Evaluation | None) -> str | None:
 def _text(comparison: Comparison) -> str:
     title = f"{comparison.before} -> {comparison.after}: {comparison.result.value}"
     lines = [plain(title), plain(comparison.reason)]
-    for title, rows in _groups(comparison):
+    for title, rows in groups(comparison):
         lines += [f"{title}:", *(f"  {plain(row)}" for row in rows)]
     return "\n".join(lines) + "\n"
 
@@ -82,12 +82,12 @@ def _text(comparison: Comparison) -> str:
 def _markdown(comparison: Comparison) -> str:
     title = f"{escaped(comparison.before)} → {escaped(comparison.after)}: {comparison.result.value}"
     lines = [f"## advisor: {title}", "", escaped(comparison.reason)]
-    for title, rows in _groups(comparison):
+    for title, rows in groups(comparison):
         lines += [f"\n**{title}**\n", *(f"- {escaped(row)}" for row in rows)]
     return "\n".join(lines) + "\n"
 
 
-def _groups(comparison: Comparison) -> Iterator[tuple[str, list[str]]]:
+def groups(comparison: Comparison) -> Iterator[tuple[str, list[str]]]:
     """Return titles with their lines: the differences by topic, then the figures."""
     for topic in dict.fromkeys(row.topic for row in comparison.differences):
         rows = [row for row in comparison.differences if row.topic == topic]

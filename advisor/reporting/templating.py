@@ -43,13 +43,14 @@ def render_page(
 
 def render(template: str, **values: object) -> Markup:
     """Return a template with its variables: every value is escaped, and a missing one is an error."""
-    return trusted(_environment().get_template(f"{template}.html.j2").render(**values))
+    return trusted(environment().get_template(f"{template}.html.j2").render(**values))
 
 
 @cache
-def _environment() -> Environment:
+def environment(package: str = "advisor.reporting") -> Environment:
+    """Return the escaping environment for the templates of a package."""
     environment = Environment(
-        loader=PackageLoader("advisor.reporting"),
+        loader=PackageLoader(package),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -11,6 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import psutil
 import yaml
 from filelock import FileLock, Timeout
 
@@ -107,7 +108,7 @@ class RunFolder:
         return cls(path.resolve())
 
     def hold(self) -> FileLock:
-        """Return the lock of the run, acquired; use it as a context manager.
+        """Return the lock of the run, acquired; release it at the end.
 
         Raises:
             UsageError: another process uses the run.
@@ -122,6 +123,23 @@ class RunFolder:
         for folder in filter(Path.is_dir, (self.path, self.artefacts)):
             remove_unfinished(folder)
         return self._lock
+
+    def in_use(self) -> bool:
+        """Return whether a process of this machine works on the run; it is not disturbed.
+
+        The lock is tried only if its last holder lives: a search that begins must not find it taken.
+        """
+        try:
+            holder = (self.path / ".holder").read_text(encoding="utf-8")
+            if not psutil.pid_exists(int(holder.removeprefix("process "))):
+                return False
+            self._lock.acquire(timeout=0)
+        except Timeout:
+            return True
+        except (OSError, ValueError):
+            return False
+        self._lock.release()
+        return False
 
     def write_request(self, request: Mapping[str, Any]) -> None:
         """Write the resolved request; this happens once, before any work."""

@@ -139,3 +139,18 @@ def test_answers_are_kept_as_labels_and_shares_as_numbers(run: RunFolder) -> Non
     labels, shares = (np.load(run.path / file) for file in files)
     assert (labels.dtype, labels.tolist()) == (np.int32, [2, 0, 1])
     assert (shares.dtype, shares.tolist()) == (np.float32, [0.5, -0.25, 1.0])
+
+
+def test_a_run_is_in_use_while_its_lock_is_held(run: RunFolder) -> None:
+    assert not RunFolder(run.path).in_use()
+    held = run.hold()
+    assert RunFolder(run.path).in_use()
+    held.release()
+    assert not RunFolder(run.path).in_use()
+
+
+def test_the_lock_of_a_dead_holder_is_not_touched(run: RunFolder) -> None:
+    held = run.hold()
+    (run.path / ".holder").write_text(f"process {2**22 + 1}", encoding="utf-8")
+    assert not RunFolder(run.path).in_use()
+    held.release()

@@ -1,0 +1,1 @@
+"""Serve a folder of runs as local web pages."""

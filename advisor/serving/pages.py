@@ -1,0 +1,240 @@
+"""The pages and their addresses, all below the token."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from functools import wraps
+from importlib.resources import files
+from pathlib import Path
+from urllib.parse import parse_qs, urlencode
+
+from starlette.applications import Starlette
+from starlette.background import BackgroundTask
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
+from starlette.routing import Mount, Route
+
+from advisor import api, devices
+from advisor.core.errors import AdvisorError, UsageError
+from advisor.core.figures import name as evaluation_name
+from advisor.core.units import show_bytes
+from advisor.reporting.comparisons import groups
+from advisor.reporting.templating import asset, environment
+from advisor.reporting.view import typed_path
+from advisor.serving.access import REPORT, REPORT_POLICY, Access, Guard
+from advisor.serving.commands import Reevaluations, bundle
+from advisor.serving.photograph import MAX_BYTES, Answerer
+from advisor.serving.runs import REPORT as REPORT_FILE
+from advisor.serving.runs import SORTS, Row, Runs, State, figures
+
+FORM_BYTES = 10_000
+STYLE, SCRIPT = "serve.css", "serve.js"
+
+Page = Callable[["Pages", Request], Awaitable[Response]]
+
+
+def _page(function: Callable[[Pages, Request], Response]) -> Page:
+    """Run a page in a thread, because it reads files; an error that a user can act on becomes a page of its own."""
+
+    @wraps(function)
+    async def answer(self: Pages, request: Request) -> Response:
+        try:
+            return await run_in_threadpool(function, self, request)
+        except AdvisorError as error:
+            return self.refuse(error)
+
+    return answer
+
+
+class Pages:
+    """The pages of one server.
+
+    Args:
+        runs: the runs that they show.
+        access: who may ask.
+    """
+
+    def __init__(self, runs: Runs, access: Access) -> None:
+        self._runs, self._access = runs, access
+        self._reevaluations = Reevaluations()
+        self._answerer: Answerer | None = None
+
+    def app(self) -> Guard:
+        """Return the application; without the token nothing is answered."""
+        run, post = "/runs/{run}", ["POST"]
+        pages = [
+            Route("/", self.list_runs),
+            Route(f"/assets/{STYLE}", self.style),
+            Route(f"/assets/{SCRIPT}", self.script),
+            Route("/compare", self.compare),
+            Route(f"{run}/", self.show_run),
+            Route(f"{run}/bundle.zip", self.bundle),
+            Route(f"{run}/reevaluate", self.reevaluate, methods=post),
+            Route(f"{run}/photograph", self.photograph, methods=post),
+        ]
+        routes = [Route(f"/{REPORT}/{{key}}/{{run}}", self.report), Mount("/{token}", routes=pages)]
+        return Guard(
+            Starlette(routes=routes, lifespan=self._lifespan, exception_handlers={404: self._missing}), self._access
+        )
+
+    @asynccontextmanager
+    async def _lifespan(self, _app: Starlette) -> AsyncIterator[None]:
+        with Answerer() as self._answerer:
+            yield
+            self._reevaluations.close()
+
+    @_page
+    def list_runs(self, request: Request) -> Response:
+        """The list of runs, sorted and filtered as the address says."""
+        asked = request.query_params
+        words, state = asked.get("words", ""), asked.get("state", "")
+        sort = asked.get("sort", "") if asked.get("sort", "") in SORTS else "name"
+        _, key, falling = SORTS[sort]
+        falling ^= "turned" in asked
+        rows = list(self._runs.rows())
+        shown = [row for row in rows if state in ("", row.state) and _has(row, words.casefold().split())]
+        kept = {name: value for name, value in (("words", words), ("state", state)) if value}
+        return self._show(
+            "runs",
+            rows=sorted(shown, key=key, reverse=falling),
+            all=len(rows),
+            folder=typed_path(self._runs.folder),
+            states=list(State),
+            words=words,
+            state=state,
+            sort=sort,
+            falling=falling,
+            columns=[(name, SORTS[name][0], _sorted_by(name, sort, "turned" in asked, kept)) for name in SORTS],
+            live=any(row.state is State.RUNNING for row in rows),
+        )
+
+    @_page
+    def show_run(self, request: Request) -> Response:
+        """One run."""
+        row = self._runs.row(request.path_params["run"])
+        job = self._reevaluations.of(row.name)
+        return self._show(
+            "run",
+            row=row,
+            job=job,
+            report=f"{self._access.report(row.name)}/{row.name}",
+            others=[name for name in self._runs.names() if name != row.name],
+            known={name: name for name in self._runs.names()},
+            devices=[profile.name for profile in devices.list_devices() if profile.name != "host"],
+            most=MAX_BYTES,
+            live=row.state is State.RUNNING or (job is not None and not job.ended),
+        )
+
+    @_page
+    def report(self, request: Request) -> Response:
+        """The report of a run, as it is in its folder."""
+        row = self._runs.row(request.path_params["run"])
+        if not row.report or row.state is State.DAMAGED:
+            raise UsageError(f"'{row.name}' has no report that can be shown", f"advisor report {row.name} writes it")
+        headers = {"content-security-policy": REPORT_POLICY}
+        return HTMLResponse((self._runs.path(row.name) / REPORT_FILE).read_bytes(), headers=headers)
+
+    @_page
+    def compare(self, request: Request) -> Response:
+        """What changed between two runs."""
+        before, after = (request.query_params.get(name, "") for name in ("before", "after"))
+        found = api.compare(self._runs.path(before), self._runs.path(after)) if before and after else None
+        return self._show(
+            "comparison",
+            before=before,
+            after=after,
+            names=self._runs.names(),
+            found=found,
+            topics=list(groups(found)) if found else [],
+        )
+
+    @_page
+    def bundle(self, request: Request) -> Response:
+        """The bundle of the pick as a zip file."""
+        run = self._runs.path(request.path_params["run"])
+        folder = tempfile.TemporaryDirectory(prefix="advisor-bundle-")
+        try:
+            made = bundle(run, Path(folder.name))
+        except BaseException:
+            folder.cleanup()
+            raise
+        return FileResponse(made, filename=f"{run.name}-bundle.zip", background=BackgroundTask(folder.cleanup))
+
+    async def reevaluate(self, request: Request) -> Response:
+        """Start a re-evaluation, and show the run with its progress."""
+        try:
+            form = parse_qs((await _body(request, FORM_BYTES)).decode("utf-8", "replace"))
+            row = self._runs.row(request.path_params["run"])
+            if row.state is not State.FINISHED:
+                raise UsageError(f"'{row.name}' is {row.state}", "only finished runs are re-evaluated")
+            self._reevaluations.start(self._runs.path(row.name), form.get("device", [""])[0])
+        except AdvisorError as error:
+            return self.refuse(error)
+        return RedirectResponse("./", 303)
+
+    async def photograph(self, request: Request) -> Response:
+        """What the files of the pick's network answer to the photograph that is sent."""
+        assert self._answerer is not None, "the server has started"
+        try:
+            photograph = await _body(request, MAX_BYTES)
+            run = self._runs.path(request.path_params["run"])
+            found = await run_in_threadpool(self._answerer.answer, run, photograph)
+        except AdvisorError as error:
+            return self._show("photograph", 400, answers=(), error=error)
+        return self._show("photograph", answers=found, error=None)
+
+    async def style(self, _request: Request) -> Response:
+        """The styles: those of the report, and a few for these pages."""
+        return Response(asset("report.css") + _asset(STYLE), media_type="text/css")
+
+    async def script(self, _request: Request) -> Response:
+        """The script of all pages."""
+        return Response(_asset(SCRIPT), media_type="text/javascript")
+
+    def refuse(self, error: AdvisorError) -> Response:
+        """Return the page of an error."""
+        return self._show("error", 400, message=error.message, hint=error.hint)
+
+    async def _missing(self, _request: Request, _error: Exception) -> Response:
+        return self._show("error", 404, message="There is no such page.", hint="")
+
+    def _show(self, template: str, status: int = 200, **values: object) -> HTMLResponse:
+        values |= {"root": self._access.root, "figures": figures, "title": evaluation_name, "show_bytes": show_bytes}
+        found = environment("advisor.serving").get_template(f"{template}.html.j2")
+        return HTMLResponse(found.render(**values), status)
+
+
+def _has(row: Row, words: list[str]) -> bool:
+    """Return whether each word is somewhere in the row."""
+    text = " ".join((row.name, row.state, row.task, row.model, *(f"{name} {value}" for name, value in row.limits)))
+    return all(word in text.casefold() for word in words)
+
+
+def _sorted_by(name: str, sort: str, turned: bool, kept: Mapping[str, str]) -> str:
+    """Return the query of a heading: it sorts by its column, and turns the order if that is so already."""
+    return urlencode({**kept, "sort": name} | ({"turned": "1"} if name == sort and not turned else {}))
+
+
+async def _body(request: Request, most: int) -> bytes:
+    """Return the body of a request.
+
+    Raises:
+        UsageError: it is larger than ``most`` bytes.
+    """
+    too_large = UsageError(f"the file is larger than {show_bytes(most)}", "give a smaller one")
+    if int(request.headers.get("content-length") or 0) > most:
+        raise too_large
+    parts, size = [], 0
+    async for part in request.stream():
+        size += len(part)
+        if size > most:
+            raise too_large
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _asset(name: str) -> str:
+    return (files("advisor.serving") / "assets" / name).read_text(encoding="utf-8")

@@ -1,0 +1,239 @@
+"""The runs of a folder as a list shows them: each from its small files, and damaged ones with the reason."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from advisor.core.errors import AdvisorError, UsageError, message_of, nearest
+from advisor.core.evaluation import Evaluation, Status
+from advisor.core.evaluation_json import evaluation_from_json
+from advisor.core.figures import HOST, accuracy_of, latency_of, show_figure, show_latency, size_of
+from advisor.store import RunFolder
+from advisor.store.documents import read_document
+from advisor.store.integrity import integrity_problems
+
+ANSWER, MANIFEST, REPORT = "recommendation.json", "manifest.json", "report.html"
+STAMPED = ("request.yaml", MANIFEST, ANSWER, "evaluations.jsonl", REPORT)
+LIMITS = ("budget", "size_budget", "memory_budget", "max_drop", "min_accuracy", "device", "data", "prefer")
+
+
+class State(StrEnum):
+    """State of a run."""
+
+    RUNNING = "running"
+    FINISHED = "finished"
+    STOPPED = "stopped"
+    DAMAGED = "damaged"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One run.
+
+    Attributes:
+        name: name of its folder.
+        state: its state.
+        why: why it was stopped or is damaged.
+        task: its task.
+        limits: the options of its question with their values, as the user wrote them.
+        reason: the decision in words.
+        pick: the recommended evaluation, as far as there is one.
+        feasible: the pick meets the limits.
+        done: numbers of configurations with a result by status.
+        configurations: all configurations of the search; 0 if not known.
+        latest: the last evaluation that is ok, while the search runs.
+        changed: local date and time of the last result.
+        report: it has a ``report.html``.
+    """
+
+    name: str
+    state: State
+    why: str = ""
+    task: str = ""
+    limits: tuple[tuple[str, str], ...] = ()
+    reason: str = ""
+    pick: Evaluation | None = None
+    feasible: bool = False
+    done: Mapping[str, int] | None = None
+    configurations: int = 0
+    latest: Evaluation | None = None
+    changed: str = ""
+    report: bool = False
+
+    @property
+    def evaluated(self) -> int:
+        """Number of configurations with a result."""
+        return sum((self.done or {}).values())
+
+    @property
+    def model(self) -> str:
+        """Card and form of the pick; empty without one."""
+        own = self.pick.configuration if self.pick else None
+        return f"{own.card} {own.variant_name}" if own else ""
+
+    @property
+    def figures(self) -> tuple[str, str, str]:
+        """Accuracy, latency and size of the pick with their units; a dash for each that is not known."""
+        return figures(self.pick)
+
+
+def figures(evaluation: Evaluation | None) -> tuple[str, str, str]:
+    """Return accuracy, latency and size with their units; a dash for each that is not known."""
+    if evaluation is None:
+        return "–", "–", "–"
+    accuracy = evaluation.holdout_accuracy or evaluation.accuracy
+    return (
+        show_figure("accuracy", accuracy.value) if accuracy else "–",
+        show_latency(evaluation.latency) if evaluation.latency else "–",
+        show_figure("size", evaluation.size.value) if evaluation.size else "–",
+    )
+
+
+def _of_pick(figure: Callable[[Evaluation], float], none: float) -> Callable[[Row], float]:
+    return lambda row: figure(row.pick) if row.pick else none
+
+
+SORTS: Mapping[str, tuple[str, Callable[[Row], Any], bool]] = {
+    "name": ("Run", lambda row: row.name, True),
+    "state": ("Status", lambda row: row.state, False),
+    "question": ("Question", lambda row: row.limits, False),
+    "pick": ("Pick", lambda row: row.model, False),
+    "accuracy": ("Accuracy", _of_pick(accuracy_of, -1.0), True),
+    "latency": ("Latency", _of_pick(latency_of, float("inf")), False),
+    "size": ("Size", _of_pick(size_of, float("inf")), False),
+}
+"""Columns of the list: heading, key to sort by, and whether the largest comes first."""
+
+
+class Runs:
+    """The runs that are directly in one folder; links are left out, because they can lead out of it.
+
+    Args:
+        folder: the folder.
+
+    Raises:
+        UsageError: it is not a folder.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        if not folder.is_dir():
+            raise UsageError(f"--runs: '{folder}' is not a folder", "name the folder that holds the runs, such as runs")
+        self.folder = folder.resolve()
+        self._known: dict[str, tuple[object, Row]] = {}
+
+    def names(self) -> list[str]:
+        """Return the names of the runs, the newest first."""
+        with os.scandir(self.folder) as entries:
+            folders = [Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False)]
+        return sorted((path.name for path in folders if _is_run(path)), reverse=True)
+
+    def path(self, name: str) -> Path:
+        """Return the folder of a run.
+
+        Raises:
+            UsageError: there is no run of this name.
+        """
+        names = self.names()
+        if name not in names:
+            raise UsageError(f"there is no run '{name}'{nearest(name, names)}", "the list has all runs of the folder")
+        return self.folder / name
+
+    def rows(self) -> Iterator[Row]:
+        """Return all runs, the newest first."""
+        return map(self.row, self.names())
+
+    def row(self, name: str) -> Row:
+        """Return one run; it is read again only if its files changed.
+
+        Raises:
+            UsageError: there is no run of this name.
+        """
+        path = self.path(name)
+        running = RunFolder(path).in_use()
+        stamp = (running, *(_stamp(path / file) for file in STAMPED))
+        if name not in self._known or self._known[name][0] != stamp:
+            self._known[name] = (stamp, _read(path, running))
+        return self._known[name][1]
+
+
+def _is_run(path: Path) -> bool:
+    return (path / "request.yaml").exists() or (path / "artifacts").is_dir()
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    try:
+        facts = path.stat()
+    except OSError:
+        return None
+    return facts.st_mtime_ns, facts.st_size
+
+
+def _read(path: Path, running: bool) -> Row:
+    try:
+        return _row(RunFolder.open(path), running)
+    except (AdvisorError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        if running:
+            return Row(path.name, State.RUNNING, "the search has just begun")
+        own = isinstance(error, AdvisorError | OSError)
+        return Row(path.name, State.DAMAGED, message_of(error) if own else f"{ANSWER} is damaged ({message_of(error)})")
+
+
+def _row(run: RunFolder, running: bool) -> Row:
+    """Return the row of a run.
+
+    Raises:
+        UsageError: its request is damaged.
+    """
+    request, manifest = run.read_request(), run.read_json(MANIFEST)
+    document = read_document(run.path / ANSWER) if (run.path / ANSWER).exists() else None
+    answer = document.entries if document else {}
+    evaluations = run.evaluations()
+    by_device = Counter(each.configuration.target.device for each in evaluations)
+    device = max(by_device, key=lambda name: by_device[name], default="")
+    done = Counter(each.status.value for each in evaluations if each.configuration.target.device == device)
+    state, why = _state(manifest, running)
+    problems = () if running else integrity_problems(run, artefacts=False)
+    # A search that was stopped has neither all files nor a complete last line.
+    found = [str(each) for each in problems if state is State.FINISHED or "is damaged" in each.what]
+    found += [] if running or document is None else [f"{ANSWER} {problem}" for problem in document.problems]
+    state, why = (State.DAMAGED, "; ".join(found)) if found else (state, why)
+    limits = ((name.replace("_", " "), _shown(request.get(name))) for name in LIMITS)
+    finished = [each for each in evaluations if each.status is Status.OK]
+    results = _stamp(run.evaluations_file)
+    return Row(
+        name=run.path.name,
+        state=state,
+        why=why,
+        task=str(request.get("task") or ""),
+        limits=tuple((name, value) for name, value in limits if value and value != HOST),
+        reason=str(answer.get("reason") or ""),
+        pick=evaluation_from_json(answer["pick"]) if answer.get("pick") else None,
+        feasible=answer.get("feasible") is True,
+        done=done,
+        configurations=manifest.get("configurations") or 0,
+        latest=finished[-1] if running and finished else None,
+        changed=f"{datetime.fromtimestamp(results[0] / 1e9):%Y-%m-%d %H:%M:%S}" if results else "",
+        report=(run.path / REPORT).is_file(),
+    )
+
+
+def _state(manifest: Mapping[str, Any], running: bool) -> tuple[State, str]:
+    stopped = manifest.get("stopped") or {}
+    if running:
+        return State.RUNNING, ""
+    if stopped.get("why") == "interrupt":
+        return State.STOPPED, "it was interrupted"
+    if stopped or (manifest and "configurations" not in manifest):  # a re-evaluation has no plan
+        return State.FINISHED, stopped.get("text", "")
+    return State.STOPPED, "it ended before its last configuration"
+
+
+def _shown(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value or "")

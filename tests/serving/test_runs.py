@@ -1,0 +1,96 @@
+"""The states of runs, and which folders are runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from advisor.core.errors import UsageError
+from advisor.reporting.files import write_all
+from advisor.reporting.view import load_view
+from advisor.serving.runs import Runs, State
+from tests.builders import evaluation
+from tests.run_folders import write_run
+from tests.serving.conftest import ENDED
+
+
+def test_a_finished_run_has_its_pick(runs: Path) -> None:
+    run = write_run(runs, manifest=ENDED)
+    write_all(load_view(run), run.path)
+    row = Runs(runs).row(run.path.name)
+    assert (row.state, row.model, row.feasible) == (State.FINISHED, "best int8", True)
+    assert row.figures == ("92.0 %", "20.0 ms", "6.0 MB")
+    assert dict(row.limits)["budget"] == "50ms"
+
+
+def test_a_run_without_an_end_was_stopped(runs: Path) -> None:
+    run = write_run(runs, manifest={"configurations": 5})
+    row = Runs(runs).row(run.path.name)
+    assert (row.state, row.evaluated, row.configurations, row.pick) == (State.STOPPED, 3, 5, None)
+
+
+def test_an_interrupted_run_was_stopped(runs: Path) -> None:
+    run = write_run(runs, manifest={"configurations": 3, "stopped": {"why": "interrupt", "text": "interrupted"}})
+    assert Runs(runs).row(run.path.name).state is State.STOPPED
+
+
+def test_a_held_run_is_running_and_its_new_results_are_seen(runs: Path) -> None:
+    run = write_run(runs, [], manifest={"configurations": 5})
+    found = Runs(runs)
+    held = run.hold()
+    assert (found.row(run.path.name).state, found.row(run.path.name).evaluated) == (State.RUNNING, 0)
+    run.append(evaluation("fast", "int8"))
+    row = found.row(run.path.name)
+    assert row.evaluated == 1
+    assert row.latest is not None
+    held.release()
+    assert found.row(run.path.name).state is State.STOPPED
+
+
+def test_a_run_that_has_just_begun_is_running(runs: Path) -> None:
+    run = write_run(runs)
+    (run.path / "request.yaml").unlink()
+    held = run.hold()
+    assert Runs(runs).row(run.path.name).state is State.RUNNING
+    held.release()
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "words"),
+    [
+        ("request.yaml", "[", "request.yaml"),
+        ("manifest.json", "{", "manifest.json is damaged"),
+        ("recommendation.json", "{", "recommendation.json is damaged"),
+        ("recommendation.json", '{"schema_version": 1, "pick": {"a": 1}}', "recommendation.json is damaged"),
+        ("evaluations.jsonl", "{\n", "unreadable line"),
+    ],
+)
+def test_a_damaged_run_says_why(runs: Path, file: str, content: str, words: str) -> None:
+    run = write_run(runs, manifest=ENDED)
+    (run.path / file).write_text(content, encoding="utf-8")
+    row = Runs(runs).row(run.path.name)
+    assert row.state is State.DAMAGED
+    assert words in row.why
+
+
+def test_links_and_other_folders_are_no_runs(runs: Path, tmp_path: Path) -> None:
+    run, outside = write_run(runs), write_run(tmp_path / "outside")
+    (runs / "away").symlink_to(outside.path)
+    (runs / "notes").mkdir()
+    found = Runs(runs)
+    assert found.names() == [run.path.name]
+    for name in ("away", "latest", "notes", "..", ".", "", f"../outside/{outside.path.name}"):
+        with pytest.raises(UsageError, match="there is no run"):
+            found.path(name)
+
+
+def test_a_run_with_an_entry_that_leads_out_is_damaged(runs: Path) -> None:
+    run = write_run(runs)
+    (run.path / "report.html").symlink_to("/etc/hostname")
+    assert Runs(runs).row(run.path.name).state is State.DAMAGED
+
+
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="--runs: .*nothing' is not a folder"):
+        Runs(tmp_path / "nothing")
