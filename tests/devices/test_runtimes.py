@@ -9,7 +9,7 @@ import pytest
 from advisor.core.errors import UsageError
 from advisor.devices import list_devices, show
 from advisor.devices.profiles import HOST, load_profiles, runtimes
-from advisor.devices.profiles.runtimes import RUNTIMES, require_runtime, runtime_of
+from advisor.devices.profiles.runtimes import RUNTIMES, require_runtime, runtime_of, title_of
 
 ONNX = "host:onnxruntime"
 
@@ -96,3 +96,17 @@ def test_a_browser_that_is_missing_is_refused_before_any_work(monkeypatch: pytes
     with pytest.raises(UsageError, match="chromium cannot run here: no browser is installed") as refused:
         require_runtime(show(CHROMIUM))
     assert "apt-get install chromium" in refused.value.hint
+
+
+@pytest.mark.parametrize(
+    ("selector", "title"),
+    [
+        ("host", "LiteRT"),
+        ("host:litert", "LiteRT"),
+        (ONNX, "ONNX Runtime"),
+        (f"{ONNX}:cpu-x1", "ONNX Runtime cpu-x1"),
+        ("raspberry-pi-4", ""),
+    ],
+)
+def test_a_runtime_has_a_name_for_people(selector: str, title: str) -> None:
+    assert title_of(selector) == title

@@ -164,9 +164,13 @@ def runtime_of(selector: str) -> LocalRuntime | None:
 
 
 def title_of(selector: str) -> str:
-    """Return the name of a runtime of this machine for people; empty for another device."""
+    """Return the name of a runtime of this machine for people, with a named target; empty for another device."""
+    if canonical(selector) == HOST:
+        return "LiteRT"
     runtime = runtime_of(selector)
-    return "LiteRT" if canonical(selector) == HOST else runtime.title if runtime else ""
+    if runtime is None:
+        return ""
+    return runtime.title if selector == runtime.name else f"{runtime.title} {selector.rpartition(':')[2]}"
 
 
 def require_runtime(profile: DeviceProfile) -> LocalRuntime | None:

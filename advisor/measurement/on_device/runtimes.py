@@ -58,14 +58,31 @@ def benchmark_in_runtimes(
     counts = tuple(dict.fromkeys(threads)) or (1,)
     rows: list[DeviceRow] = []
     compared: list[Ratio] = []
+    notes: list[str] = []
     for model in dict.fromkeys(map(str, models)):
         file = read_model(model)
         tell(f"{file.path.name} in {', '.join(each.name for each in runtimes)}")
         found = _rows(file, runtimes, Job((file.path,), counts, effort, limit_s))
         rows += found
         compared += ratios([(_label(row), row.result) for row in found if row.result])
+        notes += filter(None, (_agreement(file, each) for each in runtimes))
     names = ",".join(each.name for each in runtimes)
-    return DeviceBenchmark(names, "", "this machine", effort, tuple(rows), tuple(compared), (), ())
+    return DeviceBenchmark(names, "", "this machine", effort, tuple(rows), tuple(compared), (), tuple(notes))
+
+
+def _agreement(file: ModelFile, each: RuntimeHere) -> str:
+    """Return how the twin for a runtime agrees with the file; empty if the runtime runs the file itself, or cannot."""
+    try:
+        facts = file_for(each.runtime, file.path).facts
+    except AdvisorError:
+        return ""
+    if not facts:
+        return ""
+    same, inputs, difference = (facts[key] for key in ("same_answers", "inputs", "largest_difference"))
+    return (
+        f"{file.path.name} in {each.name}: the same answer on {same:g} of {inputs:g} inputs, largest difference "
+        f"{100 * difference:.2g} % of the output's range"
+    )
 
 
 def _label(row: DeviceRow) -> str:

@@ -41,6 +41,8 @@ def test_runtimes_take_turns_and_are_compared_with_the_first(model: Path) -> Non
     (ratio,) = found.ratios
     assert ratio.low <= ratio.ratio <= ratio.high
     assert "small.tflite in host:onnxruntime takes" in printed(found)
+    (note,) = found.notes
+    assert "the same answer on 32 of 32 inputs" in note
 
 
 @pytest.mark.integration
