@@ -12,6 +12,7 @@ NAMES = (
     "latency_prediction",
     "latency_kernels",
     "runtimes",
+    "browser",
     "measurement",
     "catalogue",
     "whole_catalogue",
