@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -105,6 +105,12 @@ def test_integer_inputs_which_the_packages_own_classes_lack_give_the_outputs_of_
     quantized.write_bytes(small_models.quantized(model.read_bytes(), tmp_path, SIDE))
     inputs = np.random.default_rng(0).integers(-128, 128, (32, SIDE, SIDE, 3)).astype(np.int8)
     assert np.abs(opened.outputs(quantized, inputs) - litert_outputs(quantized, inputs)).max() <= 1
+
+
+def test_webgpu_by_software_gives_the_outputs_of_litert(chrome: BrowserConnection, model: Path) -> None:
+    inputs = np.random.default_rng(0).uniform(-1, 1, (4, SIDE, SIDE, 3)).astype(np.float32)
+    found = replace(chrome, accelerator="gpu").outputs(model, inputs)
+    assert np.allclose(found, litert_outputs(model, inputs), atol=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import argparse
 import sys
 import time
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,16 +32,39 @@ WARM_MS = (300.0, 5000.0)
 """Shortest and longest time of the runs before the first block."""
 
 
+GPU = ("--enable-unsafe-webgpu",)
+SOFTWARE = ("--use-webgpu-adapter=swiftshader",)
+"""Option for a renderer on the CPU: the same outputs on every machine, and no speed."""
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """A runtime of a page.
+
+    Attributes:
+        runtime: ``litert-web`` or ``onnxruntime-web``.
+        accelerator: ``cpu`` for WebAssembly, ``gpu`` for WebGPU.
+    """
+
+    runtime: str
+    accelerator: str
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """Options of the browser."""
+        return GPU if self.accelerator == "gpu" else ()
+
+
 def measure(
-    models: list[Path], threads: list[int], effort: Effort, runtime: str, files: Mapping[str, Path], chromium: str
+    models: list[Path], threads: list[int], effort: Effort, runtime: Runtime, files: Mapping[str, Path], chromium: str
 ) -> dict[str, Any]:
     """Load every series, run the blocks interleaved and return the document."""
     served = {f"/model{number}{model.suffix}": model for number, model in enumerate(models)}
-    with open_page(chromium, {**files, **served}) as page:
+    with open_page(chromium, {**files, **served}, runtime.flags) as page:
         lanes: list[dict[str, Any]] = []
         for address, model in served.items():
             for count in threads:
-                runtime_ms = page.call("start", lane=len(lanes), runtime=runtime, threads=count)
+                runtime_ms = page.call("start", lane=len(lanes), threads=count, software=False, **asdict(runtime))
                 loaded = page.call("load", lane=len(lanes), model=address)
                 lanes.append(_lane(model, count, runtime_ms, loaded))
         for number in range(len(lanes)):
@@ -54,12 +78,12 @@ def measure(
 
 
 def outputs(
-    model: Path, inputs: Path, threads: int, runtime: str, files: Mapping[str, Path], chromium: str
+    model: Path, inputs: Path, threads: int, runtime: Runtime, files: Mapping[str, Path], chromium: str
 ) -> dict[str, Any]:
     """Run a file on each input and return the values of its first output."""
     served = {f"/model{model.suffix}": model, "/inputs": inputs}
-    with open_page(chromium, {**files, **served}) as page:
-        page.call("start", lane=0, runtime=runtime, threads=threads)
+    with open_page(chromium, {**files, **served}, (*runtime.flags, *SOFTWARE)) as page:
+        page.call("start", lane=0, threads=threads, software=True, **asdict(runtime))
         page.call("load", lane=0, model=f"/model{model.suffix}")
         return {"browser": page.version, "outputs": page.call("outputs", lane=0, inputs="/inputs")}
 
@@ -109,6 +133,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("models", nargs="+", type=Path, metavar="MODEL")
     parser.add_argument("--chromium", required=True, help="the browser's program")
     parser.add_argument("--runtime", required=True, help="litert-web or onnxruntime-web")
+    parser.add_argument("--accelerator", choices=("cpu", "gpu"), default="cpu", help="gpu: WebGPU")
     parser.add_argument("--folder", required=True, type=Path, help="folder with the files of the runtime")
     parser.add_argument("--threads", type=numbers, default=[1], help="thread counts, such as 1,2")
     parser.add_argument("--effort", choices=sorted(EFFORTS), default="quick")
@@ -120,7 +145,7 @@ def main() -> int:
     """Run the agent and return the exit status: 0, or 3 with an ``error`` in the document."""
     options = arguments()
     files = {f"/{file.name}": file for file in options.folder.iterdir()}
-    common = (options.runtime, files, options.chromium)
+    common = (Runtime(options.runtime, options.accelerator), files, options.chromium)
     if options.inputs:
         return report(lambda: outputs(options.models[0], options.inputs, options.threads[0], *common))
     return report(lambda: measure(options.models, options.threads, EFFORTS[options.effort], *common))

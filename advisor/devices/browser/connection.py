@@ -33,9 +33,11 @@ class BrowserConnection:
 
     Attributes:
         runtime: ``litert-web``, or ``onnxruntime-web`` for the ONNX twins of files.
+        accelerator: ``cpu``, or ``gpu`` for LiteRT on WebGPU.
     """
 
     runtime: str = "litert-web"
+    accelerator: str = "cpu"
 
     @property
     def label(self) -> str:
@@ -60,6 +62,8 @@ class BrowserConnection:
     def outputs(self, model: Path, inputs: NDArray[Any], threads: int = 1) -> NDArray[Any]:
         """Return the first output of a file, flat, for each of its inputs (N, ...), which have the type of the file's.
 
+        WebGPU is rendered by software, which computes the same on every machine.
+
         Raises:
             UsageError: the browser or its runtime is missing.
             StageError: the browser cannot run the file.
@@ -80,7 +84,8 @@ class BrowserConnection:
     def _document(self, arguments: Sequence[str], timeout_s: float) -> dict[str, Any]:
         folder, chromium = fetched(PACKAGES[self.runtime]), chromium_program()
         agent = [sys.executable, "-P", "-m", "advisor.devices.browser.agent", *arguments]
-        own = ["--chromium", chromium, "--runtime", self.runtime, "--folder", str(folder)]
+        own = ["--chromium", chromium, "--folder", str(folder)]
+        own += ["--runtime", self.runtime, "--accelerator", self.accelerator]
         return read_document(run_program([*agent, *own], timeout_s=STARTS_IN_S + timeout_s))
 
     def _with_sizes(self, timing: Timing) -> Timing:

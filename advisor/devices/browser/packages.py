@@ -21,6 +21,7 @@ LITERT = WeightSource(
         "package/wasm/litert_wasm_internal.wasm", "7280cf4471774867e385e6c3cd53e2b45e2975b80fea338fff4ef359b0865614"
     ),
     companions=(
+        MemberFile("package/dist/index.js", "e7daccc3a31eef890848a737ccb863ded5f046a6b40c3fdc0556495adeb5d9b3"),
         MemberFile(
             "package/wasm/litert_wasm_internal.js", "68efb69f770e3f76aff36a377de629ca496c131b86ac0f0f4b592a1543a898eb"
         ),

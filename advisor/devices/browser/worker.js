@@ -1,6 +1,6 @@
 // Loads a file and times it, at the request of the page that started this worker.
 'use strict';
-importScripts('/litert.js', '/onnxruntime.js');
+importScripts('/litert.js', '/onnxruntime.js', '/webgpu.js');
 
 const series = {};
 
@@ -32,10 +32,11 @@ const median = (values) => values.toSorted((one, other) => one - other)[values.l
 
 const calls = {
   // Start a runtime. Returns the milliseconds that this took.
-  async start({runtime, threads}) {
+  async start({runtime, accelerator, threads, software}) {
     const start = performance.now();
-    series.threads = threads;
-    if (runtime === 'litert-web') series.wasm = await runtimeOf(threads);
+    Object.assign(series, {accelerator, threads});
+    if (accelerator === 'gpu') await GpuModel.start(software);
+    else if (runtime === 'litert-web') series.wasm = await runtimeOf(threads);
     else importScripts('/ort.wasm.min.js');
     return performance.now() - start;
   },
@@ -45,7 +46,8 @@ const calls = {
     const content = new Uint8Array(await (await fetch(model)).arrayBuffer());
     const start = performance.now();
     const {wasm, threads} = series;
-    const loaded = await (wasm ? LiteRtModel.load(wasm, content, threads) : OnnxModel.load(content, threads));
+    const onWasm = () => (wasm ? LiteRtModel.load(wasm, content, threads) : OnnxModel.load(content, threads));
+    const loaded = await (series.accelerator === 'gpu' ? GpuModel.load(content) : onWasm());
     const load_ms = performance.now() - start;
     loaded.inputs.forEach((_, place) => loaded.write(place, fillWithNoise));
     series.model = loaded;

@@ -84,6 +84,7 @@ class Chromium:
             _in_browser("onnxruntime", "onnxruntime-web", threads, ("float32", "int8"), ONNX_FORMS)
             for threads in counts
         ]
+        targets.append(replace(targets[0], name="litert-webgpu", accelerator="gpu", precisions=("float32", "float16")))
         title = f"{self.title} on this machine ({here.title.partition('(')[2]}"
         return replace(here, name=self.name, title=title, targets=tuple(targets), default_target="litert-wasm")
 
@@ -104,7 +105,7 @@ class Chromium:
         """See :class:`LocalRuntime`."""
         from advisor.devices.browser.connection import BrowserConnection
 
-        return BrowserConnection(target.runtime)
+        return BrowserConnection(target.runtime, target.accelerator)
 
 
 ONNX_FORMS = ("float32", "float16", "weight_int8", "int8", "pruned_50", "pruned_75", "clustered_16")

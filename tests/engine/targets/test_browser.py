@@ -61,6 +61,16 @@ def test_a_file_is_measured_with_an_interval(tmp_path: Path, name: str) -> None:
     assert " in Chromium " in found.latency.source
 
 
+def test_webgpu_without_a_gpu_gives_no_speed(tmp_path: Path) -> None:
+    model = tmp_path / "small.tflite"
+    model.write_bytes(small_models.classifier())
+    (device,) = targets_of("chromium:litert-webgpu")
+    found = measured_over_connection(before_measuring(evaluation(), device), device, model, "load")
+    if found.status is Status.OK:
+        pytest.skip("this machine's browser has a GPU")
+    assert "WebGPU" in found.reason
+
+
 def test_a_file_that_the_browser_cannot_run_fails_with_its_operator(tmp_path: Path) -> None:
     model = tmp_path / "custom.tflite"
     model.write_bytes(small_models.unknown_operator())
