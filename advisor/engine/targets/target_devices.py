@@ -115,8 +115,9 @@ def at_threads(device: TargetDevice, counts: Sequence[int]) -> tuple[TargetDevic
     """Return a runtime of this machine once for each thread count, as ``host`` is measured; another device as it is."""
     if device.runtime is None or device.label != device.profile.name or device.target.accelerator != "cpu":
         return (device,)
-    known = {(target.runtime, target.threads): target.name for target in device.profile.targets}
-    names = {count: known.get((device.target.runtime, count), f"cpu-x{count}") for count in counts}
+    kind = device.target.runtime, device.target.accelerator
+    alike = (target for target in device.profile.targets if (target.runtime, target.accelerator) == kind)
+    names = {count: f"cpu-x{count}" for count in counts} | {target.threads: target.name for target in alike}
     targets = (replace(device.target, name=names[count], threads=count) for count in sorted(counts, reverse=True))
     return tuple(replace(device, target=target) for target in targets)
 
