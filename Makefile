@@ -56,7 +56,7 @@ bench: $(VENV)/.dev ## Measure the figures of benchmarks/README.md and keep them
 	@$(BIN)/python -m benchmarks $(ARGS)
 
 docs: $(VENV)/.dev ## Build the site of docs/ into build/site, without a warning
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict $(ARGS)
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict $(ARGS)
 	@echo "build/site/index.html"
 
 clean: ## Remove the virtual environment and the tools' caches
