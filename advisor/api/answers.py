@@ -125,7 +125,8 @@ def export(
         run: the run folder.
         to: folder that is created.
         pick: number of a candidate in :func:`exportable`, counted from 1, or its key. Default: the pick of the run.
-        targets: ``android``, ``ios``, ``python``, ``edgetpu``, ``web``, ``microcontroller``. Default: the first three.
+        targets: ``android``, ``ios``, ``python``, ``edgetpu``, ``web``, ``microcontroller``, ``coreml``. Default: the
+            first three.
         key_file: file with the key that encrypts the model (32 bytes, or 64 hexadecimal digits).
         force: replace a bundle that exists.
         unknown_class: the model has one more class, for images of things that are none of the others.

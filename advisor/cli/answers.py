@@ -82,6 +82,9 @@ def export(
     web: Annotated[
         bool, typer.Option("--web", help="Add a web page that classifies a photo or the camera, without a network.")
     ] = False,
+    coreml: Annotated[
+        bool, typer.Option("--coreml", help="Add a Core ML package of the float classifier. It is not run here.")
+    ] = False,
     microcontroller: Annotated[
         bool, typer.Option("--microcontroller", help="Add C++ for TensorFlow Lite Micro: model, arena, operators.")
     ] = False,
@@ -117,6 +120,7 @@ def export(
     flags = {
         "android": android, "ios": ios, "python": python, "edgetpu": edgetpu, "web": web,
         "microcontroller": microcontroller,
+        "coreml": coreml,
     }  # fmt: skip
     targets = [name for name, given in flags.items() if given]
     bundle = api.export(

@@ -15,6 +15,7 @@ from advisor.core.evaluation_facts import DeviceFigures
 from advisor.core.evaluation_json import evaluation_to_json
 from advisor.engine.history.loaded_run import LoadedRun, load_run
 from advisor.exporting.choice import choose
+from advisor.exporting.coreml import coreml_package, float_form, require_translatable
 from advisor.exporting.devices import benchmark_lines, devices_of
 from advisor.exporting.documents import model_card, readme
 from advisor.exporting.folder import checked, write
@@ -34,13 +35,13 @@ from advisor.tflite.model import read
 
 SCHEMA_VERSION = 1
 MODEL, MEASURED, SEALED = "model.tflite", "model_measured.tflite", ".sealed"
-EDGETPU, WEB, MICROCONTROLLER = "edgetpu", "web", "microcontroller"
+EDGETPU, WEB, MICROCONTROLLER, COREML = "edgetpu", "web", "microcontroller", "coreml"
 FIGURES = (
     "accuracy", "holdout_accuracy", "new_conditions", "latency", "latency_p90", "size", "memory", "drop",
 )  # fmt: skip
 """Quantities of an evaluation in ``bundle.json``."""
 
-TARGETS = (*PLATFORMS, EDGETPU, WEB, MICROCONTROLLER)
+TARGETS = (*PLATFORMS, EDGETPU, WEB, MICROCONTROLLER, COREML)
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,7 @@ def _with_unknown(run: LoadedRun, shipping: Shipping, evaluation: Evaluation, ta
             f"--unknown-class: {evaluation.configuration.key} has no file with a class for unknown things",
             "a search with --data makes one of its pick; leave --pick out, or search again",
         )
-    for target in (EDGETPU, MICROCONTROLLER):
+    for target in (EDGETPU, MICROCONTROLLER, COREML):
         if target in targets:
             reason = f"--{target}: the class for unknown things is computed in float32"
             raise UsageError(reason, "leave --unknown-class out")
@@ -145,6 +146,8 @@ def _check_targets(
             raise UsageError(f"--web: there is no page that {shipping.does}", "leave it out")
         if key is not None:
             raise UsageError("--web: whoever opens the page gets the model", "leave --encrypt-key-file out")
+    if COREML in wanted:
+        require_translatable(shipping, key)
     if MICROCONTROLLER in wanted and key is not None:
         raise UsageError("--microcontroller: a firmware cannot open an encrypted model", "leave --encrypt-key-file out")
     if EDGETPU not in wanted:
@@ -192,6 +195,9 @@ def _contents(
     texts["test_vectors/vectors.json"] = vectors_json(tolerance, vectors, model)
     if WEB in targets:
         contents |= web_page(model, evaluation)
+    if COREML in targets:
+        floats = float_form(run, evaluation)
+        contents |= coreml_package(prepare(_artefact(run, floats), floats.artefact), floats)
     contents |= {f"test_vectors/{vector.name}": vector.pixels for vector in vectors}
     names = [*contents, *texts, "bundle.json"]
     texts["README.md"] = readme(shipping, evaluation, operators, names, key is not None)

@@ -43,6 +43,7 @@ CONTENTS: Mapping[str, str] = {
     "edgetpu/": "a program for a Coral Edge TPU",
     "web/": "a page that {does}: open web/index.html in a browser",
     "microcontroller/": "C++ for TensorFlow Lite Micro: the model as an array, its arena and its operators",
+    "coreml/": "a Core ML package of the float model, in 16 bits; not run here: check it on an Apple device",
     "BUILD.bazel": "a runtime with only the kernels of this model",
     "selective_build/": "the operators of the model, and their registration in C++",
     "SHA256SUMS": "sha256sum -c SHA256SUMS",

@@ -25,7 +25,7 @@ class Shipping:
         snippets: path of the code for each platform.
         edgetpu: path of the program for a Coral Edge TPU; empty if there is none.
         answering: function that makes the expected answers of test vectors.
-        web: there is a page for browsers.
+        web: there is a page for browsers, and a Core ML package.
         least: score from which on objects are shown, if the evaluation chose none; None of a classifier.
     """
 
