@@ -1,9 +1,9 @@
 """Ten public networks as ``.onnx`` and ``.pt2`` files become cards: seconds, agreement with the original, transposes.
 
-    python -m benchmarks model_import --torch PYTHON [--networks mobilenet_v2,resnet18]
+    python -m benchmarks model_import [--torch PYTHON] [--networks mobilenet_v2,resnet18]
 
-PYTHON is that of an environment with torch, torchvision, timm and onnxscript, which writes the files. It is not needed
-once they are in the cache.
+PYTHON is that of an environment with torch, torchvision, timm and onnxscript, which writes the files; by default this
+one. It is not needed once they are in the cache. ``.pt2`` files are converted if this environment has PyTorch.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ HEADER = (
 def main() -> None:
     """Import every file and keep the table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks model_import")
-    parser.add_argument("--torch", default="", help="Python of an environment with torch, torchvision and timm")
+    parser.add_argument("--torch", default=sys.executable, help="Python that has torch, torchvision and timm")
     parser.add_argument("--networks", default=",".join(model_import_networks.NAMES))
     chosen = parser.parse_args()
     files = _files(chosen.torch, chosen.networks.split(","))
@@ -62,18 +62,8 @@ def _files(python: str, names: list[str]) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     files = [folder / f"{name}{suffix}" for name in names for suffix in (".onnx", ".pt2")]
     if not all(file.is_file() for file in files):
-        if not python:
-            raise SystemExit("the networks are not in the cache: give --torch, see --help")
         subprocess.run([python, model_import_networks.__file__, str(folder), *names], check=True)
-    return [file for file in files if _is_taken(file)]
-
-
-def _is_taken(file: Path) -> bool:
-    try:
-        format_of(file)
-    except UsageError:
-        return False
-    return True
+    return files
 
 
 def _row(file: Path) -> Row:

@@ -71,8 +71,9 @@ def install(name: str, arguments: Sequence[str], hint: str, python: Path | None 
     other = ["--python", str(python)] if python else []
     pip = [sys.executable, "-P", "-m", "pip", *other, "--disable-pip-version-check", "--no-input"]
     command = [*pip, "install", "--quiet", "--only-binary", ":all:", *arguments]
+    environment = {**os.environ, "PIP_USER": "0"}  # the user's folder is no place for them
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False, env=environment)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UsageError(
             f"{name} cannot be installed: {type(error).__name__}", "check the connection to the package index"
