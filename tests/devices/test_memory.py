@@ -46,6 +46,16 @@ def test_a_microcontroller_keeps_weights_in_flash(found: FileFeatures) -> None:
     assert "flash" in memory.source
 
 
+def test_tensorflow_lite_micro_keeps_more_than_activations(found: FileFeatures) -> None:
+    memory = predicted_memory(found, "mcu", "tflite-micro")
+    assert memory is not None
+    assert memory.value == found.micro_arena_bytes
+    assert "tensor arena of TensorFlow Lite Micro" in memory.source
+    older = predicted_memory(replace(found, micro_arena_bytes=0), "mcu", "tflite-micro")
+    assert older is not None
+    assert older.value == found.arena_bytes
+
+
 def test_an_accelerator_s_driver_is_not_known(found: FileFeatures) -> None:
     memory = predicted_memory(found, "npu")
     assert memory is not None
