@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import logging
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +15,7 @@ from advisor.catalog.user_models import pt2_archive
 from advisor.catalog.user_models.onnx_files.convert import VERSION
 from advisor.catalog.user_models.original import Layer
 from advisor.catalog.weights.arrays import Array
-from advisor.core.errors import UsageError, install_extra
+from advisor.core.errors import UsageError, install_extra, message_of
 
 _NEEDED = ("torch", "onnxscript")
 
@@ -37,8 +38,8 @@ class TorchProgram:
 
         with tempfile.TemporaryDirectory() as folder:
             copy = Path(folder) / "model.pt2"
-            self.side = pt2_archive.write_copy(file, copy).side
-            self._program = torch.export.load(str(copy))
+            found = pt2_archive.write_copy(file, copy)
+            self.side, self._program = found.side, _loaded(copy, file, found.torch)
         self.runtime = f"torch {torch.__version__}"
         self.converter = f"torch.onnx {torch.__version__}, onnx2tf {VERSION}"
 
@@ -86,6 +87,30 @@ class TorchProgram:
         with torch.no_grad():
             Recorder(self._program.module()).run(_tensor(image[0]))
         return found
+
+
+def _loaded(copy: Path, file: Path, written: str) -> Any:
+    """Load a checked archive; PyTorch writes the cause of a failure to its log only."""
+    import torch
+
+    causes: list[BaseException] = []
+
+    class Causes(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            causes.extend(one for one in (record.exc_info or ())[1:2] if isinstance(one, BaseException))
+
+    log, handler = logging.getLogger(torch.export.__name__), Causes()
+    log.addHandler(handler)
+    try:
+        return torch.export.load(str(copy))
+    except Exception as error:
+        reason = message_of(causes[0] if causes else error)
+        raise UsageError(
+            f"{file}: PyTorch {written} wrote it, and PyTorch {torch.__version__} cannot read it: {reason}",
+            pt2_archive.EXPORT,
+        ) from error
+    finally:
+        log.removeHandler(handler)
 
 
 def _tensor(image: Array) -> Any:

@@ -28,6 +28,7 @@ EXPORT = (
 )
 _EVAL = f"call model.eval() first, and {EXPORT}"
 
+_ONLY = "models/model.json"
 _GRAPH = re.compile(r"models/([A-Za-z0-9_.-]+)\.json")
 _TENSORS = re.compile(r"data/(weights/weight|constants/tensor)_\d+|data/(weights|constants)/[^/]+_config\.json")
 _FACTS = re.compile(r"archive_format|archive_version|byteorder|version|\.format_version|\.storage_alignment|\.data/\w+")
@@ -43,6 +44,7 @@ _OPERATOR = re.compile(r"torch\.ops\.aten\.(?!from_file\.)[A-Za-z0-9_]+\.[A-Za-z
 # torch._export.serde.schema.ScalarType
 _FLOAT32 = 7
 _NUMBERS = {6: "float16", 8: "float64", 13: "bfloat16", 1: "uint8", 2: "int8", 3: "int16", 4: "int32", 5: "int64"}
+_BYTES = {3: 2, 4: 4, 5: 8, 6: 2, 7: 4, 8: 8, 13: 2}
 _CALLS = ("as_graph", "as_operator", "as_custom_obj")
 _LEAF: Mapping[str, Any] = {"type": None, "context": None, "children_spec": []}
 
@@ -80,8 +82,10 @@ def read(file: Path) -> Pt2:
             root, names = _names(file, archive.infolist())
             graph = _only_graph(file, names)
             program = json.loads(archive.read(f"{root}/{graph}"))
-            tensors = [json.loads(archive.read(f"{root}/{name}")) for name in names if name.endswith("_config.json")]
-        _check_tensors(file, tensors)
+            for name in names:
+                if name.endswith("_config.json"):
+                    folder = f"{root}/{name.rpartition('/')[0]}"
+                    _check_tensors(file, json.loads(archive.read(f"{root}/{name}")), archive, folder)
         side = _check_program(file, program)
         written = str(program["torch_version"])
     except UsageError:
@@ -127,24 +131,38 @@ def _names(file: Path, members: list[zipfile.ZipInfo]) -> tuple[str, list[str]]:
 
 def _only_graph(file: Path, names: list[str]) -> str:
     graphs = [name for name in names if _GRAPH.fullmatch(name)]
-    if len(graphs) != 1:
-        raise UsageError(f"{file}: it holds {len(graphs)} models", "save one program in a file")
+    if graphs != [_ONLY]:
+        raise UsageError(f"{file}: it holds {', '.join(graphs) or 'no model'}, not {_ONLY} alone", EXPORT)
     return graphs[0]
 
 
-def _check_tensors(file: Path, configurations: list[Any]) -> None:
-    for configuration in configurations:
-        for name, entry in configuration["config"].items():
-            if entry["use_pickle"]:
-                raise UsageError(f"{file}: the tensor '{name}' is pickled: it is not read", EXPORT)
-            number, device = entry["tensor_meta"]["dtype"], entry["tensor_meta"]["device"]["type"]
-            if device != "cpu":
-                raise UsageError(f"{file}: '{name}' was exported on {device}", f"call model.cpu() first, and {EXPORT}")
-            if entry["is_param"] and number != _FLOAT32:
-                raise UsageError(
-                    f"{file}: the weights '{name}' are {_NUMBERS.get(number, f'of type {number}')}, not float32",
-                    f"call model.float() first, and {EXPORT}",
-                )
+def _check_tensors(file: Path, table: dict[str, Any], archive: zipfile.ZipFile, folder: str) -> None:
+    for name, entry in table["config"].items():
+        if entry["use_pickle"]:
+            raise UsageError(f"{file}: the tensor '{name}' is pickled: it is not read", EXPORT)
+        described = entry["tensor_meta"]
+        number, device = described["dtype"], described["device"]["type"]
+        if device != "cpu":
+            raise UsageError(f"{file}: '{name}' was exported on {device}", f"call model.cpu() first, and {EXPORT}")
+        if entry["is_param"] and number != _FLOAT32:
+            raise UsageError(
+                f"{file}: the weights '{name}' are {_NUMBERS.get(number, f'of type {number}')}, not float32",
+                f"call model.float() first, and {EXPORT}",
+            )
+        here = archive.getinfo(f"{folder}/{entry['path_name']}").file_size
+        if not 0 <= _values(described) * _BYTES.get(number, 1) <= here:
+            raise UsageError(f"{file}: the tensor '{name}' does not fit the {here} bytes of its values", EXPORT)
+
+
+def _values(described: dict[str, Any]) -> int:
+    """Return the number of stored values that a tensor reaches; -1 if no tensor is described so."""
+    sizes, strides = ([int(one["as_int"]) for one in described[key]] for key in ("sizes", "strides"))
+    first = int(described["storage_offset"]["as_int"])
+    if min([first, *sizes, *strides]) < 0 or len(sizes) != len(strides):
+        return -1
+    return (
+        first + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True)) + 1 if all(sizes) else 0
+    )
 
 
 def _check_program(file: Path, program: dict[str, Any]) -> int:

@@ -6,6 +6,7 @@ import copy
 import json
 import zipfile
 from collections.abc import Callable, Mapping
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ Change = Callable[[Program], None]
 
 def tensor(*sizes: int, dtype: int = FLOAT32) -> Program:
     """The description of a tensor."""
-    strides = [{"as_int": 1} for _ in sizes]
+    strides = [{"as_int": prod(sizes[place + 1 :])} for place in range(len(sizes))]
     return {
         "dtype": dtype,
         "sizes": [{"as_int": size} for size in sizes],
@@ -91,9 +92,10 @@ def program() -> Program:
     }
 
 
-def weights(dtype: int = FLOAT32, pickled: bool = False, device: str = "cpu") -> Program:
+def weights(dtype: int = FLOAT32, pickled: bool = False, device: str = "cpu", offset: int = 0) -> Program:
     """The table of the weights."""
-    meta = {**tensor(5, 3, 3, 3, dtype=dtype), "device": {"type": device, "index": None}}
+    place = {"device": {"type": device, "index": None}, "storage_offset": {"as_int": offset}}
+    meta = {**tensor(5, 3, 3, 3, dtype=dtype), **place}
     entry = {"path_name": "weight_0", "is_param": True, "use_pickle": pickled, "tensor_meta": meta}
     return {"config": {"conv.weight": entry}}
 

@@ -19,7 +19,7 @@ from advisor.catalog.weights.fetching import fetch
 from advisor.catalog.weights.options import FetchOptions
 from advisor.core.errors import UsageError
 from tests.catalog.user_models.models import CLASSES, SIZE, labels_file
-from tests.catalog.user_models.pt2_files import members, write
+from tests.catalog.user_models.pt2_files import Program, members, write
 
 pytestmark = pytest.mark.integration
 
@@ -115,6 +115,16 @@ def test_what_pytorch_writes_of_another_model_is_refused(program: Path, tmp_path
     torch.export.save(torch.export.export(network, images, dynamic_shapes=shapes), str(file))
     said = {"training": "training mode", "float16": "float16", "two inputs": "2 inputs", "open batch": "sizes open"}
     with pytest.raises(UsageError, match=said[change]):
+        TorchProgram(file)
+
+
+def test_what_another_pytorch_wrote_is_refused_with_both_versions(program: Path, tmp_path: Path) -> None:
+    def later(content: Program) -> None:
+        content["schema_version"]["major"] = 99
+        content["torch_version"] = "9.1"
+
+    file = write(tmp_path / "later.pt2", members(later))
+    with pytest.raises(UsageError, match=r"PyTorch 9\.1 wrote it, and PyTorch .* cannot read it: .*[Vv]ersion"):
         TorchProgram(file)
 
 
