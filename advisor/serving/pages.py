@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from functools import wraps
+from functools import cached_property, wraps
 from importlib.resources import files
 from pathlib import Path
 from urllib.parse import parse_qs, urlencode
@@ -19,7 +19,9 @@ from starlette.routing import Mount, Route
 
 from advisor import api, devices
 from advisor.core.errors import AdvisorError, UsageError
+from advisor.core.figures import HOST
 from advisor.core.figures import name as evaluation_name
+from advisor.core.tasks import IMAGE_CLASSIFICATION
 from advisor.core.units import show_bytes
 from advisor.reporting.comparisons import groups
 from advisor.reporting.templating import asset, environment
@@ -45,6 +47,8 @@ def _page(function: Callable[[Pages, Request], Response]) -> Page:
             return await run_in_threadpool(function, self, request)
         except AdvisorError as error:
             return self.refuse(error)
+        except OSError as error:
+            return self.refuse(UsageError(f"{error.filename}: {error.strerror}", "does the folder still exist?"))
 
     return answer
 
@@ -86,6 +90,11 @@ class Pages:
             yield
             self._reevaluations.close()
 
+    @cached_property
+    def _devices(self) -> tuple[str, ...]:
+        """Names of the devices to re-evaluate for; reading all profiles takes a second."""
+        return tuple(profile.name for profile in devices.list_devices() if profile.name != HOST)
+
     @_page
     def list_runs(self, request: Request) -> Response:
         """The list of runs, sorted and filtered as the address says."""
@@ -108,7 +117,6 @@ class Pages:
             sort=sort,
             falling=falling,
             columns=[(name, SORTS[name][0], _sorted_by(name, sort, "turned" in asked, kept)) for name in SORTS],
-            live=any(row.state is State.RUNNING for row in rows),
         )
 
     @_page
@@ -123,8 +131,9 @@ class Pages:
             report=f"{self._access.report(row.name)}/{row.name}",
             others=[name for name in self._runs.names() if name != row.name],
             known={name: name for name in self._runs.names()},
-            devices=[profile.name for profile in devices.list_devices() if profile.name != "host"],
+            devices=self._devices if row.state is State.FINISHED else (),
             most=MAX_BYTES,
+            classifier=row.task == IMAGE_CLASSIFICATION,
             live=row.state is State.RUNNING or (job is not None and not job.ended),
         )
 

@@ -147,7 +147,7 @@ class Runs:
 
     def rows(self) -> Iterator[Row]:
         """Return all runs, the newest first."""
-        return map(self.row, self.names())
+        return (self._row(self.folder / name) for name in self.names())
 
     def row(self, name: str) -> Row:
         """Return one run; it is read again only if its files changed.
@@ -155,12 +155,15 @@ class Runs:
         Raises:
             UsageError: there is no run of this name.
         """
-        path = self.path(name)
+        return self._row(self.path(name))
+
+    def _row(self, path: Path) -> Row:
         running = RunFolder(path).in_use()
         stamp = (running, *(_stamp(path / file) for file in STAMPED))
-        if name not in self._known or self._known[name][0] != stamp:
-            self._known[name] = (stamp, _read(path, running))
-        return self._known[name][1]
+        known = self._known.get(path.name)
+        if known is None or known[0] != stamp:
+            known = self._known[path.name] = (stamp, _read(path, running))
+        return known[1]
 
 
 def _is_run(path: Path) -> bool:

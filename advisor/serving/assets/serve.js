@@ -12,12 +12,13 @@ async function refresh() {
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       const found = byId("live", page);
       byId("lost").hidden = true;
-      if (found && !("live" in found.dataset)) return location.reload();
+      if (found?.dataset.state !== live.dataset.state) return location.reload();
       if (found && found.innerHTML !== live.innerHTML) {
         const at = live.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
         live.replaceChildren(...found.childNodes);
         if (at) live.querySelector(`a[href="${CSS.escape(at)}"]`)?.focus();
       }
+      if (!("live" in found.dataset)) return;
     }
   } catch {
     byId("lost").hidden = false;

@@ -1,0 +1,111 @@
+"""The pages in headless Chromium, from a real server."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import uvicorn
+
+from advisor.reporting.files import recommendation_json, write_all
+from advisor.reporting.view import load_view
+from advisor.serving.access import Access
+from advisor.serving.pages import Pages
+from advisor.serving.runs import Runs
+from advisor.serving.server import _bound
+from advisor.store import RunFolder
+from tests.reporting.conftest import browser
+from tests.run_folders import candidates, with_artefact, write_run
+from tests.serving.conftest import photograph
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+__all__ = ["browser"]
+
+
+@pytest.fixture
+def address(runs: Path) -> Iterator[str]:
+    """The address of a server in a thread."""
+    with _bound(0) as opened:
+        access = Access(opened.getsockname()[1])
+        config = uvicorn.Config(Pages(Runs(runs), access).app(), log_level="warning", timeout_graceful_shutdown=1)
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [opened]}, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{access.port}{access.root}/"
+        server.should_exit = True
+        thread.join(30)
+
+
+@pytest.fixture
+def page(browser: Browser, address: str) -> Iterator[Page]:
+    """A page as wide as a phone; it fails the test if it complains, asks elsewhere or scrolls sideways."""
+    context = browser.new_context(viewport={"width": 390, "height": 800}, color_scheme="dark")
+    page, complaints = context.new_page(), list[str]()
+
+    def log(message: Any) -> None:
+        if message.type in ("error", "warning") and "status of 400" not in message.text:
+            complaints.append(message.text)
+
+    def asked(request: Any) -> None:
+        if not request.url.startswith((address.rsplit("/", 2)[0], "data:", "blob:")):
+            complaints.append(request.url)
+
+    page.on("console", log)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("request", asked)
+    page.goto(address)
+    yield page
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    context.close()
+    assert not complaints
+
+
+def test_a_running_search_is_followed_to_its_end(page: Page, runs: Path) -> None:
+    run = write_run(runs, [], manifest={"configurations": 3})
+    held = run.hold()
+    page.click(f"text={run.path.name}")
+    page.wait_for_selector("text=0 of 3 configurations")
+    for each in candidates():
+        run.append(with_artefact(run, each))
+    answer = recommendation_json(load_view(run, running=True))
+    (run.path / "recommendation.json").write_text(answer, encoding="utf-8")
+    page.wait_for_selector("text=3 of 3 configurations")
+    assert page.inner_text("#answer-title") == "best int8"
+    run.write_json("manifest.json", {"configurations": 3, "stopped": {"why": "complete", "text": "done"}})
+    held.release()
+    page.wait_for_selector("text=Try a photograph")
+
+
+def test_a_photograph_is_dropped_on_a_run(page: Page, colours: RunFolder) -> None:
+    write_all(load_view(colours), colours.path)
+    page.click(f"text={colours.path.name}")
+    given = page.evaluate_handle(
+        """bytes => { const given = new DataTransfer();
+        given.items.add(new File([new Uint8Array(bytes)], "a.png", {type: "image/png"})); return given; }""",
+        list(photograph((10, 250, 10))),
+    )
+    page.dispatch_event("#drop", "drop", {"dataTransfer": given})
+    page.wait_for_selector("text=All files give the same answer.")
+    assert page.locator("#answers tbody tr:first-child th").all_inner_texts() == ["green", "green"]
+    page.set_input_files("#photograph", {"name": "b.jpg", "mimeType": "image/jpeg", "buffer": b"no image"})
+    page.wait_for_selector("#answers >> text=not a JPEG")
+    page.frame_locator("iframe.report").locator("#plot-size .scatterlayer .trace").first.wait_for(state="attached")
+
+
+def test_the_list_is_used_by_keyboard(page: Page, runs: Path) -> None:
+    write_run(runs, name="first")
+    write_run(runs, name="second")
+    page.reload()
+    page.focus("#words")
+    page.keyboard.type("second")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**words=second**")
+    assert page.locator("tbody tr").count() == 1
+    page.focus("tbody a")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#answer-title")
