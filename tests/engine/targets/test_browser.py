@@ -61,6 +61,7 @@ def test_a_file_is_measured_with_an_interval(tmp_path: Path, name: str) -> None:
     assert " in Chromium " in found.latency.source
 
 
+@pytest.mark.slow
 def test_webgpu_without_a_gpu_gives_no_speed(tmp_path: Path) -> None:
     model = tmp_path / "small.tflite"
     model.write_bytes(small_models.classifier())

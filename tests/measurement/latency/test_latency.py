@@ -166,6 +166,13 @@ def test_rare_long_preemptions_count_as_contended_although_most_runs_are_clean()
     assert result.budget_ms == 1.0
 
 
+def test_one_thread_without_a_cpu_clock_is_judged_by_its_waiting_as_in_a_browser() -> None:
+    walls = [[3.0, 3.1, 3.0]] * 8
+    assert judge(lane(walls, None), QUIET).cpu is None
+    assert judge(lane(walls, None), QUIET).verdict is Verdict.STABLE
+    assert judge(lane(walls, None, waited=0.3), QUIET).clock == "shortest wall time (contended machine)"
+
+
 def test_waiting_for_a_processor_is_contended_at_two_threads() -> None:
     walls = [[1.5, 2.0, 6.0]] * 8
     result = judge(lane(walls, None, threads=2, waited=0.3), QUIET)
