@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import io
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +118,30 @@ def test_what_pytorch_writes_of_another_model_is_refused(program: Path, tmp_path
     said = {"training": "training mode", "float16": "float16", "two inputs": "2 inputs", "open batch": "sizes open"}
     with pytest.raises(UsageError, match=said[change]):
         TorchProgram(file)
+
+
+class _Harmful:
+    """A pickle that makes a file when it is read."""
+
+    def __init__(self, made: Path) -> None:
+        self.made = made
+
+    def __reduce__(self) -> Any:
+        return Path.touch, (self.made,)
+
+
+def test_a_harmful_pickle_in_the_place_of_the_sample_inputs_is_not_read(program: Path, tmp_path: Path) -> None:
+    import torch
+
+    made, harmful = tmp_path / "made", io.BytesIO()
+    torch.save(_Harmful(made), harmful)
+    file = tmp_path / "harmful.pt2"
+    with zipfile.ZipFile(program) as sound, zipfile.ZipFile(file, "w") as archive:
+        for member in sound.namelist():
+            replaced = harmful.getvalue() if "/sample_inputs/" in member else sound.read(member)
+            archive.writestr(member, replaced)
+    assert TorchProgram(file).scores(image()).shape == (1, CLASSES)
+    assert not made.exists()
 
 
 def test_what_another_pytorch_wrote_is_refused_with_both_versions(program: Path, tmp_path: Path) -> None:
