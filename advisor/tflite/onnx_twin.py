@@ -81,9 +81,14 @@ def plain_tables(data: bytes) -> bytes:
 
     - All constants are inside the tables; files of the quantizer have some behind them.
     - 8-bit weights belong to the operator that uses them, without a DEQUANTIZE between. tf2onnx writes one.
+    - Operator codes are in both fields that have one. The quantizer writes one field, and tf2onnx took its QUANTIZE for
+      ADD.
     - No name meets one that tf2onnx makes: it calls the dequantized value of ``x`` ``x_dequant``.
     """
     tables = unpack(data)
+    for code in tables.operatorCodes:
+        code.builtinCode = max(code.builtinCode, code.deprecatedBuiltinCode)
+        code.deprecatedBuiltinCode = min(code.builtinCode, schema.BuiltinOperator.PLACEHOLDER_FOR_GREATER_OP_CODES)
     for graph in tables.subgraphs:
         widened = _widened_weights(tables, graph)
         graph.operators = [each for each in graph.operators if int(each.outputs[0]) not in widened]

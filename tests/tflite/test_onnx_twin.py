@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from advisor.devices.connections.twins import difference_of
-from advisor.tflite.onnx_twin import INPUTS, compared, to_uint8, write_twin
+from advisor.tflite.onnx_twin import INPUTS, compared, plain_tables, to_uint8, write_twin
+from advisor.tflite.rewrite import pack, unpack
 from tests.devices.requirements import require_onnx
 from tests.measurement import small_models
 
@@ -34,6 +35,21 @@ def test_activations_become_uint8_and_weights_stay_int8() -> None:
     assert [(str(each.dtype), int(each)) for each in zeros] == [("uint8", 125), ("int8", 0), ("uint8", 125)]
     assert {value.type.tensor_type.elem_type for value in (*made.input, *made.output)} == {TensorProto.UINT8}
     assert constants["weights"].dtype == np.int8
+
+
+def test_operators_are_found_by_either_field_of_their_code() -> None:
+    tables = unpack(small_models.classifier())
+    for code in tables.operatorCodes:
+        code.builtinCode, code.deprecatedBuiltinCode = max(code.builtinCode, code.deprecatedBuiltinCode), 0
+    made = unpack(plain_tables(pack(tables)))
+    assert all(code.builtinCode == code.deprecatedBuiltinCode for code in made.operatorCodes)
+
+
+def test_only_inputs_and_outputs_keep_their_names() -> None:
+    (graph,) = unpack(plain_tables(small_models.classifier())).subgraphs
+    ends = {*graph.inputs, *graph.outputs}
+    kept = {index for index, tensor in enumerate(graph.tensors) if not tensor.name.startswith(b"tensor.")}
+    assert kept == ends
 
 
 def test_the_largest_difference_is_a_share_of_the_range_of_an_output() -> None:
