@@ -59,8 +59,8 @@ docs: $(VENV)/.dev ## Build the site of docs/ into build/site, without a warning
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict $(ARGS)
 	@echo "build/site/index.html"
 
-clean: ## Remove the virtual environment and the tools' caches
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+clean: ## Remove the virtual environment, the site and the tools' caches
+	rm -rf $(VENV) build/site .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "error: Python 3.11, 3.12 or 3.13 with the venv module is needed and was not found" >&2; \

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -141,6 +143,7 @@ def search(
         WeightsError: none of the candidates has weights that can be fetched.
     """
     arguments = dict(locals())
+    _import_optuna()
 
     from advisor.engine.display import display
     from advisor.engine.history.diagnoses import diagnose_run
@@ -164,6 +167,13 @@ def search(
     run = Run(outcome.run.path, outcome.stop.why == "interrupt", outcome.stop.text if outcome.stop.early else "")
     write_all(run.view, run.path)
     return run
+
+
+def _import_optuna() -> None:
+    """Import Optuna without the warning of its progress bar, which misses widgets in a notebook and is not used."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "IProgress not found")
+        import_module("optuna")
 
 
 def plan(
