@@ -14,7 +14,7 @@ from typing import Any
 from advisor.core.errors import AdvisorError, UsageError, message_of, nearest
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.evaluation_json import evaluation_from_json
-from advisor.core.figures import HOST, accuracy_of, latency_of, show_figure, show_latency, size_of
+from advisor.core.figures import HOST, latency_of, show_figure, show_latency, size_of
 from advisor.store import RunFolder
 from advisor.store.documents import read_document
 from advisor.store.integrity import integrity_problems
@@ -88,12 +88,18 @@ def figures(evaluation: Evaluation | None) -> tuple[str, str, str]:
     """Return accuracy, latency and size with their units; a dash for each that is not known."""
     if evaluation is None:
         return "–", "–", "–"
-    accuracy = evaluation.holdout_accuracy or evaluation.accuracy
+    accuracy = _accuracy(evaluation)
     return (
-        show_figure("accuracy", accuracy.value) if accuracy else "–",
+        show_figure("accuracy", accuracy) if accuracy >= 0 else "–",
         show_latency(evaluation.latency) if evaluation.latency else "–",
         show_figure("size", evaluation.size.value) if evaluation.size else "–",
     )
+
+
+def _accuracy(evaluation: Evaluation) -> float:
+    """Return the accuracy to expect in %: that on the hold-out if it is known; -1 if none is."""
+    known = evaluation.holdout_accuracy or evaluation.accuracy
+    return known.value if known else -1.0
 
 
 def _of_pick(figure: Callable[[Evaluation], float], none: float) -> Callable[[Row], float]:
@@ -105,7 +111,7 @@ SORTS: Mapping[str, tuple[str, Callable[[Row], Any], bool]] = {
     "state": ("Status", lambda row: row.state, False),
     "question": ("Question", lambda row: row.limits, False),
     "pick": ("Pick", lambda row: row.model, False),
-    "accuracy": ("Accuracy", _of_pick(accuracy_of, -1.0), True),
+    "accuracy": ("Accuracy", _of_pick(_accuracy, -1.0), True),
     "latency": ("Latency", _of_pick(latency_of, float("inf")), False),
     "size": ("Size", _of_pick(size_of, float("inf")), False),
 }

@@ -36,6 +36,7 @@ def serve(runs: Path, port: int, tell: Callable[[str], None]) -> None:
             Pages(shown, access).app(),
             log_level="warning",
             access_log=False,
+            ws="none",
             server_header=False,
             timeout_graceful_shutdown=CLOSING_S,
         )
