@@ -37,26 +37,33 @@ class TwinFacts:
         same_answers: inputs on which the largest value of every output has the same index.
         largest_difference: largest difference of an output value, as a share of the output's range: of the values of
             a float output, of the type of an integer one.
+        kernels_difference: the same between LiteRT's own kernels, with XNNPACK and without; 0 where the twin differs
+            little, so that they were not compared.
         transposes: number of Transpose operators in the twin; one brings the image into ONNX's order.
     """
 
     inputs: int
     same_answers: int
     largest_difference: float
+    kernels_difference: float
     transposes: int
 
 
-def write_twin(model: str, twin: str) -> dict[str, float] | str:
-    """Write the ONNX twin of a file and return its :class:`TwinFacts` as JSON, or why there is no twin."""
+def write_twin(model: str, twin: str, small: float = 0.03) -> dict[str, float] | str:
+    """Write the ONNX twin of a file and return its :class:`TwinFacts` as JSON, or why there is no twin.
+
+    LiteRT's own kernels are compared, too, where the twin differs by more than ``small``.
+    """
     try:
         inputs, outputs = _answered(model)
         converted = to_uint8(_converted(model))
         Path(twin).write_bytes(converted.SerializeToString())
         same, largest = compared(outputs, _run_twin(twin, inputs))
+        kernels = compared(outputs, _answered(model, xnnpack=False)[1])[1] if largest > small else 0.0
     except StageError as error:
         return error.message
     operators = Counter(node.op_type for node in converted.graph.node)
-    return asdict(TwinFacts(INPUTS, same, largest, operators["Transpose"]))
+    return asdict(TwinFacts(INPUTS, same, largest, kernels, operators["Transpose"]))
 
 
 def _converted(model: str) -> ModelProto:
@@ -165,12 +172,13 @@ def _same_answer(ours: Array, theirs: Array) -> bool:
     return bool(ours.astype(float).max() - float(ours.flat[theirs.argmax()]) <= step)
 
 
-def _answered(model: str) -> tuple[list[list[Array]], list[list[Array]]]:
-    """Return the fixed inputs of a file, and its outputs for them."""
-    from ai_edge_litert.interpreter import Interpreter
+def _answered(model: str, xnnpack: bool = True) -> tuple[list[list[Array]], list[list[Array]]]:
+    """Return the fixed inputs of a file, and its outputs for them by one of LiteRT's two sets of kernels."""
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
+    kernels = OpResolverType.AUTO if xnnpack else OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
     try:
-        interpreter = Interpreter(model_path=model, num_threads=1)
+        interpreter = Interpreter(model_path=model, num_threads=1, experimental_op_resolver_type=kernels)
         interpreter.allocate_tensors()
         inputs = [_inputs(interpreter, index) for index in range(INPUTS)]
         return inputs, [_run(interpreter, each) for each in inputs]

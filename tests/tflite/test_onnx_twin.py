@@ -65,18 +65,22 @@ def test_integers_that_differ_by_a_step_are_ties() -> None:
 
 
 @pytest.mark.parametrize(
-    ("same", "difference", "words"),
+    ("same", "difference", "kernels", "words"),
     [
-        (32, 0.0, ""),
-        (29, 0.09, ""),
-        (20, 0.02, ""),
-        (20, 0.05, "20 of 32 inputs"),
-        (32, 0.5, "50% of its range"),
-        (32, np.nan, "nan%"),
+        (32, 0.0, 0.0, ""),
+        (29, 0.09, 0.0, ""),
+        (20, 0.02, 0.0, ""),
+        (31, 0.16, 0.19, ""),
+        (20, 0.05, 0.05, "20 of 32 inputs"),
+        (32, 0.5, 0.1, "50% of its range"),
+        (32, np.nan, 0.0, "nan%"),
     ],
 )
-def test_a_twin_that_computes_something_else_is_refused(same: int, difference: float, words: str) -> None:
-    found = difference_of({"inputs": 32, "same_answers": same, "largest_difference": difference})
+def test_a_twin_that_computes_something_else_is_refused(
+    same: int, difference: float, kernels: float, words: str
+) -> None:
+    facts = {"inputs": 32, "same_answers": same, "largest_difference": difference, "kernels_difference": kernels}
+    found = difference_of(facts)
     assert words in found
     assert bool(words) == bool(found)
 
@@ -90,6 +94,7 @@ def test_an_int8_twin_computes_what_its_file_does(tmp_path: Path) -> None:
     assert isinstance(facts, dict), facts
     assert facts["same_answers"] == INPUTS
     assert facts["largest_difference"] <= 0.01
+    assert facts["kernels_difference"] == 0
     assert facts["transposes"] <= 2
 
 

@@ -24,7 +24,11 @@ SMALL_DIFFERENCE = 0.03
 1e-6 in float32; LiteRT's HARD_SWISH in int8 rounds otherwise than ONNX Runtime's, by 0.02 in MobileNetV3."""
 
 LARGEST_DIFFERENCE = 0.1
-"""Difference beyond which a twin computes something else, whatever it answers."""
+"""Difference beyond which a twin computes something else, unless LiteRT's own kernels differ as much."""
+
+OF_KERNELS = 1.5
+"""Largest difference as a multiple of that between LiteRT's own kernels. Rounding adds up in a deep int8 network: a
+retrained MobileNetV2 differs by 0.16 from its twin, and by 0.19 between LiteRT with and without XNNPACK."""
 
 _LIMITS = Limits(seconds=600, memory_bytes=4_000_000_000)
 _REFUSED = "refused.txt"
@@ -71,7 +75,7 @@ def file_for(runtime: str, model: Path) -> Twin:
 
 def _onnx_twin(model: Path) -> Twin:
     inputs = {"artefact": sha256_file(model), **{package: _installed(package) for package in ONNX_PACKAGES}}
-    folder = ArtifactCache().get("twin-2", inputs, lambda folder: _make(model, folder))
+    folder = ArtifactCache().get("twin-3", inputs, lambda folder: _make(model, folder))
     refused = folder / _REFUSED
     if refused.is_file():
         raise StageError(refused.read_text(encoding="utf-8"))
@@ -82,7 +86,9 @@ def _make(model: Path, folder: Path) -> None:
     """Write the twin with its facts; a refusal of the file is kept too, because a second try would end alike."""
     twin = folder / "model.onnx"
     with Scratch() as scratch, ChildPool(scratch / "log.txt") as pool:
-        made = pool.call("advisor.tflite.onnx_twin:write_twin", str(model.resolve()), str(twin), limits=_LIMITS)
+        made = pool.call(
+            "advisor.tflite.onnx_twin:write_twin", str(model.resolve()), str(twin), SMALL_DIFFERENCE, limits=_LIMITS
+        )
     refusal = made if isinstance(made, str) else difference_of(made)
     if refusal:
         (folder / _REFUSED).write_text(f"no ONNX twin: {refusal}", encoding="utf-8")
@@ -93,7 +99,8 @@ def _make(model: Path, folder: Path) -> None:
 def difference_of(facts: Mapping[str, float]) -> str:
     """Return how a twin differs from its file if it computes something else; empty if the two agree."""
     share, difference = facts["same_answers"] / facts["inputs"], facts["largest_difference"]
-    if difference <= (LARGEST_DIFFERENCE if share >= SAME_ANSWERS else SMALL_DIFFERENCE):
+    most = max(LARGEST_DIFFERENCE, OF_KERNELS * facts["kernels_difference"])
+    if difference <= (most if share >= SAME_ANSWERS else SMALL_DIFFERENCE):
         return ""
     return (
         f"it gives the file's answer on {facts['same_answers']:g} of {facts['inputs']:g} inputs, and an output differs "
