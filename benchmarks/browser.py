@@ -95,7 +95,7 @@ def figures(timings: Sequence[Timing]) -> Row:
         f"{statistics.median(timing.load_ms for timing in timings):.3g}",
         f"{statistics.median(timing.first_ms for timing in timings):.3g}",
         "" if memory is None else f"{memory / 1e6:.1f}",
-        f"{timings[0].details['download_bytes'] / 1e6:.1f}",
+        f"{timings[0].details['page_bytes'] / 1e6:.1f}",
     )
 
 

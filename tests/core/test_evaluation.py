@@ -129,6 +129,7 @@ DETAILS: dict[str, Any] = {
     "reached_over": "adb emulator-5554",
     "delegated": [60, 66],
     "operators": [{"kind": "SOFTMAX", "ms": 0.1}],
+    "page_bytes": 13_000_000,
     "targets": {"phone": FIGURES},
     "elsewhere": {"phone": FIGURES},
     "unknown": {
@@ -188,7 +189,10 @@ def test_an_unknown_licence_is_not_an_empty_one() -> None:
 def test_a_damaged_detail_leaves_the_others_as_they_are(name: str, damage: object) -> None:
     whole = evaluation_to_json(evaluation_from_json(line(DETAILS)))["details"]
     read = evaluation_to_json(evaluation_from_json(line({**DETAILS, name: damage})))["details"]
-    groups = ({"agreement", "agreement_pictures", "answers_kept"}, {"reached_over", "delegated", "operators"})
+    groups = (
+        {"agreement", "agreement_pictures", "answers_kept"},
+        {"reached_over", "delegated", "operators", "page_bytes"},
+    )
     timing = {"load_ms", "first_ms", "threads", "effort", "verdict", "verdict_reason", "measured_at", "wall_ms"}
     touched = next((group for group in (*groups, timing | {"cpu_ms"}) if name in group), {name})
     assert {key: value for key, value in read.items() if key not in touched} == {

@@ -58,7 +58,7 @@ def test_it_measures_files_at_thread_counts(chrome: BrowserConnection, model: Pa
     script = (runtime / "litert_wasm_internal.wasm").stat().st_size + (
         runtime / "litert_wasm_internal.js"
     ).stat().st_size
-    assert found[0].details["download_bytes"] == script + model.stat().st_size
+    assert found[0].details["page_bytes"] == script + model.stat().st_size
 
 
 @dataclass

@@ -15,7 +15,7 @@ from advisor.devices.browser.packages import LITERT, PACKAGES, fetched
 from advisor.devices.connections.host import agent_arguments, read_document, timings_of_agent
 from advisor.devices.connections.program import run_program
 from advisor.devices.connections.protocol import Job, Timing
-from advisor.devices.connections.twins import file_for
+from advisor.devices.connections.twins import file_for, with_facts
 from advisor.isolation import Scratch
 
 if TYPE_CHECKING:
@@ -48,14 +48,15 @@ class BrowserConnection:
         """See :class:`advisor.devices.connections.protocol.Connection`.
 
         Memory is what the runtime and the file take in WebAssembly, in pages of 64 kB. The details have
-        ``download_bytes``: the sizes of the runtime and the file, which a browser loads.
+        ``page_bytes``: the sizes of the runtime and the file, which a browser loads.
         """
         job.check()
-        files = {str(file_for(self.runtime, model).path.resolve()): model for model in job.models}
+        twins = {model: file_for(self.runtime, model) for model in job.models}
+        files = {str(twin.path.resolve()): model for model, twin in twins.items()}
         document = self._document(agent_arguments(job, list(files)), job.timeout_s)
         package = PACKAGES[self.runtime]
         document |= {"runtime": package.package, "runtime_version": package.version}
-        timings = timings_of_agent(document, tuple(files.values()), tuple(files))
+        timings = with_facts(timings_of_agent(document, tuple(files.values()), tuple(files)), twins)
         browser = f" in Chromium {document.get('browser')}"
         return tuple(self._with_sizes(replace(one, runtime=one.runtime + browser)) for one in timings)
 
@@ -91,7 +92,7 @@ class BrowserConnection:
     def _with_sizes(self, timing: Timing) -> Timing:
         folder, file = fetched(PACKAGES[self.runtime]), file_for(self.runtime, timing.model).path
         loaded = [file, *(folder / name for name in runtime_files(self.runtime, timing.threads))]
-        details = {**timing.details, "download_bytes": sum(each.stat().st_size for each in loaded)}
+        details = {**timing.details, "page_bytes": sum(each.stat().st_size for each in loaded)}
         return replace(timing, memory_bytes=timing.details["heap_bytes"], details=details)
 
 

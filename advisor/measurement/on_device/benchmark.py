@@ -86,13 +86,24 @@ def benchmark_on_device(
     remark = "" if connection else runtime_remark(f"{profile.name}:{target.name}", target.runtime)
     included = detector_notes(file.path.name for file in files if file.detects)
     ran = arena_notes(rows, target) if target.runtime == MICRO_RUNTIME else ()
-    notes = tuple(filter(None, (remark, *included, *ran, *_limits(rows, profile))))
+    notes = tuple(filter(None, (remark, *included, *ran, *_downloads(rows), *_limits(rows, profile))))
     reached = connection.label if connection else ""
     return DeviceBenchmark(profile.name, target.name, reached, effort, tuple(rows), compared, delegations, notes)
 
 
 def _row(file: ModelFile, threads: int) -> DeviceRow:
     return DeviceRow(file.model, threads, file.graph.size_bytes, file.arena_bytes)
+
+
+def _downloads(rows: Sequence[DeviceRow]) -> tuple[str, ...]:
+    """Return what a page downloads to run each file, the runtime and the file."""
+    from advisor.core.units import show_bytes
+
+    return tuple(
+        f"{Path(row.model).name}, {plural(row.threads, 'thread')}: a page downloads {show_bytes(row.page_bytes)}"
+        for row in rows
+        if row.page_bytes is not None
+    )
 
 
 def _limits(rows: Sequence[DeviceRow], profile: DeviceProfile) -> tuple[str, ...]:
@@ -209,6 +220,7 @@ def measured_row(timing: Timing, file: ModelFile, label: str) -> DeviceRow:
         first_ms=timing.first_ms,
         load_ms=timing.load_ms,
         memory_bytes=timing.memory_bytes,
+        page_bytes=timing.details.get("page_bytes"),
         throttled=timing.throttled,
         reason=timing.throttled or (result.reason if result else ""),
     )

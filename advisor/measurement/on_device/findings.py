@@ -48,6 +48,7 @@ class DeviceRow:
         first_ms: time of the first run, None if not known.
         load_ms: time to load the file, None if not known.
         memory_bytes: memory that the file added, None if not known.
+        page_bytes: what a page downloads to run the file in a browser; None elsewhere.
         throttled: by how much the device slowed down, in words; empty if it did not.
         reason: remark about the latency.
         agreement: comparison of an accelerator's outputs with the CPU's, None if they were not compared.
@@ -67,6 +68,7 @@ class DeviceRow:
     first_ms: float | None = None
     load_ms: float | None = None
     memory_bytes: int | None = None
+    page_bytes: int | None = None
     throttled: str = ""
     reason: str = ""
     agreement: Agreement | None = None

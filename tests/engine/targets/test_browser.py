@@ -59,6 +59,8 @@ def test_a_file_is_measured_with_an_interval(tmp_path: Path, name: str) -> None:
     assert found.latency.provenance is Provenance.MEASURED
     assert found.latency.low is not None
     assert " in Chromium " in found.latency.source
+    assert found.remote is not None
+    assert (found.remote.page_bytes or 0) > 9_000_000
 
 
 @pytest.mark.slow
