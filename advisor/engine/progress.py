@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 
 from advisor.core.evaluation import Configuration, Evaluation, Status
@@ -86,6 +87,18 @@ class Progress:
             if self._remaining is not None:
                 self._remaining.note(event, time.monotonic())
             self._show_event()
+
+    @contextmanager
+    def doing(self, subject: str) -> Iterator[None]:
+        """Show work that is no stage, such as a measurement on another device, for the block."""
+        with self._lock:
+            self._running[subject] = ""
+            self._show_event()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._running.pop(subject, None)
 
     def evaluated(self, evaluation: Evaluation) -> None:
         """Record a finished configuration, and show a failure at once."""

@@ -215,7 +215,7 @@ class _Search:
             walker, plan.workload, cards, prepared.recipes, question.limits, frozenset(question.compressions),
             self._run, targets.host,
         )  # fmt: skip
-        devices = MultiDeviceEvaluator(evaluator, targets, question, cards, self._run, executor)
+        devices = MultiDeviceEvaluator(evaluator, targets, question, cards, self._run, executor, self._progress.doing)
         return devices, Scorer(walker, plan.workload, cards, self._run) if prepared.images else None
 
     def _listener(self, plan: Plan) -> Callable[[StageEvent], None]:

@@ -184,3 +184,16 @@ def test_what_was_skipped_is_not_waited_for(
         progress.evaluated(Evaluation(each, Status.SKIPPED))
     assert left(capsys.readouterr().err) != before
     progress.close()
+
+
+def test_work_that_is_no_stage_is_shown_while_it_lasts(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = Progress(Bar())
+    progress.start(PLAN, done=())
+    with progress.doing("measuring int8 of net on chromium"):
+        pass
+    progress.stage(StageEvent(STAGES[0], EventKind.STARTED))
+    progress.stage(StageEvent(STAGES[0], EventKind.DONE))
+    progress.close()
+    shown = capsys.readouterr().err
+    assert "left: measuring int8 of net on chromium" in shown
+    assert shown.rpartition("measuring int8 of net on chromium")[2].count("waiting")

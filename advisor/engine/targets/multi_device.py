@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
 from advisor.catalog.cards import Card
@@ -35,6 +36,7 @@ class MultiDeviceEvaluator:
         cards: by name.
         run: takes the evaluations on the other devices, each as soon as it is known.
         executor: calls a measurement on the machine with the device, and gives it the whole machine.
+        doing: shows for a block what is measured on other devices.
     """
 
     def __init__(
@@ -45,8 +47,9 @@ class MultiDeviceEvaluator:
         cards: Mapping[str, Card],
         run: RunFolder,
         executor: Executor,
+        doing: Callable[[str], AbstractContextManager[object]] = nullcontext,
     ) -> None:
-        self._executor = executor
+        self._executor, self._doing = executor, doing
         self._evaluator, self._targets, self._question = evaluator, targets, question
         self._cards, self._run = cards, run
         self._prefilter = Prefilter.of(targets, question.limits)
@@ -131,15 +134,18 @@ class MultiDeviceEvaluator:
         if predicted.status is not Status.OK or device.profile.connection is None:
             return predicted
         name, path = device.profile.name, self._run.path / made.artefact
-        return await asyncio.to_thread(
-            self._executor.on_device, name, measured_over_connection, predicted, device, path
-        )
+        with self._doing(f"measuring {subject_of(made)} on {device.label}"):
+            return await asyncio.to_thread(
+                self._executor.on_device, name, measured_over_connection, predicted, device, path
+            )
 
     async def _check_here(self, predicted: Evaluation, device: TargetDevice) -> Evaluation:
         """Run a microcontroller's file in its interpreter on this machine, on a core that no timing uses."""
         machine, call = self._executor.machine, self._executor.on_device
         async with machine.core(memory_bytes=PREPARATION_BYTES):
-            return await asyncio.to_thread(call, HOST, checked, predicted, device, self._run.path / predicted.artefact)
+            with self._doing(f"checking {subject_of(predicted)} for {device.label}"):
+                path = self._run.path / predicted.artefact
+                return await asyncio.to_thread(call, HOST, checked, predicted, device, path)
 
     async def _evaluate_here(self, made: Evaluation, device: TargetDevice) -> Evaluation:
         """Measure with another runtime of this machine, alone on the machine after the file is prepared."""
@@ -147,12 +153,14 @@ class MultiDeviceEvaluator:
             return made
         machine, call, path = self._executor.machine, self._executor.on_device, self._run.path / made.artefact
         async with machine.core(memory_bytes=PREPARATION_BYTES):
-            prepared = await asyncio.to_thread(call, HOST, prepared_for, made, device, path)
+            with self._doing(f"preparing {subject_of(made)} for {device.label}"):
+                prepared = await asyncio.to_thread(call, HOST, prepared_for, made, device, path)
         if prepared.status is not Status.OK:
             return prepared
         async with machine.alone():
             effort = self._evaluator.effort
-            return await asyncio.to_thread(call, HOST, measured_over_connection, made, device, path, effort)
+            with self._doing(f"measuring {subject_of(made)} on {device.label}"):
+                return await asyncio.to_thread(call, HOST, measured_over_connection, made, device, path, effort)
 
     async def _with_file_features(self, made: Evaluation) -> Evaluation:
         """Add what the file computes: operators, multiply-accumulates, precision, memory of activations."""
@@ -162,3 +170,8 @@ class MultiDeviceEvaluator:
             found = await asyncio.to_thread(read_features, self._run.path / made.artefact)
             self._features[made.artefact_sha256] = found
         return replace(made, file_features=self._features[made.artefact_sha256])
+
+
+def subject_of(evaluation: Evaluation) -> str:
+    """Return an artefact in a few words for the progress: its form and its card."""
+    return f"{evaluation.configuration.variant_name} of {evaluation.configuration.card}"
