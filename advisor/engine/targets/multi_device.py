@@ -24,8 +24,11 @@ from advisor.store import RunFolder
 
 Artefact = tuple[str, str, str]
 
-PREPARATION_BYTES = 1_200_000_000
-"""Expected memory while a file is converted for another runtime."""
+PREPARATION_BYTES, PREPARATION_SHARE = 1_200_000_000, 30
+"""Expected memory while a file is converted for another runtime: bytes, and bytes for each byte of the file.
+
+tf2onnx took 4.1 GB for a file of 102 MB.
+"""
 
 
 class MultiDeviceEvaluator:
@@ -152,7 +155,8 @@ class MultiDeviceEvaluator:
         if made.status is not Status.OK:
             return made
         machine, call, path = self._executor.machine, self._executor.on_device, self._run.path / made.artefact
-        async with machine.core(memory_bytes=PREPARATION_BYTES):
+        expected = PREPARATION_BYTES + PREPARATION_SHARE * path.stat().st_size
+        async with machine.core(memory_bytes=expected):
             with self._doing(f"preparing {subject_of(made)} for {device.label}"):
                 prepared = await asyncio.to_thread(call, HOST, prepared_for, made, device, path)
         if prepared.status is not Status.OK:
