@@ -190,10 +190,8 @@ def test_work_that_is_no_stage_is_shown_while_it_lasts(capsys: pytest.CaptureFix
     progress = Progress(Bar())
     progress.start(PLAN, done=())
     with progress.doing("measuring int8 of net on chromium"):
-        pass
-    progress.stage(StageEvent(STAGES[0], EventKind.STARTED))
-    progress.stage(StageEvent(STAGES[0], EventKind.DONE))
+        during = capsys.readouterr().err
+    progress.say("")
     progress.close()
-    shown = capsys.readouterr().err
-    assert "left: measuring int8 of net on chromium" in shown
-    assert shown.rpartition("measuring int8 of net on chromium")[2].count("waiting")
+    assert "left: measuring int8 of net on chromium" in during
+    assert "left: waiting" in capsys.readouterr().err
