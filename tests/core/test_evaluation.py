@@ -82,6 +82,7 @@ DETAILS: dict[str, Any] = {
         "layers": 42,
         "form": "int8",
         "arena_bytes": 1806336,
+        "micro_arena_bytes": 1830000,
         "operators": {"CONV_2D": 14},
         "traits": {
             "depthwise": 1.0,
