@@ -81,7 +81,7 @@ def _arena(content: bytes) -> tuple[int, str]:
     """Return the bytes of the arena and where the figure comes from."""
     if not micro.available():
         size = int(MARGIN * micro_arena(read(content)).total)
-        return _rounded(size), f"computed with a margin of {MARGIN - 1:.0%}; advisor[micro] finds it to the byte"
+        return _rounded(size), f"computed with a margin of {MARGIN - 1:.0%}; ondevice-advisor[micro] measures it"
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.tflite"
         path.write_bytes(content)

@@ -30,10 +30,10 @@ def test_every_argument_reaches_the_question(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(work, "compress", lambda *given: made.append(given))
     options = {"max_drop_points": 0.5, "mean": (1.0,), "std": (2.0,), "seed": 3, "learn_s": 4.0, "force": True}
     compress(
-        "net.tflite", ["int8"], calibration="c", data="d", to="t", latency=False, accelerator="edgetpu", tell=print,
-        **options,
+        "net.tflite", ["int8"], calibration="c", data="d", samples="s.npz", to="t", latency=False,
+        accelerator="edgetpu", tell=print, **options,
     )  # fmt: skip
-    folders = {"calibration": Path("c"), "data": Path("d"), "to": Path("t")}
+    folders = {"calibration": Path("c"), "data": Path("d"), "samples": Path("s.npz"), "to": Path("t")}
     assert asked == [((Path("net.tflite"), ["int8"]), {**options, **folders, "target": "edgetpu"})]
     assert made == [("question", print, False)]
 

@@ -72,13 +72,13 @@ def test_an_assumed_figure_is_said(profiles: Profiles) -> None:
 
 def test_the_assumed_clock_of_a_core_lies_among_those_of_the_shipped_profiles(profiles: Profiles) -> None:
     clocks: dict[Core, list[int]] = {}
-    for cluster in (cluster for profile in profiles.values() if profile.name != "host" for cluster in profile.cores):
+    for cluster in (cluster for profile in profiles.values() if profile.origin for cluster in profile.cores):
         clocks.setdefault(core_named(cluster.core), []).append(cluster.max_mhz or 0)
     assert {core.name for core, mhz in clocks.items() if not min(mhz) <= core.mhz <= max(mhz)} == set()
 
 
 def test_every_shipped_profile_uses_known_cores(profiles: Profiles) -> None:
-    shipped = [profile for profile in profiles.values() if profile.name != "host"]
+    shipped = [profile for profile in profiles.values() if profile.origin]
     assert all(find_core(cluster.core) for profile in shipped for cluster in profile.cores)
 
 

@@ -23,6 +23,7 @@ from advisor.core.errors import AdvisorError
 from advisor.engine.execution.file_transfer import FOLDER, KEPT, FileRef, swapped
 from advisor.isolation import ChildPool, Limits, Pause
 from advisor.isolation.pool import POOLS
+from advisor.version import __version__
 
 LOOKS_EVERY_S = 0.3
 """Seconds between two checks of the switch of a trainer on another machine."""
@@ -30,7 +31,7 @@ LOOKS_EVERY_S = 0.3
 STOPS = signal.SIGSTOP
 """The signal that pauses a trainer; every other signal lets it continue."""
 
-PACKAGES = ("advisor", "ai-edge-litert", "numpy", "tensorflow")
+PACKAGES = ("ai-edge-litert", "numpy", "tensorflow")
 
 STALE_S = 2 * 24 * 3600
 """Files that no search has touched for this long are deleted."""
@@ -151,7 +152,7 @@ def measurement(
 
 def versions() -> dict[str, str]:
     """Return the package versions of this node."""
-    return {package: version(package) for package in PACKAGES}
+    return {"advisor": __version__, **{package: version(package) for package in PACKAGES}}
 
 
 def spool() -> Path:

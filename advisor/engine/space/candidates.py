@@ -17,6 +17,7 @@ from advisor.compression.recipes import RECIPES, Recipe
 from advisor.compression.recipes.base import Needs
 from advisor.compression.user_model.images import class_order
 from advisor.core.errors import UsageError, WeightsError, nearest
+from advisor.core.figures import HOST
 from advisor.core.training import HEAD_SUBSET
 from advisor.engine.pipeline.images import SUBSET_IMAGES, Images, Role
 from advisor.engine.pipeline.materials import Materials
@@ -101,10 +102,9 @@ def chosen_cards(question: Question) -> tuple[Card, ...]:
 
 def _fitting(question: Question, cards: Sequence[Card]) -> Sequence[Card]:
     """Return the cards whose file may fit on a device of the question; all if the user named some, or if none fits."""
-    targets = select_targets(question)
-    if targets.host or names_networks(question):
+    if HOST in question.devices or names_networks(question):
         return cards
-    recipes = chosen_recipes(question)
+    targets, recipes = select_targets(question), chosen_recipes(question)
     return [
         card
         for card in cards
