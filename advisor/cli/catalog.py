@@ -197,6 +197,7 @@ def add(
         str | None,
         typer.Option(metavar="PATH", help="Your labelled images, or with boxes for a detector: measures accuracy."),
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Make a card of your own model and check the model by running it. Every later search finds the card.
 
@@ -208,7 +209,8 @@ def add(
     """
     from advisor import catalog as cards
     from advisor.core import units
-    from advisor.reporting.catalog_table import print_added
+    from advisor.reporting.catalog_table import print_added, print_judged
+    from advisor.reporting.text import finite
 
     with progress() as tell:
         added = cards.add(
@@ -223,18 +225,26 @@ def add(
             top1=units.percent(top1, "--top1") if top1 else None,
             as_it_is=as_it_is,
             into=into,
-            ask=_ask if sys.stdin.isatty() else None,
+            ask=_ask if sys.stdin.isatty() and not as_json else None,
             tell=tell,
         )
-    print_added(added)
-    if data is None:
-        return
+    if not as_json:
+        print_added(added)
     from advisor.api.models import judge
-    from advisor.reporting.catalog_table import print_judged
 
     with progress() as tell:
-        images, found = judge(added.model, data, tell=tell)
-    print_judged(added.card, images, found)
+        judged = judge(added.model, data, tell=tell) if data else None
+    if as_json:
+        from dataclasses import asdict
+
+        from advisor.catalog import listing
+
+        places = {"catalogue": str(added.catalogue), "model": str(added.model)}
+        accuracy = {"images": judged[0], **asdict(judged[1])} if judged else None
+        card = listing.card_json(added.card)
+        print_json(finite({"schema_version": SCHEMA_VERSION, "card": card, **places, "accuracy": accuracy}))
+    elif judged:
+        print_judged(added.card, *judged)
 
 
 def _ask(value: str) -> str:

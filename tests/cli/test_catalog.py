@@ -151,6 +151,15 @@ def test_a_model_of_ones_own_is_added_listed_and_searched(alone: Advisor, net: P
     assert "61.0" in found.out
 
 
+def test_an_added_model_is_told_to_programs_and_nothing_is_asked(alone: Advisor, net: Path, tmp_path: Path) -> None:
+    labels_file(tmp_path)
+    flags = ("--labels", "labels.txt", "--mean", "127.5", "--std", "127.5", "--json")
+    added = json.loads(alone("catalog", "add", "net.tflite", *flags).out)
+    assert (added["card"]["name"], added["accuracy"]) == ("net", None)
+    assert Path(added["model"]).is_file()
+    assert alone("catalog", "add", "net.tflite", "--name", "other", "--json").code == 2
+
+
 def test_a_model_without_a_linear_end_is_skipped_with_images_and_the_reason(alone: Advisor, tmp_path: Path) -> None:
     (tmp_path / "maps.tflite").write_bytes(tflite(network(head="maps")))
     labels_file(tmp_path)
