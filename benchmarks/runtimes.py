@@ -154,8 +154,8 @@ def remarks(rows: Sequence[Row], runtimes: Sequence[RuntimeHere]) -> list[str]:
                     f"{title_of(each.name)}, {form}, {plural(threads, 'thread')}: {mean:.2f} times LiteRT's time "
                     f"(geometric mean of {len(ratios)} networks), faster for {sum(ratio < 1 for ratio in ratios)}"
                 )
-    versions = {title_of(name): runtime.profile().target().version for name, runtime in RUNTIMES.items()}
-    named = ", ".join(f"{title} {version}" for title, version in versions.items() if version)
+    targets = {title_of(name): runtime.profile().target() for name, runtime in RUNTIMES.items()}
+    named = ", ".join(f"{title}: {each.runtime} {each.version}" for title, each in targets.items() if each.version)
     return [*said, f"{named}; effort `{EFFORT}`; random weights; an interval is that of the median over blocks of runs"]
 
 
