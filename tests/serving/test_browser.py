@@ -34,6 +34,7 @@ def address(runs: Path) -> Iterator[str]:
         access = Access(opened.getsockname()[1])
         config = uvicorn.Config(Pages(Runs(runs), access).app(), log_level="warning", timeout_graceful_shutdown=1)
         server = uvicorn.Server(config)
+        opened.listen()
         thread = threading.Thread(target=server.run, kwargs={"sockets": [opened]}, daemon=True)
         thread.start()
         yield f"http://127.0.0.1:{access.port}{access.root}/"
@@ -84,16 +85,18 @@ def test_a_running_search_is_followed_to_its_end(page: Page, runs: Path) -> None
 def test_a_photograph_is_dropped_on_a_run(page: Page, colours: RunFolder) -> None:
     write_all(load_view(colours), colours.path)
     page.click(f"text={colours.path.name}")
+    page.wait_for_selector("#drop")
+    page.wait_for_load_state("load")  # its scripts are there
     given = page.evaluate_handle(
         """bytes => { const given = new DataTransfer();
         given.items.add(new File([new Uint8Array(bytes)], "a.png", {type: "image/png"})); return given; }""",
         list(photograph((10, 250, 10))),
     )
     page.dispatch_event("#drop", "drop", {"dataTransfer": given})
-    page.wait_for_selector("text=All files give the same answer.")
+    page.wait_for_selector("text=All files give the same answer.", timeout=90_000)  # a process starts and loads
     assert page.locator("#answers tbody tr:first-child th").all_inner_texts() == ["green", "green"]
     page.set_input_files("#photograph", {"name": "b.jpg", "mimeType": "image/jpeg", "buffer": b"no image"})
-    page.wait_for_selector("#answers >> text=not a JPEG")
+    page.wait_for_selector("#answers >> text=not a JPEG", timeout=90_000)
     page.frame_locator("iframe.report").locator("#plot-size .scatterlayer .trace").first.wait_for(state="attached")
 
 
