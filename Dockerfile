@@ -8,12 +8,12 @@ COPY . .
 RUN /opt/advisor/bin/pip install --no-cache-dir --no-deps --no-build-isolation . && /opt/advisor/bin/advisor --version
 
 FROM python:3.12-slim-bookworm
-RUN useradd --create-home --uid 10001 advisor && install -d -o advisor -g advisor /work /work/runs /cache
+RUN useradd --create-home --uid 10001 advisor && install -d -o advisor -g advisor /data /data/runs /cache
 COPY --from=build /opt/advisor /opt/advisor
 # The root file system may be read-only: only these two volumes and /tmp are written.
 ENV PATH=/opt/advisor/bin:$PATH ADVISOR_CACHE_DIR=/cache PYTHONDONTWRITEBYTECODE=1 MPLCONFIGDIR=/tmp
-VOLUME ["/work/runs", "/cache"]
-WORKDIR /work
+VOLUME ["/data/runs", "/cache"]
+WORKDIR /data
 USER 10001
 ENTRYPOINT ["advisor"]
 CMD ["--help"]

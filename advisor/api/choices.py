@@ -14,7 +14,7 @@ LISTED: Mapping[str, tuple[str, str]] = {
     "task": ("advisor.core.tasks", "TASKS"),
     "training": ("advisor.core.training", "CHOOSABLE"),
 }
-"""Where the names of an option are listed: a module, which is imported when it is needed, and a value in it."""
+"""Module and value that list the names of an option; the module is imported when it is needed."""
 
 
 def choices(option: str) -> tuple[str, ...]:

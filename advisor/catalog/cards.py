@@ -149,7 +149,7 @@ class WeightsFile:
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """How a user's model of another framework became the card's ``.tflite``, and how well.
+    """The conversion of a user's model of another framework to the card's ``.tflite``, and its agreement.
 
     Attributes:
         converter: and its version, such as ``onnx2tf 2.6.9``.

@@ -14,7 +14,7 @@ from advisor.cli.search_options import LIMITS, takes
 from advisor.core.errors import ExitCode, UsageError, nearest
 
 SCHEMA_VERSION = 1
-"""Of what ``export`` prints as JSON."""
+"""Version of the document that ``export`` prints."""
 
 
 @takes(LIMITS)

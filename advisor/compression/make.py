@@ -20,7 +20,7 @@ ZSTD_LEVEL = 12
 
 
 class Calibration(Protocol):
-    """What a file is calibrated on."""
+    """Source of the calibration of a file."""
 
     def read(self) -> Inputs:
         """Return images as model input, or an array for each input."""

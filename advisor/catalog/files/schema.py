@@ -138,7 +138,7 @@ class SourceEntry(Strict):
 
 
 class ConversionEntry(Strict):
-    """How a user's model became a ``.tflite``."""
+    """The conversion of a user's model to a ``.tflite``."""
 
     frozen = Conversion
     converter: Text

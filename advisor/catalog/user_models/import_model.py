@@ -28,7 +28,7 @@ from advisor.tflite.metadata import Metadata
 
 MODELS = "models"
 ARCHITECTURES: Mapping[str, str] = {IMAGE_CLASSIFICATION: OWN_FILE, OBJECT_DETECTION: OWN_DETECTOR}
-"""What the card of a float file names as its architecture, by task."""
+"""Architecture on the card of a float file, by task."""
 
 _WORK = "advisor.catalog.user_models.master"
 CONVERT_LIMITS = Limits(seconds=120, memory_bytes=6_000_000_000, processes=4)

@@ -18,7 +18,7 @@ from advisor.isolation import NETWORK, ChildPool, Limits, Scratch
 from advisor.tflite.metadata import Metadata
 
 LIMITS = Limits(seconds=900, memory_bytes=8_000_000_000, processes=4)
-"""Of one model; the time includes a download by the package."""
+"""Limits for one model; the time includes a download by the package."""
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,7 @@ class Question:
 
     @property
     def calibration(self) -> CalibrationImages | Samples:
-        """What the forms are calibrated on."""
+        """Source of the calibration of the forms."""
         if self.samples is not None:
             return self.samples.calibration
         assert self.spec is not None, "without samples there are images"

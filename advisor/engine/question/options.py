@@ -14,7 +14,7 @@ from advisor.isolation.resources import usable_cores
 from advisor.store.yamlfile import read_yaml
 
 SCHEMA_VERSION = 1
-"""Of request files; raised when a key changes its meaning."""
+"""Version of request files; raised when a key changes its meaning."""
 
 MOST_THREADS = 64
 

@@ -282,4 +282,4 @@ OPERATORS: Mapping[str, Callable[[Network, Operator], list[Any]]] = {
     "TANH": partial(_one, lambda value: Builder.tanh(x=value)),
     "TRANSPOSE": _turned,
 }
-"""What adds each operator to a network; it returns the operator's outputs before its activation."""
+"""Functions that add an operator to a network, by its name; each returns the outputs before the activation."""

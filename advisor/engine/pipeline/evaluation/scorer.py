@@ -41,7 +41,7 @@ class Scorer:
 
     @property
     def captures(self) -> bool:
-        """Whether finalists run under capture conditions."""
+        """True if finalists run under capture conditions."""
         return self._workload.of_task.conditions
 
     @property
