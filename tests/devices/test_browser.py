@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 from ai_edge_litert.interpreter import Interpreter
 from numpy.typing import NDArray
@@ -90,6 +94,22 @@ def opened(chrome: BrowserConnection) -> Iterator[Opened]:
     files = {f"/{file.name}": file for file in fetched(LITERT).iterdir()}
     with open_page(chromium(), files) as page:
         yield Opened(page, files)
+
+
+@pytest.fixture
+def ended_renderer() -> Iterator[int]:
+    """A process that calls itself a renderer and has ended, but is still in the system's table of processes."""
+    process = subprocess.Popen([sys.executable, "-c", "", "--type=renderer"])
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    yield process.pid
+    process.wait()
+
+
+def test_a_process_of_the_browser_that_has_ended_is_left_out(opened: Opened, ended_renderer: int) -> None:
+    page = BrowserPage(opened.page.page, opened.page.version)
+    assert psutil.Process(ended_renderer).status() == psutil.STATUS_ZOMBIE
+    assert page.cpu_seconds() > 0
+    assert page.waited_ns() is not None
 
 
 @pytest.mark.parametrize("threads", [1, 2])

@@ -67,15 +67,21 @@ class BrowserPage:
     def cpu_seconds(self) -> float:
         """Return the processor time of this process and all processes of the browser so far."""
         me = psutil.Process()
-        return sum(sum(each.cpu_times()[:2]) for each in (me, *me.children(recursive=True)))
+        spent = 0.0
+        for each in (me, *me.children(recursive=True)):
+            with suppress(psutil.Error):  # the browser ends processes whenever it likes
+                spent += sum(each.cpu_times()[:2])
+        return spent
 
     @cached_property
     def _renderer(self) -> psutil.Process | None:
         """The process of the page: of all renderers the largest, once a runtime was started."""
-        renderers = [each for each in psutil.Process().children(recursive=True) if "--type=renderer" in each.cmdline()]
-        with suppress(psutil.Error):
-            return max(renderers, key=lambda each: each.memory_full_info().uss, default=None)
-        return None
+        sizes: dict[psutil.Process, int] = {}
+        for each in psutil.Process().children(recursive=True):
+            with suppress(psutil.Error):  # it has ended: the browser ends processes whenever it likes
+                if "--type=renderer" in each.cmdline():
+                    sizes[each] = each.memory_full_info().uss
+        return max(sizes, key=sizes.__getitem__, default=None)
 
 
 @contextmanager
