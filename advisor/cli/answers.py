@@ -168,13 +168,16 @@ def compare(
     Example: advisor compare runs/20260131-120000-photos runs/latest --format markdown
     """
     from advisor import api
-    from advisor.reporting.comparisons import render_comparison
+    from advisor.reporting.comparisons import comparison_json, render_comparison
 
     form = _format(form, as_json)
     for run in (before, after):
         warn_of_problems(run)
     comparison = api.compare(before, after)
-    typer.echo(render_comparison(comparison, form), nl=False)
+    if form == "json":
+        print_json(comparison_json(comparison))
+    else:
+        typer.echo(render_comparison(comparison, form), nl=False)
     if comparison.recommends_otherwise:
         raise typer.Exit(ExitCode.CHANGED)
 
@@ -210,7 +213,7 @@ def reevaluate(
     Example: advisor reevaluate --all --device raspberry-pi-4
     """
     from advisor import api
-    from advisor.reporting.comparisons import render_reevaluations
+    from advisor.reporting.comparisons import reevaluations_json, render_reevaluations
 
     form = _format(form, as_json)
     if every == (run is not None):
@@ -222,7 +225,10 @@ def reevaluate(
         found = api.reevaluate(
             run, runs=runs, device=device or (), profiles=profiles or (), since_last=since_last, tell=tell
         )
-    typer.echo(render_reevaluations(found, form), nl=False)
+    if form == "json":
+        print_json(reevaluations_json(found))
+    else:
+        typer.echo(render_reevaluations(found, form), nl=False)
     if any(result.changed for result in found):
         raise typer.Exit(ExitCode.CHANGED)
 

@@ -74,6 +74,7 @@ def init(
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.", rich_help_panel=OUTPUT)] = (
         False
     ),
+    as_json: AsJson = False,
     **options: Any,
 ) -> None:
     """Write a request file with a comment for every option. The options that you give are set in it.
@@ -83,6 +84,9 @@ def init(
     from advisor.api.request import write_request
 
     path = write_request(file, options, described_options(), force=force)
+    if as_json:
+        print_json({"schema_version": 1, "path": str(path)})
+        return
     typer.echo(f"wrote {path}; next: advisor search --request {path}")
 
 

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from advisor.cli.options import AsJson
+from advisor.cli.output import print_json
 from advisor.core.errors import UsageError, install_extra
 
 
@@ -14,6 +16,7 @@ def serve(
     runs: Annotated[str, typer.Option(metavar="DIR", help="Folder of the runs.")] = "runs",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port of this machine. 0: a free one.")] = 0,
     show: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show the runs of a folder as web pages on this machine, until you press Ctrl-C.
 
@@ -29,7 +32,10 @@ def serve(
         raise UsageError("the packages of the web server are not installed", install_extra("serve")) from None
 
     def tell(address: str) -> None:
-        typer.echo(address)
+        if as_json:
+            print_json({"schema_version": 1, "address": address})
+        else:
+            typer.echo(address)
         typer.echo("press Ctrl-C to end", err=True)
         if show:
             typer.launch(address)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
@@ -25,9 +24,7 @@ FORMATS = ("text", "markdown", "json")
 
 
 def render_comparison(comparison: Comparison, form: str) -> str:
-    """Return the comparison in one of :data:`FORMATS`, ending in a line break."""
-    if form == "json":
-        return _json(comparison_json(comparison))
+    """Return the comparison as ``text`` or ``markdown``, ending in a line break."""
     return _markdown(comparison) if form == "markdown" else _text(comparison)
 
 
@@ -48,10 +45,6 @@ def comparison_json(comparison: Comparison) -> dict[str, object]:
         }
     )
     return value
-
-
-def _json(document: object) -> str:
-    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def _figure(row: ChangedFigure) -> dict[str, object]:
@@ -115,16 +108,15 @@ def _value(figure: str, quantity: Quantity | None) -> str:
 
 
 def render_reevaluations(found: Sequence[Reevaluation], form: str) -> str:
-    """Return the results in one of :data:`FORMATS`, ending in a line break."""
-    if form == "json":
-        return _json(_reevaluations_json(found))
+    """Return the results as ``text`` or ``markdown``, ending in a line break."""
     if form == "markdown":
         return _reevaluations_markdown(found)
     lines = [plain(line) for result in found for line in _lines(result)]
     return "\n".join([*lines, _summary(found)]) + "\n"
 
 
-def _reevaluations_json(found: Sequence[Reevaluation]) -> dict[str, object]:
+def reevaluations_json(found: Sequence[Reevaluation]) -> dict[str, object]:
+    """Return the results as plain values."""
     return {
         "schema_version": SCHEMA_VERSION,
         "changed": sum(result.changed for result in found),

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from advisor.engine.history.compare import Comparison, compare
 from advisor.engine.history.loaded_run import load_run
-from advisor.reporting.comparisons import FORMATS, SHOWN, comparison_json, render_comparison
+from advisor.reporting.comparisons import SHOWN, comparison_json, render_comparison
 from tests.builders import evaluation
 from tests.reporting.views import HOSTILE
 from tests.run_folders import candidates, images, write_run
@@ -26,18 +27,18 @@ def comparison(tmp_path: Path) -> Comparison:
     return compare(load_run(one.path), load_run(two.path))
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", ["text", "markdown"])
 def test_every_format_says_outcome_reason_and_cause(comparison: Comparison, form: str) -> None:
     text = render_comparison(comparison, form).replace("\\", "")
     assert "changed" in text
-    assert "20.0 ms" in text or '"value": 20' in text
+    assert "20.0 ms" in text
     assert "best/head/int8" in text
     assert text.endswith("\n")
 
 
 def test_json_holds_every_figure_with_its_provenance(comparison: Comparison) -> None:
-    document = json.loads(render_comparison(comparison, "json"))
-    assert document == comparison_json(comparison)
+    document: Any = comparison_json(comparison)
+    assert json.loads(json.dumps(document, allow_nan=False)) == document
     assert document["schema_version"] == 1
     assert document["recommends_otherwise"] is True
     moved = {(row["key"], row["figure"]): row for row in document["figures"]}

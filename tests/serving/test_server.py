@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import socket
 import subprocess
@@ -37,6 +38,20 @@ def test_the_command_answers_until_it_is_interrupted(tmp_path: Path) -> None:
         assert httpx2.get(f"{address[:-4]}/").status_code == 403
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 0
+
+
+@pytest.mark.integration
+@pytest.mark.usefixtures("starts_processes")
+def test_a_program_reads_the_address_from_a_document(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "advisor", "serve", "--runs", str(tmp_path), "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        lines = [process.stdout.readline() for _ in range(4)]
+        process.send_signal(signal.SIGINT)
+        rest = process.communicate(timeout=60)[0]
+    document = json.loads("".join(lines))
+    assert (document["schema_version"], rest) == (1, "")
+    assert document["address"].startswith("http://127.0.0.1:")
 
 
 @pytest.mark.integration
