@@ -37,16 +37,24 @@ class Packages:
     options: tuple[str, ...] = ()
 
 
+def is_installed(packages: Packages) -> bool:
+    """Return whether the packages are in the cache already."""
+    return _folder(packages).is_dir()
+
+
 def import_path(packages: Packages) -> str:
     """Return the ``PYTHONPATH`` with which a child process finds these packages first; install them on first use.
 
     Raises:
         UsageError: pip cannot install them.
     """
-    inputs = [packages.requirements, packages.options, sys.implementation.cache_tag]
-    folder = cache_root() / "packages" / f"{packages.name}-{sha256_json({'inputs': inputs})[:16]}"
-    found = str(filled(folder, partial(_fill, packages)))
+    found = str(filled(_folder(packages), partial(_fill, packages)))
     return os.pathsep.join(path for path in (found, os.environ.get("PYTHONPATH", "")) if path)
+
+
+def _folder(packages: Packages) -> Path:
+    inputs = [packages.requirements, packages.options, sys.implementation.cache_tag]
+    return cache_root() / "packages" / f"{packages.name}-{sha256_json({'inputs': inputs})[:16]}"
 
 
 def _fill(packages: Packages, folder: Path) -> None:

@@ -17,7 +17,7 @@ from advisor.catalog.user_models.comparison import compared
 from advisor.catalog.user_models.onnx_files import checks, convert, graph
 from advisor.catalog.user_models.onnx_files.original import OnnxOriginal
 from advisor.catalog.user_models.original import Original
-from advisor.catalog.user_models.pt2 import TorchProgram
+from advisor.catalog.user_models.pt2 import TorchProgram, require_torch
 from advisor.core.errors import UsageError, message_of
 from advisor.store.packages import Packages
 from advisor.tflite.layout import without_transposes
@@ -45,8 +45,10 @@ class Format(Protocol):
     def takes(self, file: Path) -> bool:
         """Return whether the file, which exists, is of this format by its name."""
 
-    def check(self, file: Path) -> None:
-        """Refuse a file that is damaged, would run code of its own, or reads other files.
+    def check(self, file: Path, size: int | None) -> None:
+        """Refuse a file that is damaged, would run code of its own, or reads other files; it needs no package beside.
+
+        ``size`` is the side of its input where it leaves it open.
 
         Raises:
             UsageError: with the reason.
@@ -65,7 +67,7 @@ class _Tflite:
     def takes(self, file: Path) -> bool:
         return file.is_file() and file.suffix == ".tflite"
 
-    def check(self, file: Path) -> None:
+    def check(self, file: Path, size: int | None) -> None:
         read(file)
 
     def convert(self, file: Path, size: int | None) -> bytes:
@@ -81,7 +83,7 @@ class _Keras:
     def takes(self, file: Path) -> bool:
         return file.is_file() and file.suffix == ".keras"
 
-    def check(self, file: Path) -> None:
+    def check(self, file: Path, size: int | None) -> None:
         keras_archive.check(file)
 
     def convert(self, file: Path, size: int | None) -> bytes:
@@ -97,7 +99,7 @@ class _SavedModel:
     def takes(self, file: Path) -> bool:
         return file.is_dir()
 
-    def check(self, file: Path) -> None:
+    def check(self, file: Path, size: int | None) -> None:
         saved_model.check(file)
 
     def convert(self, file: Path, size: int | None) -> bytes:
@@ -113,8 +115,8 @@ class _Onnx:
     def takes(self, file: Path) -> bool:
         return file.is_file() and file.suffix == ".onnx"
 
-    def check(self, file: Path) -> None:
-        checks.checked(file)
+    def check(self, file: Path, size: int | None) -> None:
+        graph.fixed(checks.checked(file), size, file)
 
     def convert(self, file: Path, size: int | None) -> bytes:
         model = checks.checked(file)
@@ -132,12 +134,13 @@ class _Pt2:
     def takes(self, file: Path) -> bool:
         return file.is_file() and file.suffix == ".pt2"
 
-    def check(self, file: Path) -> None:
-        pt2_archive.read(file)
+    def check(self, file: Path, size: int | None) -> None:
+        side = pt2_archive.read(file).side
+        keras_archive.fixed_side((1, side, side, 3), size, str(file))
+        require_torch(file)
 
     def convert(self, file: Path, size: int | None) -> bytes:
         program = TorchProgram(file)
-        keras_archive.fixed_side((1, program.side, program.side, 3), size, str(file))
         with tempfile.TemporaryDirectory() as folder:
             written = Path(folder) / "model.onnx"
             program.write_onnx(written)
@@ -180,7 +183,7 @@ def as_tflite(file: Path, size: int | None) -> tuple[bytes, Conversion | None]:
         UsageError: it is refused, cannot be converted, or computes something else after the conversion.
     """
     form = format_of(file)
-    form.check(file)
+    form.check(file, size)
     try:
         with contextlib.redirect_stdout(io.StringIO()):
             data, original = form.convert(file, size), form.original(file, size)

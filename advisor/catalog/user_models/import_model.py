@@ -23,7 +23,7 @@ from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_DETECTION
 from advisor.core.units import show_bytes, show_seconds
 from advisor.isolation import WRITES_BELOW, ChildPool, Limits, Scratch
 from advisor.store.files import sha256_file, write_atomically
-from advisor.store.packages import import_path
+from advisor.store.packages import import_path, is_installed
 from advisor.tflite.metadata import Metadata
 
 MODELS = "models"
@@ -64,8 +64,10 @@ def inspect(file: Path, size: int | None = None, fixed: bool = False) -> Iterato
             float detector.
     """
     packages = format_of(file).packages
-    found = {"PYTHONPATH": import_path(packages)} if packages else {}
     with Scratch() as folder:
+        if packages and not is_installed(packages):
+            _in_child(folder, RUN_LIMITS, _size_bytes(file), "check_file", file, size)
+        found = {"PYTHONPATH": import_path(packages)} if packages else {}
         converted, prepared = folder / "converted.tflite", folder / "model.tflite"
         conversion: Conversion | None = _in_child(
             folder, CONVERT_LIMITS, _size_bytes(file), "convert_file", file, size, converted, environment=found

@@ -15,7 +15,7 @@ import numpy as np
 from advisor.catalog.cards import Card, Conversion, Preprocessing, WeightsFile
 from advisor.catalog.trial_run import photograph, run
 from advisor.catalog.user_models import classifier
-from advisor.catalog.user_models.formats import as_tflite
+from advisor.catalog.user_models.formats import as_tflite, format_of
 from advisor.catalog.weights.arrays import Array
 from advisor.core.errors import StageError, UsageError, message_of
 from advisor.core.probabilities import as_probabilities
@@ -61,6 +61,17 @@ class ModelFacts:
     metadata: Metadata
     task: str = IMAGE_CLASSIFICATION
     form: str = ""
+
+
+def check_file(file: Path, size: int | None) -> None:
+    """Check ``file``, of any of the formats, before packages are fetched for its conversion.
+
+    ``size`` is the side of the input where the file leaves it open.
+
+    Raises:
+        UsageError: not a supported model, or one that would run its own code.
+    """
+    format_of(file).check(file, size)
 
 
 def convert_file(file: Path, size: int | None, target: Path) -> Conversion | None:

@@ -72,7 +72,8 @@ def exported(source: str, size: int | None = None) -> Iterator[Exported]:
     missing = [name for name in ("torch", package) if importlib.util.find_spec(name) is None]
     if missing:
         raise UsageError(
-            f"{source}: {' and '.join(missing)} is not installed", f"{install_extra('torch')}; pip install {package}"
+            f"{source}: the packages {' and '.join(missing)} are missing",
+            f"{install_extra('torch')}; pip install {package}",
         )
     with Scratch() as folder:
         try:

@@ -20,6 +20,20 @@ from advisor.core.errors import UsageError, install_extra, message_of
 _NEEDED = ("torch", "onnxscript")
 
 
+def require_torch(file: Path) -> None:
+    """Check that PyTorch is there to read a file.
+
+    Raises:
+        UsageError: the extra ``torch`` is not installed.
+    """
+    missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        raise UsageError(
+            f"{file}: a .pt2 file needs {' and '.join(missing)}",
+            f"{install_extra('torch')}; or write an ONNX file where PyTorch is: torch.onnx.export",
+        )
+
+
 class TorchProgram:
     """A user's ``.pt2`` in PyTorch; it reads the copy of :func:`.pt2_archive.write_copy` only.
 
@@ -28,12 +42,7 @@ class TorchProgram:
     """
 
     def __init__(self, file: Path) -> None:
-        missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
-        if missing:
-            raise UsageError(
-                f"{file}: a .pt2 file needs {' and '.join(missing)}",
-                f"{install_extra('torch')}; or write an ONNX file where PyTorch is: torch.onnx.export",
-            )
+        require_torch(file)
         import torch
 
         with tempfile.TemporaryDirectory() as folder:

@@ -38,7 +38,10 @@ def checked(file: Path) -> Any:
         raise UsageError(f"{file}: the package onnx is missing", install_extra("onnx")) from error
     size = file.stat().st_size
     if size > MAX_BYTES:
-        raise UsageError(f"{file}: {size} bytes, and an ONNX file has at most {MAX_BYTES}", _AGAIN)
+        raise UsageError(
+            f"{file}: {size} bytes, and an ONNX file has at most {MAX_BYTES}",
+            "no .tflite holds as much either: export a smaller model, without the weights of its training",
+        )
     try:
         model = onnx.load_model_from_string(file.read_bytes())
     except Exception as error:  # protobuf has a class of errors for each of its implementations

@@ -137,3 +137,13 @@ def test_a_graph_that_the_converter_cannot_take_is_one_line(onnx2tf: None, tmp_p
     with pytest.raises(UsageError) as raised:
         as_tflite(saved(network(shape=IMAGE, nodes=nodes, outputs=("d",)), tmp_path), None)
     assert "\n" not in raised.value.message
+
+
+def test_a_file_is_checked_before_its_converter_is_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    model = network((1, 3, SIDE, 2 * SIDE))
+    with pytest.raises(UsageError, match="are not one square"), inspect(saved(model, tmp_path)):
+        pytest.fail("it was converted")
+    with pytest.raises(UsageError, match="onnx2tf cannot be installed"), inspect(saved(network(), tmp_path)):
+        pytest.fail("it was converted")
