@@ -21,14 +21,14 @@ from advisor import api, devices
 from advisor.core.errors import AdvisorError, UsageError
 from advisor.core.figures import HOST
 from advisor.core.figures import name as evaluation_name
-from advisor.core.tasks import IMAGE_CLASSIFICATION
 from advisor.core.units import show_bytes
 from advisor.reporting.comparisons import groups
+from advisor.reporting.outlines import COLOURS, DRAWN
 from advisor.reporting.templating import asset, environment
 from advisor.reporting.view import typed_path
 from advisor.serving.access import REPORT, REPORT_POLICY, Access, Guard
 from advisor.serving.commands import Reevaluations, bundle
-from advisor.serving.photograph import MAX_BYTES, Answerer
+from advisor.serving.photograph import MAX_BYTES, READERS, Answerer
 from advisor.serving.runs import REPORT as REPORT_FILE
 from advisor.serving.runs import SORTS, Row, Runs, State, figures
 
@@ -133,7 +133,7 @@ class Pages:
             known={name: name for name in self._runs.names()},
             devices=self._devices if row.state is State.FINISHED else (),
             most=MAX_BYTES,
-            classifier=row.task == IMAGE_CLASSIFICATION,
+            answers=row.task in READERS,
             live=row.state is State.RUNNING or (job is not None and not job.ended),
         )
 
@@ -192,12 +192,12 @@ class Pages:
             run = self._runs.path(request.path_params["run"])
             found = await run_in_threadpool(self._answerer.answer, run, photograph)
         except AdvisorError as error:
-            return self._show("photograph", 400, answers=(), error=error)
-        return self._show("photograph", answers=found, error=None)
+            return self._show("photograph", 400, error=error)
+        return self._show("photograph", answers=found, error=None, drawn=DRAWN, colours=COLOURS)
 
     async def style(self, _request: Request) -> Response:
-        """The styles: those of the report, and a few for these pages."""
-        return Response(asset("report.css") + _asset(STYLE), media_type="text/css")
+        """The styles: those of the report and of drawn boxes, and a few for these pages."""
+        return Response(asset("report.css") + asset("sheet.css") + _asset(STYLE), media_type="text/css")
 
     async def script(self, _request: Request) -> Response:
         """The script of all pages."""

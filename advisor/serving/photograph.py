@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.figures import network_of
 from advisor.core.posterior import FLOAT
-from advisor.core.tasks import TASKS
+from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_COUNTING, OBJECT_DETECTION, TASKS
+from advisor.exporting.model import ShippedModel
 from advisor.isolation import WRITES_BELOW, ChildPool, Limits, Scratch
 
 MAX_BYTES = 32 * 2**20
@@ -21,6 +23,25 @@ MAX_BYTES = 32 * 2**20
 LIMITS = Limits(seconds=60.0, memory_bytes=2_000_000_000, processes=0)
 INT8 = "int8"
 SHOWN = 5
+"""Classes of a classifier's answer."""
+
+Outputs = Sequence[Any]
+"""What a file computes for one image: an array for each output."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A class of an image, or an object in it.
+
+    Attributes:
+        label: its class.
+        score: its probability or score (0-1).
+        box: top, left, bottom and right of an object in shares of the upright image, without area for a centre.
+    """
+
+    label: str
+    score: float
+    box: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -32,21 +53,88 @@ class FormAnswer:
         key: key of its evaluation.
         size_bytes: size of the shipped file.
         picked: it is the pick.
-        top: the most probable classes with their probability (0-1), the best first.
-        least: probability (0-1) from which on the app shows this answer; 0 if it always does.
+        found: the most probable classes, or the objects that the app shows, the surest first.
+        least: least probability or score (0-1) that the app shows; 0 if it shows all.
     """
 
     form: str
     key: str
     size_bytes: int
     picked: bool
-    top: tuple[tuple[str, float], ...]
+    found: tuple[Found, ...]
     least: float = 0.0
 
     @property
-    def shown(self) -> bool:
-        """The app shows this answer, and does not leave it to a person."""
-        return self.top[0][1] >= self.least
+    def by_class(self) -> Mapping[str, list[float]]:
+        """The scores of what was found by class, the most frequent class first."""
+        scores: dict[str, list[float]] = {}
+        for each in self.found:
+            scores.setdefault(each.label, []).append(each.score)
+        return dict(sorted(scores.items(), key=lambda row: (-len(row[1]), row[0])))
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The answers of several files to one photograph.
+
+    Attributes:
+        task: the task of the run.
+        labels: the classes of its files.
+        width: of the upright photograph, in pixels.
+        height: in pixels.
+        forms: the answers: float32, int8 and the form of the pick, as far as there are files.
+    """
+
+    task: str
+    labels: tuple[str, ...]
+    width: int
+    height: int
+    forms: tuple[FormAnswer, ...]
+
+    @property
+    def classes(self) -> bool:
+        """The answers are the classes of the image; otherwise they are objects in it."""
+        return TASKS[self.task].probabilities
+
+    @property
+    def agree(self) -> bool:
+        """All files have the same first class, or find as many objects of each class."""
+        said = [
+            each.found[0].label if self.classes else {label: len(some) for label, some in each.by_class.items()}
+            for each in self.forms
+        ]
+        return all(each == said[0] for each in said)
+
+
+def _classes(outputs: Outputs, model: ShippedModel) -> tuple[Found, ...]:
+    (row,) = outputs
+    best = sorted(zip(model.labels, row.tolist(), strict=True), key=lambda pair: -pair[1])
+    return tuple(Found(*pair) for pair in best[:SHOWN])
+
+
+def _boxes(outputs: Outputs, model: ShippedModel) -> tuple[Found, ...]:
+    from advisor.exporting.shipped.check import boxes_of
+
+    return tuple(
+        Found(model.labels[one["label"]], one["score"], tuple(min(max(edge, 0.0), 1.0) for edge in one["box"]))
+        for one in boxes_of(list(outputs), model.threshold or 0.0)
+    )
+
+
+def _centres(outputs: Outputs, model: ShippedModel) -> tuple[Found, ...]:
+    from advisor.measurement.counting import centres
+
+    found = centres(outputs[0], model.threshold or 0.0)
+    rows = zip(found.labels.tolist(), found.scores.tolist(), found.boxes.tolist(), strict=True)
+    return tuple(Found(model.labels[label], score, tuple(box)) for label, score, box in rows)
+
+
+READERS: Mapping[str, Callable[[Outputs, ShippedModel], tuple[Found, ...]]] = {
+    IMAGE_CLASSIFICATION: _classes,
+    OBJECT_DETECTION: _boxes,
+    OBJECT_COUNTING: _centres,
+}
+"""What a file of each task has found, by its outputs."""
 
 
 class Answerer:
@@ -64,54 +152,56 @@ class Answerer:
         self._pool.close()
         self._scratch.remove()
 
-    def answer(self, run: Path, photograph: bytes) -> tuple[FormAnswer, ...]:
-        """Return the answers of the pick's network: float32, int8 and the form of the pick, as far as there are files.
+    def answer(self, run: Path, photograph: bytes) -> Answers:
+        """Return the answers of the files of the pick's network.
 
         Raises:
-            UsageError: the run has no file of a classifier, or the file is not an image that can be read.
+            UsageError: the run has no file for the photograph, or the photograph is not an image that can be read.
             StageError: the work exceeded a limit, or a file cannot run.
         """
         with self._lock:
             path = self._scratch.path / "photograph"
             path.write_bytes(photograph)
             try:
-                found: tuple[FormAnswer, ...] = self._pool.call(
-                    f"{__name__}:answers", str(run), str(path), limits=LIMITS
-                )
+                found: Answers = self._pool.call(f"{__name__}:answers", str(run), str(path), limits=LIMITS)
             finally:
                 path.unlink(missing_ok=True)
             return found
 
 
-def answers(run: str, photograph: str) -> tuple[FormAnswer, ...]:
+def answers(run: str, photograph: str) -> Answers:
     """See :meth:`Answerer.answer`; the child process calls this."""
     from advisor.engine.history.loaded_run import load_run
     from advisor.store.integrity import artefact_problem
 
-    loaded = load_run(run)
-    pick = loaded.decision.pick
-    if not TASKS[loaded.question.task].probabilities:
-        raise UsageError("only the classes of classifiers are shown here", "export the bundle: it has a program")
+    loaded, path = load_run(run), Path(photograph)
+    pick, task = loaded.decision.pick, loaded.question.task
     if pick is None:
         raise UsageError("the run has no candidate with a file", "wait for its first answer, or search again")
-    _require_image(Path(photograph))
-    found = []
+    width, height = _size(path)
+    forms, labels = [], tuple[str, ...]()
     for each in _forms(loaded.evaluations, pick):
         problem = artefact_problem(loaded.folder, each)
         if problem is not None:
             raise UsageError(str(problem), "restore the file, or search again")
-        found.append(
-            _answer(loaded.folder.path / each.artefact, each, Path(photograph), each.artefact == pick.artefact)
-        )
-    return tuple(found)
+        answer, labels = _answer(loaded.folder.path / each.artefact, each, path, task, each.artefact == pick.artefact)
+        forms.append(answer)
+    return Answers(task, labels, width, height, tuple(forms))
 
 
-def _require_image(path: Path) -> None:
+def _size(photograph: Path) -> tuple[int, int]:
+    """Return width and height of an upright photograph in pixels.
+
+    Raises:
+        UsageError: it is not an image that can be read.
+    """
     from advisor.datasets import decode
+    from advisor.datasets.boxes.turning import Frame
 
     try:
-        with decode.open_image(path) as image:
+        with decode.open_image(photograph) as image:
             image.load()
+            return Frame(image.size, decode.orientation(image)).upright
     except decode.READ_ERRORS as error:
         raise UsageError(f"the photograph cannot be used: {decode.reason(error)}", "give a JPEG or PNG file") from None
 
@@ -128,17 +218,22 @@ def _forms(evaluations: Sequence[Evaluation], pick: Evaluation) -> list[Evaluati
     return [by_form[form] for form in dict.fromkeys((FLOAT, INT8, own)) if form in by_form]
 
 
-def _answer(artefact: Path, evaluation: Evaluation, photograph: Path, picked: bool) -> FormAnswer:
-    from advisor.core.tasks import IMAGE_CLASSIFICATION
+def _answer(
+    artefact: Path, evaluation: Evaluation, photograph: Path, task: str, picked: bool
+) -> tuple[FormAnswer, tuple[str, ...]]:
+    """Return the answer of a file as the app computes it, and its labels."""
+    from ai_edge_litert.interpreter import Interpreter
+
     from advisor.datasets.images import load
     from advisor.exporting.model import prepare
+    from advisor.exporting.shipped.check import outputs
     from advisor.exporting.shipping import SHIPPING
-    from advisor.exporting.vectors import answers as predicted
 
-    applied = SHIPPING[IMAGE_CLASSIFICATION].applied(evaluation)
+    applied = SHIPPING[task].applied(evaluation)
     model = prepare(artefact.read_bytes(), artefact.name, applied)
-    row = predicted(model.content, load(photograph, model.size)[None], model)[0]
-    top = sorted(zip(model.labels, row, strict=True), key=lambda pair: -pair[1])[:SHOWN]
+    interpreter = Interpreter(model_content=model.content, num_threads=1)
+    interpreter.allocate_tensors()
+    found = READERS[task](outputs(interpreter, load(photograph, model.size), model.mean, model.std), model)
+    least = applied.least(found[0].label) if found else model.threshold or 0.0
     own = evaluation.configuration
-    least = applied.least(top[0][0])
-    return FormAnswer(own.compression, own.key, len(model.content), picked, tuple(top), least)
+    return FormAnswer(own.compression, own.key, len(model.content), picked, found, least), model.labels

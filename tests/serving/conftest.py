@@ -11,13 +11,22 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from advisor.core.box_facts import BoxFacts, ClassBoxes
+from advisor.core.evaluation_facts import ImageAnswers
+from advisor.core.tasks import OBJECT_COUNTING, OBJECT_DETECTION
+from advisor.reporting.files import write_all
+from advisor.reporting.view import load_view
 from advisor.serving.access import Access
 from advisor.serving.pages import Pages
 from advisor.serving.runs import Runs
 from advisor.store import RunFolder
-from advisor.tflite.metadata import Metadata
+from advisor.tflite.metadata import Metadata, read_metadata
 from advisor.tflite.metadata_writer import write_metadata
+from advisor.tflite.postprocess import cut_postprocess, put_back
 from tests.builders import evaluation
+from tests.detectors import COLOURS as COLOUR_NAMES
+from tests.detectors import SIDE as CELLS_SIDE
+from tests.detectors import detector_file, marker_file
 from tests.measurement import small_models
 from tests.run_folders import write_run
 from tests.serving.client import Client
@@ -56,16 +65,56 @@ def colours(runs: Path, tmp_path: Path) -> RunFolder:
     return run
 
 
-def keep_file(run: RunFolder, form: str, content: bytes) -> None:
+@pytest.fixture
+def detectors(runs: Path, tmp_path: Path) -> RunFolder:
+    """A finished run of detectors of coloured cells, in float32 and int8; objects count from a score of 0.6 on."""
+    floats = detector_file(tmp_path / "cells.tflite", order=(0, 1, 2, 3)).read_bytes()
+    raw, process = cut_postprocess(floats)
+    return finished(
+        runs, OBJECT_DETECTION, floats, put_back(small_models.quantized(raw, tmp_path, CELLS_SIDE), process)
+    )
+
+
+@pytest.fixture
+def counters(runs: Path, tmp_path: Path) -> RunFolder:
+    """A finished run of networks that mark the centres of coloured cells, in float32 and int8."""
+    floats = marker_file(tmp_path / "cells.tflite").read_bytes()
+    return finished(runs, OBJECT_COUNTING, floats, small_models.quantized(floats, tmp_path, CELLS_SIDE))
+
+
+def finished(runs: Path, task: str, floats: bytes, integers: bytes) -> RunFolder:
+    """Write a finished run with two files that find objects."""
+    run = write_run(runs, [], manifest=ENDED, name=task, request={"task": task, "data": "boxes"})
+    by_class = {name: ClassBoxes(8, 6, 0.83, 0.62, 0.25) for name in COLOUR_NAMES}
+    judged = ImageAnswers(dict.fromkeys(COLOUR_NAMES, 0.9), boxes=BoxFacts(0.6, None, by_class))
+    described = read_metadata(floats)
+    assert described is not None
+    for form, content in (("float32", floats), ("int8", integers)):
+        keep_file(run, form, write_metadata(content, described), judged)
+    write_all(load_view(run), run.path)
+    return run
+
+
+def keep_file(run: RunFolder, form: str, content: bytes, judged: ImageAnswers | None = None) -> None:
     """Add an evaluation with this file."""
     name = f"artifacts/colours-{form}.tflite"
     (run.path / name).write_bytes(content)
     made = evaluation("colours", form, latency=1.0 if form == "int8" else 2.0)
-    run.append(replace(made, artefact=name, artefact_sha256=hashlib.sha256(content).hexdigest()))
+    made = replace(made, artefact=name, artefact_sha256=hashlib.sha256(content).hexdigest())
+    run.append(replace(made, answers=judged or made.answers))
 
 
 def photograph(colour: tuple[int, int, int] = (250, 10, 10)) -> bytes:
     """Return a PNG of one colour."""
     file = io.BytesIO()
     Image.new("RGB", (64, 48), colour).save(file, "PNG")
+    return file.getvalue()
+
+
+def two_cells() -> bytes:
+    """Return a dark PNG, twice as wide as high, with a red cell at the top left and a blue one in the lower half."""
+    file, image = io.BytesIO(), Image.new("RGB", (128, 64), (20, 20, 20))
+    image.paste((255, 0, 0), (0, 0, 32, 16))
+    image.paste((0, 0, 255), (64, 32, 96, 48))
+    image.save(file, "PNG")
     return file.getvalue()

@@ -19,7 +19,7 @@ from advisor.serving.server import _bound
 from advisor.store import RunFolder
 from tests.reporting.conftest import browser
 from tests.run_folders import candidates, with_artefact, write_run
-from tests.serving.conftest import photograph
+from tests.serving.conftest import photograph, two_cells
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -61,6 +61,7 @@ def page(browser: Browser, address: str) -> Iterator[Page]:
     page.on("request", asked)
     page.goto(address)
     yield page
+    page.wait_for_load_state("load")  # its styles are there
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     context.close()
     assert not complaints
@@ -82,22 +83,48 @@ def test_a_running_search_is_followed_to_its_end(page: Page, runs: Path) -> None
     page.wait_for_selector("text=Try a photograph")
 
 
-def test_a_photograph_is_dropped_on_a_run(page: Page, colours: RunFolder) -> None:
-    write_all(load_view(colours), colours.path)
-    page.click(f"text={colours.path.name}")
+def drop(page: Page, run: RunFolder, photograph: bytes) -> None:
+    """Open a run, drop a photograph on it, and wait for the answers."""
+    page.click(f"text={run.path.name}")
     page.wait_for_selector("#drop")
     page.wait_for_load_state("load")  # its scripts are there
     given = page.evaluate_handle(
         """bytes => { const given = new DataTransfer();
         given.items.add(new File([new Uint8Array(bytes)], "a.png", {type: "image/png"})); return given; }""",
-        list(photograph((10, 250, 10))),
+        list(photograph),
     )
     page.dispatch_event("#drop", "drop", {"dataTransfer": given})
     page.wait_for_selector("text=All files give the same answer.", timeout=90_000)  # a process starts and loads
+
+
+def test_a_photograph_is_dropped_on_a_run(page: Page, colours: RunFolder) -> None:
+    write_all(load_view(colours), colours.path)
+    drop(page, colours, photograph((10, 250, 10)))
     assert page.locator("#answers tbody tr:first-child th").all_inner_texts() == ["green", "green"]
     page.set_input_files("#photograph", {"name": "b.jpg", "mimeType": "image/jpeg", "buffer": b"no image"})
     page.wait_for_selector("#answers >> text=not a JPEG", timeout=90_000)
     page.frame_locator("iframe.report").locator("#plot-size .scatterlayer .trace").first.wait_for(state="attached")
+
+
+MIDDLES = """mark => [...document.querySelectorAll(".picture")].map(picture => {
+    const whole = picture.getBoundingClientRect();
+    return [...picture.querySelectorAll(mark)].map(one => one.getBoundingClientRect()).map(
+        own => [(own.x + own.width / 2 - whole.x) / whole.width, (own.y + own.height / 2 - whole.y) / whole.height]
+    ).sort(); })"""
+"""The middles of the marks on each picture, in shares of its sides."""
+
+
+def test_objects_are_drawn_where_they_are(page: Page, detectors: RunFolder, counters: RunFolder) -> None:
+    page.reload()
+    for run, mark in ((detectors, "rect"), (counters, "circle")):
+        drop(page, run, two_cells())
+        page.wait_for_function("[...document.querySelectorAll('.picture img')].every(one => one.naturalWidth === 128)")
+        for middles in page.evaluate(MIDDLES, mark):
+            expected = ((0.125, 0.125), (0.625, 0.625))
+            assert middles == [pytest.approx(middle, abs=0.02) for middle in expected]
+        assert page.locator(f".picture {mark}").count() == 4
+        assert not page.is_visible("#shown")
+        page.click(".brand a")
 
 
 def test_the_list_is_used_by_keyboard(page: Page, runs: Path) -> None:

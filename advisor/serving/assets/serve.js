@@ -39,6 +39,9 @@ async function send(drop, file) {
   try {
     const answer = await fetch(drop.dataset.send, { method: "POST", body: file });
     answers.innerHTML = await answer.text();
+    const drawn = answers.querySelectorAll("img");
+    for (const image of drawn) image.src = shown.src;
+    shown.hidden = drawn.length > 0;
   } catch {
     answers.textContent = "The server does not answer. Start it again: advisor serve";
   }
