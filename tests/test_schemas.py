@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 import yaml
 
-
-def validator(project: Path, name: str) -> Any:
-    schema = json.loads((project / "docs" / "schemas" / f"{name}.schema.json").read_text())
-    jsonschema.Draft202012Validator.check_schema(schema)
-    return jsonschema.Draft202012Validator(schema)
+from tests.documents import validator
 
 
 @pytest.mark.parametrize(("name", "folder"), [("catalogue", "catalogs"), ("device_profile", "device_profiles")])
 def test_every_shipped_file_is_valid(name: str, folder: str, project: Path) -> None:
-    schema, files = validator(project, name), sorted((project / folder).glob("*.yaml"))
+    schema, files = validator(name), sorted((project / folder).glob("*.yaml"))
     wrong = {
         file.name: [error.message for error in schema.iter_errors(yaml.safe_load(file.read_text()))]
         for file in files
@@ -39,5 +33,5 @@ def test_every_shipped_file_is_valid(name: str, folder: str, project: Path) -> N
         ("device_profile", {"name": "board", "memory": 5}, "5 is not valid"),
     ],
 )
-def test_a_mistake_is_marked(name: str, document: dict[str, Any], message: str, project: Path) -> None:
-    assert any(message in error.message for error in validator(project, name).iter_errors(document))
+def test_a_mistake_is_marked(name: str, document: dict[str, Any], message: str) -> None:
+    assert any(message in error.message for error in validator(name).iter_errors(document))

@@ -13,7 +13,12 @@ from advisor.core.quantity import Quantity
 
 @dataclass(frozen=True)
 class Normalisation:
-    """Mean and deviation that turn RGB values 0..255 into the model's input: ``(value - mean) / std`` by channel."""
+    """Mean and deviation that turn RGB values 0..255 into the model's input: ``(value - mean) / std`` by channel.
+
+    Attributes:
+        mean: value that is subtracted from each channel, 0 to 255.
+        std: value that the difference is divided by, 0 to 255.
+    """
 
     mean: tuple[float, float, float]
     std: tuple[float, float, float]
@@ -66,7 +71,14 @@ class FileFacts:
 
 @dataclass(frozen=True)
 class TimeSummary:
-    """Milliseconds of many runs: quantiles, and for wall time the minimum and the coefficient of variation."""
+    """Milliseconds of many runs.
+
+    Attributes:
+        p50: median in ms.
+        p90: 90th percentile in ms.
+        min: shortest run in ms; None for CPU time.
+        cv: coefficient of variation (standard deviation / mean); None for CPU time.
+    """
 
     p50: float
     p90: float

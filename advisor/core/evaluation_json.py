@@ -42,7 +42,18 @@ _NAMES = {
 }  # fmt: skip
 """Entries of ``details`` that have another name than the field."""
 
+MERGED: Mapping[str, type] = {
+    "timing": TimingFacts, "answers": ImageAnswers, "agreement": Agreement, "file_facts": FileFacts,
+    "card_facts": CardFacts, "capture": CaptureAccuracy, "remote": RemoteFacts,
+}  # fmt: skip
+"""Facts whose fields are entries of ``details``, by their name in the evaluation."""
+
 _T = TypeVar("_T", bound=Hashable)
+
+
+def entry_name(field: str) -> str:
+    """Return the name that a field of some facts has in ``details``."""
+    return _NAMES.get(field, field)
 
 
 def evaluation_to_json(evaluation: Evaluation) -> dict[str, Any]:
@@ -90,7 +101,7 @@ def _details(evaluation: Evaluation) -> dict[str, Any]:
 
 def _named(facts: object, defaults: bool = False) -> dict[str, Any]:
     entries = to_json(facts, defaults) if facts else {}
-    return {_NAMES.get(name, name): value for name, value in entries.items()}
+    return {entry_name(name): value for name, value in entries.items()}
 
 
 def _by_device(figures: Mapping[str, DeviceFigures]) -> dict[str, Any]:
@@ -173,7 +184,7 @@ def facts_from_json(kind: type[_T], details: Details) -> _T:
     Raises:
         TypeError: a fact without which there is no such object is unknown.
     """
-    named = {name: details[entry] for name in types_of(kind) if (entry := _NAMES.get(name, name)) in details}
+    named = {name: details[entry] for name in types_of(kind) if (entry := entry_name(name)) in details}
     return kind(**parse_known(types_of(kind), named))
 
 

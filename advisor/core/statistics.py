@@ -16,7 +16,13 @@ DEVIATIONS = 1.96
 
 @dataclass(frozen=True)
 class Interval:
-    """A value with the ends of its confidence interval."""
+    """A value with the ends of its confidence interval.
+
+    Attributes:
+        value: the value, a share (0-1) or a difference of shares.
+        low: lower end of the interval.
+        high: upper end of the interval.
+    """
 
     value: float
     low: float

@@ -51,7 +51,13 @@ class Level(StrEnum):
 
 @dataclass(frozen=True)
 class Risk:
-    """One risk: its topic, its severity, and a sentence with its figures."""
+    """One risk.
+
+    Attributes:
+        name: its topic.
+        level: its severity.
+        text: a sentence with its figures.
+    """
 
     name: str
     level: Level

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Advisor
+from tests.documents import problems
 from tests.measurement import small_models
 
 FAST = ("--effort", "search", "--force")
@@ -61,6 +62,7 @@ def test_json_is_the_only_output(advisor: Advisor, model: str) -> None:
     assert said.code == 0
     assert data["files"][0]["timing"]["results"][0]["verdict"] in ("stable", "unstable", "contended")
     assert data["files"][0]["pipeline"]["pipeline_ms"] > 0
+    assert problems("benchmark", data) == []
     assert said.err == ""
 
 
@@ -130,6 +132,7 @@ def test_a_device_that_is_not_at_hand_gets_a_prediction_that_says_so(advisor: Ad
     assert max(map(len, said.out.splitlines())) <= 80
     found = json.loads(advisor("benchmark", model, "--device", "pixel-4", "--json").out)
     assert not any("guide" in note for note in found["notes"])
+    assert problems("device_benchmark", found) == []
     row = found["rows"][0]
     assert (row["status"], row["latency"]["provenance"]) == ("predicted", "predicted")
 

@@ -9,6 +9,7 @@ import pytest
 
 from tests.builders import evaluation
 from tests.cli.conftest import Advisor
+from tests.documents import problems
 from tests.run_folders import candidates, write_run
 
 
@@ -34,6 +35,7 @@ def test_a_changed_pick_ends_with_four(advisor: Advisor, runs: tuple[str, str, s
     assert said.code == 4, said.err
     if form == "json":
         assert json.loads(said.out)["outcome"] == "changed"
+        assert problems("comparison", json.loads(said.out)) == []
     else:
         assert "The pick changed from best int8" in said.out
 

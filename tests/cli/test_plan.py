@@ -15,6 +15,7 @@ import advisor as package
 from advisor.catalog.catalogue import load_catalogue
 from advisor.cli.main import app
 from tests.cli.conftest import Advisor
+from tests.documents import problems
 
 CARD = "mobilenet_v2_1.0_224"
 
@@ -23,6 +24,7 @@ def planned(advisor: Advisor, *options: str) -> dict[str, Any]:
     said = advisor("plan", *options, "--json")
     assert said.code == 0, said.err
     document: dict[str, Any] = json.loads(said.out)
+    assert problems("plan", document) == []
     return document
 
 

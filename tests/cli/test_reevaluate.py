@@ -9,6 +9,7 @@ import pytest
 
 from advisor.engine.history.reevaluation.changes import host_manifest
 from tests.cli.conftest import Advisor, Said
+from tests.documents import problems
 from tests.predictor import REQUEST, own_profile, rows
 from tests.run_folders import write_run
 
@@ -45,6 +46,7 @@ def test_json_names_the_new_run_and_its_report_is_there(again: Advisor, run: Pat
     said = again("--all", "--profiles", "devices", "--format", "json")
     assert said.code == 4, said.err
     document = json.loads(said.out)
+    assert problems("reevaluation", document) == []
     assert document["changed"] == 1
     (changed,) = [row for row in document["results"] if row["changed"]]
     assert changed["device"] == "our-kiosk"

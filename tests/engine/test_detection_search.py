@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -26,6 +27,7 @@ from advisor.tflite.metadata import read_metadata
 from advisor.tflite.model import read
 from advisor.tflite.postprocess import DETECTIONS, OPERATOR
 from tests.datasets.boxes.writers import Photo, write_voc
+from tests.documents import problems
 from tests.engine.conftest import SMALLEST, Searched, searched_once
 from tests.engine.history.reevaluation.test_reevaluate import edited
 from tests.engine.history.reevaluation.with_search import reevaluate
@@ -112,6 +114,11 @@ def test_the_accuracy_is_the_precision_on_the_validation_part_in_percent(
     floats = by_form["float32"].drop
     assert floats is not None
     assert floats.value == 0
+
+
+def test_its_evaluations_are_described_entry_by_entry(searched: Searched) -> None:
+    lines = searched.run.evaluations_file.read_text().splitlines()
+    assert [found for line in lines for found in problems("evaluation", json.loads(line))] == []
 
 
 def test_the_share_of_each_validation_image_is_kept(searched: Searched, by_form: Mapping[str, Evaluation]) -> None:

@@ -20,6 +20,7 @@ from advisor.engine.space.candidates import DEFAULT_RECIPES, HEAVIER_RECIPES
 from advisor.isolation.resources import usable_cores
 from advisor.store.files import sha256_file
 from advisor.tflite.metadata import read_metadata
+from tests.documents import problems
 from tests.engine.conftest import IMAGES, SMALLEST, Searched, command, environment, heads_of, searched_once
 
 
@@ -41,6 +42,12 @@ def test_every_recipe_and_thread_count_is_evaluated_once(with_images: Searched) 
     assert judged > tried > 0
     assert len(lines) == len(evaluations) + judged + tried + told  # on the hold-out, as phones take pictures, the pick
     assert {e.status for e in evaluations if e.configuration.compression in DEFAULT_RECIPES} == {Status.OK}
+
+
+def test_its_documents_are_described_entry_by_entry(with_images: Searched) -> None:
+    lines = with_images.run.evaluations_file.read_text().splitlines()
+    assert [found for line in lines for found in problems("evaluation", json.loads(line))] == []
+    assert problems("recommendation", json.loads((with_images.run.path / "recommendation.json").read_text())) == []
 
 
 def test_heavier_recipes_are_left_out_where_int8_keeps_within_the_drop(with_images: Searched) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-import jsonschema
 import pytest
 
 from advisor.core.quantity import Provenance, Quantity
@@ -20,7 +19,7 @@ from advisor.reporting.ranking import shortlist
 from advisor.reporting.risks import risks, warnings
 from advisor.reporting.table import print_answer
 from advisor.reporting.view import RunView
-from tests.conftest import PROJECT
+from tests.documents import problems
 from tests.reporting.views import run_view
 
 
@@ -76,8 +75,7 @@ def test_its_figures_carry_a_warning(view: RunView) -> None:
 
 def test_the_document_has_it_and_is_valid(view: RunView) -> None:
     document = json.loads(recommendation_json(view))
-    schema = json.loads((PROJECT / "docs" / "schemas" / "recommendation.schema.json").read_text(encoding="utf-8"))
-    assert [error.message for error in jsonschema.Draft202012Validator(schema).iter_errors(document)] == []
+    assert problems("recommendation", document) == []
     (own,) = document["incumbents"]
     assert (own["picked"], own["switching_points"]["value"], own["switching_part"]) == (False, 3.2, "validation")
     assert own["evaluation"]["configuration"]["card"] == "shipped"

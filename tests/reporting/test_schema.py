@@ -5,25 +5,19 @@ from __future__ import annotations
 import json
 from copy import deepcopy
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
 from advisor.reporting.files import SCHEMA_VERSION, recommendation_json
 from advisor.reporting.view import RunView
-from tests.conftest import PROJECT
+from tests import documents
 from tests.reporting.views import empty_view, infeasible_view, judged_view, run_view, running_view, unknown_view
-
-PAGE = PROJECT / "docs" / "schemas" / "recommendation.schema.json"
 
 
 @pytest.fixture(scope="module")
 def validator() -> Any:
-    schema = json.loads(Path(PAGE).read_text(encoding="utf-8"))
-    jsonschema.Draft202012Validator.check_schema(schema)
-    return jsonschema.Draft202012Validator(schema)
+    return documents.validator("recommendation", closed=True)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +62,7 @@ def test_what_is_known_of_unknown_images_is_described_and_is_of_the_pick_alone(v
     document = json.loads(
         recommendation_json(replace(view, decision=replace(view.decision, runner_up=view.decision.pick)))
     )
-    facts, described = document["pick"]["details"]["unknown"], validator.schema["$defs"]["unknown"]["properties"]
+    facts, described = document["pick"]["details"]["unknown"], validator.schema["$defs"]["UnknownFacts"]["properties"]
     assert set(facts) == set(described)
     assert "unknown" not in document["runner_up"]["details"]
     facts["others"]["found"] = 0.6
@@ -84,7 +78,7 @@ def test_an_answer_so_far_says_how_far_the_search_came() -> None:
 
 def test_every_key_that_is_written_is_described(validator: Any) -> None:
     document = json.loads(recommendation_json(run_view()))
-    described = validator.schema["$defs"]["evaluation"]["properties"]
+    described = validator.schema["$defs"]["Evaluation"]["properties"]
     assert set(document) == set(validator.schema["properties"])
     assert set(document["pick"]) == set(described)
 
@@ -96,6 +90,7 @@ def test_every_key_that_is_written_is_described(validator: Any) -> None:
         (("pick", "latency", "provenance"), "guessed"),
         (("pick", "status"), "fine"),
         (("pick", "configuration", "target", "threads"), 0),
+        (("pick", "details", "new"), 0),
         (("front",), "none"),
     ],
 )

@@ -45,7 +45,12 @@ class ComparisonResult(StrEnum):
 
 @dataclass(frozen=True)
 class ChangedFigure:
-    """A figure of one configuration that differs."""
+    """A figure of one configuration that differs.
+
+    Attributes:
+        key: key of the configuration.
+        delta: the figure in both runs.
+    """
 
     key: str
     delta: Delta

@@ -21,7 +21,12 @@ Image = tuple[str, str, int]
 
 @dataclass(frozen=True)
 class Given:
-    """An answer: the label, and its probability (0-1), None if that is not known."""
+    """An answer.
+
+    Attributes:
+        label: number of the class, from 0.
+        probability: its probability (0-1), None if that is not known.
+    """
 
     label: int
     probability: float | None = None

@@ -16,7 +16,13 @@ from advisor.tflite.model import Model
 
 @dataclass(frozen=True)
 class Refused:
-    """An operator that the accelerator does not run: its index in the file, its name and the reason."""
+    """An operator that the accelerator does not run.
+
+    Attributes:
+        index: its number in the file, from 0.
+        operator: its type.
+        reason: why it is not run.
+    """
 
     index: int
     operator: str

@@ -37,7 +37,13 @@ class Summary:
         median: median of the block medians.
         low: lower end of its 95 % bootstrap interval.
         high: upper end.
-        p50: median of all runs; p90 and p99 are the 90th and 99th percentile.
+        p50: median of all runs.
+        p90: 90th percentile of all runs.
+        p99: 99th percentile of all runs.
+        min: shortest run.
+        max: longest run.
+        mean: mean of all runs.
+        std: standard deviation of all runs.
         cv: coefficient of variation (standard deviation / mean) of all runs.
         block_cv: coefficient of variation of the block medians.
         runs: number of runs.

@@ -20,7 +20,13 @@ SLOWED = 1.05  # a difference within 5 % does not count, as in MLPerf Mobile's r
 
 @dataclass(frozen=True)
 class Window:
-    """A part of the time: its start, its number of runs, and the median of a run in milliseconds."""
+    """A part of the time.
+
+    Attributes:
+        start_s: seconds from the start of the first run.
+        runs: number of runs that began in it.
+        median_ms: median of a run in milliseconds.
+    """
 
     start_s: float
     runs: int

@@ -1,31 +1,20 @@
-"""Write the JSON Schemas of the files that users write: ``python -m tools.schemas``."""
+"""JSON Schemas of the files that users write."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import fields
-from pathlib import Path
 from typing import Any
-
-import typer
 
 from advisor.catalog.files.schema import CardEntry, CatalogueFile
 from advisor.cli.search_options import described_options
 from advisor.devices.profiles.schema import ProfileSchema
 from advisor.engine.question.options import Options
 
-SCHEMAS = Path(__file__).resolve().parents[1] / "docs" / "schemas"
-DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
-
-def schemas() -> dict[str, str]:
-    """Return the text of each generated schema by the name of its file."""
-    made = {"catalogue": _catalogue(), "device_profile": _profile(), "request": _request()}
-    return {
-        f"{name}.schema.json": json.dumps({"$schema": DRAFT, **schema}, indent=1, ensure_ascii=False) + "\n"
-        for name, schema in made.items()
-    }
+def inputs() -> dict[str, dict[str, Any]]:
+    """Return the schema of each kind of file that users write, by its name."""
+    return {"catalogue": _catalogue(), "device_profile": _profile(), "request": _request()}
 
 
 def _profile() -> dict[str, Any]:
@@ -68,14 +57,3 @@ def _type(default: object) -> Mapping[str, Any]:
     if isinstance(default, int):
         return {"type": "integer", "minimum": 0, "default": default}
     return {**one, **({"default": default} if default else {})}
-
-
-def main() -> None:
-    """Write every schema."""
-    for name, text in schemas().items():
-        (SCHEMAS / name).write_text(text, encoding="utf-8")
-        typer.echo(f"wrote docs/schemas/{name}")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,250 @@
+"""JSON Schemas of the documents that commands print with ``--json`` and that a run folder has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from advisor.core.budget import Budget
+from advisor.core.decision import Decision
+from advisor.core.evaluation import Evaluation, Target
+from advisor.core.evaluation_facts import DeviceFigures, ImageAnswers
+from advisor.core.evaluation_json import MERGED, entry_name
+from advisor.core.file_features import FileFeatures
+from advisor.datasets.division import Overview
+from advisor.datasets.whole_groups import Grouping
+from advisor.engine.history.compare import ChangedFigure, Comparison
+from advisor.engine.history.expected_tuning import ExpectedTuning
+from advisor.engine.history.incumbents import Incumbent
+from advisor.engine.history.reevaluation.reevaluate import Reevaluation
+from advisor.engine.space.forecast import CardForecast, Forecast, PlanView
+from advisor.measurement.accelerators.delegation import Delegation
+from advisor.measurement.host import Host
+from advisor.measurement.latency.conditions import Conditions
+from advisor.measurement.latency.findings import Benchmark, FileBenchmark
+from advisor.measurement.latency.results import LatencyResult, ModelTiming, Ratio
+from advisor.measurement.latency.sustained import Sustained
+from advisor.measurement.micro.check import MicroCheck
+from advisor.measurement.on_device.findings import DeviceBenchmark, DeviceRow
+from advisor.reporting.risks import Risk
+from advisor.reporting.view import RunView
+from tools.schemas.described import Entries, Source, own, schema_of
+
+VERSION: dict[str, Source] = {"schema_version": (Literal[1], "rises when an entry changes its meaning")}
+
+
+@dataclass(frozen=True)
+class Reevaluations:
+    """Answers of ``advisor reevaluate``.
+
+    Attributes:
+        changed: number of recommendations that changed or got worse.
+        results: one for each run and device.
+    """
+
+    changed: int
+    results: tuple[Reevaluation, ...]
+
+
+def _facts(kind: Any, path: str = "") -> dict[str, str]:
+    """Return the entries of ``details`` that are fields of one kind of facts; each may be missing."""
+    return {f"{entry_name(field.name)}?": f"{path}{field.name}" for field in fields(kind)}
+
+
+def _named(*names: str) -> dict[str, str]:
+    return {name: name for name in names}
+
+
+def _of(path: str, *names: str) -> dict[str, str]:
+    return {name: f"{path}.{name}" for name in names}
+
+
+_DETAILS = {
+    **{name: source for path, kind in MERGED.items() for name, source in _facts(kind, f"{path}.").items()},
+    "graph?": "file_features",
+    "expectation?": "expectation",
+    "head?": "head",
+    "holdout?": "holdout_answers",
+    "holdout_drop?": "holdout_drop",
+    "latency_quantiles?": "latency_distribution.milliseconds",
+    "budget_probability?": "budget_probability",
+    "targets?": "device_figures",
+    "elsewhere?": "required_figures",
+    "unknown?": "unknown",
+}
+
+ENTRIES: Mapping[type, Entries] = {
+    PlanView: {
+        **VERSION,
+        "request": (Mapping[str, object], "the options of the question; request.schema.json describes them"),
+        "pictures": "images",
+        "split": "split",
+        "price_s": "price_s",
+        "fine_tuning_s": "tuning_s",
+        "price_under_limit_s": "limited_price_s",
+        "configurations": (int, "number of configurations"),
+        "configurations_reached": "reached",
+        "download_bytes": "download_bytes",
+        "cards": "cards",
+        "candidates": "forecasts",
+        "left_out": "left_out",
+        "remarks": "remarks",
+    },
+    CardForecast: {
+        "card": "card",
+        "weights_on_disk": "on_disk",
+        "download_bytes": "download_bytes",
+        "price_s": "price_s",
+        "first_result_s": "first_s",
+        "fine_tuning_s": "tuning_s",
+    },
+    Forecast: {
+        "key": "configuration.key",
+        "card": "configuration.card",
+        "training": "configuration.training",
+        "compression": "configuration.compression",
+        "threads": "configuration.target.threads",
+        "latency": "latency",
+        "meets_latency_budget": "chance",
+        "size": "size",
+        "accuracy": "accuracy",
+        "price_s": "price_s",
+        "filtered": "filtered",
+    },
+    Overview: {
+        "grouping": "grouping",
+        "own_split": "own_split",
+        "images": (Mapping[str, int], "number of images in each part"),
+        "images_per_class?": "parts",
+        "boxes_per_class?": "boxes",
+        "missing": (Mapping[str, tuple[str, ...]], "for each part the classes that it lacks"),
+        "notes": "notes",
+    },
+    Grouping: {"source": "source", "groups": "count", "largest": "largest"},
+    Benchmark: {
+        **VERSION,
+        **_named("files", "ratios", "effort", "kernels", "runtime", "conditions", "host", "notes"),
+    },
+    FileBenchmark: {
+        **_named("model", "size_bytes", "arena_bytes"),
+        "failure": "failure?",
+        **_named("pipeline", "timing", "loaded", "sustained", "advice"),
+    },
+    ModelTiming: {**VERSION, **own(ModelTiming)},
+    LatencyResult: own(LatencyResult) | _named("rank_ms", "budget_ms", "clock"),
+    Sustained: own(Sustained) | _named("first_ms", "last_ms", "ratio"),
+    Ratio: own(Ratio) | _named("differs"),
+    Conditions: own(Conditions),
+    Host: own(Host) | _named("fingerprint"),
+    DeviceBenchmark: {
+        **VERSION,
+        **_named("device", "target"),
+        "connection": "connection?",
+        **_named("effort", "rows", "ratios"),
+        "accelerators": (tuple[Delegation, ...], "what the accelerator of the target runs of each file"),
+        "notes": "notes",
+    },
+    DeviceRow: own(DeviceRow) | {"failure": "failure?", "status": "status"},
+    Delegation: {
+        "model": (str, "the file's path as given"),
+        "accelerator": (str, "name of the accelerator"),
+        "title": (str, "its name as people read it"),
+        "provenance": (Literal["computed"], "origin of the figures"),
+        "sources": (tuple[str, ...], "where the rules of the accelerator come from"),
+        **_named("share", "operators", "taken", "macs", "taken_macs", "partitions"),
+        "partitions_kept": "kept",
+        "worth_it": (bool, "there are no objections"),
+        **_named("objections", "sentence", "refused"),
+    },
+    MicroCheck: {
+        "runtime": "runtime",
+        "runs": (bool, "TFLM runs the file"),
+        "reason": "reason?",
+        "operators": "operators",
+        "missing_operators": "missing",
+        "arena_bytes": "arena_bytes?",
+        "activation_bytes": "activation_bytes?",
+        "compared_values": "values",
+        "differences_from_litert": "differences",
+    },
+    Comparison: {
+        **VERSION,
+        **_named("before", "after"),
+        "outcome": "result",
+        **_named("recommends_otherwise", "reason"),
+        "pick_before": "pick_before.configuration.key",
+        "pick_after": "pick_after.configuration.key",
+        **_named("differences", "figures"),
+    },
+    ChangedFigure: {"key": "key", **_of("delta", "figure", "before", "after", "counts", "worse", "why")},
+    Reevaluations: VERSION | own(Reevaluations),
+    Reevaluation: {
+        "run": "parent",
+        **_named("device", "causes"),
+        "new_run": (str | None, "path of the new run; null if nothing changed"),
+        **_named("changed", "remarks", "error", "comparison"),
+    },
+    RunView: {
+        **VERSION,
+        "run": "name",
+        "unfinished": "unfinished",
+        "task": (str | None, "what the model does, such as image-classification; null in damaged runs"),
+        **_named("metric", "budget"),
+        "prefer": (str, "what counted: balanced, accuracy, latency, size, or weights"),
+        "feasible": "decision.feasible",
+        "probabilities": (
+            Mapping[str, float],
+            "how probably (0-1) the pick meets the limits that images decide about, such as accuracy and drop; 0.5 or "
+            "more counts as met",
+        ),
+        **_of("decision", "reason", "why_not_faster", "rule", "pick", "runner_up", "runner_up_reason"),
+        "incumbents": "incumbents",
+        "ties": "decision.ties.configuration.key",
+        **_of("decision", "chances", "flips", "relaxations", "loosenings"),
+        "fine_tuning": "tuning",
+        "front": "decision.front",
+        "risks": (tuple[Risk, ...], "risks of the pick; empty without a pick"),
+        "remarks": (tuple[str, ...], "what limits the figures, such as latencies of another runtime"),
+        "devices": "by_device",
+    },
+    Budget: own(Budget),
+    Incumbent: {"evaluation": "evaluation", "picked": "picked", "switching_points": "points", "switching_part": "part"},
+    ExpectedTuning: own(ExpectedTuning) | {"command": (str, "the search that does it")},
+    Decision: {
+        **_named("feasible", "reason", "pick"),
+        "runner_up": "runner_up.configuration.key",
+        "relaxations": "relaxations",
+        "front": "front.configuration.key",
+    },
+    Evaluation: {
+        "key": "configuration.key",
+        **_named("configuration", "status", "family", "reason", "stage"),
+        **_named("accuracy", "holdout_accuracy", "new_conditions", "latency", "latency_p90", "size", "memory", "drop"),
+        **_named("contended", "artefact", "artefact_sha256"),
+        "details": (_DETAILS, "what else is known; an entry that is not known is missing"),
+    },
+    Target: own(Target) | {"threads": (Annotated[int, Field(ge=1)], "number of CPU threads")},
+    ImageAnswers: _facts(ImageAnswers),
+    DeviceFigures: {name.rstrip("?"): source for name, source in _facts(DeviceFigures).items()},
+    FileFeatures: own(FileFeatures),
+}
+"""Entries of the documents that differ from the fields of their class."""
+
+ROOTS: Mapping[str, tuple[type, str]] = {
+    "plan": (PlanView, "advisor plan --json"),
+    "benchmark": (Benchmark, "advisor benchmark --json"),
+    "device_benchmark": (DeviceBenchmark, "advisor benchmark --device NAME --json"),
+    "evaluation": (Evaluation, "one line of evaluations.jsonl"),
+    "recommendation": (RunView, "advisor search --json, advisor report --json, and recommendation.json of a run"),
+    "comparison": (Comparison, "advisor compare --json"),
+    "reevaluation": (Reevaluations, "advisor reevaluate --json"),
+}
+"""The class of each document, and what writes it."""
+
+
+def outputs() -> dict[str, dict[str, Any]]:
+    """Return the schema of each document that the program writes, by its name."""
+    return {name: {"title": title, **schema_of(root, ENTRIES)} for name, (root, title) in ROOTS.items()}
