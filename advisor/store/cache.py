@@ -65,10 +65,6 @@ class ArtifactCache:
         """Return the folder for the result of ``stage`` with ``inputs``; it may not exist."""
         return self.root / stage / sha256_json(dict(inputs))
 
-    def has(self, stage: str, inputs: Mapping[str, object]) -> bool:
-        """Return True if the result exists."""
-        return self.folder(stage, inputs).is_dir()
-
     def get(
         self,
         stage: str,

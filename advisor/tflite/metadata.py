@@ -111,7 +111,7 @@ def _decoded(content: bytes) -> tuple[Metadata, str, str]:
     Raises:
         Damage: it is not a whole description.
     """
-    verify_tables(content, IDENTIFIER, _SCHEMA, "Model")
+    verify_tables(content, IDENTIFIER, _SCHEMA)
     root = _View(content, int.from_bytes(content[:4], "little"))
     graph = next(iter(root.children(10)), None)
     image = next(iter(graph.children(8)), None) if graph else None

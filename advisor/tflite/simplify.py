@@ -16,14 +16,14 @@ _ACTIVATIONS: Mapping[str, int] = MappingProxyType({"RELU": _KINDS.RELU, "RELU6"
 _TAKE_ACTIVATION = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "ADD", "SUB", "MUL"})
 
 
-def simplified(data: bytes, name: str = "the model") -> bytes:
+def simplified(data: bytes) -> bytes:
     """Return a file of another converter with activations and paddings as TensorFlow's converter writes them.
 
     Raises:
         UsageError: the file is damaged.
         StageError: not exactly one subgraph and one signature.
     """
-    model = unpack(data, name)
+    model = unpack(data, "the model")
     graph, signature = single_graph(model)
     _fuse_activations(model, graph)
     _pad_with_zeros(model, graph)

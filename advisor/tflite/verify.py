@@ -208,10 +208,10 @@ def verify(data: bytes) -> None:
     Raises:
         Damage: the first thing that is wrong.
     """
-    verify_tables(data, FILE_IDENTIFIER, _SCHEMA, "Model")
+    verify_tables(data, FILE_IDENTIFIER, _SCHEMA)
 
 
-def verify_tables(data: bytes, identifier: bytes, schema: Schema, root: str) -> None:
+def verify_tables(data: bytes, identifier: bytes, schema: Schema) -> None:
     """Check that every part of the flatbuffer ``data`` that ``schema`` knows lies inside it.
 
     Raises:
@@ -224,4 +224,4 @@ def verify_tables(data: bytes, identifier: bytes, schema: Schema, root: str) -> 
     if data[4:8] != identifier:
         raise Damage(f"bytes 4 to 8 read {data[4:8]!r}, not {identifier!r}")
     walk = _Walk(data, schema)
-    walk.table(walk.unsigned(0), root)
+    walk.table(walk.unsigned(0), "Model")

@@ -149,12 +149,12 @@ def inception_v2(input_size: int, classes: int) -> keras.Model:
     x = _V2.max_pool(x, "MaxPool_3a_3x3", stride=2)
     x = _v2_module(x, "Mixed_3b", 64, 64, 64, 64, 96, 32)
     x = _v2_module(x, "Mixed_3c", 64, 64, 96, 64, 96, 64)
-    x = _v2_reduction(x, "Mixed_4a", 128, 160, 64, 96)
+    x = _v2_reduction(x, "Mixed_4a", 160, 64, 96)
     x = _v2_module(x, "Mixed_4b", 224, 64, 96, 96, 128, 128)
     x = _v2_module(x, "Mixed_4c", 192, 96, 128, 96, 128, 128)
     x = _v2_module(x, "Mixed_4d", 160, 128, 160, 128, 160, 96)
     x = _v2_module(x, "Mixed_4e", 96, 128, 192, 160, 192, 96)
-    x = _v2_reduction(x, "Mixed_5a", 128, 192, 192, 256)
+    x = _v2_reduction(x, "Mixed_5a", 192, 192, 256)
     x = _v2_module(x, "Mixed_5b", 352, 192, 320, 160, 224, 128)
     x = _v2_module(x, "Mixed_5c", 352, 192, 320, 192, 224, 128, maximum=True)
     return _convolutional_classifier(image, x, classes, "Logits.Conv2d_1c_1x1")
@@ -176,8 +176,8 @@ def _v2_module(
     return _V2.module(x, scope, branches, pooled, maximum)
 
 
-def _v2_reduction(x: Tensor, scope: str, reduce3: int, three: int, reduce5: int, five: int) -> Tensor:
-    first = _V2.branch(x, f"{scope}.Branch_0", (reduce3, 1))
+def _v2_reduction(x: Tensor, scope: str, three: int, reduce5: int, five: int) -> Tensor:
+    first = _V2.branch(x, f"{scope}.Branch_0", (128, 1))
     first = _V2.halving(first, three, f"{scope}.Branch_0.Conv2d_1a_3x3", "same")
     second = _V2.branch(x, f"{scope}.Branch_1", (reduce5, 1), (five, 3))
     second = _V2.halving(second, five, f"{scope}.Branch_1.Conv2d_1a_3x3", "same")

@@ -25,7 +25,6 @@ def _float_io(model: bytes) -> bytes:
     return to_float_io(model)
 
 
-_DENSE_ONLY = Grids(Grid(8), None)
 _ROUNDED = Grids(Grid(8, power_of_two=True, in_deviation=5.9), Grid(8, power_of_two=True))
 _PER_TENSOR = Grids(Grid(8, per_channel=False), Grid(8, per_channel=False))
 

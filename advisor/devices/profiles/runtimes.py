@@ -50,8 +50,14 @@ class OnnxRuntime:
 
     def profile(self) -> DeviceProfile:
         """See :class:`LocalRuntime`."""
-        installed = installed_version("onnxruntime")
-        return on_this_machine(self.name, self.title, "onnxruntime", installed, ONNX_FORMS)
+        from advisor.devices.profiles.host import host_profile
+
+        here, installed = host_profile(), installed_version("onnxruntime")
+        targets = tuple(
+            replace(target, runtime="onnxruntime", version=installed, precisions=("float32", "int8"), forms=ONNX_FORMS)
+            for target in here.targets
+        )
+        return replace(here, name=self.name, title=_on_this_machine(self.title, here), targets=targets)
 
     def missing(self) -> tuple[str, str]:
         """See :class:`LocalRuntime`."""
@@ -85,7 +91,7 @@ class Chromium:
             for threads in counts
         ]
         targets.append(replace(targets[0], name="litert-webgpu", accelerator="gpu", precisions=("float32", "float16")))
-        title = f"{self.title} on this machine ({here.title.partition('(')[2]}"
+        title = _on_this_machine(self.title, here)
         return replace(here, name=self.name, title=title, targets=tuple(targets), default_target="litert-wasm")
 
     def missing(self) -> tuple[str, str]:
@@ -117,24 +123,9 @@ RUNTIMES: Mapping[str, LocalRuntime] = {runtime.name: runtime for runtime in _LI
 """The runtimes by the names of their devices."""
 
 
-def on_this_machine(name: str, title: str, runtime: str, installed: str, forms: tuple[str, ...]) -> DeviceProfile:
-    """Return this machine as a device of another runtime: its processor and memory, its thread counts.
-
-    Args:
-        name: name of the device.
-        title: name of the runtime for people.
-        runtime: the runtime.
-        installed: its version; empty if it is not installed.
-        forms: the forms of files that it runs.
-    """
-    from advisor.devices.profiles.host import host_profile
-
-    here = host_profile()
-    targets = tuple(
-        replace(target, runtime=runtime, version=installed, precisions=("float32", "int8"), forms=forms)
-        for target in here.targets
-    )
-    return replace(here, name=name, title=f"{title} on this machine ({here.title.partition('(')[2]}", targets=targets)
+def _on_this_machine(runtime: str, here: DeviceProfile) -> str:
+    """Return the title of a runtime with this machine's processor, which the title of its profile names in brackets."""
+    return f"{runtime} on this machine ({here.title.partition('(')[2]}"
 
 
 def _in_browser(

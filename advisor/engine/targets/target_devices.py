@@ -53,11 +53,6 @@ class TargetDevice:
         """The runtime of this machine that the device is; it is measured without a prediction. None for another."""
         return RUNTIMES.get(self.profile.name)
 
-    @property
-    def connected(self) -> bool:
-        """True if files are measured on the device."""
-        return self.runtime is not None or self.profile.connection is not None
-
     def connect(self) -> Connection:
         """Return what measures files on the device, which is connected."""
         if self.runtime is not None:

@@ -103,14 +103,12 @@ def available() -> bool:
     return find_spec("tflite_micro") is not None
 
 
-def check(path: Path, inputs: int = INPUTS, seed: int = 0, timeout_s: float = TIMEOUT_S) -> MicroCheck:
+def check(path: Path, inputs: int = INPUTS) -> MicroCheck:
     """Run a file in TFLM, in a child process.
 
     Args:
         path: of the file.
         inputs: number of random inputs whose outputs are compared with LiteRT's.
-        seed: of the random inputs.
-        timeout_s: seconds until the child is killed.
 
     Raises:
         UsageError: the interpreter is not installed, or the file is damaged.
@@ -122,7 +120,7 @@ def check(path: Path, inputs: int = INPUTS, seed: int = 0, timeout_s: float = TI
         raise UsageError(f"{NAME} is not installed", install_extra(EXTRA))
     kinds = {operator.name for graph in read(path).subgraphs for operator in graph.operators}
     operators = tuple(sorted(kinds))
-    found = call_json(PROCESS, timeout_s, path.name, path=str(path.absolute()), inputs=inputs, seed=seed)
+    found = call_json(PROCESS, TIMEOUT_S, path.name, path=str(path.absolute()), inputs=inputs)
     runtime = f"{NAME} {found['version']}"
     if found["missing"] or found["refusal"]:
         return MicroCheck(runtime, operators, tuple(found["missing"]), found["refusal"])

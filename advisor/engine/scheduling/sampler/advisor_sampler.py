@@ -33,7 +33,6 @@ class AdvisorSampler(BaseSampler):
         objectives: two or three, in the study's order. Exactly one of them is missing in ``Candidate.known``: the
             one that evaluating reveals.
         seed: decides between equals only. The same seed, table and results give the same order.
-        independent_sampler: for parameters of the objective function that are not in the table.
 
     Raises:
         ValueError: a table or objectives that do not fit this description.
@@ -45,7 +44,6 @@ class AdvisorSampler(BaseSampler):
         objectives: Sequence[Objective],
         *,
         seed: int = 0,
-        independent_sampler: BaseSampler | None = None,
     ) -> None:
         self._table = Table(candidates, objectives)
         self._acquisition = Acquisition(
@@ -55,7 +53,7 @@ class AdvisorSampler(BaseSampler):
             cost_s=np.array([candidate.cost_s for candidate in candidates], dtype=float),
             seed=seed,
         )
-        self._independent = independent_sampler or RandomSampler(seed)
+        self._independent = RandomSampler(seed)
         self._blocked = np.zeros(len(candidates), bool)
         self._lock = threading.RLock()
         self._index = TrialIndex(None, self._table)
