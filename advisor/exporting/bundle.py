@@ -14,6 +14,7 @@ from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import DeviceFigures
 from advisor.core.evaluation_json import evaluation_to_json
 from advisor.engine.history.loaded_run import LoadedRun, load_run
+from advisor.engine.question.names import require_known
 from advisor.exporting.choice import choose
 from advisor.exporting.coreml import coreml_package, float_form, require_translatable
 from advisor.exporting.devices import benchmark_lines, devices_of
@@ -42,6 +43,7 @@ FIGURES = (
 """Quantities of an evaluation in ``bundle.json``."""
 
 TARGETS = (*PLATFORMS, EDGETPU, WEB, MICROCONTROLLER, COREML)
+"""What a bundle can have files for."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ def export(
     evaluation = choose(stored, pick)
     key = read_key(Path(key_file)) if key_file is not None else None
     artefact = _artefact(stored, evaluation)
-    wanted = tuple(targets) or PLATFORMS
+    wanted = tuple(require_known("targets", target, TARGETS) for target in targets) or PLATFORMS
     shipping = SHIPPING[stored.question.task]
     _check_targets(wanted, shipping, evaluation, artefact, key)
     model = prepare(artefact, evaluation.artefact, shipping.applied(evaluation))

@@ -179,6 +179,11 @@ def test_only_the_platforms_asked_for_are_written(trained: RunFolder, tmp_path: 
     assert not any(name.startswith(("android", "python", "edgetpu")) for name in found)
 
 
+def test_an_unknown_target_is_refused_with_the_nearest(trained: RunFolder, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="targets: unknown 'andriod' .did you mean 'android'"):
+        export(trained.path, tmp_path / "b", targets=("andriod",))
+
+
 def test_the_edge_tpu_gets_the_integer_file(trained: RunFolder, tmp_path: Path) -> None:
     key = evaluation_of(trained, "int8").configuration.key
     made = export(trained.path, tmp_path / "b", pick=key, targets=("edgetpu",))

@@ -81,6 +81,8 @@ def read(file: Path) -> Pt2:
         with zipfile.ZipFile(file) as archive:
             root, names = _names(file, archive.infolist())
             graph = _only_graph(file, names)
+            if archive.getinfo(f"{root}/{graph}").file_size > MAX_GRAPH_BYTES:
+                raise UsageError(f"{file}: its graph has more than {MAX_GRAPH_BYTES} bytes", EXPORT)
             program = json.loads(archive.read(f"{root}/{graph}"))
             for name in names:
                 if name.endswith("_config.json"):

@@ -154,3 +154,9 @@ def test_what_unpacks_to_too_much_is_refused(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(pt2_archive, "MAX_UNPACKED_BYTES", 100)
     with pytest.raises(UsageError, match="unpacks to more than 100 bytes"):
         read(write(tmp_path / "net.pt2", members()))
+
+
+def test_a_graph_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pt2_archive, "MAX_GRAPH_BYTES", 100)
+    with pytest.raises(UsageError, match="its graph has more than 100 bytes"):
+        read(write(tmp_path / "net.pt2", members()))
