@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
 from types import TracebackType
 
 from advisor.core.evaluation import Configuration, Evaluation, Status
-from advisor.core.units import show_seconds
 from advisor.engine.display import Display
 from advisor.engine.pipeline.events import EventKind, StageEvent
 from advisor.engine.remaining import Remaining
 from advisor.engine.space.plan import Plan
+from advisor.engine.standing import FILE, Standing, write_standing
 from advisor.store import RunFolder
 
 TICK_S = 1.0
 """Seconds after which the time left is computed again."""
+
+KEPT_S = 2.0
+"""Seconds between two moments that are written to the run."""
 
 REST = 20.0
 """Seconds until the next event is shown for each second that showing one took. A large plan has thousands of events."""
@@ -41,11 +44,12 @@ class Progress:
         self._evaluated = self._configurations = 0
         self._remaining: Remaining | None = None
         self._quiet_until = 0.0
+        self._run: RunFolder | None = None
+        self._kept_until = 0.0
         self._closed = threading.Event()
 
     def __enter__(self) -> Progress:
-        if self._display is not None:
-            threading.Thread(target=self._tick, daemon=True).start()
+        threading.Thread(target=self._tick, daemon=True).start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -56,6 +60,19 @@ class Progress:
         with self._lock:
             self._saying = text
             self._show()
+
+    @contextlib.contextmanager
+    def kept_in(self, run: RunFolder) -> Iterator[None]:
+        """Also write what is shown to a run, for the block; the file of a search that ended in order is removed."""
+        with self._lock:
+            self._run = run
+            self._show()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._run = None
+                (run.path / FILE).unlink(missing_ok=True)
 
     def start(self, plan: Plan, done: Collection[Configuration]) -> None:
         """Start with ``plan``, of which the configurations in ``done`` need no work."""
@@ -88,7 +105,7 @@ class Progress:
                 self._remaining.note(event, time.monotonic())
             self._show_event()
 
-    @contextmanager
+    @contextlib.contextmanager
     def doing(self, subject: str) -> Iterator[None]:
         """Show work that is no stage, such as a measurement on another device, for the block."""
         with self._lock:
@@ -142,13 +159,20 @@ class Progress:
             self._quiet_until = ended + REST * (ended - started)
 
     def _show(self) -> None:
-        if self._display is None:
+        if self._display is None and self._run is None:
             return
+        standing = self._standing()
+        if self._display is not None:
+            self._display.status(standing.line, standing.share)
+        if self._run is not None and time.monotonic() >= self._kept_until:
+            self._kept_until = time.monotonic() + KEPT_S
+            with contextlib.suppress(OSError):  # a full disk ends the search where it keeps results
+                write_standing(self._run, standing)
+
+    def _standing(self) -> Standing:
         running = [f"{subject}{more}" for subject, more in self._running.items()]
         now = self._saying or " | ".join(running[:2]) or ("starting" if self._remaining is None else "waiting")
         if self._remaining is None:
-            self._display.status(now, 0.0)
-            return
-        left = f"about {show_seconds(self._remaining.seconds(time.monotonic()))} left"
-        line = f"{self._evaluated} of {self._configurations} evaluated, {left}: {now}"
-        self._display.status(line, self._remaining.share())
+            return Standing(now)
+        left_s = self._remaining.seconds(time.monotonic())
+        return Standing(now, self._evaluated, self._configurations, left_s, self._remaining.share())

@@ -84,6 +84,7 @@ def run_search(request: Request, progress: Progress, resume: Path | None = None,
         run.write_request(request.written)
     with contextlib.closing(executor), contextlib.ExitStack() as held:
         held.callback(run.hold().release)
+        held.enter_context(progress.kept_in(run))
         if prepared.images is not None:
             write_images(run, prepared.images)
         return _Search(prepared, run, executor, progress, started).result(held.pop_all())

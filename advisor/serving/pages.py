@@ -128,6 +128,7 @@ class Pages:
             "run",
             row=row,
             job=job,
+            folder=typed_path(self._runs.folder),
             report=f"{self._access.report(row.name)}/{row.name}",
             others=[name for name in self._runs.names() if name != row.name],
             known={name: name for name in self._runs.names()},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
@@ -15,6 +15,7 @@ from advisor.core.errors import AdvisorError, UsageError, message_of, nearest
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.evaluation_json import evaluation_from_json
 from advisor.core.figures import HOST, latency_of, show_figure, show_latency, size_of
+from advisor.engine.standing import Standing, read_standing
 from advisor.store import RunFolder
 from advisor.store.documents import read_document
 from advisor.store.integrity import integrity_problems
@@ -29,7 +30,7 @@ class State(StrEnum):
 
     RUNNING = "running"
     FINISHED = "finished"
-    STOPPED = "stopped"
+    INTERRUPTED = "interrupted"
     DAMAGED = "damaged"
 
 
@@ -40,7 +41,7 @@ class Row:
     Attributes:
         name: name of its folder.
         state: its state.
-        why: why it was stopped or is damaged.
+        why: why it was interrupted or is damaged.
         task: its task.
         limits: the options of its question with their values, as the user wrote them.
         reason: the decision in words.
@@ -49,6 +50,7 @@ class Row:
         done: numbers of configurations with a result by status.
         configurations: all configurations of the search; 0 if not known.
         latest: the last evaluation that is ok, while the search runs.
+        standing: what the search is doing, while it runs.
         changed: local date and time of the last result.
         report: it has a ``report.html``.
     """
@@ -64,6 +66,7 @@ class Row:
     done: Mapping[str, int] | None = None
     configurations: int = 0
     latest: Evaluation | None = None
+    standing: Standing | None = None
     changed: str = ""
     report: bool = False
 
@@ -169,7 +172,7 @@ class Runs:
         known = self._known.get(path.name)
         if known is None or known[0] != stamp:
             known = self._known[path.name] = (stamp, _read(path, running))
-        return known[1]
+        return replace(known[1], standing=read_standing(RunFolder(path))) if running else known[1]
 
 
 def _is_run(path: Path) -> bool:
@@ -207,7 +210,7 @@ def _row(run: RunFolder, running: bool) -> Row:
     by_device = Counter(each.configuration.target.device for each in evaluations)
     device = max(by_device, key=lambda name: by_device[name], default="")
     done = Counter(each.status.value for each in evaluations if each.configuration.target.device == device)
-    state, why = _state(manifest, running)
+    state, why = _state(run, manifest, running)
     problems = () if running else integrity_problems(run, artefacts=False)
     # A search that was stopped has neither all files nor a complete last line.
     found = [str(each) for each in problems if state is State.FINISHED or "is damaged" in each.what]
@@ -233,15 +236,16 @@ def _row(run: RunFolder, running: bool) -> Row:
     )
 
 
-def _state(manifest: Mapping[str, Any], running: bool) -> tuple[State, str]:
+def _state(run: RunFolder, manifest: Mapping[str, Any], running: bool) -> tuple[State, str]:
     stopped = manifest.get("stopped") or {}
     if running:
         return State.RUNNING, ""
     if stopped.get("why") == "interrupt":
-        return State.STOPPED, "it was interrupted"
+        return State.INTERRUPTED, "it was interrupted"
     if stopped or (manifest and "configurations" not in manifest):  # a re-evaluation has no plan
         return State.FINISHED, stopped.get("text", "")
-    return State.STOPPED, "it ended before its last configuration"
+    last = read_standing(run)
+    return State.INTERRUPTED, f"its process ended before the search did{f', while {last.now}' if last else ''}"
 
 
 def _shown(value: object) -> str:

@@ -92,7 +92,8 @@ class RunFolder:
                 f"'{path}' is not a run folder (no request.yaml)", "runs are under runs/, the newest at runs/latest"
             )
         for entry in path.iterdir():
-            if not (entry.is_file() or entry.is_dir()) or not entry.resolve().is_relative_to(path.resolve()):
+            inside = (entry.is_file() or entry.is_dir()) and entry.resolve().is_relative_to(path.resolve())
+            if not inside and os.path.lexists(entry):  # files that a running search replaces are gone
                 raise UsageError(
                     f"the run folder '{path}' is damaged: {entry.name} is neither a file nor a folder in it",
                     f"remove {entry.name}, or restore it",

@@ -15,6 +15,7 @@ from advisor.engine.pipeline.events import EventKind, StageEvent
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.progress import Progress
 from advisor.engine.space.plan import Plan
+from advisor.engine.standing import Standing, read_standing
 from advisor.store import RunFolder
 from tests.builders import configuration
 
@@ -113,6 +114,40 @@ def test_it_is_quiet_where_nobody_watches(capsys: pytest.CaptureFixture[str], tm
         progress.answer(RunFolder(tmp_path))
     said = capsys.readouterr()
     assert said.err + said.out == ""
+
+
+def test_the_run_keeps_what_the_terminal_shows_until_the_end(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("KEPT_S", "REST"):
+        monkeypatch.setattr(f"advisor.engine.progress.{name}", 0.0)
+    run, progress = RunFolder(tmp_path), Progress(Bar())
+    with progress.kept_in(run):
+        assert read_standing(run) == Standing("starting")
+        progress.start(PLAN, done=())
+        progress.stage(StageEvent(STAGES[0], EventKind.STARTED))
+        kept = read_standing(run)
+        assert kept
+        assert kept.line in capsys.readouterr().err
+        assert (kept.now, kept.evaluated, kept.configurations) == (f"converting {CARD}", 0, 2)
+    assert not list(tmp_path.iterdir())
+
+
+def test_time_passes_in_the_run_although_nobody_watches(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("KEPT_S", "TICK_S"):
+        monkeypatch.setattr(f"advisor.engine.progress.{name}", 0.01)
+    run = RunFolder(tmp_path)
+    with Progress() as progress, progress.kept_in(run):
+        progress._saying = "deciding"  # no event shows it
+        deadline = time.monotonic() + 30
+        while read_standing(run) != Standing("deciding") and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert read_standing(run) == Standing("deciding")
+
+
+def test_a_moment_that_cannot_be_written_does_not_end_the_search(tmp_path: Path) -> None:
+    with Progress().kept_in(RunFolder(tmp_path / "gone")):
+        pass
 
 
 def test_a_stage_that_another_search_is_at_says_for_whom_it_waits(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from advisor.engine.standing import Standing, write_standing
 from advisor.reporting.files import write_all
 from advisor.reporting.view import load_view
 from advisor.store import RunFolder
@@ -22,14 +23,14 @@ def listed(page: str) -> list[str]:
 
 @pytest.fixture
 def three(runs: Path) -> list[RunFolder]:
-    """Three runs: a finished one, one that was stopped, a damaged one."""
+    """Three runs: a finished one, one that was interrupted, a damaged one."""
     finished = write_run(runs, manifest=ENDED, name="a", request={"budget": "10ms"})
     write_all(load_view(finished), finished.path)
-    stopped = write_run(runs, manifest={"configurations": 9}, name="b")
-    write_all(load_view(stopped), stopped.path)
+    interrupted = write_run(runs, manifest={"configurations": 9}, name="b")
+    write_all(load_view(interrupted), interrupted.path)
     damaged = write_run(runs, manifest=ENDED, name="c")
     (damaged.path / "request.yaml").write_text("[", encoding="utf-8")
-    return [finished, stopped, damaged]
+    return [finished, interrupted, damaged]
 
 
 def test_an_empty_folder_says_what_to_do(client: Client) -> None:
@@ -41,33 +42,38 @@ def test_the_list_is_sorted_and_filtered(client: Client) -> None:
     assert set(listed(client.page("/"))) == {"a", "b", "c"}
     assert listed(client.page("/?sort=latency")) == ["a", "b", "c"]
     assert listed(client.page("/?sort=latency&turned=1")) == ["c", "b", "a"]
-    assert listed(client.page("/?state=stopped")) == ["b"]
+    assert listed(client.page("/?state=interrupted")) == ["b"]
     assert listed(client.page("/?words=10MS budget")) == ["a"]
     assert "No run matches" in client.page("/?words=nothing")
     assert listed(client.page("/?sort=nonsense&state=nonsense")) == []
 
 
 def test_each_run_has_a_page(client: Client, three: list[RunFolder]) -> None:
-    finished, stopped, damaged = (client.page(f"/runs/{run.path.name}/") for run in three)
+    finished, interrupted, damaged = (client.page(f"/runs/{run.path.name}/") for run in three)
     assert "fast int8" in finished
     assert "Try a photograph" in finished
-    assert "advisor search --resume" in stopped
-    assert "3 of 9 configurations" in stopped
+    assert f"advisor search --resume {three[1].path}<" in interrupted
+    assert "3 of 9 configurations" in interrupted
     assert "request.yaml cannot be read" in damaged
     assert "<iframe" not in damaged
-    assert all("data-live" not in page for page in (finished, stopped, damaged))
+    assert all("data-live" not in page for page in (finished, interrupted, damaged))
 
 
 def test_a_running_search_shows_the_answer_so_far(client: Client, runs: Path) -> None:
     run = write_run(runs, manifest={"configurations": 9})
     held = run.hold()
     write_all(load_view(run, running=True), run.path)
+    write_standing(run, Standing("training head of <b>", 3, 9, 75.0, 0.4))
+    listing = client.page("/")
     page = client.page(f"/runs/{run.path.name}/")
     assert "data-live" in page
     held.release()
     assert "the answer so far" in page
     assert "best int8" in page
     assert "3 of 9 configurations have a result: 3 ok" in page
+    assert "40 %, <b>about 1 min 15 s left" in page
+    assert "Now: training head of &lt;b&gt;" in page
+    assert "3 of 9, about 1 min 15 s left" in listing
 
 
 def test_names_are_escaped(client: Client, runs: Path) -> None:

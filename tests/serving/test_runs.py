@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from advisor.core.errors import UsageError
+from advisor.engine.standing import Standing, write_standing
 from advisor.reporting.files import write_all
 from advisor.reporting.view import load_view
 from advisor.serving.runs import Runs, State
@@ -24,15 +27,33 @@ def test_a_finished_run_has_its_pick(runs: Path) -> None:
     assert dict(row.limits)["budget"] == "50ms"
 
 
-def test_a_run_without_an_end_was_stopped(runs: Path) -> None:
+def test_a_run_without_an_end_was_interrupted(runs: Path) -> None:
     run = write_run(runs, manifest={"configurations": 5})
     row = Runs(runs).row(run.path.name)
-    assert (row.state, row.evaluated, row.configurations, row.pick) == (State.STOPPED, 3, 5, None)
+    assert (row.state, row.evaluated, row.configurations, row.pick) == (State.INTERRUPTED, 3, 5, None)
+    assert row.why == "its process ended before the search did"
 
 
-def test_an_interrupted_run_was_stopped(runs: Path) -> None:
+@pytest.mark.usefixtures("starts_processes")
+def test_a_killed_search_was_interrupted_while_it_worked(runs: Path) -> None:
+    run = write_run(runs, manifest={"configurations": 5})
+    write_standing(run, Standing("compressing best to int8", 3, 5, 60.0, 0.5))
+    program = "import sys, pathlib; from advisor.store import RunFolder; run = RunFolder(pathlib.Path(sys.argv[1]));"
+    command = [sys.executable, "-c", f"{program} held = run.hold(); print('held', flush=True); input()", str(run.path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as search:
+        assert search.stdout
+        search.stdout.readline()
+        row = Runs(runs).row(run.path.name)
+        assert (row.state, row.standing and row.standing.left) == (State.RUNNING, "about 1 min 00 s left")
+        search.kill()
+    row = Runs(runs).row(run.path.name)
+    assert (row.state, row.standing) == (State.INTERRUPTED, None)
+    assert row.why == "its process ended before the search did, while compressing best to int8"
+
+
+def test_an_interrupt_is_named(runs: Path) -> None:
     run = write_run(runs, manifest={"configurations": 3, "stopped": {"why": "interrupt", "text": "interrupted"}})
-    assert Runs(runs).row(run.path.name).state is State.STOPPED
+    assert Runs(runs).row(run.path.name).state is State.INTERRUPTED
 
 
 def test_a_held_run_is_running_and_its_new_results_are_seen(runs: Path) -> None:
@@ -45,7 +66,7 @@ def test_a_held_run_is_running_and_its_new_results_are_seen(runs: Path) -> None:
     assert row.evaluated == 1
     assert row.latest is not None
     held.release()
-    assert found.row(run.path.name).state is State.STOPPED
+    assert found.row(run.path.name).state is State.INTERRUPTED
 
 
 def test_a_run_that_has_just_begun_is_running(runs: Path) -> None:
