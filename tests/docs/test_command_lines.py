@@ -23,6 +23,7 @@ def shown() -> list[tuple[str, str]]:
         PROJECT / "README.md",
         *sorted((PROJECT / "docs").glob("*.md")),
         *sorted((PROJECT / "docs").glob("tutorials/*")),
+        *sorted((PROJECT / "docs").glob("reference/*")),
     ]
     found = []
     for page in pages:

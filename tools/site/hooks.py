@@ -16,7 +16,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages that are made from the code, and the documents of the repository that are not in ``docs/``."""
-    made = {"commands.md": commands.page(), "glossary.md": generated.glossary(), "schemas.md": generated.schemas()}
+    made = {"commands.md": commands.page(), "glossary.md": generated.glossary()}
     for name, text in made.items():
         files.append(File.generated(config, f"reference/{name}", content=text))
     for path in _beside_docs():
