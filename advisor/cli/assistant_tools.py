@@ -22,7 +22,7 @@ from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import Field
 
-from advisor.core.errors import ExitCode, UsageError
+from advisor.core.errors import ExitCode, UsageError, nearest
 from advisor.core.units import seconds, show_seconds
 from advisor.version import __version__
 
@@ -34,6 +34,9 @@ INSTRUCTIONS = (
 ANSWERED = (ExitCode.OK, ExitCode.UNSATISFIED, ExitCode.CHANGED)
 """Exit codes of commands that printed an answer."""
 
+USUAL_S = 600
+"""Seconds of a search without a time limit, if the server allows as many."""
+
 LONGEST = 2000
 """Characters of an error message."""
 
@@ -43,6 +46,7 @@ Names = Annotated[str, Field(description="names, families or globs of models, jo
 Device = Annotated[str, Field(description="host, or device profiles joined by commas")]
 Size = Annotated[str, Field(description="limit of the file size, such as 5MB")]
 Preference = Annotated[str, Field(description="balanced, accuracy, latency or size")]
+Limit = Annotated[str, Field(description="such as 5min; empty for 10min, or for less if the server allows less")]
 RunName = Annotated[str, Field(description="run folder, such as runs/latest")]
 
 
@@ -72,9 +76,12 @@ class Folders:
         """Return the absolute path that the argument ``name`` gives.
 
         Raises:
-            ToolError: it is in none of the folders.
+            ToolError: it is in none of the folders, or no path.
         """
-        path = (self.roots[0] / given).resolve()
+        try:
+            path = (self.roots[0] / given).resolve()
+        except (OSError, RuntimeError, ValueError) as error:  # a link to itself, a NUL character
+            raise ToolError(f"{name}: {given!r} cannot be a path: {error}") from error
         if not any(path.is_relative_to(root) for root in self.roots):
             allowed = ", ".join(map(str, self.roots))
             raise ToolError(f"{name}: '{given}' is outside the folders of this server, which are: {allowed}")
@@ -112,12 +119,13 @@ class Tools:
         device: Device = "host",
         size_budget: Size = "",
         prefer: Preference = "balanced",
-        time_limit: str = "10min",
+        time_limit: Limit = "",
     ) -> dict[str, Any]:
         """Find the model to ship: retrain, compress and measure candidates, and recommend one with its reasons.
 
         It takes minutes, at most time_limit. The answer names its run folder for report, compare and export.
         """
+        time_limit = time_limit or f"{min(USUAL_S, self.most_s):.0f}s"
         try:
             limit_s = seconds(time_limit, "time_limit")
         except UsageError as error:
@@ -220,9 +228,23 @@ def _options(given: Mapping[str, str]) -> list[str]:
     return [f"--{name}={value}" for name, value in given.items() if value]
 
 
+class _Server(MCPServer[None]):
+    """A server that refuses arguments that a tool does not have; otherwise a limit with a typing error is no limit."""
+
+    async def call_tool(self, name: str, arguments: dict[str, Any], context: Context[None, Any] | None = None) -> Any:
+        taken = {tool.name: list(tool.input_schema["properties"]) for tool in await self.list_tools()}
+        if name not in taken:
+            raise ToolError(f"unknown tool '{name}'{nearest(name, taken)}; the tools are {', '.join(taken)}")
+        for given in arguments.keys() - taken[name]:
+            raise ToolError(
+                f"{name}: unknown argument '{given}'{nearest(given, taken[name])}; it takes {', '.join(taken[name])}"
+            )
+        return await super().call_tool(name, arguments, context)
+
+
 def server(tools: Tools) -> MCPServer[None]:
     """Return the server with all tools."""
-    made = MCPServer[None]("advisor", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING")
+    made = _Server("advisor", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING")
     for name in ("plan", "search", "report", "compare", "export", "benchmark", "devices", "catalog"):
         made.tool()(getattr(tools, name))
     return made

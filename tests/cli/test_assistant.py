@@ -74,10 +74,24 @@ def test_an_answer_is_the_document_of_the_command(ask: Callable[[Work], Any], tm
         ("plan", {"budget": "50"}, "did you mean --budget 50ms?"),
         ("plan", {"budget": "50ms", "device": "pixl-4"}, "did you mean"),
         ("search", {"budget": "50ms", "time_limit": "2h"}, "time_limit: 2h is more than this server allows"),
+        ("search", {"budget": "50ms", "time_limit": "soon"}, "time_limit: 'soon' is not a number with a unit"),
+        ("search", {"budget": "50ms", "data": "nowhere"}, "--data: "),
         ("catalog", {"family": "--help"}, "unknown '--help'"),
+        ("report", {"run": "runs/none"}, "runs/none' is not a run folder"),
+        ("report", {"run": "loop/run"}, "run: 'loop/run' cannot be a path: Symlink loop"),
+        ("benchmark", {"model": "a\0b"}, "model: 'a\\x00b' cannot be a path"),
+        (
+            "plan",
+            {"bugdet": "50ms"},
+            "plan: unknown argument 'bugdet' (did you mean 'budget'?); it takes budget, data,",
+        ),
+        ("plan", {"budget": 50}, "Input should be a valid string"),
+        ("reprt", {}, "unknown tool 'reprt' (did you mean 'report'?)"),
     ],
 )
 def test_what_is_refused_says_why(tmp_path: Path, tool: str, arguments: Any, words: str) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+
     async def work() -> Any:
         async with Client(server(Tools(Folders.of([str(tmp_path)]), most_s=300))) as client:
             return await client.call_tool(tool, arguments)
