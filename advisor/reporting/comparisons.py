@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
 from advisor.core.escape import markdown as escaped
 from advisor.core.escape import plain
@@ -67,40 +67,55 @@ def _key(evaluation: Evaluation | None) -> str | None:
 def _text(comparison: Comparison) -> str:
     title = f"{comparison.before} -> {comparison.after}: {comparison.result.value}"
     lines = [plain(title), plain(comparison.reason)]
-    for title, rows in groups(comparison):
-        lines += [f"{title}:", *(f"  {plain(row)}" for row in rows)]
+    for title, rows in changes(comparison):
+        lines += [f"{title}:", *(f"  {plain(row)}" for row in _shown(rows))]
     return "\n".join(lines) + "\n"
 
 
 def _markdown(comparison: Comparison) -> str:
     title = f"{escaped(comparison.before)} → {escaped(comparison.after)}: {comparison.result.value}"
     lines = [f"## advisor: {title}", "", escaped(comparison.reason)]
-    for title, rows in groups(comparison):
-        lines += [f"\n**{title}**\n", *(f"- {escaped(row)}" for row in rows)]
+    for title, rows in changes(comparison):
+        lines += [f"\n**{title}**\n", *(f"- {escaped(row)}" for row in _shown(rows))]
     return "\n".join(lines) + "\n"
 
 
-def groups(comparison: Comparison) -> Iterator[tuple[str, list[str]]]:
-    """Return titles with their lines: the differences by topic, then the figures."""
+@dataclass(frozen=True)
+class Change:
+    """One change in words: its subject, its value before and after, and whether it counts; empty without a verdict."""
+
+    what: str
+    before: str
+    after: str
+    verdict: str = ""
+
+    @property
+    def line(self) -> str:
+        """All of it in one line."""
+        return f"{self.what}: {self.before} -> {self.after}{f' ({self.verdict})' if self.verdict else ''}"
+
+
+def changes(comparison: Comparison) -> Iterator[tuple[str, list[Change]]]:
+    """Return titles with their changes: the differences by topic, then the figures."""
     for topic in dict.fromkeys(row.topic for row in comparison.differences):
         rows = [row for row in comparison.differences if row.topic == topic]
-        yield topic, _shown([f"{row.what}: {row.before or 'none'} -> {row.after or 'none'}" for row in rows])
+        yield topic, [Change(row.what, row.before or "none", row.after or "none") for row in rows]
     for name, counts in (("figures that changed", True), ("figures that vary within the noise", False)):
         changed = [_changed(row) for row in comparison.figures if row.delta.counts is counts]
         if changed:
-            yield f"{name} ({len(changed)})", _shown(changed)
+            yield f"{name} ({len(changed)})", changed
 
 
-def _shown(lines: list[str]) -> list[str]:
-    more = len(lines) - SHOWN
-    return [*lines[:SHOWN], f"and {more} more: --format json shows all"] if more > 0 else lines
+def _shown(rows: Sequence[Change]) -> list[str]:
+    lines, more = [row.line for row in rows[:SHOWN]], len(rows) - SHOWN
+    return [*lines, f"and {more} more: --format json shows all"] if more > 0 else lines
 
 
-def _changed(row: ChangedFigure) -> str:
+def _changed(row: ChangedFigure) -> Change:
     delta = row.delta
     verdict = ("worse" if delta.worse else "better") if delta.counts else delta.why
-    name = delta.figure.replace("_", " ")
-    return f"{row.key} {name}: {_value(delta.figure, delta.before)} -> {_value(delta.figure, delta.after)} ({verdict})"
+    before, after = (_value(delta.figure, each) for each in (delta.before, delta.after))
+    return Change(f"{row.key} {delta.figure.replace('_', ' ')}", before, after, verdict)
 
 
 def _value(figure: str, quantity: Quantity | None) -> str:

@@ -22,7 +22,7 @@ from advisor.core.errors import AdvisorError, UsageError
 from advisor.core.figures import HOST
 from advisor.core.figures import name as evaluation_name
 from advisor.core.units import show_bytes
-from advisor.reporting.comparisons import groups
+from advisor.reporting.comparisons import SHOWN, changes
 from advisor.reporting.outlines import COLOURS, DRAWN
 from advisor.reporting.templating import asset, environment
 from advisor.reporting.view import typed_path
@@ -130,8 +130,7 @@ class Pages:
             job=job,
             folder=typed_path(self._runs.folder),
             report=f"{self._access.report(row.name)}/{row.name}",
-            others=[name for name in self._runs.names() if name != row.name],
-            known={name: name for name in self._runs.names()},
+            names=self._runs.names(),
             devices=self._devices if row.state is State.FINISHED else (),
             most=MAX_BYTES,
             answers=row.task in READERS,
@@ -158,7 +157,8 @@ class Pages:
             after=after,
             names=self._runs.names(),
             found=found,
-            topics=list(groups(found)) if found else [],
+            topics=list(changes(found)) if found else [],
+            most=SHOWN,
         )
 
     @_page

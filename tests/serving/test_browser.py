@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import uvicorn
 
+from advisor.engine.history.reevaluation.changes import host_manifest
 from advisor.reporting.files import recommendation_json, write_all
 from advisor.reporting.view import load_view
 from advisor.serving.access import Access
@@ -17,9 +18,10 @@ from advisor.serving.pages import Pages
 from advisor.serving.runs import Runs
 from advisor.serving.server import _bound
 from advisor.store import RunFolder
+from tests.predictor import REQUEST, rows
 from tests.reporting.conftest import browser
 from tests.run_folders import candidates, with_artefact, write_run
-from tests.serving.conftest import photograph, two_cells
+from tests.serving.conftest import ENDED, photograph, two_cells
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -139,3 +141,40 @@ def test_the_list_is_used_by_keyboard(page: Page, runs: Path) -> None:
     page.focus("tbody a")
     page.keyboard.press("Enter")
     page.wait_for_selector("#answer-title")
+
+
+@pytest.mark.slow
+def test_a_re_evaluation_is_started_and_its_result_is_shown(page: Page, runs: Path) -> None:
+    run = write_run(runs, rows(), request=REQUEST, manifest=host_manifest({}))
+    page.reload()
+    page.click(f"text={run.path.name}")
+    page.select_option("#device", "raspberry-pi-4")
+    page.click("button >> text=Start")
+    page.wait_for_selector("text=Re-evaluation for raspberry-pi-4 >> text=finished", timeout=120_000)  # a process
+    said = page.locator("#live .card").all_inner_texts()
+    assert "host: nothing changed." in said[0]
+    assert "raspberry-pi-4: changed. The pick changed from inception_v3_299 float32" in said[1]
+    page.click("#live .card a >> text=compare")
+    page.wait_for_selector("h2 >> text=changed")
+    assert page.locator(".pick .sides td").first.inner_text() == "inception_v3_299 float32 on 1 thread"
+    page.click(".pick .sides th:nth-child(3) a")
+    page.wait_for_selector("#answer-title")
+    assert "inception_v3_299" not in page.inner_text("#answer-title")
+
+
+def test_no_page_scrolls_sideways(page: Page, address: str, runs: Path) -> None:
+    names = []
+    for budget, data in (("50ms", "photographs/" + 20 * "of_flowers"), ("10ms", "other")):
+        run = write_run(runs, manifest=ENDED, request={"budget": budget, "data": data}, name=40 * "x")
+        write_all(load_view(run), run.path)
+        (run.path / "report.html").unlink()  # it takes seconds to draw
+        names.append(run.path.name)
+    for width in (1280, 768, 390):
+        page.set_viewport_size({"width": width, "height": 800})
+        for path in ("", f"runs/{names[0]}/", f"compare?before={names[0]}&after={names[1]}"):
+            page.goto(address + path)
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, (path, width)
+            outside = (
+                "[...document.querySelectorAll('main *')].filter(one => one.getBoundingClientRect().right > innerWidth)"
+            )
+            assert page.evaluate(f"{outside}.map(one => one.outerHTML)") == [], (path, width)

@@ -84,7 +84,9 @@ def test_names_are_escaped(client: Client, runs: Path) -> None:
 def test_two_runs_are_compared(client: Client, three: list[RunFolder]) -> None:
     names = [run.path.name for run in three]
     assert "Before" in client.page("/compare")
-    assert "budget: 10ms" in client.page(f"/compare?before={names[0]}&after={names[1]}")
+    page = client.page(f"/compare?before={names[0]}&after={names[1]}")
+    assert "<bdi>budget</bdi></th><td><bdi>10ms</bdi></td><td><bdi>50ms</bdi>" in page
+    assert "<td>4.00 ms</td><td>20.0 ms</td>" in page
     refused = client.get(f"{client.access.root}/compare", params={"before": names[0], "after": names[2]})
     assert refused.status_code == 400
     assert "damaged" in refused.text
