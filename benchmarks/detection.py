@@ -44,7 +44,7 @@ from advisor.measurement.latency.timing import measure
 from advisor.tflite.postprocess import put_back, split_postprocess
 from advisor.training.detection import network
 from advisor.training.detection.changes import Changes, Objects, changed
-from advisor.training.detection.fit import Fitting
+from advisor.training.detection.fit import Hyperparameters
 from advisor.training.detection.maps import Boxed
 from advisor.training.detection.network import with_maps
 from advisor.training.detection.train import FINETUNING, KINDS, Kind, Start, train
@@ -183,9 +183,9 @@ def plain_keras(card: Card, boxed: Boxed, classes: int, kind: Kind, share: float
     freeze(maps, share)
     shapes, side = [tuple(output.shape[1:]) for output in maps.outputs], card.input_size
     with unittest.mock.patch.object(network, "_batch_norm", return_value=keras.layers.BatchNormalization):
-        lesson = kind.lessons(shapes, classes)
+        head = kind.make_head(shapes, classes)
     image = keras.Input((side, side, 3))
-    whole = keras.Model(image, lesson.model(maps(image)))
+    whole = keras.Model(image, head.model(maps(image)))
     optimizer = keras.optimizers.AdamW(1e-3)
     spec, draw = InputSpec(side, card.preprocessing.mean, card.preprocessing.std), np.random.default_rng(0)
 
@@ -193,19 +193,19 @@ def plain_keras(card: Card, boxed: Boxed, classes: int, kind: Kind, share: float
     def step(images: tf.Tensor, targets: tuple[tf.Tensor, ...]) -> None:
         with tf.GradientTape() as tape:
             outputs = whole(images, training=True)
-            loss = lesson.loss(outputs if isinstance(outputs, list) else [outputs], targets)
+            loss = head.loss(outputs if isinstance(outputs, list) else [outputs], targets)
         weights = whole.trainable_variables
         optimizer.apply_gradients(zip(tape.gradient(loss, [one.value for one in weights]), weights, strict=True))
 
     for number in range(2 + PLAIN_STEPS):
         if number == 2:
             began = time.monotonic()
-        rows = draw.integers(0, len(boxed.paths), Fitting.batch)
+        rows = draw.integers(0, len(boxed.paths), Hyperparameters.batch)
         pairs = [changed(load(boxed.paths[row], side), boxed.objects[row], Changes(), draw) for row in rows]
-        targets = [lesson.target(objects) for _, objects in pairs]
+        targets = [head.target(objects) for _, objects in pairs]
         images = np.stack([spec.normalise(pixels) for pixels, _ in pairs])
         step(tf.constant(images), tuple(tf.constant(np.stack(part)) for part in zip(*targets, strict=True)))
-    speed = Fitting.batch * PLAIN_STEPS / (time.monotonic() - began)
+    speed = Hyperparameters.batch * PLAIN_STEPS / (time.monotonic() - began)
     keras.backend.clear_session()
     return speed
 

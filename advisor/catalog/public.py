@@ -214,13 +214,13 @@ def add(
     """
     from advisor.catalog.user_models import import_model
     from advisor.catalog.user_models.description import Given
-    from advisor.catalog.user_models.handles import on_this_machine
+    from advisor.catalog.user_models.handles import local_source
 
     given = Given(name, str(labels), tuple(mean), tuple(std), licence, family, top1)
     if tell:
         tell(f"reading {Path(file).name}")
     with (
-        on_this_machine(file, input_size) as source,
+        local_source(file, input_size) as source,
         import_model.inspect(source.path, input_size, as_it_is) as inspected,
     ):
         known = _known(inspected, source)

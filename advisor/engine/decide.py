@@ -54,7 +54,7 @@ def decide_run(run: RunFolder, evaluations: Sequence[Evaluation], question: Ques
     limits, devices, answers = question.limits, question.devices, answers_on_images(run)
     known = _with_limits(_with_holdout_drops(run, evaluations, limits), limits)
     only_required = set(limits.must_run_on) - set(devices)
-    candidates = _without_first_looks([e for e in known if e.configuration.target.device not in only_required])
+    candidates = _without_subset_heads([e for e in known if e.configuration.target.device not in only_required])
 
     def decide_over(rows: Sequence[Evaluation]) -> Decision:
         return _with_weights_remark(decide(rows, limits, answers, question.preference))
@@ -106,7 +106,7 @@ def _with_holdout_drops(run: RunFolder, evaluations: Sequence[Evaluation], limit
     return [judged(evaluation) for evaluation in evaluations]
 
 
-def _without_first_looks(evaluations: list[Evaluation]) -> list[Evaluation]:
+def _without_subset_heads(evaluations: list[Evaluation]) -> list[Evaluation]:
     """Exclude heads trained on a subset of the images, unless there is no other answer."""
     full = [e for e in evaluations if e.configuration.training != HEAD_SUBSET]
     return full if any(e.status is Status.OK for e in full) else evaluations

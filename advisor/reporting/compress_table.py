@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from advisor.compression.user_model.values import ANY, Compression, Form, Taken, notes_text
+from advisor.compression.user_model.values import ANY, Compression, DelegatedPart, Form, notes_text
 from advisor.core.statistics import Interval
 from advisor.core.units import plural
 from advisor.reporting import text
@@ -102,7 +102,7 @@ def _by_output(ratios: Mapping[str, float | None]) -> str:
     return "SNR by output: " + ", ".join(f"{name} {ratio}" for name, ratio in zip(ratios, shown, strict=True))
 
 
-def _left(taken: Taken, accelerator: str) -> str:
+def _left(taken: DelegatedPart, accelerator: str) -> str:
     reasons = "; ".join(f"{reason} ({count}x)" for reason, count in taken.left.items())
     pieces = f", in {plural(taken.pieces, 'piece')}" if taken.taken else ""
     return f"{accelerator} runs {taken.share:.0%} of the arithmetic{pieces}; the rest falls back to the CPU: {reasons}"

@@ -21,7 +21,7 @@ ROWS, NAMES = "rows.npy", "names.npy"
 _NAME_BYTES = 32
 
 
-def with_known(
+def cached_rows(
     blocks: Path, names: Sequence[bytes], compute: Callable[[Sequence[int]], NDArray[np.float32]]
 ) -> NDArray[np.float32]:
     """Return the rows of these names; compute those that no block contains.

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.store.rows import ROWS, add_block, with_known, write_block
+from advisor.store.rows import ROWS, add_block, cached_rows, write_block
 
 Floats = np.ndarray[tuple[int, ...], np.dtype[np.float32]]
 
@@ -35,7 +35,7 @@ def _get(blocks: Path, numbers: Sequence[int], block: str = "") -> list[int]:
     """Get rows, check them, add them as a block where it has a name; return what was computed."""
     names = [ALL[number] for number in numbers]
     work = Work(names)
-    rows = with_known(blocks, names, work)
+    rows = cached_rows(blocks, names, work)
     assert rows[:, 0].tolist() == list(numbers)
     if block:
         folder = blocks.parent / block

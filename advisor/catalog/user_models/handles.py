@@ -41,7 +41,7 @@ class Source:
 
 
 @contextmanager
-def on_this_machine(file: str | Path, size: int | None = None) -> Iterator[Source]:
+def local_source(file: str | Path, size: int | None = None) -> Iterator[Source]:
     """Yield a model for the block: a path as it is, or what a handle or a package's name stands for.
 
     A handle is an http(s) address; its origin has the hash of its files. ``HANDLE#sha256=HEX`` is refused if they have

@@ -106,7 +106,7 @@ def home_transport(tokens: tuple[tuple[str, str], ...] = ()) -> Transport:
     )
 
 
-def reach(url: str, tokens: tuple[tuple[str, str], ...] = ()) -> Client:
+def client_for(url: str, tokens: tuple[tuple[str, str], ...] = ()) -> Client:
     """Return a client for the server of ``url``.
 
     Raises:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from advisor.catalog.cards import WeightSource
-from advisor.catalog.weights.delivery import home_transport, reach, refuse_offline, require_hashes
+from advisor.catalog.weights.delivery import client_for, home_transport, refuse_offline, require_hashes
 from advisor.catalog.weights.digest import Unavailable
 from advisor.catalog.weights.network.download import MAX_DOWNLOAD_BYTES
 from advisor.catalog.weights.network.transport import MOST_S, PATIENCE_S, redacted
@@ -51,7 +51,7 @@ def resolved(handle: str) -> Iterator[Path]:
     """
     if importlib.util.find_spec(PACKAGE) is None:
         raise Unavailable(f"{redacted(handle)}: TensorFlow Hub needs {install_extra('hub')}")
-    with reach(handle):
+    with client_for(handle):
         pass  # a server that is not there costs one short wait
     with Scratch() as folder:
         with ChildPool(folder / "log.txt", settings(folder)) as pool:

@@ -49,7 +49,7 @@ def missing(card: Card, reasons: Sequence[str], options: FetchOptions) -> Weight
     return MissingWeights(card.name, reasons, vouch)
 
 
-def none_to_be_had(errors: Mapping[str, WeightsError], options: FetchOptions) -> WeightsError:
+def all_missing(errors: Mapping[str, WeightsError], options: FetchOptions) -> WeightsError:
     """Return the error for several cards that are missing for the reasons in ``errors``: a short line a card."""
     lines = [f"{name}: {_short(error)}" for name, error in errors.items()]
     message = f"no weights can be had for any of {len(errors)} candidates:{_listed(lines)}"

@@ -11,10 +11,10 @@ from urllib.parse import quote
 
 from advisor.catalog.cards import MemberFile, WeightSource
 from advisor.catalog.weights.delivery import (
+    client_for,
     fetch_archive,
     fetch_file,
     home_transport,
-    reach,
     refuse_offline,
     require_hashes,
     unpack,
@@ -57,7 +57,7 @@ def official_home(source: WeightSource, options: FetchOptions, folder: Path) -> 
     refuse_offline(options)
     if not source.package_file.checkable:
         require_hashes(source)
-    with reach(source.url) as client:
+    with client_for(source.url) as client:
         if source.package_file.checkable:
             fetch_archive(client, source.url, source, folder, options)
             return
@@ -131,7 +131,7 @@ def hugging_face(source: WeightSource, options: FetchOptions, folder: Path) -> N
     token = os.environ.get("HF_TOKEN", "").strip()
     tokens = ((f"{endpoint.partition(':')[2]}/", token),) if token else ()
     base = f"{endpoint}/{source.package}/resolve/{quote(source.version, safe='')}"
-    with reach(endpoint, tokens) as client:
+    with client_for(endpoint, tokens) as client:
         for member in source.members:
             fetch_file(client, f"{base}/{quote(member.path)}", member, folder / member.name, options)
 

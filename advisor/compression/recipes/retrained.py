@@ -17,7 +17,7 @@ from advisor.tflite.model import read
 
 if TYPE_CHECKING:
     from advisor.training.flatgraph.graph import Change, Graph
-    from advisor.training.flatgraph.learning import Course
+    from advisor.training.flatgraph.learning import TrainingSummary
     from advisor.training.flatgraph.weights import Weight
 
 MOST_MACS = 5e12
@@ -46,7 +46,7 @@ class Retrained(Recipe):
         trained, course = self._learn(model, inputs)
         return Compressed(trained, {"learning": asdict(course), **self._notes(trained)})
 
-    def _learn(self, model: bytes, inputs: RecipeInputs, change: Change | None = None) -> tuple[bytes, Course]:
+    def _learn(self, model: bytes, inputs: RecipeInputs, change: Change | None = None) -> tuple[bytes, TrainingSummary]:
         """Train the kernels and the biases on the training part; ``change`` applies to the activations."""
         import numpy as np
 

@@ -15,7 +15,7 @@ from advisor.compression.recipes.base import RecipeInputs
 from advisor.compression.user_model import likeness
 from advisor.compression.user_model.by_task import KINDS
 from advisor.compression.user_model.samples import Samples
-from advisor.compression.user_model.values import Likeness, Taken
+from advisor.compression.user_model.values import DelegatedPart, Likeness
 from advisor.datasets.images import InputSpec
 from advisor.tflite.metadata import Metadata
 
@@ -38,14 +38,14 @@ def _observer() -> Observer:
     return Observer()
 
 
-def describe(path: Path, target: str) -> tuple[Sizes, Taken]:
+def describe(path: Path, target: str) -> tuple[Sizes, DelegatedPart]:
     """Return the sizes of a file, and how much of it an accelerator runs."""
     from advisor.measurement.accelerators.delegation import delegate
     from advisor.measurement.accelerators.rules import accelerator
     from advisor.tflite.model import read
 
     found = delegate(read(path.read_bytes(), path.name), accelerator(target))
-    return sizes_of(path), Taken(found.taken, found.operators, found.share, found.kept, found.reasons)
+    return sizes_of(path), DelegatedPart(found.taken, found.operators, found.share, found.kept, found.reasons)
 
 
 def compare(path: Path, reference: Path, samples: Samples) -> Likeness:

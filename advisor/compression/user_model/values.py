@@ -60,7 +60,7 @@ class Speed:
 
 
 @dataclass(frozen=True)
-class Taken:
+class DelegatedPart:
     """Part of a file that the target's accelerator runs.
 
     Attributes:
@@ -101,7 +101,7 @@ class Form:
     path: str = ""
     seconds: float = 0.0
     sizes: Sizes | None = None
-    taken: Taken | None = None
+    taken: DelegatedPart | None = None
     likeness: Likeness | None = None
     speed: Speed | None = None
     notes: Mapping[str, Any] = field(default_factory=dict)

@@ -66,7 +66,7 @@ def measure(
             for count in threads:
                 runtime_ms = page.call("start", lane=len(lanes), threads=count, software=False, **asdict(runtime))
                 loaded = page.call("load", lane=len(lanes), model=address)
-                lanes.append(_lane(model, count, runtime_ms, loaded))
+                lanes.append(_series(model, count, runtime_ms, loaded))
         for number in range(len(lanes)):
             page.call("warm", lane=number, runs=WARM_RUNS, least_ms=WARM_MS[0], most_ms=WARM_MS[1])
         start = time.perf_counter(), busy_seconds(), page.cpu_seconds()
@@ -88,7 +88,7 @@ def outputs(
         return {"browser": page.version, "outputs": page.call("outputs", lane=0, inputs="/inputs")}
 
 
-def _lane(model: Path, threads: int, runtime_ms: float, loaded: Mapping[str, float]) -> dict[str, Any]:
+def _series(model: Path, threads: int, runtime_ms: float, loaded: Mapping[str, float]) -> dict[str, Any]:
     return {
         "model": str(model),
         "threads": threads,

@@ -46,7 +46,7 @@ class Block(TypedDict):
     elapsed_ns: int
 
 
-class Lane(TypedDict):
+class SeriesDocument(TypedDict):
     """One series in the document: a file at one thread count."""
 
     model: str
@@ -86,7 +86,7 @@ class Document(TypedDict):
     memory: dict[str, int] | None
     load: LoadReading
     load_content_ns: int | None
-    lanes: list[Lane]
+    lanes: list[SeriesDocument]
 
 
 class SustainedDocument(TypedDict):
@@ -228,7 +228,7 @@ class Series:
             )
         return rows
 
-    def result(self) -> Lane:
+    def result(self) -> SeriesDocument:
         """Return the series as a part of the document."""
         return {
             "model": self.path,
@@ -457,7 +457,7 @@ def memory(before: dict[str, int] | None, after: dict[str, int] | None) -> dict[
 
 def measure(models: list[str], threads: list[int], effort: Effort, kernels: str, shape: list[int] | None) -> Document:
     """Load every series, run the blocks interleaved and return the document."""
-    lanes, added = load_lanes(models, threads, kernels, shape)
+    lanes, added = load_series(models, threads, kernels, shape)
     package, version = lanes[0].model.runtime
     for lane in lanes:
         lane.warm_up(effort)
@@ -479,7 +479,7 @@ def measure(models: list[str], threads: list[int], effort: Effort, kernels: str,
     }
 
 
-def load_lanes(
+def load_series(
     models: list[str], threads: list[int], kernels: str, shape: list[int] | None
 ) -> tuple[list[Series], dict[str, int] | None]:
     """Load every file at every thread count; also return the memory that the first one added to the fresh process."""

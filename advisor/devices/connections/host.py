@@ -13,7 +13,7 @@ from typing import Any
 
 from advisor.core.errors import StageError
 from advisor.devices.connections import agent
-from advisor.devices.connections.agent import Block, Lane
+from advisor.devices.connections.agent import Block, SeriesDocument
 from advisor.devices.connections.program import Finished, run_program
 from advisor.devices.connections.protocol import Job, Timing
 from advisor.devices.connections.twins import file_for, with_facts
@@ -114,7 +114,7 @@ def timings_of_agent(document: Mapping[str, Any], models: Sequence[Path], names:
         raise StageError(f"invalid response from the device: {type(problem).__name__} {problem}") from problem
 
 
-def _timing(model: Path, lane: Lane, runtime: str, memory: int | None, load: object) -> Timing:
+def _timing(model: Path, lane: SeriesDocument, runtime: str, memory: int | None, load: object) -> Timing:
     walls = [float(wall) for block in lane["blocks"] for wall in block["wall_ns"]]
     if min(walls) <= 0:
         raise ValueError("a run took no time")
@@ -133,7 +133,7 @@ def _timing(model: Path, lane: Lane, runtime: str, memory: int | None, load: obj
     )
 
 
-def _block_medians(lane: Lane) -> list[float]:
+def _block_medians(lane: SeriesDocument) -> list[float]:
     """Return the median CPU time of each block, which other programs hardly affect.
 
     Without CPU times, return the median wall time of the blocks whose threads did not wait for a processor: time that

@@ -32,7 +32,7 @@ _HASH = re.compile(r"[0-9a-f]{64}")
 OUT, FOLDER, KEPT = "out", "folder", "kept"
 
 
-def swapped(value: object, swap: Callable[[Sequence[Item]], Sequence[object]], kind: type[Item]) -> object:
+def replaced(value: object, swap: Callable[[Sequence[Item]], Sequence[object]], kind: type[Item]) -> object:
     """Return ``value`` with everything of ``kind`` in it replaced; return the same object if it contains none.
 
     Args:
@@ -45,14 +45,14 @@ def swapped(value: object, swap: Callable[[Sequence[Item]], Sequence[object]], k
     if isinstance(value, tuple | list):
         if value and all(isinstance(item, kind) for item in value):
             return type(value)(swap(value))
-        items = [swapped(item, swap, kind) for item in value]
+        items = [replaced(item, swap, kind) for item in value]
         return value if all(new is old for new, old in zip(items, value, strict=True)) else type(value)(items)
     if isinstance(value, Mapping):
-        found = {key: swapped(item, swap, kind) for key, item in value.items()}
+        found = {key: replaced(item, swap, kind) for key, item in value.items()}
         return value if all(found[key] is item for key, item in value.items()) else found
     if is_dataclass(value) and not isinstance(value, type):
         old = {field.name: getattr(value, field.name) for field in fields(value) if field.init}
-        new = {name: swapped(item, swap, kind) for name, item in old.items()}
+        new = {name: replaced(item, swap, kind) for name, item in old.items()}
         changed = {name: item for name, item in new.items() if item is not old[name]}
         return replace(value, **changed) if changed else value
     return value
@@ -92,7 +92,7 @@ class Outgoing:
 
     def pack(self, arguments: object) -> object:
         """Return the arguments with file references, and note the bundles to send and the files to expect back."""
-        return swapped(arguments, self._references, Path)
+        return replaced(arguments, self._references, Path)
 
     def _references(self, paths: Sequence[Path]) -> list[object]:
         if self._shared is not None and all(path.resolve().is_relative_to(self._shared) for path in paths):

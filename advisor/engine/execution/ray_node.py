@@ -20,7 +20,7 @@ from typing import Any, TypeAlias, cast
 from filelock import FileLock
 
 from advisor.core.errors import AdvisorError
-from advisor.engine.execution.file_transfer import FOLDER, KEPT, FileRef, swapped
+from advisor.engine.execution.file_transfer import FOLDER, KEPT, FileRef, replaced
 from advisor.isolation import ChildPool, Limits, Pause
 from advisor.isolation.pool import POOLS
 from advisor.version import __version__
@@ -90,7 +90,7 @@ def work(
 
         value, error = None, None
         try:
-            value = call(cast("Arguments", swapped(arguments, lambda group: [path(each) for each in group], FileRef)))
+            value = call(cast("Arguments", replaced(arguments, lambda group: [path(each) for each in group], FileRef)))
         except AdvisorError as raised:
             error = raised
         files = {str(file.relative_to(out)): file.read_bytes() for file in out.rglob("*") if file.is_file()}

@@ -11,7 +11,7 @@ from importlib.metadata import version
 from advisor.catalog.cards import Card, WeightsFile
 from advisor.catalog.catalogue import load_catalogue
 from advisor.catalog.labels import published_labels
-from advisor.catalog.weights.missing import none_to_be_had
+from advisor.catalog.weights.missing import all_missing
 from advisor.catalog.weights.options import FetchOptions
 from advisor.compression.recipes import RECIPES, Recipe
 from advisor.compression.recipes.base import Needs
@@ -117,7 +117,7 @@ def names_networks(question: Question) -> bool:
     return any(not card.form for card in load_catalogue(question.catalog).select(question.candidates))
 
 
-def most_cards(question: Question, cards: Sequence[Card]) -> int:
+def cards_to_try(question: Question, cards: Sequence[Card]) -> int:
     """Return how many of the chosen cards are tried: all if the user named networks; files of fixed form always."""
     fixed = sum(bool(card.form) for card in cards)
     return len(cards) if names_networks(question) else fixed + question.of_task.cards
@@ -164,7 +164,7 @@ def find_weights(question: Question, execution: Execution, cards: Sequence[Card]
 
     weights: dict[str, WeightsFile | None] = {}
     errors: dict[str, WeightsError] = {}
-    at_most = most_cards(question, cards)
+    at_most = cards_to_try(question, cards)
     with ThreadPoolExecutor(DOWNLOADS) as pool:
         for start in range(0, len(cards), DOWNLOADS):
             group = cards[start : start + DOWNLOADS]
@@ -178,7 +178,7 @@ def find_weights(question: Question, execution: Execution, cards: Sequence[Card]
     if question.candidates and question.data is None:
         weights.update(dict.fromkeys(errors))
     if not weights:
-        raise none_to_be_had(errors, options) if len(errors) > 1 else next(iter(errors.values()))
+        raise all_missing(errors, options) if len(errors) > 1 else next(iter(errors.values()))
     return Candidates(
         cards=tuple(card for card in cards if card.name in weights)[:at_most],
         weights=weights,

@@ -17,7 +17,7 @@ from advisor.engine.pipeline.cost_calibration import CostCalibration
 from advisor.engine.pipeline.materials import Variant
 from advisor.engine.pipeline.stage import Stage
 from advisor.engine.question import Execution, Question, Request
-from advisor.engine.space.candidates import Candidates, make_plan, materials_of, most_cards
+from advisor.engine.space.candidates import Candidates, cards_to_try, make_plan, materials_of
 from advisor.engine.space.estimates import CachedResults, Key, cached_results, latency_estimates
 from advisor.engine.space.forecast import CardForecast, Forecast, PlanView, quickest
 from advisor.engine.space.plan import Plan, prior_accuracy
@@ -180,7 +180,7 @@ def _locate_weights(
     downloads: dict[str, int | None] = {}
     files: dict[str, WeightsFile | None] = {}
     missing: dict[str, str] = {}
-    most = most_cards(question, cards)
+    most = cards_to_try(question, cards)
     for card in cards:
         if len(downloads) == most:
             break

@@ -20,7 +20,7 @@ from advisor.engine.pipeline.stages.jobs import timing_facts
 from advisor.engine.targets.target_devices import TargetDevice
 
 if TYPE_CHECKING:
-    from advisor.devices.connections.agent import Lane
+    from advisor.devices.connections.agent import SeriesDocument
     from advisor.devices.connections.protocol import Connection, Job, Timing
     from advisor.measurement.latency.results import LatencyResult
 
@@ -104,7 +104,7 @@ def _judged(timing: Timing) -> LatencyResult:
     from advisor.measurement.latency.trust import judge
 
     try:
-        return judge(cast("Lane", timing.details), timing.details["load"])
+        return judge(cast("SeriesDocument", timing.details), timing.details["load"])
     except (LookupError, TypeError, ValueError, statistics.StatisticsError) as error:
         raise StageError(f"invalid timings: {type(error).__name__} {error}") from error
 

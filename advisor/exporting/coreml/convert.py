@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from advisor.exporting.coreml import lean
+from advisor.exporting.coreml import without_frameworks
 
-lean.install()
+without_frameworks.install()
 
 import coremltools as ct  # noqa: E402
 from coremltools.converters.mil import Builder  # noqa: E402

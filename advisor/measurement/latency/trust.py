@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from operator import truediv
 
 from advisor.core.units import plural
-from advisor.devices.connections.agent import Lane, LoadReading
+from advisor.devices.connections.agent import LoadReading, SeriesDocument
 from advisor.measurement.latency.results import LatencyResult
 from advisor.measurement.latency.summary import UNSTABLE_CV, Summary, Verdict, block_medians, summarise
 
@@ -17,7 +17,7 @@ IDLE_NEIGHBOUR = 0.5  # part of another processor that must be idle for one thre
 OTHERS_LIMIT = 0.2  # processors that others may take from the threads; /proc/stat cannot show less
 
 
-def judge(lane: Lane, load: LoadReading) -> LatencyResult:
+def judge(lane: SeriesDocument, load: LoadReading) -> LatencyResult:
     """Return the statistics and the verdict of one series."""
     walls = _milliseconds(block["wall_ns"] for block in lane["blocks"])
     known = lane["threads"] == 1 and all(block["cpu_ns"] for block in lane["blocks"])  # a browser has no such clock
@@ -56,7 +56,7 @@ def _cpu_share(walls: list[list[float]], cpus: list[list[float]]) -> float | Non
     return min(median, sum(cpu) / sum(wall))
 
 
-def _waited_share(lane: Lane) -> float | None:
+def _waited_share(lane: SeriesDocument) -> float | None:
     """Return the share of time that a thread of the series waited for a processor, None if unknown."""
     waited = [block["waited_ns"] for block in lane["blocks"] if block["waited_ns"] is not None]
     if len(waited) < len(lane["blocks"]):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 from advisor.core.errors import AdvisorError, StageError, UsageError
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.units import plural
-from advisor.devices.connections.agent import Lane
+from advisor.devices.connections.agent import SeriesDocument
 from advisor.devices.connections.protocol import Connection, Job, Timing
 from advisor.devices.connections.twins import needs_twin
 from advisor.devices.profiles import MEASURABLE_RUNTIMES, MICRO_RUNTIME, runtime_remark
@@ -196,7 +196,7 @@ def _judged(timing: Timing) -> LatencyResult | None:
     if "blocks" not in timing.details:
         return None
     try:
-        return judge(cast("Lane", timing.details), timing.details["load"])
+        return judge(cast("SeriesDocument", timing.details), timing.details["load"])
     except (LookupError, TypeError, ValueError, statistics.StatisticsError) as error:
         raise StageError(f"invalid response from the device: {type(error).__name__} {error}") from error
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from advisor.training.detection.anchors import Anchors, anchors_of, assign
 from advisor.training.detection.changes import Objects
-from advisor.training.detection.fit import Lesson, Shape
+from advisor.training.detection.fit import Shape, TrainableHead
 from advisor.training.detection.network import head
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ BOX_WEIGHT = 2.0
 """Weight of the boxes' loss beside that of the classes."""
 
 
-def box_lesson(shapes: Sequence[Shape], classes: int) -> Lesson:
+def box_detector_head(shapes: Sequence[Shape], classes: int) -> TrainableHead:
     """Return head, loss and targets for boxes.
 
     The score of a class is trained to be the overlap of the predicted with the true box (X. Li et al., "Generalized
@@ -41,7 +41,7 @@ def box_lesson(shapes: Sequence[Shape], classes: int) -> Lesson:
         logits, encodings = outputs
         return _loss(logits, _decoded(encodings, tf.constant(anchors.boxes)), *targets)
 
-    return Lesson(head(shapes, classes), loss, lambda objects: _targets(objects, anchors), anchors)
+    return TrainableHead(head(shapes, classes), loss, lambda objects: _targets(objects, anchors), anchors)
 
 
 def _targets(objects: Objects, anchors: Anchors) -> tuple[Floats, NDArray[np.int64]]:

@@ -12,7 +12,7 @@ from advisor.measurement.box_counts import counts
 from advisor.measurement.counting import centres, f1_of, match_centres
 from advisor.measurement.detection import Detections
 from advisor.training.detection.changes import Objects
-from advisor.training.detection.fit import Lesson, Shape
+from advisor.training.detection.fit import Shape, TrainableHead
 from advisor.training.detection.network import centre_head
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ THRESHOLDS = np.linspace(0.1, 0.8, 15)
 """Thresholds to choose from."""
 
 
-def centre_lesson(shapes: Sequence[Shape], classes: int) -> Lesson:
+def centre_detector_head(shapes: Sequence[Shape], classes: int) -> TrainableHead:
     """Return head, loss and targets for centres. After training, scores are shifted: the best threshold is one half.
 
     The score of a place is trained to be that of a bell around each centre, with less weight on places near a centre:
@@ -47,7 +47,7 @@ def centre_lesson(shapes: Sequence[Shape], classes: int) -> Lesson:
         kernel, bias = model.layers[-1].get_weights()
         model.layers[-1].set_weights([kernel, bias - _thresholds(logits, objects, classes)])
 
-    return Lesson(model, _loss, lambda objects: (_bells(objects, rows, columns, classes),), finish=finish)
+    return TrainableHead(model, _loss, lambda objects: (_bells(objects, rows, columns, classes),), finish=finish)
 
 
 def _bells(objects: Objects, rows: int, columns: int, classes: int) -> Floats:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Fitting:
+class Hyperparameters:
     """Hyperparameters of a training.
 
     Attributes:
@@ -46,8 +46,8 @@ Arrays = list[NDArray[np.generic]]
 """Inputs of a network for a batch of images, or its outputs."""
 
 
-class Material(Protocol):
-    """Images to learn from."""
+class TrainingInputs(Protocol):
+    """Images to learn from, as the inputs of a network."""
 
     @property
     def objects(self) -> Sequence[Objects]:
@@ -75,7 +75,7 @@ Shape = tuple[int, int, int]
 
 
 @dataclass(frozen=True, eq=False)
-class Lesson:
+class TrainableHead:
     """A head with its loss and its targets.
 
     Attributes:
@@ -93,37 +93,41 @@ class Lesson:
     finish: Callable[[NDArray[np.float32], Sequence[Objects]], None] | None = None
 
 
-Lessons = Callable[[Sequence[Shape], int], Lesson]
-"""From the shapes of the maps, the finest first, and the number of classes to a lesson with new weights."""
+MakeHead = Callable[[Sequence[Shape], int], TrainableHead]
+"""Makes a head with new weights from the shapes of the maps, the finest first, and the number of classes."""
 
 
-def fit(lesson: Lesson, material: Material, fitting: Fitting, backbone: keras.Model | None = None) -> None:
-    """Fit the head of a lesson.
+def fit(
+    head: TrainableHead, data: TrainingInputs, hyperparameters: Hyperparameters, backbone: keras.Model | None = None
+) -> None:
+    """Fit a head, alone or with its backbone.
 
     Args:
-        lesson: its model gets the trained weights.
-        material: gives maps, or the backbone's input if it is trained too.
-        fitting: the hyperparameters.
+        head: its model gets the trained weights.
+        data: maps, or the backbone's input if it is trained too.
+        hyperparameters: the hyperparameters.
         backbone: from images to maps; its trainable weights learn with the head. Its BatchNorm keeps its statistics.
-            None: the material gives the maps of a frozen one.
+            None: ``data`` gives the maps of a frozen one.
 
     Raises:
         StageError: the loss is not finite.
     """
-    images = len(material.objects)
-    learner = _Learner(lesson, backbone, fitting, fitting.epochs * math.ceil(images / fitting.batch))
-    for epoch in range(fitting.epochs):
-        draw = np.random.default_rng([fitting.seed, epoch])
-        for part in _batches(draw.permutation(images), fitting.batch):
-            inputs, objects = material.changed(part, draw)
-            targets = zip(*(lesson.target(each) for each in objects), strict=True)
+    images = len(data.objects)
+    learner = _Learner(
+        head, backbone, hyperparameters, hyperparameters.epochs * math.ceil(images / hyperparameters.batch)
+    )
+    for epoch in range(hyperparameters.epochs):
+        draw = np.random.default_rng([hyperparameters.seed, epoch])
+        for part in _batches(draw.permutation(images), hyperparameters.batch):
+            inputs, objects = data.changed(part, draw)
+            targets = zip(*(head.target(each) for each in objects), strict=True)
             reached = learner.step(inputs, tuple(np.stack(part) for part in targets))
     if not math.isfinite(float(reached)):
         raise StageError("the training of the detector diverged", "lower the learning rate")
     learner.take_means()
-    if lesson.finish:
-        parts = _batches(np.arange(images), fitting.batch)
-        lesson.finish(np.concatenate([learner.logits(material.unchanged(part)) for part in parts]), material.objects)
+    if head.finish:
+        parts = _batches(np.arange(images), hyperparameters.batch)
+        head.finish(np.concatenate([learner.logits(data.unchanged(part)) for part in parts]), data.objects)
 
 
 def _batches(rows: NDArray[np.int64], size: int) -> Iterator[NDArray[np.int64]]:
@@ -133,15 +137,17 @@ def _batches(rows: NDArray[np.int64], size: int) -> Iterator[NDArray[np.int64]]:
 class _Learner:
     """AdamW on the weights of a network, and the running mean of them."""
 
-    def __init__(self, lesson: Lesson, backbone: keras.Model | None, fitting: Fitting, steps: int) -> None:
+    def __init__(
+        self, head: TrainableHead, backbone: keras.Model | None, hyperparameters: Hyperparameters, steps: int
+    ) -> None:
         import tensorflow as tf
 
-        self._head, self._backbone, self._loss = lesson.model, backbone, lesson.loss
-        self._averaging, self._done = fitting.averaging, 0
+        self._head, self._backbone, self._loss = head.model, backbone, head.loss
+        self._averaging, self._done = hyperparameters.averaging, 0
         below = backbone.trainable_variables if backbone else []
         self._optimizers = [
-            (_optimizer(fitting, rate, weights, steps), weights)
-            for rate, weights in ((1.0, self._head.trainable_variables), (fitting.backbone_rate, below))
+            (_optimizer(hyperparameters, rate, weights, steps), weights)
+            for rate, weights in ((1.0, self._head.trainable_variables), (hyperparameters.backbone_rate, below))
             if weights
         ]
         self._weights = [*self._head.weights, *below]
@@ -194,16 +200,16 @@ def _listed(outputs: tf.Tensor | Sequence[tf.Tensor]) -> list[tf.Tensor]:
 
 
 def _optimizer(
-    fitting: Fitting, share: float, weights: Sequence[keras.Variable], steps: int
+    hyperparameters: Hyperparameters, share: float, weights: Sequence[keras.Variable], steps: int
 ) -> keras.optimizers.Optimizer:
     """Return AdamW for some weights at a share of the rate."""
     import keras
 
-    warmup, rate = max(1, round(WARMUP * steps)), share * fitting.learning_rate
+    warmup, rate = max(1, round(WARMUP * steps)), share * hyperparameters.learning_rate
     schedule = keras.optimizers.schedules.CosineDecay(
         rate / 100, max(1, steps - warmup), warmup_target=rate, warmup_steps=warmup
     )
-    made = keras.optimizers.AdamW(schedule, weight_decay=fitting.weight_decay, clipnorm=None)
+    made = keras.optimizers.AdamW(schedule, weight_decay=hyperparameters.weight_decay, clipnorm=None)
     made.exclude_from_weight_decay(var_names=["bias", "gamma", "beta"])
     made.build(weights)
     return made

@@ -44,7 +44,7 @@ class Boxed:
 
 @dataclass(frozen=True, eq=False)
 class KeptMaps:
-    """Maps of N images and of their changed copies: the material for a head on a frozen backbone.
+    """Maps of N images and of their changed copies: what a head on a frozen backbone learns from.
 
     Attributes:
         levels: float16 (N * (1 + copies), rows, columns, channels) of each level, memory-mapped.
@@ -146,7 +146,7 @@ class _Runner:
 
 @dataclass(frozen=True, eq=False)
 class Photographs:
-    """The pixels of N images, changed anew in each epoch: the material for a backbone that learns too.
+    """The pixels of N images, changed anew in each epoch: what a backbone that learns too learns from.
 
     Attributes:
         pixels: uint8 (N, S, S, 3), RGB, memory-mapped.

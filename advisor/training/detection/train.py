@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from advisor.core.tasks import OBJECT_COUNTING, OBJECT_DETECTION
 from advisor.datasets.images import InputSpec
 from advisor.tflite.postprocess import Suppression, append_postprocess
-from advisor.training.detection.boxes import box_lesson
-from advisor.training.detection.centres import centre_lesson
-from advisor.training.detection.fit import Fitting, Lessons, fit
+from advisor.training.detection.boxes import box_detector_head
+from advisor.training.detection.centres import centre_detector_head
+from advisor.training.detection.fit import Hyperparameters, MakeHead, fit
 from advisor.training.detection.maps import Boxed, keep_maps, keep_photographs
 from advisor.training.detection.network import joined, with_maps
 from advisor.training.finetune.network import flatbuffer, freeze
@@ -31,25 +31,25 @@ class Kind:
 
     Attributes:
         coarsest: pixels of the input to a cell of the coarsest map that it reads.
-        lessons: makes its network, with loss and targets.
+        make_head: makes its network, with loss and targets.
         epochs: passes over the images.
     """
 
     coarsest: int
-    lessons: Lessons
+    make_head: MakeHead
     epochs: int
 
 
 KINDS: Mapping[str, Kind] = MappingProxyType(
     {
-        OBJECT_DETECTION: Kind(32, box_lesson, 20),
-        OBJECT_COUNTING: Kind(16, centre_lesson, 30),
+        OBJECT_DETECTION: Kind(32, box_detector_head, 20),
+        OBJECT_COUNTING: Kind(16, centre_detector_head, 30),
     }
 )
 """The kind of head by task."""
 
 
-FINETUNING = Fitting(epochs=14)
+FINETUNING = Hyperparameters(epochs=14)
 """Hyperparameters that train head and backbone together.
 
 On BCCD's validation part, with the upper 65 % of MobileNetV2: 14 epochs gave an mAP@0.5 of 89.5 % and an mAP of 53.3,
@@ -116,15 +116,15 @@ def train(
         maps = with_maps(keras.Model(model.inputs[0], model.output["features"]), kind.coarsest)
         spec = InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)
         keras.utils.set_random_seed(seed)
-        lesson = kind.lessons([tuple(output.shape[1:]) for output in maps.outputs], classes)
+        head = kind.make_head([tuple(output.shape[1:]) for output in maps.outputs], classes)
         if start:
-            lesson.model.set_weights(start.head)
+            head.model.set_weights(start.head)
             freeze(maps, start.share)
-            fit(lesson, keep_photographs(boxed, spec, folder), replace(FINETUNING, seed=seed), maps)
+            fit(head, keep_photographs(boxed, spec, folder), replace(FINETUNING, seed=seed), maps)
         else:
-            fit(lesson, keep_maps(maps, boxed, spec, folder, seed), Fitting(kind.epochs, seed=seed))
-        raw = flatbuffer(joined(maps, lesson.model))
-        data = append_postprocess(raw, lesson.anchors.boxes, Suppression()) if lesson.anchors else raw
-        return Trained(data, lesson.model.get_weights())
+            fit(head, keep_maps(maps, boxed, spec, folder, seed), Hyperparameters(kind.epochs, seed=seed))
+        raw = flatbuffer(joined(maps, head.model))
+        data = append_postprocess(raw, head.anchors.boxes, Suppression()) if head.anchors else raw
+        return Trained(data, head.model.get_weights())
     finally:
         keras.backend.clear_session()

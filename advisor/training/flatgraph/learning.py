@@ -49,7 +49,7 @@ class Schedule:
 
 
 @dataclass(frozen=True)
-class Course:
+class TrainingSummary:
     """The course of a training.
 
     Attributes:
@@ -72,7 +72,7 @@ def learn(
     spec: InputSpec,
     schedule: Schedule,
     change: Change | None = None,
-) -> Course:
+) -> TrainingSummary:
     """Train ``weights`` (in place) until the graph with them gives the outputs of the graph itself.
 
     Args:
@@ -108,7 +108,7 @@ class _Training:
         self._moments = [(tf.Variable(tf.zeros_like(one)), tf.Variable(tf.zeros_like(one))) for one in self._variables]
         self._compiled = tf.function(self._step, autograph=False)
 
-    def run(self, batches: Batches) -> Course:
+    def run(self, batches: Batches) -> TrainingSummary:
         """Take all steps and return the course."""
         began, losses = time.monotonic(), list[float]()
         schedule = self._schedule
@@ -122,7 +122,7 @@ class _Training:
             losses.append(self._one(images, number, planned, min(done, 1.0)))
         part = max(1, len(losses) // 10)
         seconds = round(time.monotonic() - began, 1)
-        return Course(len(losses), seconds, float(np.mean(losses[:part])), float(np.mean(losses[-part:])))
+        return TrainingSummary(len(losses), seconds, float(np.mean(losses[:part])), float(np.mean(losses[-part:])))
 
     def _one(self, images: NDArray[np.uint8], number: int, planned: int, done: float) -> float:
         """Take a step; the rate falls with the share of steps or of time, whichever is larger."""

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from advisor.catalog import public
-from advisor.catalog.user_models.handles import Source, folder_sha256, on_this_machine
+from advisor.catalog.user_models.handles import Source, folder_sha256, local_source
 from advisor.catalog.weights import hub
 from advisor.core.errors import UsageError
 from tests.catalog.conftest import Answer, Shelf
@@ -56,21 +56,21 @@ def test_files_with_another_hash_are_refused_before_they_are_read(served: Shelf,
     wanted = "0" * 64
     with (
         pytest.raises(UsageError, match=f"have sha256 {folder_sha256(saved)}, expected {wanted}"),
-        on_this_machine(f"{served.url}{HANDLE}#sha256={wanted}"),
+        local_source(f"{served.url}{HANDLE}#sha256={wanted}"),
     ):
         pytest.fail("it was resolved")
 
 
 def test_without_the_package_the_extra_and_another_way_are_named(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hub, "PACKAGE", "tensorflow_hub_that_is_missing")
-    with pytest.raises(UsageError, match=r"ondevice-advisor\[hub\]") as raised, on_this_machine(shelf.url + HANDLE):
+    with pytest.raises(UsageError, match=r"ondevice-advisor\[hub\]") as raised, local_source(shelf.url + HANDLE):
         pytest.fail("it was resolved")
     assert "advisor catalog add FOLDER" in raised.value.hint
 
 
 def test_a_folder_needs_no_package(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hub, "PACKAGE", "tensorflow_hub_that_is_missing")
-    with on_this_machine(saved) as found:
+    with local_source(saved) as found:
         assert found == Source(saved)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from advisor.catalog import public
 from advisor.catalog.user_models import model_packages
-from advisor.catalog.user_models.handles import on_this_machine
+from advisor.catalog.user_models.handles import local_source
 from advisor.catalog.user_models.model_packages import exported, is_source
 from advisor.core.errors import UsageError
 
@@ -70,7 +70,7 @@ def test_a_model_of_torchvision_becomes_a_card_with_its_facts(caches: Path) -> N
 @pytest.mark.slow
 def test_a_model_of_timm_brings_what_its_package_knows(caches: Path) -> None:
     in_the_cache_of_timm(caches)
-    with on_this_machine("timm:mobilenetv3_small_050", SIZE) as found:
+    with local_source("timm:mobilenetv3_small_050", SIZE) as found:
         assert found.path.name == "mobilenetv3_small_050.pt2"
         assert found.metadata is not None
         assert (found.metadata.licence, len(found.metadata.labels)) == ("apache-2.0", 1000)

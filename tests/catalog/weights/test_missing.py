@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from advisor.catalog.weights.fetching import fetch
-from advisor.catalog.weights.missing import MOST_LINES, MissingWeights, none_to_be_had
+from advisor.catalog.weights.missing import MOST_LINES, MissingWeights, all_missing
 from advisor.catalog.weights.options import FetchOptions
 from advisor.core.errors import WeightsError
 from tests.catalog.weights.conftest import CONTENT, card, home, packaged, sha256, tarball, wheel
@@ -54,7 +54,7 @@ def test_the_error_travels_between_processes(options: FetchOptions) -> None:
 def test_many_cards_are_told_in_a_few_short_lines(options: FetchOptions) -> None:
     reasons = ("a.example: its name is not known", "pypi:x==1: " + "nothing; " * 100)
     errors: dict[str, WeightsError] = {f"card_{n}": MissingWeights(f"card_{n}", reasons, "") for n in range(20)}
-    said = none_to_be_had(errors, options)
+    said = all_missing(errors, options)
     first, *lines = said.message.splitlines()
     assert first == "no weights can be had for any of 20 candidates:"
     assert len(lines) == MOST_LINES

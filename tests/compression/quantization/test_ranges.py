@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from advisor.compression.quantization.observe import LEVELS, Activation, Observation, off_the_pixels
+from advisor.compression.quantization.observe import LEVELS, Activation, Observation, widened_for_pixels
 
 values = arrays(np.float32, (30, 2), elements=st.floats(-1000, 1000, width=32))
 
@@ -33,7 +33,7 @@ def test_outliers_keep_their_place_and_pixels_get_room() -> None:
 
 def test_pixels_do_not_fall_half_way_between_steps() -> None:
     pixels = ((np.arange(256, dtype=np.float32) - 127.5) / 127.5)[:, None]
-    low, high = off_the_pixels(_activation(pixels).range)
+    low, high = widened_for_pixels(_activation(pixels).range)
     step = (high - low) / LEVELS
     assert len(np.unique(np.rint(pixels / step))) > 250
     assert len(np.unique(np.rint((np.arange(256) - 127.5) * 1.0))) < 140

@@ -15,10 +15,10 @@ from advisor.engine.pipeline.images import Images
 from advisor.engine.question import Question, resolve
 from advisor.engine.space.candidates import (
     Candidates,
+    cards_to_try,
     chosen_cards,
     chosen_recipes,
     make_plan,
-    most_cards,
     require_known_classes,
 )
 from advisor.engine.space.images import read_images
@@ -61,7 +61,7 @@ def test_beside_names_only_these_take_part(file: str) -> None:
     question = asked(file, CARD)
     cards = chosen_cards(question)
     assert [card.name for card in cards] == ["net", CARD]
-    assert most_cards(question, cards) == 2
+    assert cards_to_try(question, cards) == 2
 
 
 def test_a_file_alone_leaves_the_usual_cards_in_the_search(file: str) -> None:
@@ -69,7 +69,7 @@ def test_a_file_alone_leaves_the_usual_cards_in_the_search(file: str) -> None:
     cards = chosen_cards(question)
     assert cards[0].name == "net"
     assert {card.name for card in chosen_cards(resolve({}).question)} < {card.name for card in cards}
-    assert most_cards(question, cards) == 1 + question.of_task.cards
+    assert cards_to_try(question, cards) == 1 + question.of_task.cards
 
 
 def test_it_has_one_configuration_a_thread_count_in_its_own_form(file: str) -> None:

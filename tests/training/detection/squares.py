@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from advisor.datasets.images import InputSpec
-from advisor.training.detection.fit import Fitting, Lesson, Lessons, fit
+from advisor.training.detection.fit import Hyperparameters, MakeHead, TrainableHead, fit
 from advisor.training.detection.maps import KeptMaps
 from tests.training.nets import WIDE
 
@@ -11,11 +11,11 @@ VIEW = InputSpec(WIDE, (127.5,) * 3, (127.5,) * 3)
 IMAGES, LEARNT = 48, 36
 
 
-def fitted(lessons: Lessons, kept: KeptMaps, classes: int, fitting: Fitting) -> Lesson:
-    """Return a lesson whose head was fitted to kept maps."""
+def fitted(make_head: MakeHead, kept: KeptMaps, classes: int, hyperparameters: Hyperparameters) -> TrainableHead:
+    """Return a head that was fitted to kept maps."""
     import keras
 
-    keras.utils.set_random_seed(fitting.seed)
-    lesson = lessons([level.shape[1:] for level in kept.levels], classes)
-    fit(lesson, kept, fitting)
-    return lesson
+    keras.utils.set_random_seed(hyperparameters.seed)
+    head = make_head([level.shape[1:] for level in kept.levels], classes)
+    fit(head, kept, hyperparameters)
+    return head

@@ -10,8 +10,8 @@ import pytest
 
 from advisor.measurement.counting import CentreFinder, centre_score, match_centres
 from advisor.measurement.detection import true_boxes
-from advisor.training.detection.centres import centre_lesson
-from advisor.training.detection.fit import Fitting
+from advisor.training.detection.centres import centre_detector_head
+from advisor.training.detection.fit import Hyperparameters
 from advisor.training.detection.maps import Boxed, KeptMaps
 from advisor.training.detection.network import joined
 from advisor.training.finetune.network import flatbuffer
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.integration
 def test_a_head_learns_to_mark_objects_of_two_classes(
     boxed: Boxed, backbone: Any, kept: KeptMaps, tmp_path: Path
 ) -> None:
-    learnt = fitted(centre_lesson, kept, 2, Fitting(40))
+    learnt = fitted(centre_detector_head, kept, 2, Hyperparameters(40))
     assert learnt.anchors is None
     path = tmp_path / "marker.tflite"
     path.write_bytes(flatbuffer(joined(backbone, learnt.model)))
@@ -37,6 +37,6 @@ def test_a_head_learns_to_mark_objects_of_two_classes(
 
 
 def test_the_map_has_a_place_for_each_cell_of_the_finest_map(kept: KeptMaps, backbone: Any) -> None:
-    head = fitted(centre_lesson, kept, 2, Fitting(1)).model
+    head = fitted(centre_detector_head, kept, 2, Hyperparameters(1)).model
     assert joined(backbone, head).output["centres"].shape == (1, *kept.levels[0].shape[1:3], 2)
     assert np.isfinite(head.get_weights()[-1]).all()

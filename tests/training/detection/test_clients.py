@@ -12,9 +12,9 @@ from advisor.datasets.images import load
 from advisor.tflite.metadata import Metadata
 from advisor.tflite.metadata_writer import write_metadata
 from advisor.tflite.postprocess import Suppression, append_postprocess
-from advisor.training.detection.boxes import box_lesson
+from advisor.training.detection.boxes import box_detector_head
 from advisor.training.detection.changes import objects_of
-from advisor.training.detection.fit import Fitting
+from advisor.training.detection.fit import Hyperparameters
 from advisor.training.detection.maps import Boxed, keep_maps
 from advisor.training.detection.network import joined, with_maps
 from advisor.training.finetune.network import flatbuffer
@@ -37,7 +37,9 @@ def test_mediapipe_finds_the_same_boxes_within_a_pixel_on_twenty_photographs(bcc
         for boxes, (w, h) in zip(read.boxes[:PHOTOS], read.sizes[:PHOTOS], strict=True)
     ]
     maps = with_maps(halvings(pad=True))
-    learnt = fitted(box_lesson, keep_maps(maps, Boxed(paths, objects), VIEW, tmp_path, 0), 3, Fitting(epochs=10))
+    learnt = fitted(
+        box_detector_head, keep_maps(maps, Boxed(paths, objects), VIEW, tmp_path, 0), 3, Hyperparameters(epochs=10)
+    )
     assert learnt.anchors is not None
     data = append_postprocess(flatbuffer(joined(maps, learnt.model)), learnt.anchors.boxes, Suppression(10, score=0.0))
     data = write_metadata(data, Metadata("cells", read.classes, VIEW.mean, VIEW.std))

@@ -13,8 +13,8 @@ from advisor.measurement.average_precision import score
 from advisor.measurement.detection import Detections, Detector
 from advisor.tflite.postprocess import Suppression, append_postprocess, cut_postprocess, put_back
 from advisor.training.detection import maps as maps_module
-from advisor.training.detection.boxes import box_lesson
-from advisor.training.detection.fit import Fitting, Lesson, fit
+from advisor.training.detection.boxes import box_detector_head
+from advisor.training.detection.fit import Hyperparameters, TrainableHead, fit
 from advisor.training.detection.maps import Boxed, KeptMaps, Photographs, keep_maps, keep_photographs
 from advisor.training.detection.network import joined, with_maps
 from advisor.training.finetune.network import flatbuffer, freeze
@@ -44,10 +44,10 @@ def test_there_are_as_many_copies_as_fit(
         keep_maps(backbone, few, VIEW, tmp_path, seed=0)
 
 
-def reached(boxed: Boxed, backbone: Any, lesson: Lesson, folder: Path) -> float:
+def reached(boxed: Boxed, backbone: Any, trained: TrainableHead, folder: Path) -> float:
     """Return the mAP@0.5 on the images that were not learnt from, and check that post-processing can be taken off."""
-    assert lesson.anchors is not None
-    data = append_postprocess(flatbuffer(joined(backbone, lesson.model)), lesson.anchors.boxes, Suppression())
+    assert trained.anchors is not None
+    data = append_postprocess(flatbuffer(joined(backbone, trained.model)), trained.anchors.boxes, Suppression())
     path, again = folder / "detector.tflite", folder / "again.tflite"
     path.write_bytes(data)
     again.write_bytes(put_back(*cut_postprocess(data)))
@@ -65,19 +65,21 @@ def reached(boxed: Boxed, backbone: Any, lesson: Lesson, folder: Path) -> float:
 def test_a_head_learns_to_find_objects_of_two_classes(
     boxed: Boxed, backbone: Any, kept: KeptMaps, tmp_path: Path
 ) -> None:
-    assert reached(boxed, backbone, fitted(box_lesson, kept, 2, Fitting(epochs=40)), tmp_path) > 0.8
+    assert reached(boxed, backbone, fitted(box_detector_head, kept, 2, Hyperparameters(epochs=40)), tmp_path) > 0.8
 
 
 @pytest.mark.slow
 def test_equal_maps_and_seeds_give_equal_heads(kept: KeptMaps) -> None:
-    first, second = (fitted(box_lesson, kept, 2, Fitting(epochs=2)).model.get_weights() for _ in range(2))
+    first, second = (
+        fitted(box_detector_head, kept, 2, Hyperparameters(epochs=2)).model.get_weights() for _ in range(2)
+    )
     assert all(np.array_equal(one, other) for one, other in zip(first, second, strict=True))
 
 
 @pytest.mark.slow
 def test_a_rate_that_is_too_high_is_an_error(kept: KeptMaps) -> None:
     with pytest.raises(StageError, match="diverged"):
-        fitted(box_lesson, kept, 2, Fitting(4, learning_rate=float("inf")))
+        fitted(box_detector_head, kept, 2, Hyperparameters(4, learning_rate=float("inf")))
 
 
 @pytest.fixture
@@ -102,10 +104,10 @@ def test_fine_tuning_trains_the_upper_layers_too(
     body = with_maps(halvings(pad=True))
     freeze(body, 0.3)
     before = {layer.name: layer.get_weights() for layer in body.layers if layer.weights}
-    lesson = fitted(box_lesson, kept, 2, Fitting(epochs=10))
-    head = lesson.model.get_weights()
-    fit(lesson, photographs, Fitting(epochs=25), body)
+    trained = fitted(box_detector_head, kept, 2, Hyperparameters(epochs=10))
+    head = trained.model.get_weights()
+    fit(trained, photographs, Hyperparameters(epochs=25), body)
     moved = [name for name, old in before.items() if not np.array_equal(body.get_layer(name).get_weights()[0], old[0])]
     assert moved == ["conv2", "wide2", "deep"]
-    assert not np.array_equal(lesson.model.get_weights()[0], head[0])
-    assert reached(boxed, body, lesson, tmp_path) > 0.8
+    assert not np.array_equal(trained.model.get_weights()[0], head[0])
+    assert reached(boxed, body, trained, tmp_path) > 0.8

@@ -179,7 +179,8 @@ def _extract(
         return {**_inputs(card, seen, whole, results[source]), "part": list(chunk)}
 
     def blocks(materials: Materials, results: Results) -> Path:
-        return materials.cache.root / stage.folder / f"{sha256_json(_look(card, seen, results[source]))}.blocks"
+        shared = sha256_json(_feature_inputs(card, seen, results[source]))
+        return materials.cache.root / stage.folder / f"{shared}.blocks"
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
         part = images(materials)
@@ -204,19 +205,19 @@ def _rows(folder: Path) -> Path:
     return folder / ROWS
 
 
-def _look(card: Card, seen: CaptureAugmentation, source: FloatModel) -> dict[str, object]:
+def _feature_inputs(card: Card, seen: CaptureAugmentation, source: FloatModel) -> dict[str, object]:
     """Return everything that an image's features depend on, except the image."""
-    look: dict[str, object] = {
+    inputs: dict[str, object] = {
         "trunk": source.sha256,
         "view": input_spec(card).key,
         **versions("ai-edge-litert", "pillow", "numpy"),
     }
-    return look if seen == AS_IT_IS else {**look, "seen": seen.key, "conditions": CAPTURE_VERSION}
+    return inputs if seen == AS_IT_IS else {**inputs, "seen": seen.key, "conditions": CAPTURE_VERSION}
 
 
 def _inputs(card: Card, seen: CaptureAugmentation, part: Part, source: FloatModel) -> dict[str, object]:
     names = seen.names(part.hashes, part.paths)
-    return {**_look(card, seen, source), "pictures": sha256_json([name.hex() for name in names])}
+    return {**_feature_inputs(card, seen, source), "pictures": sha256_json([name.hex() for name in names])}
 
 
 def _read_number(folder: Path) -> float:

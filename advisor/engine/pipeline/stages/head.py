@@ -94,7 +94,7 @@ def fitted(card: Card, training: str, workload: Workload) -> Stage[Head]:
     """Choose kind and penalty of the head by cross-validation and fit it to the training part, or to a subset of it."""
     source, first_look = cut(card, FEATURES), training == HEAD_SUBSET
     train = Role.SUBSET if first_look else Role.TRAIN
-    read = looks(card, Role.SUBSET if first_look else Role.LEARNT, workload, HEAD_SUBSET if first_look else "")
+    read = feature_sets(card, Role.SUBSET if first_look else Role.LEARNT, workload, HEAD_SUBSET if first_look else "")
 
     def inputs(materials: Materials, results: Results) -> Inputs:
         part = materials.part(train)
@@ -164,7 +164,8 @@ def refitted(card: Card, workload: Workload) -> Stage[Head]:
 
     It uses the same recipe as the head that validation scores, on more images.
     """
-    source, compared, read = cut(card, FEATURES), fitted(card, HEAD, workload), looks(card, Role.LEARNT, workload)
+    source, compared = cut(card, FEATURES), fitted(card, HEAD, workload)
+    read = feature_sets(card, Role.LEARNT, workload)
 
     def inputs(materials: Materials, results: Results) -> Inputs:
         facts = results[compared].chosen
@@ -190,16 +191,16 @@ def refitted(card: Card, workload: Workload) -> Stage[Head]:
     )  # fmt: skip
 
 
-def looks(card: Card, role: Role, workload: Workload, training: str = "") -> tuple[FeatureSet, ...]:
+def feature_sets(card: Card, role: Role, workload: Workload, training: str = "") -> tuple[FeatureSet, ...]:
     """Return the features of images; if robust accuracy counts, also those of images changed like a phone's camera."""
     seen = (AS_IT_IS, *(CAPTURED if workload.robust else ()))
     return tuple(features(card, role, workload.images[role], each, training) for each in seen)
 
 
 def _stages(read: Sequence[FeatureSet]) -> tuple[Stage[Any], ...]:
-    return tuple(dict.fromkeys(stage for look in read for stage in look.stages))
+    return tuple(dict.fromkeys(stage for each in read for stage in each.stages))
 
 
 def _head_inputs(read: Sequence[FeatureSet], materials: Materials, results: Results) -> dict[str, object]:
-    keys = [look.key(materials, results) for look in read]
+    keys = [each.key(materials, results) for each in read]
     return {"features": keys, "head": HEAD_VERSION, **versions("scikit-learn", "numpy")}

@@ -21,7 +21,7 @@ MOST_ANSWERS = 10_000_000
 
 def train_head(
     backbone: Path,
-    looks: Sequence[Sequence[Path]],
+    feature_files: Sequence[Sequence[Path]],
     train: Sequence[int],
     labels: Sequence[int],
     groups: Sequence[int],
@@ -33,7 +33,7 @@ def train_head(
 
     Args:
         backbone: the feature model.
-        looks: parts of the features, first of the unchanged images, then of the augmented ones.
+        feature_files: parts of the features, first of the unchanged images, then of the augmented ones.
         train: rows to learn from.
         labels: the classes of these rows.
         groups: their groups; empty if each is a group.
@@ -45,7 +45,7 @@ def train_head(
     from advisor.training.features import joined
     from advisor.training.head.train import train_head as fit
 
-    features, *views = [joined(parts, np.asarray(train)) for parts in looks]
+    features, *views = [joined(parts, np.asarray(train)) for parts in feature_files]
     head = fit(features, labels, classes, seed, views, groups, last_width(backbone.read_bytes()))
     np.savez(path, weights=head.weights, bias=head.bias)
     if head.answers is not None and head.answers.size <= MOST_ANSWERS:
@@ -69,14 +69,19 @@ def expect(features: Sequence[Path], labels: Sequence[int], validation: Sequence
 
 
 def refit_head(
-    backbone: Path, looks: Sequence[Sequence[Path]], labels: Sequence[int], classes: int, chosen: HeadFacts, path: Path
+    backbone: Path,
+    feature_files: Sequence[Sequence[Path]],
+    labels: Sequence[int],
+    classes: int,
+    chosen: HeadFacts,
+    path: Path,
 ) -> None:
     """Fit the chosen kind of head to all rows and write it as ``.npz``; see :func:`train_head` for arguments."""
     from advisor.tflite.levels import last_width
     from advisor.training.features import joined
     from advisor.training.head.train import fit_head
 
-    features, *views = [joined(parts) for parts in looks]
+    features, *views = [joined(parts) for parts in feature_files]
     last = last_width(backbone.read_bytes())
     weights, bias = fit_head(features, labels, classes, chosen.regularization, views, chosen.kind, last)
     np.savez(path, weights=weights, bias=bias)

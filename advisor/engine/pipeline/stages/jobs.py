@@ -55,13 +55,13 @@ def extract(
         blocks: list of the blocks of this backbone and view.
         out: the block's folder.
     """
-    from advisor.store.rows import with_known, write_block
+    from advisor.store.rows import cached_rows, write_block
     from advisor.training.features import extract as extract_features
 
     def compute(indices: Sequence[int]) -> Any:
         return extract_features(backbone, [images[index] for index in indices], view, seen)
 
-    write_block(out, names, with_known(blocks, names, compute))
+    write_block(out, names, cached_rows(blocks, names, compute))
 
 
 def calibrate(

@@ -107,7 +107,7 @@ def with_unknown(
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
         part, classes = materials.part(Role.LEARNT), materials.require_images().classes
-        learnt = unknown_jobs.Learnt(
+        learnt = unknown_jobs.LearntImages(
             compared=tuple(results[each] for each in compared),
             shipped=tuple(results[each] for each in shipped),
             labels=part.labels,

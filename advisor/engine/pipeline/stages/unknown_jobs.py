@@ -61,7 +61,7 @@ def probe(model: Path, images: Sequence[Path], spec: InputSpec, path: Path) -> N
 
 
 @dataclass(frozen=True)
-class Learnt:
+class LearntImages:
     """Images to learn from, as the float networks see them. Columns after those of the features are left out.
 
     Attributes:
@@ -80,7 +80,7 @@ class Learnt:
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
+class JudgedFeatures:
     """Features by which the score is made and judged.
 
     Attributes:
@@ -100,7 +100,7 @@ class Seen:
     logits: Rows
 
     @classmethod
-    def of(cls, own: Path, learnt: Learnt, classes: int) -> Seen:
+    def of(cls, own: Path, learnt: LearntImages, classes: int) -> JudgedFeatures:
         """Read the features; ``own`` is :func:`probe` of the compared file on the validation part."""
         from advisor.training.features import joined
 
@@ -113,7 +113,7 @@ class Seen:
 
 
 def add_unknown(
-    model: Path, scores: Path, own: Path, learnt: Learnt, classes: Sequence[str], head: HeadSpec, path: Path
+    model: Path, scores: Path, own: Path, learnt: LearntImages, classes: Sequence[str], head: HeadSpec, path: Path
 ) -> dict[str, Any]:
     """Write a classifier with the class ``unknown``, and judge its score with each class left out in turn.
 
@@ -134,7 +134,7 @@ def add_unknown(
     from advisor.tflite.unknown import head_layers, with_unknown
     from advisor.training.features import joined
 
-    seen, content = Seen.of(own, learnt, len(classes)), to_float_io(model.read_bytes())
+    seen, content = JudgedFeatures.of(own, learnt, len(classes)), to_float_io(model.read_bytes())
     # Fine-tuning draws the last layer's features of all images together, also those of other things.
     near_to = Neighbours.of if head.frozen or head_layers(content, model.name) > 1 else Neighbours.none
     found = rule(seen.logits, near_to(seen.train).similarity(seen.own))
@@ -156,7 +156,9 @@ def _described(made: bytes, model: Path, label: str) -> bytes:
     return made if metadata is None else write_metadata(made, replace(metadata, labels=(*metadata.labels, label)))
 
 
-def _judged(facts: UnknownFacts, seen: Seen, classes: Sequence[str], head: HeadSpec, near_to: NearTo) -> UnknownFacts:
+def _judged(
+    facts: UnknownFacts, seen: JudgedFeatures, classes: Sequence[str], head: HeadSpec, near_to: NearTo
+) -> UnknownFacts:
     """Return the facts with the figures of each class that can be left out, and their means."""
     by_class = {classes[label]: _left_out(label, seen, head, near_to) for label in _chosen(seen.truth)}
     if not by_class:
@@ -180,7 +182,7 @@ def _chosen(truth: Labels) -> list[int]:
     return sorted(largest[:MOST_LEFT_OUT])
 
 
-def _left_out(label: int, seen: Seen, head: HeadSpec, near_to: NearTo) -> tuple[LeftOut, LeftOut]:
+def _left_out(label: int, seen: JudgedFeatures, head: HeadSpec, near_to: NearTo) -> tuple[LeftOut, LeftOut]:
     """Fit a head without a class, and judge its score by features of the file and by those of the float32 file."""
     from advisor.training.head.train import fit_head
 

@@ -12,7 +12,7 @@ from advisor.compression.recipes.comparison import answers
 from advisor.core.codec import parse
 from advisor.core.unknown_facts import UnknownFacts
 from advisor.datasets.images import InputSpec
-from advisor.engine.pipeline.stages.unknown_jobs import HeadSpec, Learnt, add_unknown, probe
+from advisor.engine.pipeline.stages.unknown_jobs import HeadSpec, LearntImages, add_unknown, probe
 from advisor.tflite.metadata import Metadata, read_metadata
 from advisor.tflite.metadata_writer import write_metadata
 from advisor.tflite.unknown import with_probe
@@ -49,7 +49,7 @@ def make(tmp_path: Path) -> Make:
             np.save(files[each], rows)
         truth = tuple(number % labels for number in range(320))
         floats_of = (files["floats"],)
-        learnt = Learnt(floats_of, floats_of, truth, tuple(TRAIN), tuple(VALIDATION))
+        learnt = LearntImages(floats_of, floats_of, truth, tuple(TRAIN), tuple(VALIDATION))
         head = HeadSpec("last_layer", 1.0, frozen)
         model, made = tmp_path / "model.tflite", tmp_path / "made.tflite"
         found = add_unknown(model, files["scores"], files["own"], learnt, classes, head, made)
