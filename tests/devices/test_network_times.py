@@ -10,8 +10,7 @@ import pytest
 from advisor.catalog.catalogue import load_catalogue
 from advisor.core.errors import UsageError
 from advisor.devices.kernels.design import design
-from advisor.devices.latency.model_operators import OPERATORS_FILE, model_operators, write_operators
-from advisor.devices.latency.network_times import NetworkTimes
+from advisor.devices.latency.network_times import OPERATORS_FILE, NetworkTimes, model_operators, write_operators
 from advisor.devices.latency.operator_times import OperatorTimes
 from advisor.isolation import ChildPool
 from advisor.tflite.model import read
@@ -76,7 +75,7 @@ def test_the_shipped_operators_are_those_of_a_conversion(tmp_path: Path) -> None
 
 
 def test_a_table_of_operators_reads_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("advisor.devices.latency.model_operators.shipped_profiles", lambda: tmp_path)
+    monkeypatch.setattr("advisor.devices.latency.network_times.shipped_profiles", lambda: tmp_path)
     works = {"b": ((Work("ADD", 4, 4, read=32), 2),), "a": ((Work(DENSE, 1, 5, 7, read=7), 1),)}
     write_operators(tmp_path / OPERATORS_FILE, works)
     assert model_operators.__wrapped__() == works

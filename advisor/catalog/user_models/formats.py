@@ -13,10 +13,9 @@ from typing import Any, Protocol
 
 from advisor.catalog.cards import Conversion
 from advisor.catalog.user_models import keras_archive, pt2_archive, saved_model
-from advisor.catalog.user_models.comparison import compared
+from advisor.catalog.user_models.comparison import Original, compared
 from advisor.catalog.user_models.onnx_files import checks, convert, graph
 from advisor.catalog.user_models.onnx_files.original import OnnxOriginal
-from advisor.catalog.user_models.original import Original
 from advisor.catalog.user_models.pt2 import TorchProgram, require_torch
 from advisor.core.errors import UsageError, message_of
 from advisor.store.packages import Packages

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from advisor.catalog.user_models import pt2_archive
+from advisor.catalog.user_models.comparison import Layer
 from advisor.catalog.user_models.onnx_files.convert import VERSION
-from advisor.catalog.user_models.original import Layer
 from advisor.catalog.weights.arrays import Array
 from advisor.core.errors import UsageError, install_extra, message_of
 

@@ -16,10 +16,9 @@ from advisor.devices.latency.base import Base, fit_base
 from advisor.devices.latency.conformal import SUPPORT, WIDE, Calibration, read_calibration, regime_of
 from advisor.devices.latency.features import ModelFeatures, load_features
 from advisor.devices.latency.model import Estimate, choose, contradicting, estimate, queries_of
-from advisor.devices.latency.network_times import NetworkTimes
+from advisor.devices.latency.network_times import NetworkTimes, network_times, operators_of
 from advisor.devices.latency.posterior import Posterior, posterior_of
 from advisor.devices.latency.table import build_table, column_of
-from advisor.devices.prediction.by_kernels import network_times, operators_of
 from advisor.devices.prediction.measured import MeasuredLatency, measured_latency, measured_quantity
 from advisor.devices.profiles import DeviceProfile, DeviceTarget, Profiles, shipped_profiles
 from advisor.devices.profiles.kernels import SOURCE

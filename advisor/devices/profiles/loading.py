@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -106,10 +107,9 @@ def checked_profile(path: Path, shipped: Sequence[DeviceProfile]) -> DeviceProfi
         UsageError: see :func:`read_profile`; or a row names an unknown model, the latencies of a target are in another
             unit, or the cores contradict the SoC. The error has one line for each.
     """
-    from advisor.devices.profiles.networks import known_macs
     from advisor.devices.profiles.plausibility import bounds_of, implausible
 
-    macs = known_macs(shipped, shipped_profiles() / "model_features.csv")
+    macs = _known_macs(shipped, shipped_profiles() / "model_features.csv")
     profile = read_profile(path, macs)
     problems = Problems()
     known = {name: count for name, count in macs.items() if count}
@@ -117,6 +117,26 @@ def checked_profile(path: Path, shipped: Sequence[DeviceProfile]) -> DeviceProfi
         problems.add(error)
     problems.raise_any()
     return profile
+
+
+def _known_macs(shipped: Iterable[DeviceProfile], table: Path) -> dict[str, float | None]:
+    """Return the known networks with their multiply-accumulates, None where these are not known.
+
+    Known are the networks of the shipped features and measurements, and those of the catalogue, also of your own.
+
+    Args:
+        shipped: the shipped profiles.
+        table: the CSV of the shipped features, with ``name`` and ``macs``.
+
+    Raises:
+        UsageError: your own catalogue is not valid.
+    """
+    from advisor.catalog.catalogue import load_catalogue
+
+    known: dict[str, float | None] = {row.model: None for profile in shipped for row in profile.measurements}
+    known |= {card.name: float(card.macs) for card in load_catalogue().values()}
+    with table.open(newline="", encoding="utf-8") as file:
+        return known | {row["name"]: float(row["macs"]) for row in csv.DictReader(file)}
 
 
 def read_profile(path: Path, models: Collection[str] | None = None) -> DeviceProfile:

@@ -27,9 +27,9 @@ from advisor.engine.pipeline.stages.artefacts import (
     compressed,
     decides_on_scores,
     shares_calibration,
+    with_confidence,
 )
 from advisor.engine.pipeline.stages.backbone import PROBABILITIES, cut, features
-from advisor.engine.pipeline.stages.confidence import with_confidence
 from advisor.engine.pipeline.stages.detection import detections, detector
 from advisor.engine.pipeline.stages.figures import Answer, Timings, answers, capture, score, timing
 from advisor.engine.pipeline.stages.finetuning import finetuned

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from advisor.catalog.cards import Card
+from advisor.catalog.user_models.shipped import is_file, shipped_card
 from advisor.compression.recipes import Recipe
 from advisor.engine.pipeline.images import Images
 from advisor.engine.question import Request, require_sampler_installed
@@ -45,3 +47,25 @@ def prepare(request: Request, say: Callable[[str], None]) -> Prepared:
     images = read_images(question, say)
     require_known_classes(question, cards, images)
     return Prepared(request, targets, recipes, cards, images)
+
+
+def with_files(request: Request) -> Request:
+    """Return a request whose candidates are names of cards: each file is one, in a catalogue of its own.
+
+    Raises:
+        UsageError: a file is missing or cannot take part.
+    """
+    question = request.question
+    names, catalogs = list[str](), list(question.catalog)
+    for candidate in question.candidates:
+        if not is_file(candidate):
+            names.append(candidate)
+            continue
+        card, catalogue = shipped_card(Path(candidate), question.catalog)
+        names.append(card.name)
+        catalogs.append(catalogue)
+    if len(catalogs) == len(question.catalog):
+        return request
+    written = {**request.written, "candidates": names, "catalog": [str(path) for path in catalogs]}
+    changed = replace(question, candidates=tuple(names), catalog=tuple(dict.fromkeys(catalogs)))
+    return replace(request, question=changed, written=written)

@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from advisor.core.errors import AdvisorError, StageError, UsageError
+from advisor.core.errors import AdvisorError, StageError, UsageError, install_extra
 from advisor.core.quantity import Provenance, Quantity
-from advisor.core.units import plural
+from advisor.core.units import plural, show_bytes
 from advisor.devices.connections.agent import SeriesDocument
 from advisor.devices.connections.protocol import Connection, Job, Timing
 from advisor.devices.connections.twins import needs_twin
@@ -21,9 +21,8 @@ from advisor.measurement.latency.results import LatencyResult, Ratio
 from advisor.measurement.latency.summary import LEVEL
 from advisor.measurement.latency.timing import ratios
 from advisor.measurement.latency.trust import judge
+from advisor.measurement.micro.check import EXTRA, NAME, available, check
 from advisor.measurement.on_device.findings import DeviceBenchmark, DeviceRow
-from advisor.measurement.on_device.micro_rows import notes as arena_notes
-from advisor.measurement.on_device.micro_rows import with_arena
 from advisor.measurement.processes.model_file import ModelFile, detector_notes, read_model
 
 if TYPE_CHECKING:
@@ -67,7 +66,7 @@ def benchmark_on_device(
         rows = _predicted(files, profile, target, predictor(), threads)
         if target.runtime == MICRO_RUNTIME:
             tell("running the files in TensorFlow Lite Micro")
-            rows = [with_arena(row, file) for row, file in zip(rows, files, strict=True)]
+            rows = [_with_arena(row, file) for row, file in zip(rows, files, strict=True)]
         compared: tuple[Ratio, ...] = ()
     else:
         if target.runtime not in MEASURABLE_RUNTIMES and not needs_twin(target.runtime):
@@ -85,7 +84,7 @@ def benchmark_on_device(
     )
     remark = "" if connection else runtime_remark(f"{profile.name}:{target.name}", target.runtime)
     included = detector_notes(file.path.name for file in files if file.detects)
-    ran = arena_notes(rows, target) if target.runtime == MICRO_RUNTIME else ()
+    ran = _arena_notes(rows, target) if target.runtime == MICRO_RUNTIME else ()
     notes = tuple(filter(None, (remark, *included, *ran, *_downloads(rows), *_limits(rows, profile))))
     reached = connection.label if connection else ""
     return DeviceBenchmark(profile.name, target.name, reached, effort, tuple(rows), compared, delegations, notes)
@@ -223,4 +222,32 @@ def measured_row(timing: Timing, file: ModelFile, label: str) -> DeviceRow:
         page_bytes=timing.details.get("page_bytes"),
         throttled=timing.throttled,
         reason=timing.throttled or (result.reason if result else ""),
+    )
+
+
+def _with_arena(row: DeviceRow, file: ModelFile) -> DeviceRow:
+    """Return the row with the tensor arena: found with the interpreter where it is installed, else computed."""
+    from advisor.tflite.micro_arena import micro_arena
+
+    row = replace(row, arena_bytes=micro_arena(file.graph).total)
+    if row.failure or not available():
+        return row
+    try:
+        found = check(file.path)
+    except StageError as error:
+        return replace(row, latency=None, failure=error.message)
+    if found.reason:
+        return replace(row, latency=None, failure=f"{file.path.name}: {found.reason}", micro=found)
+    return replace(row, arena_bytes=found.arena_bytes, micro=found)
+
+
+def _arena_notes(rows: Sequence[DeviceRow], target: DeviceTarget) -> tuple[str, ...]:
+    """Return where the arenas come from, and whether outputs equal LiteRT's."""
+    if not available():
+        return (f"{target.name}: {NAME} is not installed, arenas are computed; {install_extra(EXTRA)}",)
+    return tuple(
+        f"{Path(row.model).name}: {row.micro.runtime} runs it in an arena of {row.micro.arena_bytes:,} bytes "
+        f"({show_bytes(row.micro.activation_bytes)} for activations); {row.micro.agreement}"
+        for row in rows
+        if row.micro and not row.failure
     )

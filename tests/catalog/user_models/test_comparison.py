@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from advisor.catalog.user_models.comparison import IMAGES, crops, first_wrong
-from advisor.catalog.user_models.original import Layer
+from advisor.catalog.user_models.comparison import IMAGES, Layer, crops, first_wrong
 from advisor.catalog.weights.arrays import Array
 
 RNG = np.random.default_rng(0)

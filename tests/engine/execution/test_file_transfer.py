@@ -8,7 +8,7 @@ import pytest
 
 from advisor.core.errors import StageError
 from advisor.engine.execution import ray_node
-from advisor.engine.execution.file_transfer import FileRef, Outgoing, bundle_key, contents, swapped
+from advisor.engine.execution.file_transfer import FileRef, Outgoing, bundle_key, contents, replaced
 from tests.engine.execution.jobs import Named, fill, join
 
 
@@ -135,7 +135,7 @@ def test_checkpoints_stay_from_one_try_to_the_next(there: Path, tmp_path: Path) 
 
 def test_what_holds_no_path_is_handed_on_as_it_is() -> None:
     value = {"a": (1, [2.0, "c"]), "b": Named}
-    assert swapped(value, lambda paths: [FileRef("x", 0)] * len(paths), Path) is value
+    assert replaced(value, lambda paths: [FileRef("x", 0)] * len(paths), Path) is value
 
 
 def test_tidying_takes_the_files_of_a_search_away(there: Path) -> None:

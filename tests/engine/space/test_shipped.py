@@ -22,7 +22,7 @@ from advisor.engine.space.candidates import (
     require_known_classes,
 )
 from advisor.engine.space.images import read_images
-from advisor.engine.space.shipped import with_files
+from advisor.engine.space.prepared import with_files
 from tests.catalog.user_models.test_fixed_form import SIDE, kept, own_folders
 from tests.datasets.folders import make
 from tests.measurement import small_models

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from advisor.catalog.user_models.comparison import Layer
 from advisor.catalog.user_models.onnx_files.convert import VERSION
 from advisor.catalog.user_models.onnx_files.graph import Image
-from advisor.catalog.user_models.original import Layer
 from advisor.catalog.weights.arrays import Array
 
 

@@ -53,6 +53,9 @@ steps are limited by their work, about ten minutes; a slow machine may take many
 SCORING = Resources(limits=replace(WORK_LIMITS, seconds=LEARNING.limits.seconds))
 """A recipe that scores many files is limited by its work in the same way."""
 
+TEMPERATURE_VERSION = "1"
+"""Raised when equal scores give another temperature."""
+
 Calibration = tuple[Path, ...]
 """The files that :func:`advisor.engine.pipeline.stages.jobs.calibrate` left."""
 
@@ -147,6 +150,35 @@ def compressed(
         StageName.COMPRESS, scope, "3", f"compressing to {recipe.name}",
         (source, *(each for each in (compared, calibration) if each)), inputs, job, read_artefact,
         cost.COMPRESS_S.get(recipe.name, cost.REWRITE_S), resources,
+    )  # fmt: skip
+
+
+def with_confidence(scope: Scope, source: Stage[Artefact], scored: Stage[Path]) -> Stage[Artefact]:
+    """Fold the temperature of a file's logits into its head.
+
+    Args:
+        scope: card, training and compression of the file.
+        source: the file that ships. Its latency, memory and answers stay as they are.
+        scored: the probabilities of the compared file on the validation part, which give the temperature.
+    """
+
+    def inputs(materials: Materials, results: Results) -> Inputs:
+        return {
+            "artefact": results[source].sha256,
+            "scores": sha256_file(results[scored]),
+            "labels": list(materials.part(Role.VALIDATION).labels),
+            **versions("numpy", "scipy"),
+        }
+
+    def job(materials: Materials, results: Results, folders: Folders) -> Job:
+        made, labels = results[source], materials.part(Role.VALIDATION).labels
+        return partial(
+            jobs.fold_temperature, made.path, results[scored], labels, made.figures, made.notes, folders.out / MODEL
+        )
+
+    return Stage(
+        StageName.CONFIDENCE, scope, TEMPERATURE_VERSION, "calibrating the probabilities of", (source, scored), inputs,
+        job, read_artefact, cost.REWRITE_S,
     )  # fmt: skip
 
 
