@@ -92,8 +92,7 @@ class RunFolder:
                 f"'{path}' is not a run folder (no request.yaml)", "runs are under runs/, the newest at runs/latest"
             )
         for entry in path.iterdir():
-            inside = (entry.is_file() or entry.is_dir()) and entry.resolve().is_relative_to(path.resolve())
-            if not inside and os.path.lexists(entry):  # files that a running search replaces are gone
+            if not _inside(entry) and os.path.lexists(entry):  # files that a running search replaces are gone
                 raise UsageError(
                     f"the run folder '{path}' is damaged: {entry.name} is neither a file nor a folder in it",
                     f"remove {entry.name}, or restore it",
@@ -130,6 +129,8 @@ class RunFolder:
 
         The lock is tried only if its last holder lives: a search that begins must not find it taken.
         """
+        if not all(_inside(self.path / name) for name in (".holder", ".lock")):
+            return False
         try:
             holder = (self.path / ".holder").read_text(encoding="utf-8")
             if not psutil.pid_exists(int(holder.removeprefix("process "))):
@@ -227,6 +228,11 @@ class RunFolder:
         if not (target.is_file() and _same_content(source, target)):
             copy_atomically(source, target)
         return target
+
+
+def _inside(entry: Path) -> bool:
+    """Return whether an entry of a run folder is a file or a folder that does not lead out of it."""
+    return (entry.is_file() or entry.is_dir()) and entry.resolve().is_relative_to(entry.parent.resolve())
 
 
 def _same_content(first: Path, second: Path) -> bool:

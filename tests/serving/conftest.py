@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import io
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import uvicorn
 from PIL import Image
 
 from advisor.core.box_facts import BoxFacts, ClassBoxes
@@ -19,6 +21,7 @@ from advisor.reporting.view import load_view
 from advisor.serving.access import Access
 from advisor.serving.pages import Pages
 from advisor.serving.runs import Runs
+from advisor.serving.server import _bound
 from advisor.store import RunFolder
 from advisor.tflite.metadata import Metadata, read_metadata
 from advisor.tflite.metadata_writer import write_metadata
@@ -53,6 +56,21 @@ def client(runs: Path, access: Access) -> Iterator[Client]:
     """A client that has the token."""
     with Client(Pages(Runs(runs), access).app(), access) as client:
         yield client
+
+
+@pytest.fixture
+def address(runs: Path) -> Iterator[str]:
+    """The address of a server in a thread."""
+    with _bound(0) as opened:
+        access = Access(opened.getsockname()[1])
+        config = uvicorn.Config(Pages(Runs(runs), access).app(), log_level="warning", timeout_graceful_shutdown=1)
+        server = uvicorn.Server(config)
+        opened.listen()
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [opened]}, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{access.port}{access.root}/"
+        server.should_exit = True
+        thread.join(30)
 
 
 @pytest.fixture

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import uvicorn
 
 from advisor.engine.history.reevaluation.changes import host_manifest
+from advisor.engine.standing import Standing, write_standing
 from advisor.reporting.files import recommendation_json, write_all
 from advisor.reporting.view import load_view
-from advisor.serving.access import Access
-from advisor.serving.pages import Pages
-from advisor.serving.runs import Runs
-from advisor.serving.server import _bound
 from advisor.store import RunFolder
 from tests.predictor import REQUEST, rows
 from tests.reporting.conftest import browser
@@ -27,21 +22,6 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 __all__ = ["browser"]
-
-
-@pytest.fixture
-def address(runs: Path) -> Iterator[str]:
-    """The address of a server in a thread."""
-    with _bound(0) as opened:
-        access = Access(opened.getsockname()[1])
-        config = uvicorn.Config(Pages(Runs(runs), access).app(), log_level="warning", timeout_graceful_shutdown=1)
-        server = uvicorn.Server(config)
-        opened.listen()
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [opened]}, daemon=True)
-        thread.start()
-        yield f"http://127.0.0.1:{access.port}{access.root}/"
-        server.should_exit = True
-        thread.join(30)
 
 
 @pytest.fixture
@@ -74,6 +54,9 @@ def test_a_running_search_is_followed_to_its_end(page: Page, runs: Path) -> None
     held = run.hold()
     page.click(f"text={run.path.name}")
     page.wait_for_selector("text=0 of 3 configurations")
+    write_standing(run, Standing("training head of <b>best", 0, 3, 75.0, 0.25))
+    page.wait_for_selector("text=25 %, about 1 min 15 s left")
+    assert page.inner_text(".now >> nth=0") == "Now: training head of <b>best"
     for each in candidates():
         run.append(with_artefact(run, each))
     answer = recommendation_json(load_view(run, running=True))

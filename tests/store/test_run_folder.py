@@ -133,6 +133,14 @@ def test_a_run_folder_that_leads_elsewhere_is_not_opened(run: RunFolder, tmp_pat
         RunFolder.open(run.path)
 
 
+def test_a_file_that_a_running_search_replaces_does_not_damage_the_run(
+    run: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = [*run.path.iterdir(), run.path / ".progress.json-1-gone"]
+    monkeypatch.setattr(Path, "iterdir", lambda _path: iter(listed))
+    assert RunFolder.open(run.path).path == run.path
+
+
 def test_answers_are_kept_as_labels_and_shares_as_numbers(run: RunFolder) -> None:
     files = run.keep_answers("labels", [2, 0, 1]), run.keep_answers("shares", [0.5, -0.25, 1.0])
     assert files == ("answers/labels.npy", "answers/shares.npy")
@@ -154,3 +162,16 @@ def test_the_lock_of_a_dead_holder_is_not_touched(run: RunFolder) -> None:
     (run.path / ".holder").write_text(f"process {2**22 + 1}", encoding="utf-8")
     assert not RunFolder(run.path).in_use()
     held.release()
+
+
+@pytest.mark.parametrize("name", [".lock", ".holder"])
+def test_a_lock_that_is_no_file_of_the_run_is_not_touched(run: RunFolder, tmp_path: Path, name: str) -> None:
+    run.hold().release()
+    (tmp_path / "precious").write_text(f"process {os.getpid()}")
+    (run.path / name).unlink(missing_ok=True)
+    (run.path / name).symlink_to(tmp_path / "precious")
+    assert not RunFolder(run.path).in_use()
+    assert (tmp_path / "precious").read_text() == f"process {os.getpid()}"
+    (run.path / name).unlink()
+    os.mkfifo(run.path / name)
+    assert not RunFolder(run.path).in_use()
