@@ -20,6 +20,7 @@ from advisor.core.errors import UsageError, WeightsError
 from advisor.store import cache_root
 from tests.requirements import skip_or_fail
 from tests.run_folders import write_run
+from tools import mcp_transcript
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("starts_processes")]
 CARD = "mobilenet_v1_0.25_224"
@@ -113,20 +114,20 @@ def test_a_link_out_of_the_folder_is_outside(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_search_sends_progress_and_answers(ask: Callable[[Work], Any], tmp_path: Path, photos: Path) -> None:
-    lines: list[str] = []
-    (tmp_path / "cache").mkdir()
+def test_a_search_sends_progress_and_answers(
+    tmp_path: Path, photos: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "cache").mkdir(exist_ok=True)
     (tmp_path / "cache" / "weights").symlink_to(cache_root() / "weights")
     try:
         catalog.fetch(CARD)
     except WeightsError as error:
         skip_or_fail(f"the weights of {CARD} cannot be fetched: {error.message}")
-
-    async def progress(_progress: float, _total: float | None, message: str | None) -> None:
-        lines.append(message or "")
-
-    question = {"budget": "50ms", "data": str(photos), "candidates": CARD, "time_limit": "1min"}
-    result = ask(lambda client: client.call_tool("search", question, progress_callback=progress))
-    assert not result.is_error, result.content
-    assert Path(result.structured_content["folder"], "report.html").is_file()
-    assert lines
+    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path / "cache"))
+    anyio.run(mcp_transcript.converse, photos.parent)
+    told = capsys.readouterr().out
+    assert "  progress: [" in told
+    assert "< feasible: True\n" in told
+    assert told.count("< error:") == sum(not entries for _, _, entries in mcp_transcript.CALLS)
+    assert (photos.parent / "runs" / "latest" / "report.html").is_file()
+    assert (photos.parent / "bundle" / "model.tflite").is_file()
