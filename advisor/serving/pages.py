@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from functools import cached_property, wraps
-from importlib.resources import files
+from functools import cached_property
 from pathlib import Path
 from urllib.parse import parse_qs, urlencode
 
@@ -16,15 +15,16 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
 
 from advisor import api, devices
-from advisor.core.errors import AdvisorError, UsageError
+from advisor.core.errors import AdvisorError, UsageError, message_of
 from advisor.core.figures import HOST
 from advisor.core.figures import name as evaluation_name
 from advisor.core.units import show_bytes
 from advisor.reporting.comparisons import SHOWN, changes
 from advisor.reporting.outlines import COLOURS, DRAWN
-from advisor.reporting.templating import asset, environment
+from advisor.reporting.templating import environment
 from advisor.reporting.view import typed_path
 from advisor.serving.access import REPORT, REPORT_POLICY, Access, Guard
 from advisor.serving.commands import Reevaluations, bundle
@@ -33,24 +33,6 @@ from advisor.serving.runs import REPORT as REPORT_FILE
 from advisor.serving.runs import SORTS, Row, Runs, State, figures
 
 FORM_BYTES = 10_000
-STYLE, SCRIPT = "serve.css", "serve.js"
-
-Page = Callable[["Pages", Request], Awaitable[Response]]
-
-
-def _page(function: Callable[[Pages, Request], Response]) -> Page:
-    """Run a page in a thread, because it reads files; an error that a user can act on becomes a page of its own."""
-
-    @wraps(function)
-    async def answer(self: Pages, request: Request) -> Response:
-        try:
-            return await run_in_threadpool(function, self, request)
-        except AdvisorError as error:
-            return self.refuse(error)
-        except OSError as error:
-            return self.refuse(UsageError(f"{error.filename}: {error.strerror}", "does the folder still exist?"))
-
-    return answer
 
 
 class Pages:
@@ -71,17 +53,20 @@ class Pages:
         run, post = "/runs/{run}", ["POST"]
         pages = [
             Route("/", self.list_runs),
-            Route(f"/assets/{STYLE}", self.style),
-            Route(f"/assets/{SCRIPT}", self.script),
+            Mount("/assets", StaticFiles(packages=[("advisor.serving", "assets"), ("advisor.reporting", "assets")])),
             Route("/compare", self.compare),
             Route(f"{run}/", self.show_run),
             Route(f"{run}/bundle.zip", self.bundle),
             Route(f"{run}/reevaluate", self.reevaluate, methods=post),
             Route(f"{run}/photograph", self.photograph, methods=post),
         ]
-        routes = [Route(f"/{REPORT}/{{key}}/{{run}}", self.report), Mount("/{token}", routes=pages)]
         return Guard(
-            Starlette(routes=routes, lifespan=self._lifespan, exception_handlers={404: self._missing}), self._access
+            Starlette(
+                routes=[Route(f"/{REPORT}/{{key}}/{{run}}", self.report), Mount("/{token}", routes=pages)],
+                lifespan=self._lifespan,
+                exception_handlers={404: self._missing, AdvisorError: self._refuse, OSError: self._refuse},
+            ),
+            self._access,
         )
 
     @asynccontextmanager
@@ -95,7 +80,6 @@ class Pages:
         """Names of the devices to re-evaluate for; reading all profiles takes a second."""
         return tuple(profile.name for profile in devices.list_devices() if profile.name != HOST)
 
-    @_page
     def list_runs(self, request: Request) -> Response:
         """The list of runs, sorted and filtered as the address says."""
         asked = request.query_params
@@ -119,7 +103,6 @@ class Pages:
             columns=[(name, SORTS[name][0], _sorted_by(name, sort, "turned" in asked, kept)) for name in SORTS],
         )
 
-    @_page
     def show_run(self, request: Request) -> Response:
         """One run."""
         row = self._runs.row(request.path_params["run"])
@@ -137,7 +120,6 @@ class Pages:
             live=row.state is State.RUNNING or (job is not None and not job.ended),
         )
 
-    @_page
     def report(self, request: Request) -> Response:
         """The report of a run, as it is in its folder."""
         row = self._runs.row(request.path_params["run"])
@@ -146,7 +128,6 @@ class Pages:
         headers = {"content-security-policy": REPORT_POLICY}
         return HTMLResponse((self._runs.path(row.name) / REPORT_FILE).read_bytes(), headers=headers)
 
-    @_page
     def compare(self, request: Request) -> Response:
         """What changed between two runs."""
         before, after = (request.query_params.get(name, "") for name in ("before", "after"))
@@ -161,7 +142,6 @@ class Pages:
             most=SHOWN,
         )
 
-    @_page
     def bundle(self, request: Request) -> Response:
         """The bundle of the pick as a zip file."""
         run = self._runs.path(request.path_params["run"])
@@ -175,14 +155,11 @@ class Pages:
 
     async def reevaluate(self, request: Request) -> Response:
         """Start a re-evaluation, and show the run with its progress."""
-        try:
-            form = parse_qs((await _body(request, FORM_BYTES)).decode("utf-8", "replace"))
-            row = self._runs.row(request.path_params["run"])
-            if row.state is not State.FINISHED:
-                raise UsageError(f"'{row.name}' is {row.state}", "only finished runs are re-evaluated")
-            self._reevaluations.start(self._runs.path(row.name), form.get("device", [""])[0])
-        except AdvisorError as error:
-            return self.refuse(error)
+        form = parse_qs((await _body(request, FORM_BYTES)).decode("utf-8", "replace"))
+        row = self._runs.row(request.path_params["run"])
+        if row.state is not State.FINISHED:
+            raise UsageError(f"'{row.name}' is {row.state}", "only finished runs are re-evaluated")
+        self._reevaluations.start(self._runs.path(row.name), form.get("device", [""])[0])
         return RedirectResponse("./", 303)
 
     async def photograph(self, request: Request) -> Response:
@@ -196,17 +173,9 @@ class Pages:
             return self._show("photograph", 400, error=error)
         return self._show("photograph", answers=found, error=None, drawn=DRAWN, colours=COLOURS)
 
-    async def style(self, _request: Request) -> Response:
-        """The styles: those of the report and of drawn boxes, and a few for these pages."""
-        return Response(asset("report.css") + asset("sheet.css") + _asset(STYLE), media_type="text/css")
-
-    async def script(self, _request: Request) -> Response:
-        """The script of all pages."""
-        return Response(_asset(SCRIPT), media_type="text/javascript")
-
-    def refuse(self, error: AdvisorError) -> Response:
-        """Return the page of an error."""
-        return self._show("error", 400, message=error.message, hint=error.hint)
+    async def _refuse(self, _request: Request, error: Exception) -> Response:
+        hint = getattr(error, "hint", "does the folder still exist?")
+        return self._show("error", 400, message=message_of(error), hint=hint)
 
     async def _missing(self, _request: Request, _error: Exception) -> Response:
         return self._show("error", 404, message="There is no such page.", hint="")
@@ -244,7 +213,3 @@ async def _body(request: Request, most: int) -> bytes:
             raise too_large
         parts.append(part)
     return b"".join(parts)
-
-
-def _asset(name: str) -> str:
-    return (files("advisor.serving") / "assets" / name).read_text(encoding="utf-8")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
@@ -63,7 +63,7 @@ class Row:
     reason: str = ""
     pick: Evaluation | None = None
     feasible: bool = False
-    done: Mapping[str, int] | None = None
+    done: Mapping[str, int] = field(default_factory=dict)
     configurations: int = 0
     latest: Evaluation | None = None
     standing: Standing | None = None
@@ -73,7 +73,7 @@ class Row:
     @property
     def evaluated(self) -> int:
         """Number of configurations with a result."""
-        return sum((self.done or {}).values())
+        return sum(self.done.values())
 
     @property
     def model(self) -> str:
@@ -207,9 +207,10 @@ def _row(run: RunFolder, running: bool) -> Row:
     document = read_document(run.path / ANSWER) if (run.path / ANSWER).exists() else None
     answer = document.entries if document else {}
     evaluations = run.evaluations()
-    by_device = Counter(each.configuration.target.device for each in evaluations)
-    device = max(by_device, key=lambda name: by_device[name], default="")
-    done = Counter(each.status.value for each in evaluations if each.configuration.target.device == device)
+    by_device = defaultdict[str, Counter[str]](Counter)
+    for each in evaluations:
+        by_device[each.configuration.target.device][each.status.value] += 1
+    done = max(by_device.values(), key=Counter.total, default=Counter[str]())
     state, why = _state(run, manifest, running)
     problems = () if running else integrity_problems(run, artefacts=False)
     # A search that was stopped has neither all files nor a complete last line.

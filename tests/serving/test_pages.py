@@ -37,6 +37,12 @@ def test_an_empty_folder_says_what_to_do(client: Client) -> None:
     assert "advisor search" in client.page("/")
 
 
+def test_a_folder_that_is_gone_is_named(client: Client, runs: Path) -> None:
+    runs.rmdir()
+    refused = client.get(f"{client.access.root}/")
+    assert (refused.status_code, str(runs) in refused.text, "still exist" in refused.text) == (400, True, True)
+
+
 @pytest.mark.usefixtures("three")
 def test_the_list_is_sorted_and_filtered(client: Client) -> None:
     assert set(listed(client.page("/"))) == {"a", "b", "c"}
