@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -102,6 +104,21 @@ def runtime_files(runtime: str, threads: int) -> tuple[str, ...]:
         stem = f"litert_wasm_{'threaded_' if threads > 1 else ''}internal"
         return f"{stem}.wasm", f"{stem}.js"
     return tuple(member.name for member in PACKAGES[runtime].members)
+
+
+def chromium_version() -> str:
+    """Return what the browser says of its version; empty without a browser, or if it says nothing."""
+    found = next(filter(None, map(shutil.which, PROGRAMS)), None)
+    return _version_of(found) if found else ""
+
+
+@cache
+def _version_of(program: str) -> str:
+    try:
+        done = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=STARTS_IN_S, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip()
 
 
 def chromium_program() -> str:

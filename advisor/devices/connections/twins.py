@@ -15,6 +15,7 @@ from advisor.store import ArtifactCache
 from advisor.store.files import sha256_file
 
 ONNX_PACKAGES = ("onnx", "onnxruntime", "tf2onnx")
+"""Packages that make ONNX twins and run them."""
 
 SAME_ANSWERS = 0.9
 """Least share of inputs with the same answer."""
@@ -30,7 +31,10 @@ OF_KERNELS = 1.5
 """Largest difference as a multiple of that between LiteRT's own kernels. Rounding adds up in a deep int8 network: a
 retrained MobileNetV2 differs by 0.16 from its twin, and by 0.19 between LiteRT with and without XNNPACK."""
 
-_LIMITS = Limits(seconds=600, memory_bytes=8_000_000_000)
+TWIN_LIMITS = Limits(seconds=600, memory_bytes=8_000_000_000)
+TWIN_VERSION = "3"
+"""Raised whenever the same file would get another twin."""
+
 _REFUSED = "refused.txt"
 
 
@@ -73,22 +77,43 @@ def file_for(runtime: str, model: Path) -> Twin:
     return maker(model) if maker else Twin(model, {})
 
 
-def _onnx_twin(model: Path) -> Twin:
-    inputs = {"artefact": sha256_file(model), **{package: _installed(package) for package in ONNX_PACKAGES}}
-    folder = ArtifactCache().get("twin-3", inputs, lambda folder: _make(model, folder))
+def twin_inputs(sha256: str) -> dict[str, str]:
+    """Return everything that the ONNX twin of the file with this hash depends on.
+
+    Raises:
+        UsageError: a package that makes the twin is not installed.
+    """
+    return {"artefact": sha256, **{package: _installed(package) for package in ONNX_PACKAGES}}
+
+
+def read_twin(folder: Path) -> Twin:
+    """Return the twin that :func:`write_onnx_twin` left in a folder.
+
+    Raises:
+        StageError: it was refused.
+    """
     refused = folder / _REFUSED
     if refused.is_file():
         raise StageError(refused.read_text(encoding="utf-8"))
     return Twin(folder / "model.onnx", json.loads((folder / "facts.json").read_text(encoding="utf-8")))
 
 
-def _make(model: Path, folder: Path) -> None:
-    """Write the twin with its facts; a refusal of the file is kept too, because a second try would end alike."""
-    twin = folder / "model.onnx"
-    with Scratch() as scratch, ChildPool(scratch / "log.txt") as pool:
-        made = pool.call(
-            "advisor.tflite.onnx_twin:write_twin", str(model.resolve()), str(twin), SMALL_DIFFERENCE, limits=_LIMITS
-        )
+def _onnx_twin(model: Path) -> Twin:
+    def make(folder: Path) -> None:
+        with Scratch() as scratch, ChildPool(scratch / "log.txt") as pool:
+            pool.call(f"{__name__}:write_onnx_twin", model.resolve(), folder, limits=TWIN_LIMITS)
+
+    return read_twin(ArtifactCache().get(f"twin-{TWIN_VERSION}", twin_inputs(sha256_file(model)), make))
+
+
+def write_onnx_twin(model: Path, folder: Path) -> None:
+    """Write the ONNX twin of a file with its facts; for child processes.
+
+    A refusal of the file is kept too, because a second try would end alike.
+    """
+    from advisor.tflite.onnx_twin import write_twin
+
+    made = write_twin(str(model), str(folder / "model.onnx"), SMALL_DIFFERENCE)
     refusal = made if isinstance(made, str) else difference_of(made)
     if refusal:
         (folder / _REFUSED).write_text(f"no ONNX twin: {refusal}", encoding="utf-8")

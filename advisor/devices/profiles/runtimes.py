@@ -35,6 +35,9 @@ class LocalRuntime(Protocol):
     def profile(self) -> DeviceProfile:
         """Return the device with its targets; a runtime that is not installed has no version."""
 
+    def versions(self, target: DeviceTarget) -> Mapping[str, str]:
+        """Return the versions of all that latencies on a target depend on; empty texts for what is not installed."""
+
     def missing(self) -> tuple[str, str]:
         """Return why the runtime cannot run here and how to get it; two empty texts if it can."""
 
@@ -59,9 +62,13 @@ class OnnxRuntime:
         )
         return replace(here, name=self.name, title=_on_this_machine(self.title, here), targets=targets)
 
+    def versions(self, target: DeviceTarget) -> Mapping[str, str]:
+        """See :class:`LocalRuntime`."""
+        return _onnx_versions()
+
     def missing(self) -> tuple[str, str]:
         """See :class:`LocalRuntime`."""
-        lacking = [package for package in ("onnx", "onnxruntime", "tf2onnx") if not installed_version(package)]
+        lacking = [package for package, found in _onnx_versions().items() if not found]
         if not lacking:
             return "", ""
         return f"needs {', '.join(lacking)}", install_extra("onnx")
@@ -93,6 +100,15 @@ class Chromium:
         targets.append(replace(targets[0], name="litert-webgpu", accelerator="gpu", precisions=("float32", "float16")))
         title = _on_this_machine(self.title, here)
         return replace(here, name=self.name, title=title, targets=tuple(targets), default_target="litert-wasm")
+
+    def versions(self, target: DeviceTarget) -> Mapping[str, str]:
+        """See :class:`LocalRuntime`."""
+        from advisor.devices.browser.connection import chromium_version
+        from advisor.devices.browser.packages import PACKAGES
+
+        package = PACKAGES[target.runtime]
+        twin = _onnx_versions() if target.runtime == "onnxruntime-web" else {}
+        return {"chromium": chromium_version(), package.package: package.version, **twin}
 
     def missing(self) -> tuple[str, str]:
         """See :class:`LocalRuntime`."""
@@ -135,6 +151,12 @@ def _in_browser(
 
     name = f"{stem}-wasm{f'-x{threads}' if threads > 1 else ''}"
     return DeviceTarget(name, runtime, "cpu", threads, PACKAGES[runtime].version, precisions, forms=forms)
+
+
+def _onnx_versions() -> dict[str, str]:
+    from advisor.devices.connections.twins import ONNX_PACKAGES
+
+    return {package: installed_version(package) for package in ONNX_PACKAGES}
 
 
 def installed_version(package: str) -> str:

@@ -14,12 +14,14 @@ from typing import Any
 
 from advisor.catalog.cards import Card
 from advisor.core.evaluation_facts import NewConditions
+from advisor.core.forms import form_of
 from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_COUNTING, OBJECT_DETECTION
 from advisor.core.training import FINETUNED, HEAD, HEAD_SUBSET
 from advisor.datasets.images import InputSpec
+from advisor.devices.profiles import MICRO_RUNTIME
 from advisor.engine.pipeline import cost
 from advisor.engine.pipeline.images import Role
-from advisor.engine.pipeline.materials import Artefact, FloatModel, Purpose, Workload, input_spec
+from advisor.engine.pipeline.materials import Artefact, FloatModel, LocalTarget, Purpose, Workload, input_spec
 from advisor.engine.pipeline.stage import Scope, Source, Stage
 from advisor.engine.pipeline.stages.artefacts import (
     Calibration,
@@ -31,11 +33,14 @@ from advisor.engine.pipeline.stages.artefacts import (
 )
 from advisor.engine.pipeline.stages.backbone import PROBABILITIES, cut, features
 from advisor.engine.pipeline.stages.detection import detections, detector
+from advisor.engine.pipeline.stages.elsewhere import checked_in_micro, measured_in
+from advisor.engine.pipeline.stages.elsewhere_jobs import Figures
 from advisor.engine.pipeline.stages.figures import Answer, Timings, answers, capture, score, timing
 from advisor.engine.pipeline.stages.finetuning import finetuned
 from advisor.engine.pipeline.stages.head import Head, expected, fitted, joined, scored
 from advisor.engine.pipeline.stages.own_file import taken
 from advisor.engine.pipeline.stages.unknown import WithUnknown, probed, with_unknown
+from advisor.measurement.micro.check import MicroCheck
 
 FLOAT = "float32"
 
@@ -172,6 +177,26 @@ class VariantStages:
         """Leaves the timings of the file that ships."""
         return timing(self._scope, self.made)
 
+    def measured_in(self, target: LocalTarget) -> Stage[Figures]:
+        """Return the stage that leaves the figures of the file that ships in another runtime of this machine."""
+        return measured_in(self._scope, self.ships, target)
+
+    @cached_property
+    def checked_in_micro(self) -> Stage[MicroCheck]:
+        """Leaves what a microcontroller's interpreter does with the file that ships."""
+        return checked_in_micro(self._scope, self.ships)
+
+    @property
+    def elsewhere(self) -> tuple[Stage[Any], ...]:
+        """The stages that run the file on this machine for other targets that take its form."""
+        form = form_of(self.compression).name
+        stages = (
+            self.checked_in_micro if each.target.runtime == MICRO_RUNTIME else self.measured_in(each)
+            for each in self.workload.elsewhere
+            if not each.target.incompatibility(form)
+        )
+        return tuple(dict.fromkeys(stages))
+
     @cached_property
     def with_unknown(self) -> Stage[WithUnknown]:
         """Leaves the file that ships with one more class, for images of unknown things."""
@@ -202,7 +227,8 @@ class VariantStages:
         """The last stages of the variant's evaluation."""
         robust = self.workload.robust and bool(self.workload.images)
         expected = (self.expected,) if self.expected else ()
-        return (self.answers, *((self.captured,) if robust else ()), *expected, self.timed, self.ships)
+        captured = (self.captured,) if robust else ()
+        return (self.answers, *captured, *expected, self.timed, self.ships, *self.elsewhere)
 
     @property
     def judging(self) -> tuple[Stage[Any], ...]:

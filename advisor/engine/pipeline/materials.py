@@ -18,6 +18,7 @@ from advisor.core.promises import Promises
 from advisor.core.tasks import IMAGE_CLASSIFICATION, TASKS, Task
 from advisor.core.training import FINETUNED, HEAD, HEAD_SUBSET, NONE
 from advisor.datasets.images import InputSpec
+from advisor.devices.profiles import DeviceTarget
 from advisor.engine.pipeline.images import CAPTURED_IMAGES, SUBSET_IMAGES, Images, Part, Role
 from advisor.measurement.host import Host
 from advisor.store import ArtifactCache
@@ -44,6 +45,19 @@ class Purpose(StrEnum):
 
 
 @dataclass(frozen=True)
+class LocalTarget:
+    """A target besides LiteRT whose files run on this machine: another runtime, or a microcontroller's interpreter.
+
+    Attributes:
+        device: name of the device in its profile.
+        target: its target.
+    """
+
+    device: str
+    target: DeviceTarget
+
+
+@dataclass(frozen=True)
 class Workload:
     """The work for each card.
 
@@ -55,6 +69,7 @@ class Workload:
         trials: trials of the hyperparameters of each fine-tuning; 0 for none.
         own_holdout: the user's own split names the hold-out.
         task: name of the task, see :data:`advisor.core.tasks.TASKS`.
+        elsewhere: further targets whose files run on this machine.
     """
 
     trainings: tuple[str, ...]
@@ -64,6 +79,7 @@ class Workload:
     trials: int = 0
     own_holdout: bool = False
     task: str = IMAGE_CLASSIFICATION
+    elsewhere: tuple[LocalTarget, ...] = ()
 
     @property
     def of_task(self) -> Task:

@@ -199,8 +199,8 @@ def make_plan(
 
     With ``time_limited``, the time limit of the search alone limits the fine-tuning of a default search.
     """
-    device = select_targets(question).lead
-    lead = device.identity if device else None
+    targets = select_targets(question)
+    lead = targets.lead.identity if targets.lead else None
     return Plan(
         cards=candidates.cards,
         recipes=tuple(recipes),
@@ -219,6 +219,7 @@ def make_plan(
         task=question.task,
         cores=cores,
         lead=lead,
+        elsewhere=tuple(filter(None, (device.local for device in targets.devices))),
     )
 
 

@@ -15,7 +15,7 @@ from advisor.core.tasks import IMAGE_CLASSIFICATION
 from advisor.core.training import FINETUNED
 from advisor.engine.pipeline.cost_model import CostModel
 from advisor.engine.pipeline.images import SUBSET_IMAGES
-from advisor.engine.pipeline.materials import Variant, Workload, image_counts
+from advisor.engine.pipeline.materials import LocalTarget, Variant, Workload, image_counts
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.targets.file_size import least_size
 from advisor.isolation.resources import usable_cores
@@ -55,6 +55,7 @@ class Plan:
         subset: images of a first look at a large set: those of every class, so they may be a few more than asked for.
         task: name of the task, see :data:`advisor.core.tasks.TASKS`.
         lead: the target of the configurations if this machine is no device of the question; None for this machine.
+        elsewhere: further targets whose files run on this machine.
     """
 
     cards: tuple[Card, ...]
@@ -74,6 +75,7 @@ class Plan:
     own_holdout: bool = False
     subset: int = SUBSET_IMAGES
     task: str = IMAGE_CLASSIFICATION
+    elsewhere: tuple[LocalTarget, ...] = ()
 
     @property
     def size(self) -> int:
@@ -113,7 +115,9 @@ class Plan:
     def workload(self) -> Workload:
         """The work for each card."""
         counts = image_counts(self.images, self.validation, self.holdout, self.subset)
-        return Workload(self.trainings, self.recipes, counts, self.robust, self.tunings, self.own_holdout, self.task)
+        return Workload(
+            self.trainings, self.recipes, counts, self.robust, self.tunings, self.own_holdout, self.task, self.elsewhere
+        )
 
     @cached_property
     def costs(self) -> CostModel:

@@ -119,7 +119,8 @@ def environment_of(device: TargetDevice, predictor: Callable[[], DevicePredictor
     """Return the hash of everything that latencies on a device depend on, measured here or predicted."""
     if device.runtime is None:
         return predictor().environment(device.profile, device.target)
-    return sha256_json([device.target.runtime, device.target.version, host.describe().fingerprint])
+    versions = device.runtime.versions(device.target)
+    return sha256_json([device.target.runtime, device.target.version, dict(versions), host.describe().fingerprint])
 
 
 def one_each(evaluations: Iterable[Evaluation]) -> tuple[Evaluation, ...]:

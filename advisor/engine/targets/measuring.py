@@ -3,57 +3,47 @@
 from __future__ import annotations
 
 import statistics
-import time
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
-from advisor.core.errors import AdvisorError, StageError
+from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import Evaluation, Status
-from advisor.core.evaluation_facts import RemoteFacts, TimingFacts
-from advisor.core.evaluation_json import facts_from_json
+from advisor.core.evaluation_facts import TimingFacts
 from advisor.core.figures import show_latency
 from advisor.core.quantity import Provenance, Quantity
+from advisor.engine.pipeline.events import StageAborted
 from advisor.engine.pipeline.names import StageName
-from advisor.engine.pipeline.stages.jobs import timing_facts
+from advisor.engine.pipeline.stage import Stage
+from advisor.engine.pipeline.stages.elsewhere_jobs import Figures, memory_of, remote_facts
+from advisor.engine.pipeline.walker import Walker
 from advisor.engine.targets.target_devices import TargetDevice
 
 if TYPE_CHECKING:
-    from advisor.devices.connections.agent import SeriesDocument
-    from advisor.devices.connections.protocol import Connection, Job, Timing
-    from advisor.measurement.latency.results import LatencyResult
-
-PAUSE_S = 0.25
-"""Seconds before a disturbed timing is repeated."""
+    from advisor.devices.connections.protocol import Timing
 
 _NORMAL_P90 = 1.2816
 """The 90th percentile of the standard normal distribution."""
 
 
-def measured_over_connection(
-    before: Evaluation, device: TargetDevice, model: Path, effort: str = "quick"
-) -> Evaluation:
+def measured_over_connection(before: Evaluation, device: TargetDevice, model: Path) -> Evaluation:
     """Return the evaluation with measured latency and memory, or ``failed`` with the reason.
 
     A prediction never replaces a failed measurement. The reason names the predicted latency, and the search continues.
 
     Args:
-        before: the evaluation before the measurement, with the prediction if there is one.
-        device: a connected device.
+        before: the evaluation before the measurement, with the prediction.
+        device: a device that is connected over ssh or adb.
         model: the ``.tflite`` file.
-        effort: name of the agent's effort.
     """
     from advisor.devices.connections.protocol import Job, exclusive
 
     target = device.target
-    job = Job((model,), (target.threads,), effort, runtime=target.runtime)
+    job = Job((model,), (target.threads,), runtime=target.runtime)
     try:
         connection = device.connect()
         with exclusive(connection.label):
             (timing,) = connection.measure(job)
-            if device.runtime is not None and "blocks" in timing.details:
-                return _less_disturbed(before, timing, connection, job)
     except AdvisorError as error:
         return _failed(before, error.message)
     if timing.throttled:
@@ -61,15 +51,13 @@ def measured_over_connection(
     return _measured(before, timing, connection.label)
 
 
-def prepared_for(before: Evaluation, device: TargetDevice, model: Path) -> Evaluation:
-    """Do the work before a measurement that needs no quiet machine; return ``failed`` with the reason if it fails."""
-    from advisor.devices.connections.twins import file_for
-
+async def measured_here(walker: Walker, before: Evaluation, stage: Stage[Figures]) -> Evaluation:
+    """Return the evaluation with the figures of another runtime of this machine, or ``failed`` with the reason."""
     try:
-        file_for(device.target.runtime, model)
-    except AdvisorError as error:
-        return _failed(before, error.message)
-    return before
+        figures = await walker.run(stage)
+    except StageAborted as end:
+        return replace(before, status=end.status, stage=end.stage, reason=end.reason)
+    return replace(before, **vars(figures))
 
 
 def _failed(before: Evaluation, reason: str) -> Evaluation:
@@ -77,50 +65,15 @@ def _failed(before: Evaluation, reason: str) -> Evaluation:
     return replace(before, status=Status.FAILED, stage=StageName.TIMING, reason=f"{reason}{prediction}")
 
 
-def _less_disturbed(before: Evaluation, timing: Timing, connection: Connection, job: Job) -> Evaluation:
-    """Return the evaluation with figures by the statistics of ``host``: with intervals and a verdict.
-
-    As there, a timing that other work disturbed is repeated once, and the less disturbed one counts.
-    """
-    from advisor.measurement.latency.trust import disturbance
-
-    result = _judged(timing)
-    if result.contended:
-        time.sleep(PAUSE_S)
-        (again,) = connection.measure(job)
-        timing, result = min((timing, result), (again, _judged(again)), key=lambda each: disturbance(each[1]))
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    quantities = result.to_quantities(f"{timing.runtime} on this machine")
-    return replace(
-        _measured(before, timing, "this machine"),
-        latency=quantities["latency"],
-        latency_p90=quantities["latency_p90"],
-        contended=result.contended,
-        timing=timing_facts(result, job.effort, now),
-    )
-
-
-def _judged(timing: Timing) -> LatencyResult:
-    from advisor.measurement.latency.trust import judge
-
-    try:
-        return judge(cast("SeriesDocument", timing.details), timing.details["load"])
-    except (LookupError, TypeError, ValueError, statistics.StatisticsError) as error:
-        raise StageError(f"invalid timings: {type(error).__name__} {error}") from error
-
-
 def _measured(before: Evaluation, timing: Timing, label: str) -> Evaluation:
     source = f"{timing.runtime} on {label}"
-    memory = before.memory
-    if timing.memory_bytes is not None:
-        memory = Quantity(float(timing.memory_bytes), "bytes", Provenance.MEASURED, n=1, source=source)
     return replace(
         before,
         latency=Quantity(timing.median_ms, "ms", Provenance.MEASURED, n=timing.runs, source=source),
         latency_p90=Quantity(_p90(timing), "ms", Provenance.MEASURED, n=timing.runs, source=source),
-        memory=memory,
+        memory=memory_of(timing, source) or before.memory,
         timing=TimingFacts(load_ms=timing.load_ms, first_ms=timing.first_ms),
-        remote=facts_from_json(RemoteFacts, {**timing.details, "reached_over": label}),
+        remote=remote_facts(timing, label),
         latency_distribution=None,
         budget_probability=None,
     )

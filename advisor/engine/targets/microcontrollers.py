@@ -1,44 +1,33 @@
-"""Check an artefact for a microcontroller with the real interpreter of TensorFlow Lite Micro on this machine."""
+"""Judge an artefact for a microcontroller by the real interpreter of TensorFlow Lite Micro on this machine."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
-from pathlib import Path
 
-from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import Evaluation, Status
-from advisor.devices.profiles import MICRO_RUNTIME
+from advisor.engine.pipeline.events import StageAborted
 from advisor.engine.pipeline.names import StageName
+from advisor.engine.pipeline.stage import Stage
+from advisor.engine.pipeline.walker import Walker
 from advisor.engine.targets.target_devices import TargetDevice, arena_too_large
-from advisor.measurement.micro import check as micro
+from advisor.measurement.micro.check import MicroCheck
 
 
-def needs_check(device: TargetDevice) -> bool:
-    """Return whether files for this device can be checked: it runs TensorFlow Lite Micro, and the extra is there."""
-    return device.target.runtime == MICRO_RUNTIME and micro.available()
-
-
-def checked(predicted: Evaluation, device: TargetDevice, model: Path) -> Evaluation:
+async def checked(walker: Walker, predicted: Evaluation, device: TargetDevice, stage: Stage[MicroCheck]) -> Evaluation:
     """Return the evaluation with the measured arena, or ``skipped`` or ``failed`` with the reason.
 
     It is skipped if the interpreter does not run the file or the arena is larger than the device's memory for it.
     """
     try:
-        found = micro.check(model)
-    except AdvisorError as error:
-        return replace(predicted, status=Status.FAILED, stage=StageName.TIMING, reason=error.message)
+        found = await walker.run(stage)
+    except StageAborted as end:
+        return replace(predicted, status=end.status, stage=end.stage, reason=end.reason)
+    return with_arena(predicted, device, found)
+
+
+def with_arena(predicted: Evaluation, device: TargetDevice, found: MicroCheck) -> Evaluation:
+    """Return the evaluation with the measured arena, or ``skipped`` with the reason."""
     reason = found.reason or arena_too_large(found.arena_bytes, device, "tensor arena takes")
     if reason:
         return replace(predicted, status=Status.SKIPPED, stage=StageName.PREDICT, reason=reason)
     return replace(predicted, memory=found.arena)
-
-
-def checked_all(folder: Path, predicted: Iterable[Evaluation], device: TargetDevice) -> tuple[Evaluation, ...]:
-    """Return the evaluations of a run folder checked, where their files are still there."""
-    return tuple(
-        checked(each, device, folder / each.artefact)
-        if each.status is Status.OK and (folder / each.artefact).is_file()
-        else each
-        for each in predicted
-    )

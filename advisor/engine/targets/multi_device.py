@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from advisor.catalog.cards import Card
 from advisor.core.evaluation import Configuration, Evaluation, Status
-from advisor.core.figures import HOST, artefact_of
+from advisor.core.figures import artefact_of
 from advisor.core.file_features import FileFeatures
 from advisor.core.worst_case import on_device, with_required_figures, worst_case
 from advisor.engine.execution import Executor
@@ -17,18 +17,12 @@ from advisor.engine.pipeline.evaluation.evaluator import Evaluator, Outclassed
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.question import Question
 from advisor.engine.targets.device_prediction import Prefilter, before_measuring, environment_of
-from advisor.engine.targets.measuring import measured_over_connection, prepared_for
-from advisor.engine.targets.microcontrollers import checked, needs_check
+from advisor.engine.targets.measuring import measured_here, measured_over_connection
+from advisor.engine.targets.microcontrollers import checked
 from advisor.engine.targets.target_devices import TargetDevice, TargetDevices
 from advisor.store import RunFolder
 
 Artefact = tuple[str, str, str]
-
-PREPARATION_BYTES, PREPARATION_SHARE = 1_200_000_000, 30
-"""Expected memory while a file is converted for another runtime: bytes, and bytes for each byte of the file.
-
-tf2onnx took 4.1 GB for a file of 102 MB.
-"""
 
 
 class MultiDeviceEvaluator:
@@ -38,7 +32,7 @@ class MultiDeviceEvaluator:
         evaluator: makes and scores the artefacts, and times them on this machine if the question names it.
         cards: by name.
         run: takes the evaluations on the other devices, each as soon as it is known.
-        executor: calls a measurement on the machine with the device, and gives it the whole machine.
+        executor: calls a measurement on the machine with the device.
         doing: shows for a block what is measured on other devices.
     """
 
@@ -126,14 +120,18 @@ class MultiDeviceEvaluator:
 
     async def _evaluate_on(self, made: Evaluation, device: TargetDevice) -> Evaluation:
         assert self._prefilter is not None, "there are other devices"
+        walker, stages = self._evaluator.walker, self._evaluator.stages_of(made)
         if device.runtime is not None:
-            return await self._evaluate_here(before_measuring(made, device), device)
+            before = before_measuring(made, device)
+            if before.status is not Status.OK or device.local is None:
+                return before
+            return await measured_here(walker, before, stages.measured_in(device.local))
         limits = self._question.limits
         (predicted,) = self._prefilter.predictor.evaluate([made], device, limits.latency_ms, limits.confidence)
         if predicted.status is not Status.OK:
             return predicted
-        if needs_check(device):
-            predicted = await self._check_here(predicted, device)
+        if device.local is not None:
+            predicted = await checked(walker, predicted, device, stages.checked_in_micro)
         if predicted.status is not Status.OK or device.profile.connection is None:
             return predicted
         name, path = device.profile.name, self._run.path / made.artefact
@@ -141,30 +139,6 @@ class MultiDeviceEvaluator:
             return await asyncio.to_thread(
                 self._executor.on_device, name, measured_over_connection, predicted, device, path
             )
-
-    async def _check_here(self, predicted: Evaluation, device: TargetDevice) -> Evaluation:
-        """Run a microcontroller's file in its interpreter on this machine, on a core that no timing uses."""
-        machine, call = self._executor.machine, self._executor.on_device
-        async with machine.core(memory_bytes=PREPARATION_BYTES):
-            with self._doing(f"checking {subject_of(predicted)} for {device.label}"):
-                path = self._run.path / predicted.artefact
-                return await asyncio.to_thread(call, HOST, checked, predicted, device, path)
-
-    async def _evaluate_here(self, made: Evaluation, device: TargetDevice) -> Evaluation:
-        """Measure with another runtime of this machine, alone on the machine after the file is prepared."""
-        if made.status is not Status.OK:
-            return made
-        machine, call, path = self._executor.machine, self._executor.on_device, self._run.path / made.artefact
-        expected = PREPARATION_BYTES + PREPARATION_SHARE * path.stat().st_size
-        async with machine.core(memory_bytes=expected):
-            with self._doing(f"preparing {subject_of(made)} for {device.label}"):
-                prepared = await asyncio.to_thread(call, HOST, prepared_for, made, device, path)
-        if prepared.status is not Status.OK:
-            return prepared
-        async with machine.alone():
-            effort = self._evaluator.effort
-            with self._doing(f"measuring {subject_of(made)} on {device.label}"):
-                return await asyncio.to_thread(call, HOST, measured_over_connection, made, device, path, effort)
 
     async def _with_file_features(self, made: Evaluation) -> Evaluation:
         """Add what the file computes: operators, multiply-accumulates, precision, memory of activations."""

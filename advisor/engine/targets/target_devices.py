@@ -23,7 +23,9 @@ from advisor.devices.profiles import (
     runtime_remark,
 )
 from advisor.devices.profiles.runtimes import RUNTIMES, LocalRuntime, require_runtime
+from advisor.engine.pipeline.materials import LocalTarget
 from advisor.engine.question import Question
+from advisor.measurement.micro import check as micro
 
 if TYPE_CHECKING:
     from advisor.devices.connections.protocol import Connection
@@ -52,6 +54,13 @@ class TargetDevice:
     def runtime(self) -> LocalRuntime | None:
         """The runtime of this machine that the device is; it is measured without a prediction. None for another."""
         return RUNTIMES.get(self.profile.name)
+
+    @property
+    def local(self) -> LocalTarget | None:
+        """The target if files run on this machine for it: it is a runtime, or has an interpreter here. None if not."""
+        if self.runtime is None and not needs_check(self.target):
+            return None
+        return LocalTarget(self.profile.name, self.target)
 
     def connect(self) -> Connection:
         """Return what measures files on the device, which is connected."""
@@ -151,6 +160,11 @@ def prefer_tflite(selector: str, profile: DeviceProfile, target: DeviceTarget) -
     return profile, max(tflite, key=lambda other: other.threads, default=target)
 
 
+def needs_check(target: DeviceTarget) -> bool:
+    """Return whether files for a target can be checked here: it runs TensorFlow Lite Micro, and the extra is there."""
+    return target.runtime == MICRO_RUNTIME and micro.available()
+
+
 def remark_of(device: TargetDevice) -> str:
     """Return a remark if latencies are those of another runtime, or if arenas are computed for want of an extra."""
     if device.runtime is not None:
@@ -160,8 +174,6 @@ def remark_of(device: TargetDevice) -> str:
 
 
 def _missing_extra(device: TargetDevice) -> str:
-    from advisor.measurement.micro import check as micro
-
     if device.target.runtime != MICRO_RUNTIME or micro.available():
         return ""
     return f"{device.label}: files are not run in {micro.NAME}, arenas are computed; {install_extra(micro.EXTRA)}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
@@ -48,6 +49,7 @@ class MicroCheck:
         activation_bytes: the activations' share of it.
         values: number of output values that were compared.
         differences: comparison with LiteRT's ``reference`` kernels and with its ``default`` ones (XNNPACK).
+        measured_on: the day, as ISO 8601.
     """
 
     runtime: str
@@ -58,6 +60,7 @@ class MicroCheck:
     activation_bytes: int = 0
     values: int = 0
     differences: Mapping[str, Difference] = field(default_factory=lambda: MappingProxyType({}))
+    measured_on: str = ""
 
     @property
     def reason(self) -> str:
@@ -69,7 +72,7 @@ class MicroCheck:
     @property
     def arena(self) -> Quantity:
         """The measured arena in bytes."""
-        source = f"{self.runtime} on this machine, reference kernels"
+        source = f"{self.runtime} on this machine, measured on {self.measured_on}, reference kernels"
         return Quantity(float(self.arena_bytes), "bytes", Provenance.MEASURED, source=source)
 
     @property
@@ -131,4 +134,5 @@ def check(path: Path, inputs: int = INPUTS) -> MicroCheck:
         activation_bytes=found["activation_bytes"],
         values=found["values"],
         differences={name: Difference(**each) for name, each in found["kernels"].items()},
+        measured_on=datetime.now(UTC).date().isoformat(),
     )

@@ -14,9 +14,10 @@ from advisor.catalog.catalogue import load_catalogue
 from advisor.compression.recipes import RECIPES
 from advisor.core.tasks import OBJECT_DETECTION, TASKS
 from advisor.core.training import FINETUNE_TOP, HEAD, HEAD_SUBSET, NONE
+from advisor.devices.profiles import DeviceTarget
 from advisor.engine.pipeline.graph import MODELS, SCORES, VariantStages, float_model, variant, with_all_before
 from advisor.engine.pipeline.images import Role
-from advisor.engine.pipeline.materials import Purpose, Workload, image_counts
+from advisor.engine.pipeline.materials import LocalTarget, Purpose, Workload, image_counts
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import Results
 from advisor.engine.pipeline.stages.detection import DETECTIONS_FILE
@@ -45,6 +46,20 @@ def test_without_images_the_published_classifier_is_compressed_once() -> None:
     assert names(VariantStages(CARD, NONE, "int8", PUBLISHED)) == {
         "convert": 1, "cut": 1, "calibrate": 1, "compress": 1, "answers": 1, "timing": 1,
     }  # fmt: skip
+
+
+def test_other_runtimes_and_an_interpreter_run_the_file_that_ships_if_they_take_its_form() -> None:
+    onnx, chrome, micro = (
+        LocalTarget("host:onnxruntime", DeviceTarget("cpu-x1", "onnxruntime", "cpu", precisions=("float32", "int8"))),
+        LocalTarget("chromium", DeviceTarget("litert-wasm", "litert-web", "cpu", precisions=("float32", "int8"))),
+        LocalTarget("stm32h743", DeviceTarget("tflm", "tflite-micro", "cpu", precisions=("int8",))),
+    )
+    workload = replace(TRAINED, elsewhere=(onnx, chrome, micro, replace(micro, device="esp32-s3")))
+    floats, rounded = (VariantStages(CARD, HEAD, form, workload) for form in ("float32", "int8"))
+    assert [names(floats)[name] for name in ("twin", "runtime", "arena")] == [1, 2, 0]
+    assert [names(rounded)[name] for name in ("twin", "runtime", "arena")] == [1, 2, 1]
+    assert all(rounded.ships in stage.after for stage in rounded.elsewhere)
+    assert len({*rounded.elsewhere, *floats.elsewhere}) == 5
 
 
 def test_a_first_look_reads_some_images_and_fits_one_head() -> None:

@@ -11,8 +11,8 @@ from advisor.core.evaluation import Status
 from advisor.core.quantity import Provenance
 from advisor.devices.profiles import DeviceProfile, DeviceTarget, Limits
 from advisor.engine.history.loaded_run import load_run
-from advisor.engine.targets.microcontrollers import checked, checked_all, needs_check
-from advisor.engine.targets.target_devices import TargetDevice, remark_of
+from advisor.engine.targets.microcontrollers import with_arena
+from advisor.engine.targets.target_devices import TargetDevice, needs_check, remark_of
 from advisor.measurement.micro import check as micro
 from tests.builders import evaluation
 from tests.engine.conftest import heads_of, searched_once
@@ -35,7 +35,7 @@ def model(tmp_path: Path) -> Path:
 
 @pytest.mark.integration
 def test_the_measured_arena_is_the_memory(model: Path) -> None:
-    found = checked(evaluation(), DEVICE, model)
+    found = with_arena(evaluation(), DEVICE, micro.check(model))
     assert found.status is Status.OK
     assert found.memory is not None
     assert found.memory.provenance is Provenance.MEASURED
@@ -46,7 +46,7 @@ def test_the_measured_arena_is_the_memory(model: Path) -> None:
 @pytest.mark.integration
 def test_more_arena_than_the_device_has_is_skipped(model: Path) -> None:
     tight = replace(DEVICE, profile=replace(SENSOR, limits=Limits(arena_bytes=10_000)))
-    found = checked(evaluation(), tight, model)
+    found = with_arena(evaluation(), tight, micro.check(model))
     assert found.status is Status.SKIPPED
     assert "its tensor arena takes 14.9 kB, sensor has room for 10.0 kB" in found.reason
 
@@ -54,34 +54,19 @@ def test_more_arena_than_the_device_has_is_skipped(model: Path) -> None:
 @pytest.mark.integration
 def test_an_operator_that_is_missing_skips_the_file_and_is_named(model: Path) -> None:
     model.write_bytes(small_models.unknown_operator())
-    found = checked(evaluation(), DEVICE, model)
+    found = with_arena(evaluation(), DEVICE, micro.check(model))
     assert found.status is Status.SKIPPED
     assert found.reason.endswith("has no CUSTOM:Nobody")
 
 
-@pytest.mark.integration
-def test_a_file_that_cannot_be_checked_fails(model: Path) -> None:
-    model.write_bytes(small_models.crashing())
-    assert checked(evaluation(), DEVICE, model).status is Status.FAILED
-
-
 def test_without_the_extra_arenas_are_computed_and_a_remark_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(micro, "available", lambda: False)
-    assert not needs_check(DEVICE)
+    assert not needs_check(TARGET)
     assert "arenas are computed; pip install 'ondevice-advisor[micro]'" in remark_of(DEVICE)
 
 
 def test_another_runtime_is_not_checked() -> None:
-    assert not needs_check(replace(DEVICE, target=replace(TARGET, runtime="stm32cube.ai")))
-
-
-@pytest.mark.integration
-def test_a_re_evaluation_checks_the_files_that_are_still_there(model: Path) -> None:
-    here, gone = (replace(evaluation(), artefact=name) for name in (model.name, "gone.tflite"))
-    there, missing = checked_all(model.parent, [here, gone], DEVICE)
-    assert there.memory is not None
-    assert there.memory.provenance is Provenance.MEASURED
-    assert missing == gone
+    assert not needs_check(replace(TARGET, runtime="stm32cube.ai"))
 
 
 @pytest.mark.slow

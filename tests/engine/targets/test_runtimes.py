@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -16,11 +15,9 @@ from advisor.engine.pipeline.names import StageName
 from advisor.engine.question import resolve
 from advisor.engine.targets import device_prediction
 from advisor.engine.targets.device_prediction import LatencyEstimate, Prefilter, before_measuring, environment_of
-from advisor.engine.targets.measuring import measured_over_connection, prepared_for
 from advisor.engine.targets.target_devices import TargetDevice, select_targets
 from advisor.tflite.model import read
 from tests.builders import evaluation
-from tests.devices.requirements import require_onnx
 from tests.measurement import small_models
 
 ONNX = "host:onnxruntime"
@@ -32,12 +29,6 @@ def unpredictable(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("nothing is predicted for a runtime of this machine")
 
     monkeypatch.setattr(device_prediction, "DevicePredictor", refuse)
-
-
-@pytest.fixture
-def twins(shared_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    require_onnx()
-    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(shared_folder / "twins"))
 
 
 def targets_of(device: str, **options: object) -> tuple[TargetDevice, ...]:
@@ -101,36 +92,6 @@ def test_a_new_version_of_the_runtime_is_another_environment() -> None:
     device = on_onnx()
     newer = replace(device, target=replace(device.target, version="99.0"))
     assert environment_of(device, unexpected) == environment_of(device, unexpected) != environment_of(newer, unexpected)
-
-
-@pytest.mark.usefixtures("twins")
-@pytest.mark.integration
-def test_a_file_is_converted_and_measured_with_an_interval(tmp_path: Path) -> None:
-    model = tmp_path / "small.tflite"
-    model.write_bytes(small_models.classifier())
-    device = on_onnx()
-    before = before_measuring(made(model.read_bytes()), device)
-    assert prepared_for(before, device, model) == before
-    found = measured_over_connection(before, device, model, "load")
-    assert found.status is Status.OK, found.reason
-    assert found.latency is not None
-    assert found.latency.provenance is Provenance.MEASURED
-    assert found.latency.low is not None
-    assert "onnxruntime" in found.latency.source
-    assert found.memory is not None
-    assert found.remote is not None
-    assert found.remote.twin["same_answers"] == found.remote.twin["inputs"] == 32
-    assert (found.timing.threads, found.timing.effort) == (1, "load") if found.timing else False
-
-
-@pytest.mark.usefixtures("twins")
-@pytest.mark.integration
-def test_a_file_without_a_twin_fails_with_the_reason(tmp_path: Path) -> None:
-    model = tmp_path / "custom.tflite"
-    model.write_bytes(small_models.unknown_operator())
-    found = prepared_for(evaluation(), on_onnx(), model)
-    assert (found.status, found.stage) == (Status.FAILED, StageName.TIMING)
-    assert "no ONNX twin" in found.reason
 
 
 def unexpected() -> device_prediction.DevicePredictor:

@@ -26,10 +26,9 @@ from advisor.engine.history.reevaluation.lineage import (
     read_origins,
     write_child,
 )
-from advisor.engine.history.reevaluation.remeasurement import Remeasured, Tell, measure_all, remeasure
+from advisor.engine.history.reevaluation.remeasurement import Remeasured, Tell, remeasure, run_here
 from advisor.engine.question import Request, resolve
-from advisor.engine.targets.device_prediction import DevicePredictor, environment_of
-from advisor.engine.targets.microcontrollers import checked_all, needs_check
+from advisor.engine.targets.device_prediction import DevicePredictor, before_measuring, environment_of, one_each
 from advisor.engine.targets.target_devices import TargetDevice, at_threads, prefer_tflite, remark_of
 from advisor.isolation import Scratch
 from advisor.store import RunFolder
@@ -261,10 +260,15 @@ def _evaluate_anew(
     """
     if device.runtime is not None:
         devices = at_threads(device, run.question.thread_counts)
-        return measure_all(run, evaluations, devices, session.tell)
+        made = one_each(evaluations)
+        return tuple(
+            found
+            for each in devices
+            for found in run_here(run, [before_measuring(one, each) for one in made], each, session.tell)
+        )
     limits = run.question.limits
     predicted = session.devices.predictor.evaluate(evaluations, device, limits.latency_ms, limits.confidence)
-    return checked_all(run.folder.path, predicted, device) if needs_check(device) else predicted
+    return run_here(run, predicted, device, session.tell) if device.local else predicted
 
 
 def evaluate_cards(run: LoadedRun, names: Sequence[str], folder: Path, search: Search) -> RunFolder:

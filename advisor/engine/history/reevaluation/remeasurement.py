@@ -20,12 +20,13 @@ from advisor.engine.pipeline.images import Images, Role
 from advisor.engine.pipeline.materials import Materials
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import Pool
+from advisor.engine.pipeline.stages.elsewhere import checked_in_micro, measured_in
 from advisor.engine.pipeline.stages.figures import THOROUGH, timing
 from advisor.engine.pipeline.walker import Walker, Workers
 from advisor.engine.space.candidates import runtime_version
 from advisor.engine.space.images import read_images
-from advisor.engine.targets.device_prediction import before_measuring, one_each
-from advisor.engine.targets.measuring import measured_over_connection
+from advisor.engine.targets.measuring import measured_here
+from advisor.engine.targets.microcontrollers import checked
 from advisor.engine.targets.target_devices import TargetDevice
 from advisor.isolation import ChildPool, Scratch
 from advisor.isolation.coroutine import run_coroutine
@@ -73,7 +74,7 @@ def _walker(
     def listen(event: StageEvent) -> None:
         tell(event.stage.subject)
 
-    workers = Workers(Machine(usable_cores()), {Pool.LIGHT: pool})
+    workers = Workers(Machine(usable_cores()), {Pool.LIGHT: pool, Pool.HEAVY: pool})
     return Walker(materials, workers, listen, run.request.execution.remeasure)
 
 
@@ -112,21 +113,38 @@ async def _time(run: LoadedRun, walker: Walker, evaluation: Evaluation) -> Evalu
     return replace(moved, **vars(timings[target.threads]))
 
 
-def measure_all(
-    run: LoadedRun, evaluations: Sequence[Evaluation], devices: Sequence[TargetDevice], tell: Tell
+def run_here(
+    run: LoadedRun, evaluations: Sequence[Evaluation], device: TargetDevice, tell: Tell
 ) -> tuple[Evaluation, ...]:
-    """Measure each artefact of a run with other runtimes of this machine."""
+    """Return evaluations on a device whose files run on this machine, with what they measure: latency or arena.
+
+    Args:
+        run: has the files.
+        evaluations: on the device, before it is measured; those that are not ``ok`` stay as they are.
+        device: a runtime of this machine, or a microcontroller.
+        tell: called with each step.
+    """
+    with Scratch() as folder, ChildPool(folder / "log.txt") as pool:
+        walker = _walker(run, None, evaluations, pool, tell)
+        return run_coroutine(_run_here(run, walker, evaluations, device))
+
+
+async def _run_here(
+    run: LoadedRun, walker: Walker, evaluations: Sequence[Evaluation], device: TargetDevice
+) -> tuple[Evaluation, ...]:
     found = []
-    for evaluation in one_each(evaluations):
-        problem = artefact_problem(run.folder, evaluation)
-        tell(evaluation.artefact)
-        for device in devices:
-            there = before_measuring(evaluation, device)
-            if there.status is Status.OK and problem is not None:
-                there = _failed(there, str(problem))
-            if there.status is Status.OK:
-                there = measured_over_connection(there, device, run.folder.path / evaluation.artefact, THOROUGH)
-            found.append(there)
+    for each in evaluations:
+        problem = artefact_problem(run.folder, each) if each.status is Status.OK else None
+        if problem is not None and device.runtime is not None:
+            found.append(_failed(each, str(problem)))
+        elif problem is not None or each.status is not Status.OK or device.local is None:
+            found.append(each)  # of a microcontroller, the prediction stays
+        elif device.runtime is None:
+            stage = checked_in_micro(scope_of(each), artefact_of(run.folder, each))
+            found.append(await checked(walker, each, device, stage))
+        else:
+            timed = measured_in(scope_of(each), artefact_of(run.folder, each), device.local, THOROUGH)
+            found.append(await measured_here(walker, each, timed))
     return tuple(found)
 
 

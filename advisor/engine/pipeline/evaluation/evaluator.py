@@ -79,9 +79,14 @@ class Evaluator:
         self.screening, self.outclassed = True, cast("Outclassed | None", None)
 
     @property
-    def effort(self) -> str:
-        """Name of the effort of a timing in this search."""
-        return self._walker.materials.effort
+    def walker(self) -> Walker:
+        """What runs the stages."""
+        return self._walker
+
+    def stages_of(self, evaluation: Evaluation) -> VariantStages:
+        """Return the stages of the variant of an evaluation."""
+        own = evaluation.configuration
+        return VariantStages(self._cards[own.card], own.training, own.compression, self._workload)
 
     async def evaluate(self, configuration: Configuration) -> Evaluation:
         """Return the evaluation; an error of this candidate becomes its status and is never raised."""

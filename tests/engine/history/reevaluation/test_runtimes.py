@@ -12,14 +12,19 @@ from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.quantity import Provenance
 from advisor.devices.profiles import runtimes
+from advisor.devices.profiles.team import known_devices
 from advisor.engine.history.loaded_run import load_run
 from advisor.engine.history.reevaluation.changes import host_manifest
 from advisor.engine.history.reevaluation.reevaluate import Devices, Session
+from advisor.engine.history.reevaluation.remeasurement import run_here
 from advisor.engine.question import Request
+from advisor.engine.targets.target_devices import TargetDevice
+from advisor.measurement.micro import check as micro
 from advisor.store import RunFolder
 from tests.builders import evaluation
 from tests.devices.requirements import require_onnx
 from tests.measurement import small_models
+from tests.requirements import skip_or_fail
 from tests.run_folders import write_run
 
 ONNX = "host:onnxruntime"
@@ -62,6 +67,20 @@ def test_a_runtime_that_is_added_measures_the_files(run: RunFolder) -> None:
     assert row.latency.provenance is Provenance.MEASURED
     again = next(each for each in session.reevaluate(run.path) if each.device == ONNX)
     assert again.run == found.run
+
+
+@pytest.mark.integration
+def test_files_for_a_microcontroller_run_here_while_they_are_there(run: RunFolder) -> None:
+    if not micro.available():
+        skip_or_fail("tflite-micro is not installed")
+    profile, target = known_devices().select("stm32h743:tflite-micro-cpu-x1")
+    device = TargetDevice("stm32h743", profile, target)
+    (here,), loaded = run.evaluations(), load_run(run.path)
+    gone = replace(here, artefact="models/gone.tflite")
+    found, left = run_here(loaded, [here, gone], device, lambda _text: None)
+    assert found.memory is not None
+    assert found.memory.source.startswith("TensorFlow Lite Micro")
+    assert left == gone
 
 
 def test_a_missing_package_is_refused_before_any_work(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,134 @@
+"""Stages that run a file on this machine in another runtime than LiteRT: its twin, its latency, its arena."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from advisor.core.codec import parse
+from advisor.devices.connections.twins import (
+    TWIN_LIMITS,
+    TWIN_VERSION,
+    Twin,
+    needs_twin,
+    read_twin,
+    twin_inputs,
+    write_onnx_twin,
+)
+from advisor.devices.profiles.runtimes import RUNTIMES
+from advisor.engine.pipeline import cost
+from advisor.engine.pipeline.materials import LocalTarget, Materials, read_result, versions
+from advisor.engine.pipeline.names import StageName
+from advisor.engine.pipeline.stage import (
+    Folders,
+    Inputs,
+    Job,
+    Pool,
+    Resources,
+    Results,
+    Scope,
+    Source,
+    Stage,
+    after,
+    artefact_of,
+)
+from advisor.engine.pipeline.stages import elsewhere_jobs as jobs
+from advisor.engine.pipeline.stages.elsewhere_jobs import Figures
+from advisor.engine.pipeline.stages.figures import THOROUGH, with_detail
+from advisor.measurement.micro.check import MicroCheck
+
+TWIN_BYTES = 3_000_000_000
+"""Expected memory while a file is converted; tf2onnx took 4.1 GB for a file of 102 MB."""
+
+ARENA_BYTES = 1_200_000_000
+
+
+def twin(scope: Scope, source: Source) -> Stage[Twin]:
+    """Write the ONNX file that computes the same as a ``.tflite`` file."""
+
+    def inputs(_materials: Materials, results: Results) -> Inputs:
+        return twin_inputs(artefact_of(source, results).sha256)
+
+    def job(_materials: Materials, results: Results, folders: Folders) -> Job:
+        return partial(write_onnx_twin, artefact_of(source, results).path, folders.out)
+
+    return Stage(
+        StageName.TWIN, with_detail(scope, "", source), TWIN_VERSION, f"writing {scope.compression} as ONNX for",
+        after(source), inputs, job, read_twin, cost.TWIN_S, Resources(Pool.HEAVY, TWIN_BYTES, TWIN_LIMITS),
+    )  # fmt: skip
+
+
+def measured_in(scope: Scope, source: Source, target: LocalTarget, effort: str = "") -> Stage[Figures]:
+    """Measure a file in another runtime of this machine, with no other work running.
+
+    As in LiteRT, a measurement that other work disturbed is not cached, and an earlier, longer one is reused.
+
+    Args:
+        scope: card, training and compression of the file.
+        source: the file.
+        target: the runtime, its accelerator and its number of threads.
+        effort: name of the timing effort; empty for that of the search.
+    """
+    runtime = RUNTIMES[target.device]
+
+    def inputs_for(wanted: str, materials: Materials, results: Results) -> Inputs:
+        return {
+            "artefact": artefact_of(source, results).sha256,
+            "host": materials.host.fingerprint,
+            "runtime": [target.target.runtime, target.target.accelerator],
+            "threads": target.target.threads,
+            "effort": wanted,
+            "versions": dict(runtime.versions(target.target)),
+        }
+
+    def inputs(materials: Materials, results: Results) -> Inputs:
+        return inputs_for(effort or materials.effort, materials, results)
+
+    def thorough(materials: Materials, results: Results) -> Inputs:
+        return inputs_for(THOROUGH, materials, results)
+
+    def job(materials: Materials, results: Results, _folders: Folders) -> Job:
+        path = artefact_of(source, results).path
+        return partial(jobs.measure, target.device, target.target, path, effort or materials.effort)
+
+    needed: tuple[Stage[Any], ...] = after(source)
+    if needs_twin(target.target.runtime):
+        needed = (*needed, twin(scope, source))
+    detail = f"{target.device}:{target.target.name} {effort}".strip()
+    return Stage(
+        StageName.RUNTIME, with_detail(scope, detail, source), "1",
+        f"measuring {scope.compression} in {runtime.title} of", needed, inputs, job, _read_figures,
+        cost.RUNTIME_S, Resources(Pool.DEVICE), keep_if=_undisturbed, also_kept_as=thorough,
+    )  # fmt: skip
+
+
+def checked_in_micro(scope: Scope, source: Source) -> Stage[MicroCheck]:
+    """Run a file in the interpreter of TensorFlow Lite Micro, and find the smallest arena with which it runs."""
+
+    def inputs(materials: Materials, results: Results) -> Inputs:
+        artefact = artefact_of(source, results).sha256
+        return {"artefact": artefact, "host": materials.host.fingerprint, **versions("tflite-micro")}
+
+    def job(_materials: Materials, results: Results, _folders: Folders) -> Job:
+        return partial(jobs.check_in_micro, artefact_of(source, results).path)
+
+    return Stage(
+        StageName.ARENA, with_detail(scope, "", source), "1", f"running {scope.compression} as on a microcontroller of",
+        after(source), inputs, job, _read_check, cost.ARENA_S, Resources(memory_bytes=ARENA_BYTES),
+    )  # fmt: skip
+
+
+def _undisturbed(row: Mapping[str, Any]) -> bool:
+    return not row.get("contended", False)
+
+
+def _read_figures(folder: Path) -> Figures:
+    found: Figures = parse(Figures, read_result(folder))
+    return found
+
+
+def _read_check(folder: Path) -> MicroCheck:
+    found: MicroCheck = parse(MicroCheck, read_result(folder))
+    return found

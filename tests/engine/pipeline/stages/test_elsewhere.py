@@ -1,0 +1,201 @@
+"""Files in other runtimes of this machine: measured once for a file, a runtime, its version and this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from advisor.core.errors import StageError
+from advisor.core.evaluation import Status
+from advisor.core.quantity import Provenance
+from advisor.devices.browser.packages import LITERT, ONNXRUNTIME
+from advisor.devices.profiles import runtimes
+from advisor.devices.profiles.runtimes import RUNTIMES, installed_version
+from advisor.engine.pipeline.events import EventKind, StageAborted, StageEvent
+from advisor.engine.pipeline.materials import Artefact, LocalTarget, Materials
+from advisor.engine.pipeline.names import StageName
+from advisor.engine.pipeline.stage import Scope, Stage
+from advisor.engine.pipeline.stages import elsewhere_jobs
+from advisor.engine.pipeline.stages.elsewhere import checked_in_micro, measured_in
+from advisor.isolation import ChildPool
+from advisor.measurement.micro import check as micro
+from advisor.store import cache_root
+from advisor.store.files import sha256_file
+from tests.browsers import chromium, require_runtime
+from tests.devices.requirements import require_onnx
+from tests.engine.pipeline.walking import materials, walk
+from tests.measurement import small_models
+from tests.requirements import skip_or_fail
+
+SCOPE = Scope("card", "head", "float32")
+HERE = ("host:onnxruntime", "cpu-x1")
+pytestmark = pytest.mark.integration
+
+
+def target(device: str, name: str) -> LocalTarget:
+    found = next(each for each in RUNTIMES[device].profile().targets if each.name == name)
+    return LocalTarget(device, found)
+
+
+def file(folder: Path, content: bytes) -> Artefact:
+    path = folder / "small.tflite"
+    path.write_bytes(content)
+    return Artefact(path, sha256_file(path), len(content))
+
+
+def kinds(stage: Stage[Any], given: Materials, remeasure: bool = False) -> list[tuple[StageName, EventKind]]:
+    """What happens to the stages, without their starts."""
+    events: list[StageEvent] = []
+    walk(stage, given, listen=events.append, remeasure=remeasure)
+    return [(each.stage.name, each.kind) for each in events if each.kind is not EventKind.STARTED]
+
+
+@pytest.fixture
+def given(shared_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Materials:
+    """A cache that the tests share, because a twin takes seconds."""
+    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(shared_folder / "twins"))
+    return materials(cache_root() / "artifacts", effort="load")
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A measurement that takes no time; the list has the efforts of those that were made."""
+    made: list[str] = []
+
+    def measure(_device: str, _target: object, _model: Path, effort: str) -> Mapping[str, object]:
+        made.append(effort)
+        return {"contended": len(made) == 1 and effort == "disturbed"}
+
+    monkeypatch.setattr(elsewhere_jobs, "measure", measure)
+    monkeypatch.setattr("advisor.engine.pipeline.stages.elsewhere.needs_twin", lambda _runtime: False)
+    return made
+
+
+def test_a_file_is_converted_and_measured_with_an_interval_and_the_date(given: Materials, tmp_path: Path) -> None:
+    require_onnx()
+    stage = measured_in(SCOPE, file(tmp_path, small_models.classifier()), target(*HERE))
+    with ChildPool() as pool:
+        found = walk(stage, given, pool)
+    assert found.latency is not None
+    assert (found.latency.provenance, found.latency.low is not None) == (Provenance.MEASURED, True)
+    assert found.timing is not None
+    runtime, day = f"onnxruntime=={installed_version('onnxruntime')}", found.timing.measured_at[:10]
+    assert found.latency.source.startswith(f"{runtime} on this machine, measured on {day}, ")
+    assert found.memory is not None
+    assert found.remote is not None
+    assert found.remote.twin["same_answers"] == found.remote.twin["inputs"] == 32
+    assert (found.timing.threads, found.timing.effort) == (1, "load")
+    assert walk(stage, given) == found
+
+
+def test_a_file_without_a_twin_fails_with_the_reason(given: Materials, tmp_path: Path) -> None:
+    require_onnx()
+    stage = measured_in(SCOPE, file(tmp_path, small_models.unknown_operator()), target(*HERE))
+    with ChildPool() as pool, pytest.raises(StageAborted, match="no ONNX twin") as end:
+        walk(stage, given, pool)
+    assert (end.value.status, end.value.stage) == (Status.FAILED, StageName.TWIN)
+
+
+def test_what_was_measured_is_measured_again_if_asked_or_if_it_may_differ(
+    quick: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, given = file(tmp_path, b"one"), materials(tmp_path / "cache", effort="load")
+    stage = measured_in(SCOPE, model, target(*HERE))
+    done, kept = [(StageName.RUNTIME, EventKind.DONE)], [(StageName.RUNTIME, EventKind.CACHED)]
+    assert (kinds(stage, given), kinds(stage, given)) == (done, kept)
+    assert kinds(stage, given, remeasure=True) == done
+    assert kinds(measured_in(SCOPE, model, target("host:onnxruntime", "cpu-x2")), given) == done
+    assert kinds(stage, replace(given, host=replace(given.host, cores=64))) == done
+    assert kinds(measured_in(SCOPE, file(tmp_path, b"two"), target(*HERE)), given) == done
+    monkeypatch.setattr(runtimes, "installed_version", lambda _package: "99.0")
+    assert kinds(measured_in(SCOPE, model, target(*HERE)), given) == done
+
+
+def test_a_longer_measurement_is_as_good_and_a_disturbed_one_is_not_kept(quick: list[str], tmp_path: Path) -> None:
+    given, model = materials(tmp_path / "cache", effort="survey"), file(tmp_path, b"one")
+    kinds(measured_in(SCOPE, model, target(*HERE), "disturbed"), given)
+    kinds(measured_in(SCOPE, model, target(*HERE), "disturbed"), given)
+    kinds(measured_in(SCOPE, model, target(*HERE), "search"), given)
+    kinds(measured_in(SCOPE, model, target(*HERE)), given)
+    assert quick == ["disturbed", "disturbed", "search"]
+
+
+def test_a_failed_measurement_is_not_kept(quick: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given, stage = materials(tmp_path / "cache"), measured_in(SCOPE, file(tmp_path, b"one"), target(*HERE))
+    with monkeypatch.context() as patch:
+        patch.setattr(elsewhere_jobs, "measure", raising(StageError("the browser ended")))
+        with pytest.raises(StageAborted, match="the browser ended"):
+            walk(stage, given)
+    assert kinds(stage, given) == [(StageName.RUNTIME, EventKind.DONE)]
+
+
+def raising(error: Exception) -> Callable[..., object]:
+    def fail(*_arguments: object) -> object:
+        raise error
+
+    return fail
+
+
+@pytest.mark.parametrize("name", ["litert-wasm", "onnxruntime-wasm"])
+def test_a_browser_measures_with_an_interval(given: Materials, tmp_path: Path, name: str) -> None:
+    chromium()
+    require_runtime(LITERT)
+    if "onnx" in name:
+        require_onnx()
+        require_runtime(ONNXRUNTIME)
+    stage = measured_in(SCOPE, file(tmp_path, small_models.classifier()), target("chromium", name))
+    with ChildPool() as pool:
+        found = walk(stage, replace(given, effort="load"), pool)
+    assert found.latency is not None
+    assert found.latency.low is not None
+    assert " in Chromium " in found.latency.source
+    assert found.remote is not None
+    assert (found.remote.page_bytes or 0) > 9_000_000
+
+
+@pytest.mark.slow
+def test_webgpu_without_a_gpu_gives_no_speed(given: Materials, tmp_path: Path) -> None:
+    chromium()
+    require_runtime(LITERT)
+    stage = measured_in(SCOPE, file(tmp_path, small_models.classifier()), target("chromium", "litert-webgpu"))
+    try:
+        walk(stage, given)
+    except StageAborted as end:
+        assert "WebGPU" in end.reason
+        return
+    pytest.skip("this machine's browser has a GPU")
+
+
+def test_a_file_that_the_browser_cannot_run_fails_with_its_operator(given: Materials, tmp_path: Path) -> None:
+    chromium()
+    require_runtime(LITERT)
+    stage = measured_in(SCOPE, file(tmp_path, small_models.unknown_operator()), target("chromium", "litert-wasm"))
+    with pytest.raises(StageAborted, match="unresolved custom op: Nobody") as end:
+        walk(stage, given)
+    assert end.value.status is Status.FAILED
+
+
+def test_an_arena_is_measured_once(tmp_path: Path) -> None:
+    if not micro.available():
+        skip_or_fail("tflite-micro is not installed")
+    model = small_models.quantized(small_models.classifier(), tmp_path, 32)
+    given, stage = materials(tmp_path / "cache"), checked_in_micro(SCOPE, file(tmp_path, model))
+    with ChildPool() as pool:
+        found = walk(stage, given, pool)
+    assert 0 < found.arena.value < 16_000
+    assert "TensorFlow Lite Micro" in found.arena.source
+    assert walk(stage, given) == found
+    assert kinds(stage, given) == [(StageName.ARENA, EventKind.CACHED)]
+
+
+def test_a_file_that_the_interpreter_crashes_on_fails(tmp_path: Path) -> None:
+    if not micro.available():
+        skip_or_fail("tflite-micro is not installed")
+    stage = checked_in_micro(SCOPE, file(tmp_path, small_models.crashing()))
+    with pytest.raises(StageAborted) as end:
+        walk(stage, materials(tmp_path / "cache"))
+    assert end.value.status is Status.FAILED
