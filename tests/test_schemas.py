@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from tests.documents import validator
+from tests.documents import SCHEMAS, validator
 
 
 @pytest.mark.parametrize(("name", "folder"), [("catalogue", "catalogs"), ("device_profile", "device_profiles")])
@@ -35,3 +37,16 @@ def test_every_shipped_file_is_valid(name: str, folder: str, project: Path) -> N
 )
 def test_a_mistake_is_marked(name: str, document: dict[str, Any], message: str) -> None:
     assert any(message in error.message for error in validator(name).iter_errors(document))
+
+
+@pytest.mark.parametrize("path", sorted(SCHEMAS.iterdir()), ids=lambda path: path.name)
+def test_every_entry_has_a_description_without_markup(path: Path) -> None:
+    parts = [json.loads(path.read_text(encoding="utf-8"))]
+    described = 0
+    while parts:
+        part = parts.pop()
+        entries = part.get("properties", {})
+        assert [name for name, entry in entries.items() if not re.match(r"[^`]+$", entry.get("description", ""))] == []
+        described += len(entries)
+        parts += [*entries.values(), *part.get("$defs", {}).values(), *([part["items"]] if "items" in part else [])]
+    assert described > 10

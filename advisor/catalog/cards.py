@@ -22,7 +22,12 @@ OWN_FILES: Mapping[str, str] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Preprocessing:
-    """Conversion of RGB values 0..255 to the model's input: ``(value - mean) / std``, channel by channel."""
+    """Conversion of RGB values 0..255 to the model's input: ``(value - mean) / std``, channel by channel.
+
+    Attributes:
+        mean: value that is subtracted from red, green and blue, 0 to 255.
+        std: value that the difference is divided by.
+    """
 
     mean: tuple[float, float, float]
     std: tuple[float, float, float]
@@ -30,11 +35,17 @@ class Preprocessing:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """The figures that one source publishes; top-1 and top-5 in percent of the ImageNet validation set.
+    """The figures that one source publishes.
 
-    ``precision`` is ``int8_qat`` where the figure belongs to weights from quantization-aware training, which quantizing
-    the float weights does not reach. ``params`` and ``macs`` are quoted as the source rounds them; the card's own are
-    exact.
+    Attributes:
+        precision: form of the file; ``int8_qat`` where the figure belongs to weights from quantization-aware training,
+            which quantizing the float weights does not reach.
+        source: where the figures are from.
+        top1: share in % of the ImageNet validation set whose first answer is right.
+        top5: share in % with the right answer among the first five.
+        params: number of parameters as the source rounds it; the card's own is exact.
+        macs: number of multiply-accumulates for one image, likewise.
+        note: why a figure differs from those of the card.
     """
 
     precision: str
@@ -48,12 +59,21 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class MemberFile:
-    """One file of weights: its path (inside an archive, or the plain file name) and its hash.
+    """One file of weights and its hash.
 
-    ``sha256`` is its hash. If only another one is published, that is used: ``sha384``, as strong; ``md5`` or
-    ``sha256_prefix`` (the first digits of the hash, as PyTorch writes them into file names), which detect damage, not
-    forgery; or that of the ``archive`` it comes in. Its SHA-256 is then recorded when it first arrives, and later
-    copies must have it. A file with none of them is never downloaded: only a user's own copy is used.
+    If a source publishes no SHA-256, another hash is used, or that of the archive. The SHA-256 is then recorded when
+    the file first arrives, and later copies must have it. A file with no hash is never downloaded: only a user's own
+    copy is used.
+
+    Attributes:
+        path: its path inside an archive, or the plain file name.
+        sha256: its hash.
+        size_bytes: its size, None if it is not known.
+        sha384: its SHA-384, as strong as SHA-256.
+        sha256_prefix: the first digits of the hash, as PyTorch writes them into file names; detects damage, not
+            forgery.
+        md5: its MD5; detects damage, not forgery.
+        archive: hash of the archive it comes in.
     """
 
     path: str
@@ -94,10 +114,19 @@ class MemberFile:
 class WeightSource:
     """One place that holds the card's weights, and how they are read.
 
-    ``format`` names the reader (a module of :mod:`advisor.catalog.weights.readers`); ``port`` the rule that puts the
-    tensors into the Keras graph. ``url`` is an address or a TF Hub handle; ``package`` and ``version`` a package's, or
-    a Hugging Face repository and its revision. ``archive`` (or ``archive_sha256``) picks the file of the package;
-    ``companions`` are further members that the reader needs beside the first.
+    Attributes:
+        kind: kind of place.
+        format: how the file is read, a module of :mod:`advisor.catalog.weights.readers`.
+        port: the rule that puts the tensors into the Keras graph.
+        file: the file of weights.
+        companions: further files that the reader needs beside the first.
+        url: an address or a TF Hub handle.
+        package: name of a package, or of a Hugging Face repository.
+        version: its version, or its revision.
+        archive: name of the package's file; ``archive_sha256`` picks it, too.
+        archive_sha256: hash of the package's file.
+        archive_sha384: its SHA-384.
+        licence: licence of the weights, if it is not that of the card.
     """
 
     kind: SourceKind
@@ -152,12 +181,12 @@ class Conversion:
     """The conversion of a user's model of another framework to the card's ``.tflite``, and its agreement.
 
     Attributes:
-        converter: and its version, such as ``onnx2tf 2.6.9``.
-        runtime: that ran the original, such as ``onnxruntime 1.31.1``.
-        images: that both ran.
-        difference: the largest one of a score, relative to the largest score of the image.
+        converter: the converter and its version, such as ``onnx2tf 2.6.9``.
+        runtime: the runtime of the original, such as ``onnxruntime 1.31.1``.
+        images: number of images that both ran.
+        difference: the largest difference of a score, relative to the largest score of the image.
         agreement: share of the images with the same class on top, 0 to 1.
-        transposes: that the conversion left in the graph.
+        transposes: number of transposes that the conversion left in the graph.
         transposed: their share in the values that operators read and write, 0 to 1.
     """
 
@@ -174,9 +203,23 @@ class Conversion:
 class Card:
     """One row of the catalogue.
 
-    ``params`` counts the trained values of the graph as built (BatchNorm's moving statistics are not among them);
-    ``macs`` the multiply-accumulates of its convolutions and dense layers for one image. ``label_offset`` is 1 where
-    label 0 is the background. ``arguments`` go to the architecture's ``build``.
+    Attributes:
+        name: unique name, such as ``mobilenet_v2_1.0_224``.
+        family: family of networks.
+        input_size: side of the square input in pixels.
+        preprocessing: how an image becomes the input.
+        params: number of trained values of the graph as built; BatchNorm's moving statistics are not among them.
+        macs: number of multiply-accumulates of its convolutions and dense layers for one image.
+        licence: SPDX identifier, or other words.
+        paper: where the network is described.
+        architecture: function that builds the graph.
+        arguments: what that function takes besides the side of the input and the classes.
+        classes: number of classes of the published weights.
+        label_offset: 1 where label 0 is the background, else 0.
+        published: figures that sources publish.
+        weights: places of the weights, the preferred one first.
+        note: what is to know of the card.
+        conversion: how it was made from a model of another framework, None if it was not.
     """
 
     name: str

@@ -70,7 +70,7 @@ class BoxFacts:
     """Boxes that a detector found in the images of one part, compared with the true ones.
 
     Attributes:
-        threshold: score from which on a box counts: the one with the best F1 on the validation part.
+        threshold: score (0-1) from which on a box counts: the one with the best F1 on the validation part.
         coco: average precision over overlaps from 0.5 to 0.95, COCO's main figure, 0 to 1; None of centres.
         by_class: counts of each class at the threshold.
         worst: the images with the lowest F1 at the threshold, the lowest first; of the hold-out alone.

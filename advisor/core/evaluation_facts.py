@@ -192,8 +192,8 @@ class NewConditions:
 
     Attributes:
         kept: share (0-1) of the right answers that stay right without images of the same occasion in training.
-        kept_low: the same if more images count as one occasion.
-        kept_high: the same if fewer do.
+        kept_low: the same share if more images count as one occasion.
+        kept_high: the same share if fewer do.
         sd: standard deviation of the accuracy (0-1) between occasions.
         silhouette: how clearly the images of a class form clusters, -1 to 1.
         clusters: number of clusters.

@@ -26,8 +26,8 @@ class Quantity:
         value: the number, in ``unit``.
         unit: ``ms``, ``bytes``, ``%`` (0-100) or ``points``.
         provenance: how it was obtained.
-        low: lower end of the interval, or None where none is known.
-        high: upper end of the interval, or None.
+        low: lower end of the interval in ``unit``, or None where none is known.
+        high: upper end of the interval in ``unit``, or None.
         level: the interval's confidence (0.95 = 95 %), or None.
         n: number of samples, or None.
         source: the paper, table, host or method.

@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
-from types import GenericAlias, NoneType
+from types import GenericAlias, MappingProxyType, NoneType
 from typing import Any, get_args, get_type_hints
 
 import griffe
@@ -36,13 +36,16 @@ def own(kind: Any) -> dict[str, Source]:
     return {field.name: field.name for field in fields(kind)}
 
 
-def schema_of(root: type, table: Mapping[type, Entries]) -> dict[str, Any]:
-    """Return the schema of the document that a dataclass is written as.
+def schema_of(
+    root: type, table: Mapping[type, Entries] = MappingProxyType({}), values: Mapping[type, type] = MappingProxyType({})
+) -> dict[str, Any]:
+    """Return the schema of the document that a dataclass is written as, or that a pydantic model reads.
 
     Args:
-        root: the dataclass.
+        root: the dataclass or model.
         table: the entries of each class whose document differs from its fields. In the document of any other class, a
             field that has its default value is left out.
+        values: for each model the class that describes its entries, besides the model itself.
 
     Raises:
         ValueError: an entry has no description.
@@ -57,6 +60,13 @@ def schema_of(root: type, table: Mapping[type, Entries]) -> dict[str, Any]:
             text = _plain(_parsed(kind)[0])
             return {"description": text, **self.written(kind, table.get(kind) or _without_defaults(kind))}
 
+        def model_schema(self, schema: Any) -> dict[str, Any]:
+            kind, made = schema["cls"], super().model_schema(schema)
+            told = {**_parsed(values.get(kind, kind))[1], **_parsed(kind)[1]}
+            for name, entry in made["properties"].items():
+                entry["description"] = _plain(_required(told.get(name), kind, name))
+            return made | {"description": _plain(_parsed(kind)[0])}
+
         def call_schema(self, schema: Any) -> dict[str, Any]:  # a named tuple
             return {"description": _plain(_parsed(schema["function"])[0]), **super().call_schema(schema)}
 
@@ -67,13 +77,17 @@ def schema_of(root: type, table: Mapping[type, Entries]) -> dict[str, Any]:
 
         def entry(self, kind: Any, source: Source) -> dict[str, Any]:
             value, text = _value(kind, source) if isinstance(source, str) else source
-            if not text:
-                raise ValueError(f"{kind.__name__}.{source} has no description")
             below = isinstance(value, Mapping)
             schema = self.written(kind, value) if below else self.generate_inner(TypeAdapter(value).core_schema)
-            return {"description": _plain(text), **schema}
+            return {"description": _plain(_required(text, kind, source)), **schema}
 
     return TypeAdapter(root).json_schema(schema_generator=Described)
+
+
+def _required(text: str | None, kind: Any, entry: object) -> str:
+    if not text:
+        raise ValueError(f"{kind.__name__}.{entry} has no description")
+    return text
 
 
 def _without_defaults(kind: Any) -> dict[str, Source]:

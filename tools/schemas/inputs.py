@@ -6,10 +6,19 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from advisor.catalog.files.schema import CardEntry, CatalogueFile
+from advisor.catalog.files.schema import CardEntry, CatalogueFile, Strict
 from advisor.cli.search_options import described_options
-from advisor.devices.profiles.schema import ProfileSchema
+from advisor.devices.connections.settings import ConnectionSettings
+from advisor.devices.profiles.schema import (
+    ClusterSchema,
+    ConnectionSchema,
+    LimitsSchema,
+    ProfileSchema,
+    TargetSchema,
+)
+from advisor.devices.profiles.values import Cluster, DeviceProfile, DeviceTarget, Limits
 from advisor.engine.question.options import Options
+from tools.schemas.described import schema_of
 
 
 def inputs() -> dict[str, dict[str, Any]]:
@@ -18,17 +27,22 @@ def inputs() -> dict[str, dict[str, Any]]:
 
 
 def _profile() -> dict[str, Any]:
-    return ProfileSchema.model_json_schema() | {"title": "Device profile of advisor"}
+    values: dict[type, type] = {
+        ProfileSchema: DeviceProfile, ClusterSchema: Cluster, LimitsSchema: Limits, TargetSchema: DeviceTarget,
+        ConnectionSchema: ConnectionSettings,
+    }  # fmt: skip
+    return schema_of(ProfileSchema, values=values) | {"title": "Device profile of advisor"}
 
 
 def _catalogue() -> dict[str, Any]:
     """Return the schema of a catalogue file; its ``defaults`` may give each key of a card."""
-    file, card = CatalogueFile.model_json_schema(), CardEntry.model_json_schema(ref_template="#/$defs/{model}")
+    values: dict[type, Any] = {kind: kind.frozen for kind in Strict.__subclasses__() if kind is not CatalogueFile}
+    file, card = schema_of(CatalogueFile, values=values), schema_of(CardEntry, values=values)
     parts = card.pop("$defs")
-    entry = {**card, "required": ["name"]}
-    defaults = {**card, "required": [], "description": "Keys that every card of the file has unless it says otherwise."}
-    properties = {**file["properties"], "defaults": defaults, "cards": {"type": "array", "minItems": 1, "items": entry}}
-    return {**file, "title": "Catalogue of advisor", "properties": properties, "$defs": parts}
+    properties = file["properties"]
+    properties["defaults"] = {**card, "required": [], "description": properties["defaults"]["description"]}
+    properties["cards"]["items"] = {**card, "required": ["name"]}
+    return {**file, "title": "Catalogue of advisor", "$defs": parts}
 
 
 def _request() -> dict[str, Any]:
@@ -38,7 +52,7 @@ def _request() -> dict[str, Any]:
         "title": "Request of advisor",
         "description": "The question of advisor search --request; options of the command line take precedence.",
         "type": "object",
-        "properties": {"schema_version": {"const": 1}, **properties},
+        "properties": {"schema_version": {"const": 1, "description": "1 if it is missing"}, **properties},
         "additionalProperties": False,
     }
 

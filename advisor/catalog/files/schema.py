@@ -175,7 +175,14 @@ class CardEntry(Strict):
 class CatalogueFile(Strict):
     """A whole file: one family, defaults for every card, and the cards.
 
-    A copy in a run folder has ``folder``: the paths of own weights count from there, otherwise from the file's folder.
+    Attributes:
+        family: family of the cards.
+        folder: folder that the paths of own weights count from; only a copy in a run folder has it. Otherwise, it is
+            the folder of the file.
+        paper: where the family is described.
+        licence: licence of the cards: an SPDX identifier, or other words.
+        defaults: keys that every card of the file has unless it says otherwise.
+        cards: the cards.
     """
 
     family: Name

@@ -73,7 +73,13 @@ class ClusterSchema(_Strict):
 
 
 class LimitsSchema(_Strict):
-    """Hard limits, with units."""
+    """Hard limits, with units.
+
+    Attributes:
+        arena: memory for activations (the RAM of a microcontroller), such as 512KiB.
+        flash: storage for the model, such as 2MB.
+        package: size of the application that an app store or a team allows, such as 100MB.
+    """
 
     arena: Size | None = None
     flash: Size | None = None
@@ -108,7 +114,12 @@ class ConnectionSchema(_Strict):
 
 
 class ProfileSchema(_Strict):
-    """One device."""
+    """One device.
+
+    Attributes:
+        memory: RAM, such as 4GB.
+        storage: storage, such as 32GB.
+    """
 
     name: Name
     title: Text

@@ -30,8 +30,8 @@ class ExpectedTuning:
 
     Attributes:
         points: expected gain in points of top-1.
-        low: lower end of the range that holds two thirds of the gains seen on other sets.
-        high: upper end.
+        low: lower end, in points, of the range that holds two thirds of the gains seen on other sets.
+        high: upper end of that range in points.
         seconds: rough seconds of one core on this machine.
         card: the card.
     """

@@ -25,8 +25,8 @@ class Unfinished:
     """A search that has not ended.
 
     Attributes:
-        evaluated: configurations with a result, or with a reason why they have none.
-        configurations: all configurations of the search.
+        evaluated: number of configurations with a result, or with a reason why they have none.
+        configurations: number of all configurations of the search.
         running: the search itself gives this answer; otherwise it may run or have been stopped.
         at: date and time in UTC, to the second.
     """

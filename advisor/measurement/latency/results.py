@@ -181,9 +181,9 @@ class Ratio:
         model: the file's path.
         reference: the path of the file it is compared with.
         threads: number of threads.
-        ratio: median over the paired blocks.
-        low: lower end of the 95 % bootstrap interval.
-        high: upper end.
+        ratio: median over the paired blocks, a quotient of two latencies.
+        low: lower end of its 95 % bootstrap interval.
+        high: upper end of that interval.
     """
 
     model: str

@@ -34,17 +34,17 @@ class Summary:
     """Statistics of the runs of one series, in the unit of the values (milliseconds).
 
     Attributes:
-        median: median of the block medians.
-        low: lower end of its 95 % bootstrap interval.
-        high: upper end.
-        p50: median of all runs.
-        p90: 90th percentile of all runs.
-        p99: 99th percentile of all runs.
-        min: shortest run.
-        max: longest run.
-        mean: mean of all runs.
-        std: standard deviation of all runs.
-        cv: coefficient of variation (standard deviation / mean) of all runs.
+        median: median of the block medians in ms.
+        low: lower end of its 95 % bootstrap interval in ms.
+        high: upper end in ms.
+        p50: median of all runs in ms.
+        p90: 90th percentile of all runs in ms.
+        p99: 99th percentile of all runs in ms.
+        min: shortest run in ms.
+        max: longest run in ms.
+        mean: mean of all runs in ms.
+        std: standard deviation of all runs in ms.
+        cv: coefficient of variation of all runs (standard deviation / mean), without a unit.
         block_cv: coefficient of variation of the block medians.
         runs: number of runs.
         blocks: number of blocks.

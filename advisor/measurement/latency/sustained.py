@@ -39,7 +39,7 @@ class Sustained:
 
     Attributes:
         threads: number of threads.
-        seconds: length of the run.
+        seconds: length of the run in seconds.
         clock: ``CPU time`` at one thread, otherwise ``wall time``.
         span_s: length of the first and of the last part, which are compared.
         windows: equal parts of the time.
