@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator
@@ -43,6 +44,7 @@ class Progress:
         self._saying = self._answer = ""
         self._evaluated = self._configurations = 0
         self._remaining: Remaining | None = None
+        self._began, self._ends = 0.0, math.inf
         self._quiet_until = 0.0
         self._run: RunFolder | None = None
         self._kept_until = 0.0
@@ -74,9 +76,17 @@ class Progress:
                 self._run = None
                 (run.path / FILE).unlink(missing_ok=True)
 
-    def start(self, plan: Plan, done: Collection[Configuration]) -> None:
-        """Start with ``plan``, of which the configurations in ``done`` need no work."""
+    def start(self, plan: Plan, done: Collection[Configuration], limit_s: float | None = None) -> None:
+        """Start with ``plan``, of which the configurations in ``done`` need no work.
+
+        Args:
+            plan: the search space.
+            done: configurations that need no work.
+            limit_s: seconds until the time limit of the search, above 0; None if it has none.
+        """
         with self._lock:
+            self._began = time.monotonic()
+            self._ends = self._began + (math.inf if limit_s is None else limit_s)
             self._evaluated, self._configurations, self._saying = len(done), plan.size, ""
             self._remaining = Remaining(plan, done, time.monotonic())
 
@@ -174,5 +184,8 @@ class Progress:
         now = self._saying or " | ".join(running[:2]) or ("starting" if self._remaining is None else "waiting")
         if self._remaining is None:
             return Standing(now)
-        left_s = self._remaining.seconds(time.monotonic())
-        return Standing(now, self._evaluated, self._configurations, left_s, self._remaining.share())
+        left_s, share = self._remaining.seconds(time.monotonic()), self._remaining.share()
+        until_limit_s = self._ends - time.monotonic()
+        if limited := until_limit_s < left_s:
+            left_s, share = max(0.0, until_limit_s), 1.0 - max(0.0, until_limit_s) / (self._ends - self._began)
+        return Standing(now, self._evaluated, self._configurations, left_s, share, limited)

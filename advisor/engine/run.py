@@ -181,7 +181,8 @@ class _Search:
             self._write_manifest(candidates, plan)
             with contextlib.closing(self._executor):
                 evaluator, scorer = self._evaluator(candidates, plan)
-                self._progress.start(plan, [each.configuration for each in done])
+                until_s = None if limit_s is None else max(1.0, self._started + limit_s - time.monotonic())
+                self._progress.start(plan, [each.configuration for each in done], until_s)
                 async with answering(run, self._progress.answer, self._executor.machine):
                     evaluating_s = await self._evaluate(study, evaluator, plan, len(done), scorer)
                     await self._search_loop.time_again(evaluator)

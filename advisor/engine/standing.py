@@ -20,7 +20,8 @@ class Standing:
         evaluated: configurations with a result, or with a reason why they have none.
         configurations: all configurations of the search; 0 before its plan is known.
         left_s: expected seconds to the end; None before the plan is known.
-        share: share (0-1) of the planned work that is done.
+        share: share (0-1) of the planned work that is done, or of the time limit that is over where that comes first.
+        limited: True if the time limit ends the search before the planned work is done.
     """
 
     now: str
@@ -28,18 +29,23 @@ class Standing:
     configurations: int = 0
     left_s: float | None = None
     share: float = 0.0
+    limited: bool = False
 
     @property
     def left(self) -> str:
-        """The time left in words; empty before the plan is known."""
-        return "" if self.left_s is None else f"about {show_seconds(self.left_s)} left"
+        """The time left in words; empty before the plan is known, and when the time limit is over."""
+        if self.left_s is None or (self.limited and not self.left_s):
+            return ""
+        how = "{} of --time-limit left" if self.limited else "about {} left"
+        return how.format(show_seconds(self.left_s))
 
     @property
     def line(self) -> str:
         """All of it in one line."""
-        return (
-            f"{self.evaluated} of {self.configurations} evaluated, {self.left}: {self.now}" if self.left else self.now
-        )
+        if self.left_s is None:
+            return self.now
+        left = f", {self.left}" if self.left else ""
+        return f"{self.evaluated} of {self.configurations} evaluated{left}: {self.now}"
 
 
 def write_standing(run: RunFolder, standing: Standing) -> None:

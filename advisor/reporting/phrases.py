@@ -12,6 +12,7 @@ from advisor.core.figures import show_figure
 from advisor.core.latency_distribution import CONFIDENCE, percent
 from advisor.core.metrics import METRICS
 from advisor.core.units import plural, show_ms, show_seconds
+from advisor.engine.pipeline.names import StageName
 from advisor.reporting import text
 from advisor.reporting.dataset import DatasetSummary
 from advisor.reporting.view import RunView
@@ -75,11 +76,18 @@ def so_far(view: RunView) -> str:
 
 
 def counts(view: RunView) -> str:
-    """Return how many evaluations ran, met the budget, failed and were skipped."""
-    meets = sum(view.budget.met_by(evaluation) for evaluation in view.ok)
-    failed, skipped = len(view.with_status(Status.FAILED)), len(view.with_status(Status.SKIPPED))
-    total = plural(len(view.evaluations), "configuration")
-    return f"{total}: {meets} meet the budget, {len(view.ok) - meets} do not, {failed} failed, {skipped} skipped."
+    """Return how many configurations meet the budget, failed, were skipped, and were not reached by the search."""
+    meet = sum(view.budget.met_by(evaluation) for evaluation in view.ok)
+    failed, skipped = view.with_status(Status.FAILED), view.with_status(Status.SKIPPED)
+    reached = len(view.evaluations) - sum(evaluation.stage == StageName.STOP for evaluation in skipped)
+    planned = max(len(view.evaluations), int(view.manifest.get("configurations", 0)))
+    left = f", {planned - reached} not reached" if planned > reached else ""
+    others = len(view.ok) - meet
+    return (
+        f"{plural(planned, 'configuration')}: {meet} {'meets' if meet == 1 else 'meet'} the budget, "
+        f"{others} {'does' if others == 1 else 'do'} not, {len(failed)} failed, "
+        f"{reached - len(view.ok) - len(failed)} skipped{left}."
+    )
 
 
 def parts(dataset: DatasetSummary) -> str:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -49,6 +50,32 @@ def test_the_bar_is_full_when_every_stage_is_done(capsys: pytest.CaptureFixture[
     progress.say("deciding")
     progress.close()
     assert "100% |" in capsys.readouterr().err
+
+
+def test_the_time_limit_is_shown_where_it_ends_before_the_work(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = Progress(Bar())
+    progress.start(PLAN, done=(), limit_s=2)
+    progress.say("converting")
+    progress.close()
+    assert re.search("0 of 2 evaluated, [12] s of --time-limit left: converting", capsys.readouterr().err)
+
+
+def test_the_work_left_is_shown_where_it_ends_before_the_time_limit(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = Progress(Bar())
+    progress.start(PLAN, done=(), limit_s=86_400)
+    progress.say("converting")
+    progress.close()
+    shown = capsys.readouterr().err
+    assert "evaluated, about " in shown
+    assert "--time-limit" not in shown
+
+
+def test_no_time_left_is_shown_after_the_time_limit(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = Progress(Bar())
+    progress.start(PLAN, done=(), limit_s=1e-9)
+    progress.say("judging the finalists")
+    progress.close()
+    assert "0 of 2 evaluated: judging the finalists" in capsys.readouterr().err
 
 
 def test_a_failure_is_told_at_once(capsys: pytest.CaptureFixture[str]) -> None:

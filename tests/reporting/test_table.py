@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from advisor.core.evaluation import Evaluation
+from advisor.core.evaluation import Evaluation, Status
 from advisor.core.quantity import Provenance, Quantity
 from advisor.reporting.table import print_answer
 from advisor.reporting.view import RunView
@@ -110,6 +110,17 @@ def test_reason_runner_up_counts_and_next_command_follow() -> None:
     assert f"Runner-up: {view.decision.runner_up_reason}" in output
     assert "2 failed, 2 skipped" in output
     assert f"Next: {view.next_command}" in output
+
+
+def test_configurations_that_the_search_did_not_reach_are_counted_apart() -> None:
+    view = run_view()
+    one = next(row for row in view.evaluations if row.status is Status.SKIPPED)
+    key = replace(one.configuration, card="mobilenet_v1_0.5_224")
+    stopped = replace(one, configuration=key, stage="stop", reason="not started: stopped at --time-limit 3min")
+    planned = {**view.manifest, "configurations": len(view.evaluations) + 7}
+    output = said(replace(view, evaluations=(*view.evaluations, stopped), manifest=planned))
+    assert f"{len(view.evaluations) + 7} configurations: " in output
+    assert "2 failed, 2 skipped, 7 not reached." in " ".join(output.split())
 
 
 def test_a_search_that_has_not_ended_says_so_first() -> None:
