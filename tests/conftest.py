@@ -54,6 +54,14 @@ def starts_processes() -> None:
     """A fixture that starts child processes or loads TensorFlow asks for this one: its tests are integration tests."""
 
 
+@pytest.fixture
+def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Settings and a cache of the test's own."""
+    monkeypatch.setenv("ADVISOR_CONFIG_DIR", str(tmp_path / "config"))
+    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.delenv("ADVISOR_MIRROR", raising=False)
+
+
 @pytest.fixture(scope="session")
 def project() -> Path:
     """Root of the checkout."""

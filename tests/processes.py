@@ -1,6 +1,8 @@
-"""The child processes of a test."""
+"""The child processes and ports of a test."""
 
 from __future__ import annotations
+
+import socket
 
 import psutil
 
@@ -18,3 +20,10 @@ def _command_line(process: psutil.Process) -> str:
         return " ".join(process.cmdline())
     except psutil.NoSuchProcess:
         return ""
+
+
+def free_port() -> int:
+    """Return a port of this machine that nothing listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

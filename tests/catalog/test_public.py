@@ -11,13 +11,7 @@ from advisor.core.errors import UsageError
 from benchmarks.catalogue import catalogue_text
 from tests.catalog.user_models.models import labels_file, network, tflite
 
-
-@pytest.fixture(autouse=True)
-def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Settings and a cache of the test's own."""
-    monkeypatch.setenv("ADVISOR_CONFIG_DIR", str(tmp_path / "config"))
-    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.delenv("ADVISOR_MIRROR", raising=False)
+pytestmark = pytest.mark.usefixtures("own_folders")
 
 
 def test_cards_are_listed_by_what_is_wanted_of_them() -> None:

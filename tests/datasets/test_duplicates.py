@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image, ImageEnhance, ImageOps
-from skimage import data as skimage_data
 
 from advisor.datasets.duplicates import THUMBNAIL, Pair, groups, near_duplicates
 from tests.datasets.folders import image
@@ -22,12 +21,6 @@ def _recompressed(image: Image.Image, quality: int) -> Image.Image:
     stored = BytesIO()
     image.save(stored, "JPEG", quality=quality)
     return Image.open(stored)
-
-
-@pytest.fixture(scope="module")
-def photographs() -> list[Image.Image]:
-    arrays = (skimage_data.chelsea(), skimage_data.coffee(), skimage_data.rocket(), skimage_data.astronaut())
-    return [Image.fromarray(array) for array in arrays]
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from advisor.devices.prediction.predictor import Predictor, fit_predictor
 from advisor.devices.profiles import Profiles, load_profiles
 from tests.devices.debug_daemon import DebugDaemon
 from tests.measurement import small_models
+from tests.processes import free_port
 from tests.requirements import skip_or_fail
 
 AGENT = Path(agent.__file__)
@@ -150,12 +151,6 @@ def _client(folder: Path, port: int) -> Path:
         f"  IdentitiesOnly yes\n  UserKnownHostsFile {folder}/known_hosts\n  GlobalKnownHostsFile none\n"
     )
     return config
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:

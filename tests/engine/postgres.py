@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
-import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from tests.processes import free_port
 
 PASSWORD = "s3cret-Wort"
 PLACES = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: path.parent.name)
@@ -36,7 +37,7 @@ def server() -> Iterator[str]:
         secret = folder / "password"
         secret.write_text(PASSWORD)
         secret.chmod(0o644)
-        data, port = folder / "data", _free_port()
+        data, port = folder / "data", free_port()
         _run(user, "initdb", "-D", data, "-U", "advisor", "-A", "scram-sha-256", f"--pwfile={secret}", "-N")
         options = f"-c listen_addresses=127.0.0.1 -c port={port} -c unix_socket_directories={folder} -c fsync=off"
         _run(user, "pg_ctl", "-D", data, "-w", "-l", folder / "log", "-o", options, "start")
@@ -68,9 +69,3 @@ def _has_user(name: str) -> bool:
     except KeyError:
         return False
     return True
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

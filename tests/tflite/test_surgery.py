@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
+from scipy.special import softmax
 
 from advisor.core.errors import StageError, UsageError
 from advisor.tflite.model import read
@@ -26,11 +27,6 @@ def head() -> tuple[Array, Array]:
 @pytest.fixture(scope="module")
 def classifier(backbone: bytes, head: tuple[Array, Array]) -> bytes:
     return attach_head(backbone, *head)
-
-
-def softmax(logits: Array) -> Array:
-    powers = np.exp(logits - logits.max())
-    return np.asarray(powers / powers.sum())
 
 
 @pytest.mark.parametrize("name", ["features", "probabilities"])

@@ -10,6 +10,7 @@ import pytest
 from ai_edge_litert import schema_py_generated as schema
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import special
 
 from advisor.compression.quantization.quantizer import eight_bit_rules, quantize
 from advisor.compression.recipes import RECIPES, recipe
@@ -100,8 +101,7 @@ def largest_error(parts: int, name: str, temperature: float) -> float:
 
 
 def softmax(values: Array) -> Array:
-    powers = np.exp(values.astype(np.float64) - values.max(axis=1, keepdims=True))
-    return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+    return np.asarray(special.softmax(values.astype(np.float64), axis=1))
 
 
 @pytest.mark.parametrize("temperature", TEMPERATURES)

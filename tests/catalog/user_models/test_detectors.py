@@ -23,15 +23,7 @@ from advisor.tflite.postprocess import OPERATOR
 from tests.detectors import COLOURS, SIDE, detector_file
 from tests.tflite.graphs import edited, relu_on_scores, repeat_last_operator
 
-pytestmark = pytest.mark.integration
-
-
-@pytest.fixture(autouse=True)
-def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Settings and a cache of the test's own."""
-    monkeypatch.setenv("ADVISOR_CONFIG_DIR", str(tmp_path / "config"))
-    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.delenv("ADVISOR_MIRROR", raising=False)
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("own_folders")]
 
 
 @pytest.fixture

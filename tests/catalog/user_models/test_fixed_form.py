@@ -26,15 +26,7 @@ SIDE = 32
 LABELS = ("ant", "bee", "cat", "dog")
 SAID = Metadata("net", LABELS, (127.5,), (127.5,), licence="MIT")
 
-pytestmark = pytest.mark.integration
-
-
-@pytest.fixture(autouse=True)
-def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Settings and a cache of the test's own."""
-    monkeypatch.setenv("ADVISOR_CONFIG_DIR", str(tmp_path / "config"))
-    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.delenv("ADVISOR_MIRROR", raising=False)
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("own_folders")]
 
 
 def kept(folder: Path, data: bytes, said: Metadata | None = SAID) -> Path:

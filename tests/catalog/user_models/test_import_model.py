@@ -28,13 +28,7 @@ from advisor.tflite.float16 import to_float16
 from advisor.tflite.model import read
 from tests.catalog.user_models.models import CLASSES, SIZE, labels_file, network, tflite
 
-
-@pytest.fixture(autouse=True)
-def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Settings and a cache of the test's own."""
-    monkeypatch.setenv("ADVISOR_CONFIG_DIR", str(tmp_path / "config"))
-    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.delenv("ADVISOR_MIRROR", raising=False)
+pytestmark = pytest.mark.usefixtures("own_folders")
 
 
 @pytest.fixture(scope="module")

@@ -9,12 +9,10 @@ import pytest
 from advisor.catalog.catalogue_files import user_catalogue_file
 from advisor.catalog.user_models.shipped import is_file, shipped_card
 from advisor.core.errors import UsageError
-from tests.catalog.user_models.test_fixed_form import SIDE, kept, own_folders
+from tests.catalog.user_models.test_fixed_form import SIDE, kept
 from tests.measurement import small_models
 
-__all__ = ["own_folders"]
-
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("own_folders")]
 
 
 @pytest.fixture

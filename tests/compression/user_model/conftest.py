@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from advisor.compression.user_model.question import Question, ask
 from advisor.tflite.metadata import Metadata
 from advisor.tflite.metadata_writer import write_metadata
 
 CLASSES = ("ant", "bee", "cat", "dog")
+
+
+@pytest.fixture
+def asked(tmp_path: Path) -> Callable[..., Question]:
+    def ask_here(model: Path, *recipes: str, **options: Any) -> Question:
+        return ask(model, recipes or ("int8",), **{"to": tmp_path / "forms", **options})
+
+    return ask_here
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +15,7 @@ from advisor.compression.recipes.base import Needs
 from advisor.compression.user_model.by_task import Detectors
 from advisor.compression.user_model.compress import compress
 from advisor.compression.user_model.images import Objects
-from advisor.compression.user_model.question import Question, ask
+from advisor.compression.user_model.question import Question
 from advisor.core.errors import UsageError
 from advisor.core.tasks import OBJECT_DETECTION
 from advisor.measurement.detection import Detections
@@ -38,14 +37,6 @@ def detector(tmp_path: Path) -> Path:
 @pytest.fixture
 def boxes(tmp_path: Path) -> Path:
     return write_cells(tmp_path / "boxes")
-
-
-@pytest.fixture
-def asked(tmp_path: Path) -> Callable[..., Question]:
-    def ask_here(model: Path, *recipes: str, **options: Any) -> Question:
-        return ask(model, recipes or ("int8",), **{"to": tmp_path / "forms", **options})
-
-    return ask_here
 
 
 def found(*rows: tuple[int, float, tuple[float, ...]]) -> Detections:

@@ -21,14 +21,6 @@ from tests.tflite.graphs import edited
 SHARED_MODELS = Path(__file__).resolve().parents[4] / "shared" / "data" / "models"
 
 
-@pytest.fixture
-def asked(tmp_path: Path) -> Callable[..., Question]:
-    def ask_here(model: Path, *recipes: str, **options: Any) -> Question:
-        return ask(model, recipes or ("int8",), **{"to": tmp_path / "forms", **options})
-
-    return ask_here
-
-
 def _edited(path: Path, edit: Callable[[Any], None]) -> Path:
     path.write_bytes(edited(path.read_bytes(), edit))
     return path

@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image, ImageEnhance, ImageFilter
-from skimage import data as skimage_data
 
 from advisor.datasets.checks import crops
 from advisor.datasets.checks.crops import SIDE, candidates, cropped_copies, match
@@ -16,12 +15,6 @@ def _grey(image: Image.Image) -> np.ndarray:
         image.convert("L").resize((2 * SIDE, 2 * SIDE), Image.Resampling.BILINEAR).filter(ImageFilter.GaussianBlur(1))
     )
     return np.asarray(soft.resize((SIDE, SIDE), Image.Resampling.BILINEAR), np.float32)
-
-
-@pytest.fixture(scope="module")
-def photographs() -> list[Image.Image]:
-    arrays = (skimage_data.chelsea(), skimage_data.coffee(), skimage_data.rocket(), skimage_data.astronaut())
-    return [Image.fromarray(array) for array in arrays]
 
 
 def _cut(image: Image.Image, left: float, top: float, kept: float) -> Image.Image:

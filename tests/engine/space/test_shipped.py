@@ -23,15 +23,13 @@ from advisor.engine.space.candidates import (
 )
 from advisor.engine.space.images import read_images
 from advisor.engine.space.prepared import with_files
-from tests.catalog.user_models.test_fixed_form import SIDE, kept, own_folders
+from tests.catalog.user_models.test_fixed_form import SIDE, kept
 from tests.datasets.folders import make
 from tests.measurement import small_models
 
-__all__ = ["own_folders"]
-
 CARD = "mobilenet_v2_1.0_224"
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("own_folders")]
 
 
 @pytest.fixture
