@@ -21,6 +21,7 @@ from advisor.devices.profiles import DeviceTarget, Profiles
 from advisor.engine.targets.target_devices import TargetDevice, form_rejection
 from advisor.measurement.on_device.benchmark import benchmark_on_device
 from tests.devices.conftest import SshServer
+from tests.documents import problems
 from tests.measurement import small_models
 
 TARGET = DeviceTarget("litert-cpu-x1", "ai-edge-litert", "cpu")
@@ -178,6 +179,7 @@ def test_the_command_measures_over_the_connection_that_the_profile_names(
     done = subprocess.run(command, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
+    assert problems("device_benchmark", found) == []
     assert found["connection"] == "device"
     assert [row["threads"] for row in found["rows"]] == [1, 2]
     assert {row["latency"]["provenance"] for row in found["rows"]} == {"measured"}

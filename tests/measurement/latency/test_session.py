@@ -17,6 +17,7 @@ from advisor.measurement.on_device.gpu import benchmark_on_gpu
 from advisor.measurement.operators.profile import profile
 from advisor.tflite.postprocess import OPERATOR
 from tests.detectors import detector_file
+from tests.documents import problems
 from tests.measurement import small_models
 
 SHARED = Path(__file__).resolve().parents[3].parent / "shared" / "data" / "models"
@@ -74,6 +75,7 @@ def test_the_way_from_a_image_to_an_answer_adds_up(pair: Benchmark) -> None:
 
 def test_json_is_whole_and_has_no_infinities(pair: Benchmark) -> None:
     data = json.loads(json.dumps(pair.to_json(), allow_nan=False))
+    assert problems("benchmark", data) == []
     assert data["schema_version"] == 1
     assert [bool(file["failure"]) for file in data["files"]] == [False, True, False]
     assert data["files"][0]["timing"]["results"][0]["rank_ms"] > 0
@@ -89,7 +91,9 @@ def test_log_lines_name_the_file(pair: Benchmark) -> None:
 @pytest.mark.integration
 def test_load_on_the_others_and_running_on_are_measured_where_asked(float_model: Path) -> None:
     options = {"contended": True, "sustained_s": 1.0, "pipeline": False}
-    found = benchmark(float_model, threads=(1, 2), effort="search", force=True, **options).files[0]
+    made = benchmark(float_model, threads=(1, 2), effort="search", force=True, **options)
+    assert problems("benchmark", json.loads(json.dumps(made.to_json()))) == []
+    found = made.files[0]
     assert [row.threads for row in found.loaded] == [1, 2]
     assert found.pipeline is None
     assert found.sustained is not None

@@ -19,6 +19,7 @@ from advisor.measurement.accelerators.delegation import delegate
 from advisor.measurement.accelerators.rules import accelerator
 from advisor.measurement.on_device.gpu import benchmark_on_gpu
 from advisor.tflite.model import read
+from tests.documents import problems
 from tests.measurement import small_models
 from tests.requirements import skip_or_fail
 
@@ -84,6 +85,7 @@ def test_outputs_agree_with_the_cpus_and_no_speed_is_told(
     float_model: Path, int8_model: Path, swish_model: Path
 ) -> None:
     found = benchmark_on_gpu([float_model, int8_model, swish_model], "load")
+    assert problems("device_benchmark", json.loads(json.dumps(found.to_json()))) == []
     assert [row.status for row in found.rows] == ["checked"] * 3
     for row in found.rows:
         assert row.agreement is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from advisor.measurement.on_device.benchmark import benchmark_on_device
 from advisor.measurement.on_device.findings import DeviceBenchmark
 from advisor.tflite.micro_arena import micro_arena
 from advisor.tflite.model import read
+from tests.documents import problems
 from tests.measurement import small_models
 from tests.requirements import skip_or_fail
 
@@ -31,7 +33,9 @@ def test_a_file_that_runs_has_its_arena_and_one_that_does_not_is_failed(int8_mod
         skip_or_fail("tflite-micro is not installed")
     unknown = tmp_path / "unknown.tflite"
     unknown.write_bytes(small_models.dynamic_int8(small_models.classifier()))
-    runs, refused = benchmarked(int8_model, unknown).rows
+    found = benchmarked(int8_model, unknown)
+    assert problems("device_benchmark", json.loads(json.dumps(found.to_json()))) == []
+    runs, refused = found.rows
     assert runs.micro is not None
     assert runs.arena_bytes == runs.micro.arena_bytes > 14_000
     assert refused.latency is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from io import StringIO
 from pathlib import Path
@@ -16,6 +17,7 @@ from advisor.measurement.on_device.findings import DeviceBenchmark
 from advisor.measurement.on_device.runtimes import RuntimeHere, benchmark_in_runtimes
 from advisor.reporting.profile.benchmark_table import print_device_benchmark
 from tests.devices.requirements import require_onnx
+from tests.documents import problems
 from tests.measurement import small_models
 
 BOTH = "host:litert,host:onnxruntime"
@@ -38,6 +40,7 @@ def test_runtimes_take_turns_and_are_compared_with_the_first(model: Path) -> Non
         ("host:litert", "ai-edge-litert"),
         ("host:onnxruntime", "onnxruntime"),
     ]
+    assert problems("device_benchmark", json.loads(json.dumps(found.to_json()))) == []
     (ratio,) = found.ratios
     assert ratio.low <= ratio.ratio <= ratio.high
     assert "small.tflite in host:onnxruntime takes" in printed(found)
