@@ -22,7 +22,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from advisor.core.errors import AdvisorError, StageError, first_line
-from advisor.isolation import confinement, lean_keras, scratch
+from advisor.isolation import confinement, lean_imports, scratch
 
 _PR_SET_PDEATHSIG = 1
 
@@ -34,7 +34,7 @@ def main() -> None:
     if writes_below := os.environ.get(confinement.WRITES_BELOW):
         confinement.give_up_files([writes_below, tempfile.gettempdir()])
     atexit.register(scratch.remove_own)
-    lean_keras.install()
+    lean_imports.install()
     connection: Connection[Any, Any] = Connection(int(sys.argv[1]))
     if os.environ.get("ADVISOR_CHILD_ENDS_WITH_PARENT"):
         _ended_by_the_kernel()

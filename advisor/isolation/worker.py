@@ -125,7 +125,7 @@ class Worker:
 
     def _death(self, process: subprocess.Popen[bytes]) -> str:
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=5)
+            process.wait(timeout=60)  # the system may write a core file first
         code = process.returncode
         self.stop()
         if code == -signal.SIGKILL:

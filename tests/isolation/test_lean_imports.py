@@ -1,4 +1,4 @@
-"""Keras in a child process comes without what no job needs from it."""
+"""TensorFlow and Keras in a child process come without what no job needs from their imports."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from advisor.isolation import ChildPool, lean_keras
+from advisor.isolation import ChildPool, lean_imports
 
 pytestmark = pytest.mark.integration
 
@@ -15,5 +15,7 @@ HERE = "tests.isolation.functions"
 
 def test_keras_comes_without_optional_packages_that_can_be_imported_later(tmp_path: Path) -> None:
     with ChildPool(tmp_path / "log") as pool:
-        assert pool.call(f"{HERE}:loaded_with_keras", lean_keras.OPTIONAL) == set()
+        assert pool.call(f"{HERE}:loaded_with_keras", lean_imports.OPTIONAL) == set()
         assert pool.call(f"{HERE}:import_name", "pandas") == "pandas"
+        assert pool.call("gc:get_freeze_count") > 100_000
+        assert pool.call("gc:isenabled")
