@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from advisor.catalog.cards import WeightSource
 from advisor.core.errors import UsageError
 from advisor.devices.browser.packages import fetched
+from tests.processes import PATIENCE_S
 from tests.requirements import skip_or_fail
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, BrowserContext
 
 FLAGS = (
     "--no-sandbox",
@@ -45,6 +46,13 @@ def browser(starts_processes: None) -> Iterator[Browser]:
         browser = playwright.chromium.launch(executable_path=program, args=list(FLAGS))
         yield browser
         browser.close()
+
+
+def new_context(browser: Browser, **options: Any) -> BrowserContext:
+    """Open a context whose pages wait as long as a busy machine needs."""
+    context = browser.new_context(**options)
+    context.set_default_timeout(1000 * PATIENCE_S)
+    return context
 
 
 def require_runtime(package: WeightSource) -> None:

@@ -1,10 +1,19 @@
-"""The child processes and ports of a test."""
+"""The child processes and ports of a test, and waiting for them."""
 
 from __future__ import annotations
 
+import random
 import socket
+import time
+from collections.abc import Callable
 
 import psutil
+
+PATIENCE_S = 120.0
+"""Far more than any condition needs: a busy machine is no failure."""
+
+BELOW_THE_SYSTEMS_OWN = range(20_000, 32_000)
+"""Ports that Linux gives to nobody who asks for any: between the choice and the start, no other program gets it."""
 
 
 def children_with(text: str, parent: int | None = None) -> list[psutil.Process]:
@@ -15,15 +24,36 @@ def children_with(text: str, parent: int | None = None) -> list[psutil.Process]:
     return [child for child in psutil.Process(parent).children(recursive=True) if text in _command_line(child)]
 
 
+def has_ended(pid: int) -> bool:
+    """Return whether a process has ended; one that nobody has collected yet has ended, too."""
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+def until(condition: Callable[[], object]) -> None:
+    """Wait until a condition holds."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)
+
+
+def free_port() -> int:
+    """Return a port that nobody listens at, for a server that must know its own before it starts.
+
+    Test runs side by side choose different ones.
+    """
+    for port in random.SystemRandom().sample(BELOW_THE_SYSTEMS_OWN, 100):
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) != 0:
+                return port
+    raise AssertionError("no port is free")
+
+
 def _command_line(process: psutil.Process) -> str:
     try:
         return " ".join(process.cmdline())
     except psutil.NoSuchProcess:
         return ""
-
-
-def free_port() -> int:
-    """Return a port of this machine that nothing listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

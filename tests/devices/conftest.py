@@ -7,7 +7,6 @@ import os
 import shutil
 import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from advisor.devices.prediction.predictor import Predictor, fit_predictor
 from advisor.devices.profiles import Profiles, load_profiles
 from tests.devices.debug_daemon import DebugDaemon
 from tests.measurement import small_models
-from tests.processes import free_port
+from tests.processes import PATIENCE_S, free_port, until
 from tests.requirements import skip_or_fail
 
 AGENT = Path(agent.__file__)
@@ -119,7 +118,7 @@ def ssh_server(starts_processes: None, tmp_path_factory: pytest.TempPathFactory)
             yield SshServer(_client(folder, port), folder, port)
         finally:
             process.terminate()
-            process.wait(10)
+            process.wait(PATIENCE_S)
 
 
 @pytest.fixture
@@ -154,14 +153,13 @@ def _client(folder: Path, port: int) -> Path:
 
 
 def wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
-    for _ in range(100):
+    def listens() -> bool:
         if process.poll() is not None:
             skip_or_fail(f"sshd does not start here: {log.read_text()[-300:]}")
         with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.05)
-    pytest.fail("sshd does not listen")
+            return probe.connect_ex(("127.0.0.1", port)) == 0
+
+    until(listens)
 
 
 @dataclass(frozen=True)
@@ -179,6 +177,10 @@ class Phone:
     root: Path
 
 
+def adb(*arguments: str) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(["adb", *arguments], capture_output=True, timeout=PATIENCE_S)
+
+
 @pytest.fixture(scope="session")
 def adb_server(starts_processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A server of the real adb on a port of its own, with a home of its own."""
@@ -189,10 +191,10 @@ def adb_server(starts_processes: None, tmp_path_factory: pytest.TempPathFactory)
     os.environ["HOME"] = str(tmp_path_factory.mktemp("adb-home"))
     os.environ.pop("ANDROID_SERIAL", None)
     try:
-        subprocess.run(["adb", "start-server"], check=True, capture_output=True, timeout=30)
+        adb("start-server").check_returncode()
         yield
     finally:
-        subprocess.run(["adb", "kill-server"], capture_output=True, timeout=30)
+        adb("kill-server")
         for name, value in saved.items():
             if value is None:
                 os.environ.pop(name, None)
@@ -221,13 +223,9 @@ def attached(root: Path) -> Iterator[Phone]:
     port = daemon.start()
     serial = f"127.0.0.1:{port}"
     try:
-        subprocess.run(["adb", "connect", serial], check=True, capture_output=True, timeout=30)
-        for _ in range(100):
-            state = subprocess.run(["adb", "-s", serial, "get-state"], capture_output=True, timeout=30)
-            if state.stdout.strip() == b"device":
-                break
-            time.sleep(0.05)
+        adb("connect", serial).check_returncode()
+        until(lambda: adb("-s", serial, "get-state").stdout.strip() == b"device")
         yield Phone(serial, daemon, root)
     finally:
-        subprocess.run(["adb", "disconnect", serial], capture_output=True, timeout=30)
+        adb("disconnect", serial)
         daemon.stop()

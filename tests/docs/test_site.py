@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import advisor
-from tests.reporting.conftest import browser
+from tests.browsers import browser, new_context
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -58,10 +58,10 @@ def test_links_lead_to_the_figures_and_to_no_file_that_is_left_out(site: Path) -
 
 
 def test_the_search_works_from_a_folder_without_a_request_to_a_host(site: Path, browser: Browser) -> None:
-    page = browser.new_page()
+    page = new_context(browser).new_page()
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     page.goto((site / "index.html").as_uri() + "?q=hold-out")
     page.wait_for_selector(".md-search-result__item")
     assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
-    page.close()
+    page.context.close()

@@ -30,7 +30,7 @@ from advisor.exporting.shipping import SHIPPING
 from advisor.exporting.vectors import answers
 from advisor.exporting.web import web_page
 from advisor.store import RunFolder
-from tests.browsers import browser, require_runtime
+from tests.browsers import browser, new_context, require_runtime
 from tests.exporting.conftest import evaluation_of
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def made(trained: RunFolder, tmp_path_factory: pytest.TempPathFactory) -> Bundle
 @contextmanager
 def opened(browser: Browser, address: str, prepared: str = "", **options: Any) -> Iterator[Opened]:
     """Open a page in a context of its own and wait until it is ready."""
-    context = browser.new_context(**{**PHONE, **options})
+    context = new_context(browser, **{**PHONE, **options})
     found = Opened(context.new_page())
     found.page.on("request", lambda request: found.requests.append(request.url))
     found.page.on("pageerror", lambda error: found.complaints.append(str(error)))

@@ -32,6 +32,13 @@ def fail() -> None:
     raise ValueError("a plain error\nwith two lines")
 
 
+def meet(folder: Path, count: int) -> None:
+    """Wait until so many processes are in this function."""
+    (folder / str(os.getpid())).touch()
+    while len(list(folder.iterdir())) < count:
+        time.sleep(0.02)
+
+
 def segfault() -> None:
     ctypes.string_at(0)
 

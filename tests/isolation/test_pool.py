@@ -4,10 +4,10 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -17,6 +17,7 @@ import pytest
 from advisor.core.errors import StageError, UnsupportedRecipe
 from advisor.isolation import WRITES_BELOW, ChildPool, Limits, Pause
 from tests.isolation import functions
+from tests.processes import PATIENCE_S, has_ended, until
 
 pytestmark = pytest.mark.integration
 
@@ -50,9 +51,10 @@ def test_a_child_is_another_process_and_is_used_again(pool: ChildPool) -> None:
     assert pool.call(f"{HERE}:process") == first
 
 
-def test_two_callers_get_two_children(pool: ChildPool) -> None:
+def test_two_callers_get_two_children(pool: ChildPool, tmp_path: Path) -> None:
+    (tmp_path / "met").mkdir()
     with ThreadPoolExecutor(2) as threads:
-        list(threads.map(lambda _: pool.call("time:sleep", 0.3), range(2)))
+        list(threads.map(lambda _: pool.call(f"{HERE}:meet", tmp_path / "met", 2), range(2)))
         assert len(pool._all) == 2
 
 
@@ -94,23 +96,24 @@ def test_the_memory_of_what_a_call_started_counts(pool: ChildPool) -> None:
         pool.call(f"{HERE}:start_that_eats", 400_000_000, limits=Limits(memory_bytes=200_000_000, processes=1))
 
 
-def gone(list_file: Path) -> bool:
-    """Return whether no program of the list runs."""
-    running = [psutil.Process(int(pid)) for pid in list_file.read_text().split() if psutil.pid_exists(int(pid))]
-    return psutil.wait_procs(running, timeout=5)[1] == []
+def wait_for_end(list_file: Path) -> None:
+    """Wait until no program of the list runs."""
+    for pid in list_file.read_text().split():
+        until(partial(has_ended, int(pid)))
 
 
 def test_a_call_that_starts_too_many_processes_is_stopped_with_them(pool: ChildPool, tmp_path: Path) -> None:
     with pytest.raises(StageError, match="started 3 processes, more than its limit of 2"):
         pool.call(f"{HERE}:start", 3, tmp_path / "started", limits=Limits(processes=2))
-    assert gone(tmp_path / "started")
+    wait_for_end(tmp_path / "started")
 
 
 @pytest.mark.parametrize("crash", [False, True], ids=["time-out", "crash"])
 def test_what_a_call_started_ends_with_its_child(pool: ChildPool, tmp_path: Path, crash: bool) -> None:
+    pool.call(f"{HERE}:process")  # its imports are done: the limit is for the call alone
     with pytest.raises(StageError, match="SIGSEGV" if crash else "timed out"):
-        pool.call(f"{HERE}:start", 2, tmp_path / "started", crash, limits=Limits(seconds=3))
-    assert gone(tmp_path / "started")
+        pool.call(f"{HERE}:start", 2, tmp_path / "started", crash, limits=Limits() if crash else Limits(seconds=5))
+    wait_for_end(tmp_path / "started")
 
 
 def test_a_child_has_no_network_where_the_system_allows_that(pool: ChildPool) -> None:
@@ -197,10 +200,7 @@ def test_a_child_whose_parent_was_killed_takes_its_temporary_files_with_it(tmp_p
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     subprocess.run([sys.executable, "-c", script], env={**os.environ, "TMPDIR": str(tmp_path)}, check=False)
-    deadline = time.monotonic() + 30
-    while left_behind(tmp_path) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert left_behind(tmp_path) == []
+    until(lambda: left_behind(tmp_path) == [])
 
 
 def dead_process() -> int:
@@ -225,11 +225,10 @@ def test_what_nobody_could_remove_goes_with_the_next_child(tmp_path: Path, monke
 def test_closing_ends_busy_children(pool: ChildPool) -> None:
     with ThreadPoolExecutor(1) as threads:
         waiting = threads.submit(pool.call, f"{HERE}:hang")
-        while not (pool._all and pool._all[0]._process):
-            time.sleep(0.05)
+        until(lambda: pool._all and pool._all[0]._process)
         pool.close()
         with pytest.raises(StageError):
-            waiting.result(timeout=10)
+            waiting.result(timeout=PATIENCE_S)
 
 
 def test_a_script_without_main_guard_is_not_run_again_in_the_child(tmp_path: Path) -> None:
@@ -253,11 +252,7 @@ def test_children_end_when_their_parent_is_killed(tmp_path: Path) -> None:
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
-    child = int(done.stdout)
-    deadline = time.monotonic() + 10
-    while psutil.pid_exists(child) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert not psutil.pid_exists(child)
+    until(partial(has_ended, int(done.stdout)))
 
 
 def test_a_call_that_is_paused_goes_on_where_it_was(pool: ChildPool) -> None:
@@ -268,13 +263,13 @@ def test_a_call_that_is_paused_goes_on_where_it_was(pool: ChildPool) -> None:
         assert call.result() == 5
         pause.pause()
         call = thread.submit(pool.call, f"{HERE}:add", 2, 3, pause=pause)
-        time.sleep(0.5)
-        assert not call.done()
         (worker,) = pool._all
         assert worker._process is not None
-        assert psutil.Process(worker._process.pid).status() == psutil.STATUS_STOPPED
+        child = psutil.Process(worker._process.pid)
+        until(lambda: child.status() == psutil.STATUS_STOPPED)
+        assert not call.done()
         pause.resume()
-        assert call.result(timeout=30) == 5
+        assert call.result(timeout=PATIENCE_S) == 5
 
 
 def test_a_paused_child_ends_with_its_parent(tmp_path: Path) -> None:
@@ -286,19 +281,15 @@ def test_a_paused_child_ends_with_its_parent(tmp_path: Path) -> None:
         f"print(pool.call('{HERE}:process'), flush=True)\n"
         "pause.pause()\n"
         f"threading.Thread(target=pool.call, args=('{HERE}:process',), kwargs=dict(pause=pause)).start()\n"
-        "time.sleep(60)\n"
+        "time.sleep(600)\n"
     )
     parent = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True)
     assert parent.stdout is not None
     child = int(parent.stdout.readline())
-    while psutil.Process(child).status() != psutil.STATUS_STOPPED:
-        time.sleep(0.05)
+    until(lambda: psutil.Process(child).status() == psutil.STATUS_STOPPED)
     parent.kill()
     parent.wait()
-    deadline = time.monotonic() + 20
-    while psutil.pid_exists(child) and psutil.Process(child).status() != psutil.STATUS_ZOMBIE:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(partial(has_ended, child))
 
 
 def test_a_pause_knows_how_long_its_call_stood_still() -> None:

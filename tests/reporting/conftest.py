@@ -15,7 +15,7 @@ from advisor.core.tasks import OBJECT_DETECTION
 from advisor.datasets.boxes.values import ONE_CLASS
 from advisor.reporting.html import render_html
 from advisor.reporting.view import RunView, load_view
-from tests.browsers import browser
+from tests.browsers import browser, new_context
 from tests.reporting.views import run_view
 from tests.run_folders import candidates, images, write_judged_detectors, write_run
 
@@ -82,7 +82,7 @@ def _opener(browser: Browser, folder: Path) -> Iterator[Callable[..., Opened]]:
     def open_view(view: RunView, **options: Any) -> Opened:
         path = folder / "report.html"
         path.write_text(render_html(view), encoding="utf-8")
-        context = browser.new_context(**options)
+        context = new_context(browser, **options)
         contexts.append(context)
         page = context.new_page()
         opened = Opened(page, path.as_uri())

@@ -14,6 +14,7 @@ from advisor.core.tasks import OBJECT_DETECTION
 from advisor.engine.data_check import DataCheck, check_data
 from advisor.reporting import data_check as sheet
 from advisor.reporting.data_check import SAMPLES, render, samples, sections
+from tests.browsers import new_context
 from tests.datasets.boxes.writers import Photo, photos, save, write_table
 from tests.datasets.folders import make
 
@@ -46,7 +47,7 @@ def test_the_page_shows_the_suspects_and_asks_for_nothing(
     browser: Browser, checked: DataCheck, tmp_path: Path, scheme: str
 ) -> None:
     (tmp_path / "sheet.html").write_text(render(checked), encoding="utf-8")
-    context = browser.new_context(color_scheme=scheme, offline=True)  # type: ignore[arg-type]
+    context = new_context(browser, color_scheme=scheme, offline=True)
     page = context.new_page()
     said: list[str] = []
     page.on("console", lambda message: said.append(message.text))
@@ -99,7 +100,7 @@ def boxed(tmp_path: Path) -> DataCheck:
 
 def test_boxes_lie_over_the_thumbnails(browser: Browser, boxed: DataCheck, tmp_path: Path) -> None:
     (tmp_path / "sheet.html").write_text(render(boxed), encoding="utf-8")
-    context = browser.new_context(offline=True)
+    context = new_context(browser, offline=True)
     page = context.new_page()
     said: list[str] = []
     page.on("console", lambda message: said.append(message.text))

@@ -19,6 +19,7 @@ from advisor.measurement.operators.profile_values import Profile
 from advisor.reporting.profile.page import BARS, render
 from advisor.reporting.profile.profile_table import print_profile
 from advisor.tflite.model import read
+from tests.browsers import new_context
 from tests.measurement import small_models
 
 pytestmark = pytest.mark.integration
@@ -68,7 +69,7 @@ def open_page(browser: Browser, tmp_path: Path) -> Iterator[Open]:
     def open_profile(found: Profile, **options: Any) -> Opened:
         path = tmp_path / "profile.html"
         path.write_text(render(found), encoding="utf-8")
-        contexts.append(browser.new_context(**options))
+        contexts.append(new_context(browser, **options))
         return Opened(contexts[-1].new_page(), path)
 
     yield open_profile

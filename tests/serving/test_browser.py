@@ -13,8 +13,8 @@ from advisor.engine.standing import Standing, write_standing
 from advisor.reporting.files import recommendation_json, write_all
 from advisor.reporting.view import load_view
 from advisor.store import RunFolder
+from tests.browsers import browser, new_context
 from tests.predictor import REQUEST, rows
-from tests.reporting.conftest import browser
 from tests.run_folders import candidates, with_artefact, write_run
 from tests.serving.conftest import ENDED, photograph, two_cells
 
@@ -27,7 +27,7 @@ __all__ = ["browser"]
 @pytest.fixture
 def page(browser: Browser, address: str) -> Iterator[Page]:
     """A page as wide as a phone; it fails the test if it complains, asks elsewhere or scrolls sideways."""
-    context = browser.new_context(viewport={"width": 390, "height": 800}, color_scheme="dark")
+    context = new_context(browser, viewport={"width": 390, "height": 800}, color_scheme="dark")
     page, complaints = context.new_page(), list[str]()
 
     def log(message: Any) -> None:
@@ -79,7 +79,7 @@ def drop(page: Page, run: RunFolder, photograph: bytes) -> None:
         list(photograph),
     )
     page.dispatch_event("#drop", "drop", {"dataTransfer": given})
-    page.wait_for_selector("text=All files give the same answer.", timeout=90_000)  # a process starts and loads
+    page.wait_for_selector("text=All files give the same answer.")  # a process starts and loads
 
 
 def test_a_photograph_is_dropped_on_a_run(page: Page, colours: RunFolder) -> None:
@@ -87,7 +87,7 @@ def test_a_photograph_is_dropped_on_a_run(page: Page, colours: RunFolder) -> Non
     drop(page, colours, photograph((10, 250, 10)))
     assert page.locator("#answers tbody tr:first-child th").all_inner_texts() == ["green", "green"]
     page.set_input_files("#photograph", {"name": "b.jpg", "mimeType": "image/jpeg", "buffer": b"no image"})
-    page.wait_for_selector("#answers >> text=not a JPEG", timeout=90_000)
+    page.wait_for_selector("#answers >> text=not a JPEG")
     page.frame_locator("iframe.report").locator("#plot-size .scatterlayer .trace").first.wait_for(state="attached")
 
 

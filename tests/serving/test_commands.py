@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import time
 import zipfile
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 from advisor.core.errors import StageError, UsageError
 from advisor.serving.commands import Reevaluations, bundle
 from advisor.store import RunFolder
+from tests.processes import until
 from tests.run_folders import write_run
 from tests.serving.client import Client
 
@@ -19,10 +19,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("starts_processes
 
 
 def ended(jobs: Reevaluations, run: Path) -> None:
-    deadline = time.monotonic() + 120
-    while (job := jobs.of(run.name)) is None or not job.ended:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(lambda: (job := jobs.of(run.name)) is not None and job.ended)
 
 
 def test_the_bundle_is_a_zip_file(client: Client, colours: RunFolder) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from advisor.core.errors import UsageError
 from advisor.serving.server import serve
+from tests.processes import PATIENCE_S
 from tests.run_folders import write_run
 
 
@@ -31,7 +32,7 @@ def test_a_port_in_use_is_named(tmp_path: Path) -> None:
 def answer(address: str, path: str, method: str = "GET", **headers: str) -> tuple[int, str]:
     """Return status and text of the answer to a request that is sent as it is written."""
     where = urlsplit(address)
-    connection = http.client.HTTPConnection(where.netloc, timeout=30)
+    connection = http.client.HTTPConnection(where.netloc, timeout=PATIENCE_S)
     connection.putrequest(method, path, skip_host="host" in headers)
     for name, value in headers.items():
         connection.putheader(name, value)
@@ -83,10 +84,10 @@ def test_the_command_answers_until_it_is_interrupted(tmp_path: Path) -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         address = process.stdout.readline().strip()
-        assert httpx2.get(address).status_code == 200
-        assert httpx2.get(f"{address[:-4]}/").status_code == 403
+        assert httpx2.get(address, timeout=PATIENCE_S).status_code == 200
+        assert httpx2.get(f"{address[:-4]}/", timeout=PATIENCE_S).status_code == 403
         process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 0
+        assert process.wait(PATIENCE_S) == 0
 
 
 @pytest.mark.integration
@@ -97,7 +98,7 @@ def test_a_program_reads_the_address_from_a_document(tmp_path: Path) -> None:
         assert process.stdout is not None
         lines = [process.stdout.readline() for _ in range(4)]
         process.send_signal(signal.SIGINT)
-        rest = process.communicate(timeout=60)[0]
+        rest = process.communicate(timeout=PATIENCE_S)[0]
     document = json.loads("".join(lines))
     assert (document["schema_version"], rest) == (1, "")
     assert document["address"].startswith("http://127.0.0.1:")

@@ -27,6 +27,7 @@ from advisor.isolation import Limits
 from advisor.tflite.float16 import to_float16
 from advisor.tflite.model import read
 from tests.catalog.user_models.models import CLASSES, SIZE, labels_file, network, tflite
+from tests.processes import has_ended
 
 pytestmark = pytest.mark.usefixtures("own_folders")
 
@@ -405,13 +406,13 @@ def test_an_import_ends_at_its_limits_and_leaves_nothing(
     monkeypatch.setattr(import_model, "CONVERT_LIMITS", limits)
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
-    before = set(psutil.Process().children())  # servers that other tests fork from
+    before = {child.pid for child in psutil.Process().children()}  # servers that other tests fork from
     with pytest.raises(UsageError, match=f"the model cannot be used: .*{said}") as raised, inspect(endless):
         pass
     assert "at most" in raised.value.hint
     assert list((tmp_path / "temporary").iterdir()) == []
-    left = set(psutil.Process().children()) - before
-    assert not [child for child in left if child.status() != psutil.STATUS_ZOMBIE]
+    left = {child.pid for child in psutil.Process().children()} - before
+    assert all(map(has_ended, left))
 
 
 @pytest.mark.integration

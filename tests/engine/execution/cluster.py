@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
-import socket
 import sys
 from typing import Any
 
 from ray.cluster_utils import Cluster
+
+from tests.processes import free_port
 
 NODE = {"num_cpus": 1, "node_ip_address": "127.0.0.1", "object_store_memory": 150_000_000}
 PORTS = ("metrics_agent_port", "metrics_export_port", "dashboard_agent_listen_port", "runtime_env_agent_port")
@@ -69,12 +70,6 @@ def node() -> dict[str, Any]:
 
 def say(text: str) -> None:
     print(f"> {text}", flush=True)
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 if __name__ == "__main__":

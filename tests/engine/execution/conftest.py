@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.processes import PATIENCE_S
+
 ROOT = Path(__file__).resolve().parents[3]
 READY_S = 300
 
@@ -66,4 +68,4 @@ def two_nodes(starts_processes: None, request: pytest.FixtureRequest) -> Iterato
         yield nodes
     finally:
         nodes.order("end")
-        process.wait(timeout=60)
+        process.wait(timeout=PATIENCE_S)

@@ -8,6 +8,8 @@ import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.processes import until
+
 
 @dataclass(frozen=True)
 class Named:
@@ -29,17 +31,17 @@ def fill(part: Path, folder: Path) -> None:
         (folder / name).write_text(f"{name} of {part.read_text()}")
 
 
-def note_and_wait(started: str, seconds: float) -> str:
-    """Note in a folder of this machine that it began, wait, and return which process ended it."""
-    Path(started, uuid.uuid4().hex).write_text("began")
-    time.sleep(seconds)
+def note_and_wait(started: str, last: str) -> str:
+    """Note in a folder of this machine which process began it, wait for a file, and return which process ended it."""
+    Path(started, f"{os.getpid()} {uuid.uuid4().hex}").touch()
+    until(Path(last).exists)
     return str(os.getpid())
 
 
-def count(file: str, seconds: float) -> int:
-    """Write a number every twentieth of a second, never half of it; stands still while it is stopped."""
-    done, deadline = 0, time.monotonic() + seconds
-    while time.monotonic() < deadline:
+def count(file: str, last: str) -> int:
+    """Write a number every twentieth of a second, never half of it, until there is another file."""
+    done = 0
+    while not Path(last).exists():
         done += 1
         written = Path(f"{file}.new")
         written.write_text(str(done))

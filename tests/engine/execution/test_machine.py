@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from advisor.engine.execution.machine import Machine
 from advisor.isolation import MemoryGate, Pause
 from advisor.isolation.resources import KEPT_FREE_BYTES
+from tests.processes import PATIENCE_S
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:
@@ -21,7 +22,7 @@ def run(work: Coroutine[Any, Any, None]) -> None:
 
 
 async def together(*jobs: Awaitable[None]) -> None:
-    await asyncio.wait_for(asyncio.gather(*jobs), timeout=10)
+    await asyncio.wait_for(asyncio.gather(*jobs), timeout=PATIENCE_S)
 
 
 class Watched:
@@ -235,18 +236,20 @@ def test_a_job_waits_for_memory_and_begins_when_there_is_some(monkeypatch: pytes
     monkeypatch.setattr("advisor.engine.execution.machine.LOOK_AGAIN_S", 0.01)
     free = [KEPT_FREE_BYTES + 100]
     machine, seen = Machine(2, memory_gate=MemoryGate(lambda: free[0])), list[str]()
+    began = asyncio.Event()
 
     async def small() -> None:
         async with machine.core(0, 50):
             await asyncio.sleep(0.05)
             seen.append("small")
             free[0] += 1000
-            await asyncio.sleep(0.1)
+            await began.wait()
             seen.append("small ends")
 
     async def large() -> None:
         async with machine.core(1, 500):
             seen.append("large")
+            began.set()
 
     run(together(small(), large()))
     assert seen == ["small", "large", "small ends"]

@@ -15,6 +15,7 @@ from advisor.core.evaluation import Status
 from advisor.store import RunFolder
 from tests.engine.conftest import SMALLEST, command, linked_cache
 from tests.engine.execution.conftest import ROOT, TwoNodes
+from tests.processes import PATIENCE_S, has_ended, until
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -28,6 +29,7 @@ DRIVER = """
     from advisor.engine.execution import ray_cluster
     from advisor.engine.execution.ray_cluster import RayExecutor
     from tests.engine.execution.jobs import Named
+    from tests.processes import until
 
     JOBS, here, found = "tests.engine.execution.jobs", Path(sys.argv[1]), {}
     executor = RayExecutor("", 0, "")
@@ -47,25 +49,25 @@ DRIVER = """
     pause = Pause()
     with ThreadPoolExecutor(1) as thread:
         training = thread.submit(
-            executor.pools["trainers"].call, f"{JOBS}:count", str(here / "counted"), 6.0, pause=pause
+            executor.pools["trainers"].call, f"{JOBS}:count", str(here / "counted"), str(here / "enough"), pause=pause
         )
-        while not (here / "counted").exists():
-            time.sleep(0.05)
+        until((here / "counted").exists)
         pause.pause()
         executor.on_device("host", os.getpid)  # waits until the trainer stands still
         before = (here / "counted").read_text()
         time.sleep(1.0)
         found["stood still"] = (here / "counted").read_text() == before
         pause.resume()
+        until(lambda: int((here / "counted").read_text()) > int(before))
+        (here / "enough").touch()
         found["counted on"] = training.result() > int(before)
 
     started = here / "started"
     started.mkdir()
     call = executor.pools["light"].call
     with ThreadPoolExecutor(2) as threads:
-        jobs = [threads.submit(call, f"{JOBS}:note_and_wait", str(started), 3.0) for _ in range(2)]
-        while len(list(started.iterdir())) < 2:
-            time.sleep(0.05)
+        jobs = [threads.submit(call, f"{JOBS}:note_and_wait", str(started), str(here / "killed")) for _ in range(2)]
+        until(lambda: len(list(started.iterdir())) == 2)
         print("> working", flush=True)
         ended = [job.result() for job in jobs]
     found["begun"], found["ended"] = len(list(started.iterdir())), len(ended)
@@ -93,8 +95,10 @@ def test_jobs_and_measurements_run_on_nodes_and_a_job_of_a_dead_node_runs_again_
     rows = (row[2:].strip() for row in driver.stdout if row.startswith("> "))
     assert next(rows, "") == "working"
     assert two_nodes.order("kill") == "killed"
+    until(lambda: any(has_ended(int(file.name.split()[0])) for file in (tmp_path / "started").iterdir()))
+    (tmp_path / "killed").touch()
     found = json.loads(next(rows, "{}"))
-    assert driver.wait(timeout=60) == 0
+    assert driver.wait(timeout=PATIENCE_S) == 0
     assert found["cores"] == 2
     assert found["joined"] == "abc"
     assert found["refuse"] == ["UnsupportedRecipe", "not for this model"]

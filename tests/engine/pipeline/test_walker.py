@@ -17,6 +17,7 @@ from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import Folders, Inputs, Job, Pool, Resources, Results, Scope, Stage
 from advisor.engine.pipeline.walker import Lookup
 from tests.engine.pipeline.walking import materials, walk
+from tests.processes import until
 
 
 def write(text: str, path: Path) -> None:
@@ -200,7 +201,7 @@ def test_a_long_stage_counts_its_epochs_and_leaves_no_checkpoints(
     events: list[StageEvent] = []
     stage: Stage[str] = Stage(
         StageName.FINETUNE_TOP, Scope("card"), "1", "fine-tuning", (), lambda *_: {},
-        lambda _materials, _results, folders: partial(train, folders.checkpoints, folders.out),
+        lambda _materials, _results, folders: partial(train, events, folders.checkpoints, folders.out),
         lambda folder: (folder / "model").read_text(), resources=Resources(Pool.TRAINERS, long=True),
         epochs=lambda *_: count_epochs,
     )  # fmt: skip
@@ -209,15 +210,14 @@ def test_a_long_stage_counts_its_epochs_and_leaves_no_checkpoints(
     assert not list(tmp_path.glob("**/*.checkpoints"))
 
 
-def train(checkpoints: Path, out: Path) -> None:
-    import time
-
+def train(events: list[StageEvent], checkpoints: Path, out: Path) -> None:
+    """Train until an epoch was told of."""
     checkpoints.mkdir(parents=True)
     (checkpoints / "epochs").write_text("2")
-    time.sleep(0.3)
+    until(lambda: any(event.kind is EventKind.EPOCH for event in events))
     (out / "model").write_text("trained")
 
 
 def count_epochs(checkpoints: Path) -> tuple[int, int] | None:
     file = checkpoints / "epochs"
-    return (int(file.read_text() or 0), 3) if file.exists() else None
+    return (int(file.read_text()), 3) if file.exists() and file.read_text() else None

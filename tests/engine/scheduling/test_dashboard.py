@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import socket
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -20,8 +18,7 @@ from advisor.catalog.catalogue import load_catalogue
 from advisor.core.evaluation import Evaluation, Status
 from advisor.engine.space.plan import Plan
 from tests.engine.scheduling.test_study import RUNTIME, result, study
-
-STARTS_S = 60.0
+from tests.processes import PATIENCE_S, free_port, until
 
 pytestmark = pytest.mark.integration
 
@@ -29,29 +26,29 @@ pytestmark = pytest.mark.integration
 @contextmanager
 def dashboard(journal: Path) -> Iterator[str]:
     """Serve a journal; yields the server's address."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     command = [Path(sys.executable).with_name("optuna-dashboard"), "--port", str(port), "--quiet", journal]
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         yield f"http://127.0.0.1:{port}"
     finally:
         server.terminate()
-        server.wait(10)
+        server.wait(PATIENCE_S)
 
 
 def asked(address: str) -> Any:
     """Return what the server answers, once it is there."""
-    ends = time.monotonic() + STARTS_S
-    while True:
-        try:
-            with urllib.request.urlopen(address, timeout=10) as answer:
-                return json.load(answer)
-        except (urllib.error.URLError, ConnectionError):
-            if time.monotonic() > ends:
-                raise
-            time.sleep(0.2)
+    until(lambda: answers(address))
+    with urllib.request.urlopen(address, timeout=PATIENCE_S) as answer:
+        return json.load(answer)
+
+
+def answers(address: str) -> bool:
+    try:
+        with urllib.request.urlopen(address, timeout=PATIENCE_S):
+            return True
+    except (urllib.error.URLError, ConnectionError):
+        return False
 
 
 def test_a_study_opens_in_the_dashboard_with_objectives_parameters_and_reasons(tmp_path: Path) -> None:

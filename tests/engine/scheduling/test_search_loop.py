@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from optuna.storages import InMemoryStorage
@@ -20,6 +21,7 @@ from advisor.core.unknown_facts import UnknownFacts
 from advisor.engine.pipeline.evaluation.evaluator import Outclassed
 from advisor.engine.pipeline.stages.figures import SURVEY
 from advisor.engine.question import resolve
+from advisor.engine.scheduling import finalists
 from advisor.engine.scheduling.finalists import PickSoFar
 from advisor.engine.scheduling.scheduler import OVER_ALLOWANCE
 from advisor.engine.scheduling.search_loop import SearchLoop
@@ -28,6 +30,7 @@ from advisor.engine.scheduling.study import Study
 from advisor.engine.space.plan import Plan
 from advisor.store import RunFolder
 from tests.builders import RUNTIME, evaluation
+from tests.processes import PATIENCE_S
 
 CARDS = ("mobilenet_v2_1.0_224", "efficientnet_lite0_224", "squeezenet_1.1_227")
 BEST = CARDS[0]
@@ -132,28 +135,39 @@ def test_everything_is_evaluated_once_kept_and_told(tmp_path: Path) -> None:
     assert search.progress.count == search.plan.size
 
 
+async def until(condition: Callable[[], object]) -> None:
+    """Let the search go on until a condition holds."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
 class FloatFirst(MadeUp):
-    """Knows the float32 result of a card before it evaluates another form."""
+    """Knows the float32 result of a card before it evaluates another form, and ends when it may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_end = asyncio.Event()
 
     async def evaluate(self, configuration: Configuration) -> Evaluation:
         if configuration.compression != "float32":
             self.outclassed(ok(replace(configuration, compression="float32")), configuration)
+        await self.may_end.wait()
         return await super().evaluate(configuration)
 
 
 def test_a_float_result_that_a_form_needs_is_kept_at_once_and_written_once(tmp_path: Path) -> None:
     (tmp_path / "images").mkdir()
     search = Search(tmp_path, plan(), data=str(tmp_path / "images"), training=("head",))
-    loop, evaluator = search.loop(), FloatFirst(pause_s=0.2)
+    loop, evaluator = search.loop(), FloatFirst()
 
-    async def searched() -> int:
+    async def searched() -> None:
         running = asyncio.ensure_future(loop.evaluate_all(search.study, evaluator, search.plan, done=0))
-        await asyncio.sleep(0.1)
-        early = len(search.run.evaluations())
+        await until(search.run.evaluations)
+        evaluator.may_end.set()
         await running
-        return early
 
-    assert asyncio.run(searched()) > 0
+    asyncio.run(searched())
     assert len(search.run.evaluations_file.read_text().splitlines()) == search.plan.size
 
 
@@ -165,7 +179,7 @@ def test_a_number_of_trials_ends_the_search(tmp_path: Path) -> None:
 
 
 def test_a_time_limit_cancels_what_runs_and_keeps_what_is_done(tmp_path: Path) -> None:
-    search, evaluator = Search(tmp_path, plan(), time_limit="1s"), MadeUp(pause_s=60)
+    search, evaluator = Search(tmp_path, plan(), time_limit="3s"), MadeUp(pause_s=600)
     stop = asyncio.run(search.evaluate_all(evaluator))
     assert stop.why == "time_limit"
     assert evaluator.cancelled == evaluator.started != []
@@ -173,12 +187,12 @@ def test_a_time_limit_cancels_what_runs_and_keeps_what_is_done(tmp_path: Path) -
 
 
 def test_the_user_can_stop_it(tmp_path: Path) -> None:
-    search, evaluator = Search(tmp_path, plan()), MadeUp(pause_s=60)
+    search, evaluator = Search(tmp_path, plan()), MadeUp(pause_s=600)
 
     async def stopped() -> None:
         loop = search.loop()
         running = asyncio.ensure_future(loop.evaluate_all(search.study, evaluator, search.plan, done=0))
-        await asyncio.sleep(0.01)
+        await until(lambda: evaluator.started)
         loop.stopping.set()
         await running
 
@@ -237,7 +251,7 @@ def test_the_pick_so_far_is_scored_on_the_hold_out_while_the_search_goes_on(tmp_
         async def evaluate(self, configuration: Configuration) -> Evaluation:
             made = await super().evaluate(configuration)
             if configuration != self.started[0]:
-                await asyncio.wait_for(scored.wait(), timeout=30)
+                await asyncio.wait_for(scored.wait(), timeout=PATIENCE_S)
             return made
 
         async def hold_out(self, made: Evaluation) -> Evaluation:
@@ -250,10 +264,16 @@ def test_the_pick_so_far_is_scored_on_the_hold_out_while_the_search_goes_on(tmp_
     assert [e.artefact_sha256 for e in search.run.evaluations() if e.holdout_accuracy] == evaluator.scored
 
 
-def test_after_a_score_of_the_pick_so_far_the_next_one_waits_twenty_times_as_long(tmp_path: Path) -> None:
+def test_after_a_score_of_the_pick_so_far_the_next_one_waits_twenty_times_as_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 100.0
+    monkeypatch.setattr(finalists, "time", SimpleNamespace(monotonic=lambda: now))
+
     class Slow(MadeUp):
         async def hold_out(self, made: Evaluation) -> Evaluation:
-            await asyncio.sleep(0.05)
+            nonlocal now
+            now += 1.0
             return await super().hold_out(made)
 
     evaluator, run = Slow(), RunFolder.create(tmp_path, "run")
@@ -262,16 +282,21 @@ def test_after_a_score_of_the_pick_so_far_the_next_one_waits_twenty_times_as_lon
     picks = iter(run.evaluations())
 
     async def looked() -> None:
+        nonlocal now
         so_far = PickSoFar(lambda: next(picks), evaluator, run)
         so_far.look()
         so_far.look()
-        await asyncio.sleep(0.2)
+        await until(lambda: len(run.evaluations_file.read_text().splitlines()) == 3)
+        now += 19.9
         so_far.look()
+        assert evaluator.scored == ["first"]
+        now += 0.2
+        so_far.look()
+        await until(lambda: len(evaluator.scored) == 2)
         await so_far.close()
 
     asyncio.run(looked())
-    assert evaluator.scored == ["first"]
-    assert next(picks).artefact_sha256 == "second"
+    assert evaluator.scored == ["first", "second"]
 
 
 def test_of_a_file_with_several_rows_those_without_a_figure_are_scored(tmp_path: Path) -> None:
@@ -283,7 +308,7 @@ def test_of_a_file_with_several_rows_those_without_a_figure_are_scored(tmp_path:
     async def looked() -> None:
         so_far = PickSoFar(lambda: new, evaluator, run)
         so_far.look()
-        await asyncio.sleep(0.1)
+        await until(lambda: len(run.evaluations_file.read_text().splitlines()) == 3)
         await so_far.close()
 
     asyncio.run(looked())

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
+from functools import partial
 
 import psutil
 import pytest
 
 from advisor.core.errors import UsageError
 from advisor.measurement.latency.conditions import Conditions, busy_processes, observe, quota, require_quiet
-from tests.processes import children_with
+from tests.processes import PATIENCE_S, children_with, has_ended, until
 
 PROCESSORS = len(os.sched_getaffinity(0))
 
@@ -75,23 +75,10 @@ def children() -> list[psutil.Process]:
     return children_with("range(100_000)")
 
 
-def ended(pid: int, seconds: float = 30.0) -> bool:
-    """Wait for a process that is not ours to end; one that nobody collected yet has ended, too."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
-            return True
-        time.sleep(0.05)
-    return False
-
-
 @pytest.mark.integration
 def test_so_many_run_and_none_is_left() -> None:
     with busy_processes(2):
-        limit = time.monotonic() + 30
-        while len(children()) < 2 and time.monotonic() < limit:
-            time.sleep(0.05)  # the command line of a process that has just begun can be empty
-        assert len(children()) == 2
+        until(lambda: len(children()) == 2)  # the command line of a process that has just begun can be empty
     assert children() == []
 
 
@@ -110,5 +97,5 @@ def test_they_end_when_their_starter_was_killed() -> None:
         "    print(psutil.Process().children()[0].pid, flush=True)\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
-    assert ended(int(done.stdout))
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    until(partial(has_ended, int(done.stdout)))

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from advisor.core.training import HEAD
 from advisor.datasets.split import split
 from advisor.datasets.survey import survey
 from advisor.engine.pipeline import cost
+from advisor.engine.pipeline import materials as module
 from advisor.engine.pipeline.images import Images, Role
 from advisor.engine.pipeline.materials import FloatModel, Purpose, Workload, input_spec
 from advisor.engine.pipeline.stage import Stage
@@ -139,11 +141,12 @@ def test_a_time_limit_keeps_what_was_trained_and_a_later_search_continues(
     assert not list(tmp_path.glob("**/*.checkpoints"))
 
 
-def test_the_trainings_of_a_card_share_the_time_that_is_left(tmp_path: Path) -> None:
-    given = replace(materials(tmp_path), training_ends=time.monotonic() + 1080.0)
+def test_the_trainings_of_a_card_share_the_time_that_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: 20.0))
+    given = replace(materials(tmp_path), training_ends=1100.0)
     alone, followed = (stages._seconds(given, to_come) for to_come in (0.0, 0.25))
-    assert alone == pytest.approx(1080 - cost.FINETUNE_START_S, abs=1)
-    assert followed == pytest.approx((1080 - 2 * cost.FINETUNE_START_S) / 1.25, abs=1)
+    assert alone == pytest.approx(1080 - cost.FINETUNE_START_S)
+    assert followed == pytest.approx((1080 - 2 * cost.FINETUNE_START_S) / 1.25)
     assert stages._seconds(materials(tmp_path), 0.25) is None
 
 
