@@ -108,7 +108,10 @@ def _frame(corner: tuple[float, float, float, float], title: str) -> Markup:
         Markup('<text x="{}" y="{}" text-anchor="{}" font-size="11" fill="currentColor">{}</text>').format(*label)
         for label in labels
     )
-    opening = Markup('<svg role="img" aria-label="Accuracy against latency" width="{}" height="{}">')
+    opening = Markup(
+        '<svg role="img" aria-label="Accuracy against latency" style="max-width:100%" '
+        'width="{0}" viewBox="0 0 {0} {1}">'
+    )
     axes = Markup('<path d="M{0} {0}V{1}H{2}" fill="none" stroke="currentColor" opacity=".4"/>')
     return opening.format(WIDTH, HEIGHT) + axes.format(MARGIN, base, WIDTH - MARGIN) + words
 

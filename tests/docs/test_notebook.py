@@ -1,28 +1,28 @@
-"""The notebook runs from top to bottom, and shows tables."""
+"""The notebook runs from top to bottom, and is on the site with its outputs."""
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 
 import pytest
 
 from tests.engine.conftest import environment, shared_folder, warm_cache
+from tools.site import notebooks
 
 __all__ = ["shared_folder", "warm_cache"]
 
 
 @pytest.mark.slow
-def test_every_cell_runs(project: Path, warm_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_cell_runs(warm_cache: Path, tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import nbformat
-    from nbclient import NotebookClient
 
     for name, value in environment(warm_cache).items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("PYTHONPATH", str(project))
-    notebook = nbformat.read(project / "docs" / "notebooks" / "first-search.ipynb", as_version=4)
-    NotebookClient(
-        notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
-    ).execute()
+    notebook = nbformat.read(notebooks.NOTEBOOK, as_version=4)
+    notebooks.run(notebook, tmp_path)
     shown = [output for cell in notebook.cells for output in cell.get("outputs", ())]
     tables = [output.data["text/html"] for output in shown if "text/html" in output.get("data", {})]
     assert sum("<table" in table for table in tables) >= 3
@@ -30,8 +30,15 @@ def test_every_cell_runs(project: Path, warm_cache: Path, tmp_path: Path, monkey
     assert (tmp_path / "runs" / "latest" / "report.html").is_file()
 
 
-def test_it_is_kept_without_outputs(project: Path) -> None:
-    import json
+def test_its_page_has_every_cell_the_tables_and_the_plot() -> None:
+    page = notebooks.page()
+    cells = json.loads(notebooks.NOTEBOOK.read_text(encoding="utf-8"))["cells"]
+    assert [cell for cell in cells if "".join(cell["source"]) not in page] == []
+    assert page.count("<table") >= 3
+    assert "<svg" in page
 
-    notebook = json.loads((project / "docs" / "notebooks" / "first-search.ipynb").read_text(encoding="utf-8"))
-    assert not any(cell.get("outputs") for cell in notebook["cells"])
+
+def test_its_outputs_are_of_one_run_and_name_no_folder_of_a_machine() -> None:
+    text = notebooks.NOTEBOOK.read_text(encoding="utf-8")
+    assert len(set(re.findall(r"runs/[\w-]+/report\.html", text))) == 1
+    assert not re.findall(r"/(?:home|root|tmp|Users)/|stderr|Traceback", text)

@@ -15,6 +15,8 @@ from tools.site.links import mended
         ("decisions/0066.md", "![plot](../../benchmarks/results/a.svg)", "![plot](../benchmarks/results/a.svg)"),
         ("project/contributing.md", "[docs](docs/design.md)", "[docs](../design.md)"),
         ("benchmarks/README.md", "[a](results/a.svg)", "[a](results/a.svg)"),
+        ("index.md", "[n](docs/notebooks/a.ipynb)", "[n](notebooks/a.md)"),
+        ("notebooks/a.md", "[first](../tutorials/b.md)", "[first](../tutorials/b.md)"),
         ("index.md", "[licence](LICENSE)", "licence"),
         (
             "index.md",

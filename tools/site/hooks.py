@@ -9,16 +9,20 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-from tools.site import commands, generated, links
+from tools.site import commands, generated, links, notebooks
 
 PROJECT = Path(__file__).resolve().parents[2]
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages that are made from the code, and the documents of the repository that are not in ``docs/``."""
-    made = {"commands.md": commands.page(), "glossary.md": generated.glossary()}
+    made = {
+        "reference/commands.md": commands.page(),
+        "reference/glossary.md": generated.glossary(),
+        "notebooks/first-search.md": notebooks.page(),
+    }
     for name, text in made.items():
-        files.append(File.generated(config, f"reference/{name}", content=text))
+        files.append(File.generated(config, name, content=text))
     for path in _beside_docs():
         files.append(File.generated(config, links.placed(path.relative_to(PROJECT).as_posix()), abs_src_path=str(path)))
     return files

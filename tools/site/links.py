@@ -20,7 +20,8 @@ _CODE = re.compile(r"^ *```.*?^ *```|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 
 def placed(path: str) -> str:
     """Return the place on the site of a path in the repository."""
-    return MOVED.get(path, path.removeprefix("docs/"))
+    page = f"{path.removesuffix('.ipynb')}.md" if path.endswith(".ipynb") else path
+    return MOVED.get(page, page.removeprefix("docs/"))
 
 
 def mended(markdown: str, place: str, known: Callable[[str], bool]) -> str:
