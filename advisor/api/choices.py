@@ -1,4 +1,4 @@
-"""The names that options of a search take, for the completion of a shell."""
+"""The names that options take, for the completion of a shell."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from importlib import import_module
 
 LISTED: Mapping[str, tuple[str, str]] = {
     "compressions": ("advisor.compression.recipes.listed", "RECIPES"),
+    "kind": ("advisor.devices.profiles.values", "KINDS"),
     "metric": ("advisor.core.metrics", "METRICS"),
     "objective": ("advisor.engine.question.names", "OBJECTIVES"),
     "prefer": ("advisor.core.preference", "PREFERENCES"),
@@ -19,11 +20,12 @@ LISTED: Mapping[str, tuple[str, str]] = {
 
 def choices(option: str) -> tuple[str, ...]:
     """Return the names that an option takes; none for an option that takes something else."""
-    if option == "candidates":
+    if option in ("candidates", "card", "family"):
         from advisor.catalog.catalogue import load_catalogue
 
         catalogue = load_catalogue([])
-        return (*catalogue.families, *catalogue)
+        cards, families = tuple(catalogue), tuple(catalogue.families)
+        return {"candidates": (*families, *cards), "card": cards, "family": families}[option]
     if option in ("device", "must_run_on"):
         from advisor.devices.profiles.team import known_devices
 

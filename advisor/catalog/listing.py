@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 from math import inf
@@ -25,8 +25,6 @@ COLUMNS = (
 
 BYTES_A_VALUE = 4
 """A float32 file holds little besides its values."""
-
-_COUNTS: Mapping[str, float] = {"k": 1e3, "M": 1e6, "G": 1e9}
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +111,7 @@ def count(text: str, option: str) -> float:
     Raises:
         UsageError: something else.
     """
-    return float(text) if text.isdecimal() and int(text) else units.parse(text, _COUNTS, option, "5M")
+    return float(text) if text.isdecimal() and int(text) else units.parse(text, units.COUNTS, option, "5M")
 
 
 def card_json(card: Card) -> dict[str, Any]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from advisor.cli import completion
-from advisor.cli.options import AsJson, Format, LogTo, RunArgument
-from advisor.cli.output import check_place, log_run_to, print_json, progress, show_answer, warn_of_problems
+from advisor.cli.options import AsJson, Filter, Format, LogTo, RunArgument, Sort
+from advisor.cli.output import check_place, log_run_to, print_json, show_answer, warn_of_problems
+from advisor.cli.progress import note, progress
 from advisor.cli.search_options import LIMITS, takes
 from advisor.core.errors import ExitCode, UsageError, nearest
 
@@ -24,7 +26,9 @@ def report(
     prefer: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="Preference: balanced, accuracy, latency, size, or weights: accuracy=2,latency=1."
+            metavar="NAME",
+            help="Preference: balanced, accuracy, latency, size, or weights: accuracy=2,latency=1.",
+            autocompletion=completion.of("prefer"),
         ),
     ] = None,
     confidence: Annotated[
@@ -40,6 +44,8 @@ def report(
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace report files that exist in --to.")] = False,
     log_to: LogTo = None,
+    sort: Sort = "",
+    only: Filter = None,
     as_json: AsJson = False,
     **limits: Any,
 ) -> None:
@@ -51,15 +57,18 @@ def report(
     Example: advisor report runs/latest --prefer size --budget 30ms --to report-30ms
     """
     from advisor import api
+    from advisor.reporting.frames import ANSWER
 
     check_place(log_to)
+    rows = ANSWER.select(sort, only)
     warn_of_problems(run, artefacts=True)
-    found = api.report(run, prefer=prefer, confidence=confidence, images=images, to=to, force=force, **limits)
-    show_answer(found.view, as_json)
+    with progress("deciding again and writing the report"):
+        found = api.report(run, prefer=prefer, confidence=confidence, images=images, to=to, force=force, **limits)
+    show_answer(found.view, as_json, rows)
     for path in found.files:
-        typer.echo(f"wrote {path}", err=True)
+        note(f"wrote {path}")
     if not found.files and to is None:
-        typer.echo("the report of the run is unchanged; add --to DIR to write this one", err=True)
+        note("the report of the run is unchanged; add --to DIR to write this one")
     log_run_to(Path(run), log_to)
     if not found.view.decision.feasible:
         raise typer.Exit(ExitCode.UNSATISFIED)
@@ -101,6 +110,8 @@ def export(
     show: Annotated[
         bool, typer.Option("--list", help="Show the candidates that --pick takes, and write nothing.")
     ] = False,
+    sort: Sort = "",
+    only: Filter = None,
     as_json: AsJson = False,
 ) -> None:
     """Write the bundle to ship: model, labels, model card, test vectors, checksums and code for the app.
@@ -113,8 +124,10 @@ def export(
 
     warn_of_problems(run)
     if show:
-        _show_exportable(run, as_json)
+        _show_exportable(run, sort, only, as_json)
         return
+    if sort or only:
+        raise UsageError("--sort and --filter need --list", "add --list, or leave them out")
     if to is None:
         raise UsageError("--to is missing", "name the folder to create, for example --to bundle")
     flags = {
@@ -123,9 +136,10 @@ def export(
         "coreml": coreml,
     }  # fmt: skip
     targets = [name for name, given in flags.items() if given]
-    bundle = api.export(
-        run, to, pick=pick, targets=targets, key_file=encrypt_key_file, force=force, unknown_class=unknown_class
-    )
+    with progress("writing and checking the bundle"):
+        bundle = api.export(
+            run, to, pick=pick, targets=targets, key_file=encrypt_key_file, force=force, unknown_class=unknown_class
+        )
     key = bundle.evaluation.configuration.key
     if as_json:
         written = {"key": key, "path": str(bundle.path), "files": list(bundle.files), "edits": list(bundle.model.edits)}
@@ -137,18 +151,23 @@ def export(
     typer.echo(f"Next: python {bundle.path}/check.py{' --key-file KEY' if encrypt_key_file else ''}")
 
 
-def _show_exportable(run: str, as_json: bool) -> None:
+def _show_exportable(run: str, sort: str, only: list[str] | None, as_json: bool) -> None:
     from advisor import api
     from advisor.core.escape import plain
     from advisor.core.figures import describe
+    from advisor.reporting.frames import CANDIDATES
 
+    rows = CANDIDATES.select(sort, only)
     candidates = api.exportable(run)
+    number = {each.configuration.key: count for count, each in enumerate(candidates, start=1)}
+    candidates = rows.of(candidates)
     if as_json:
         listed = [{"key": each.configuration.key, "description": describe(each)} for each in candidates]
         print_json({"schema_version": SCHEMA_VERSION, "candidates": listed})
         return
-    for number, evaluation in enumerate(candidates, start=1):
-        typer.echo(plain(f"{number}  {describe(evaluation)}  {evaluation.configuration.key}"))
+    for evaluation in candidates:
+        key = evaluation.configuration.key
+        typer.echo(plain(f"{number[key]}  {describe(evaluation)}  {key}"))
 
 
 def compare(
@@ -159,6 +178,8 @@ def compare(
         str, typer.Argument(metavar="RUN", help="Folder of the later run.", autocompletion=completion.runs)
     ],
     form: Format = "text",
+    sort: Sort = "",
+    only: Filter = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what changed between two runs: question, data, catalogue, devices, versions, figures, recommendation.
@@ -168,12 +189,14 @@ def compare(
     Example: advisor compare runs/20260131-120000-photos runs/latest --format markdown
     """
     from advisor import api
-    from advisor.reporting.comparisons import comparison_json, render_comparison
+    from advisor.reporting.comparisons import FIGURES, comparison_json, render_comparison
 
-    form = _format(form, as_json)
+    form, rows = _format(form, as_json), FIGURES.select(sort, only)
     for run in (before, after):
         warn_of_problems(run)
-    comparison = api.compare(before, after)
+    with progress("comparing the runs"):
+        comparison = api.compare(before, after)
+    comparison = replace(comparison, figures=rows.of(comparison.figures))
     if form == "json":
         print_json(comparison_json(comparison))
     else:
@@ -183,13 +206,18 @@ def compare(
 
 
 def reevaluate(
-    run: Annotated[str | None, typer.Argument(metavar="RUN", help="A run folder, such as runs/latest.")] = None,
+    run: Annotated[
+        str | None,
+        typer.Argument(metavar="RUN", help="A run folder, such as runs/latest.", autocompletion=completion.runs),
+    ] = None,
     every: Annotated[bool, typer.Option("--all", help="Answer every search in --runs instead of one run.")] = False,
     runs: Annotated[str, typer.Option(metavar="DIR", help="Folder of the runs.")] = "runs",
     device: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME", help="Also answer for this device (a profile's name, or name:target); repeat for more."
+            metavar="NAME",
+            help="Also answer for this device (a profile's name, or name:target); repeat for more.",
+            autocompletion=completion.of("device"),
         ),
     ] = None,
     profiles: Annotated[
@@ -203,6 +231,8 @@ def reevaluate(
         bool, typer.Option("--since-last", help="Compare with the latest answer to each run: shows only what is new.")
     ] = False,
     form: Format = "text",
+    sort: Sort = "",
+    only: Filter = None,
     as_json: AsJson = False,
 ) -> None:
     """Answer earlier runs again after a change of devices, runtime, this machine or the catalogue.
@@ -213,9 +243,9 @@ def reevaluate(
     Example: advisor reevaluate --all --device raspberry-pi-4
     """
     from advisor import api
-    from advisor.reporting.comparisons import reevaluations_json, render_reevaluations
+    from advisor.reporting.comparisons import RESULTS, reevaluations_json, render_reevaluations
 
-    form = _format(form, as_json)
+    form, rows = _format(form, as_json), RESULTS.select(sort, only)
     if every == (run is not None):
         problem = "a run and --all exclude each other" if every else "no run is given"
         raise UsageError(problem, "name one run, or --all: advisor reevaluate runs/latest, or advisor reevaluate --all")
@@ -225,10 +255,11 @@ def reevaluate(
         found = api.reevaluate(
             run, runs=runs, device=device or (), profiles=profiles or (), since_last=since_last, tell=tell
         )
+    shown = rows.of(found)
     if form == "json":
-        print_json(reevaluations_json(found))
+        print_json(reevaluations_json(shown))
     else:
-        typer.echo(render_reevaluations(found, form), nl=False)
+        typer.echo(render_reevaluations(shown, form), nl=False)
     if any(result.changed for result in found):
         raise typer.Exit(ExitCode.CHANGED)
 

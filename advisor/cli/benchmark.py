@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from advisor.cli import options
+from advisor.cli import completion, options
 from advisor.cli.options import numbers, shape_of, split
-from advisor.cli.output import print_json, progress
+from advisor.cli.output import print_json
+from advisor.cli.progress import progress
 from advisor.core.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from advisor.measurement.latency.findings import Benchmark
-    from advisor.measurement.on_device.findings import DeviceBenchmark
+    from advisor.measurement.on_device.findings import DeviceBenchmark, DeviceRow
+    from advisor.reporting.profile.benchmark_table import FileTiming
+    from advisor.reporting.selection import Selection
 
 
 def benchmark(
@@ -25,6 +29,7 @@ def benchmark(
             metavar="NAME",
             help="Device profile, or name:target; host:litert,host:onnxruntime compares runtimes of this machine. "
             "Measured over its connection, else predicted. Default: this machine.",
+            autocompletion=completion.of("device"),
         ),
     ] = "",
     accelerator: Annotated[
@@ -64,6 +69,8 @@ def benchmark(
     benchmark_model: options.BenchmarkModel = "",
     cores: options.Cores = "",
     profiles: options.ProfileFolders = None,
+    sort: options.Sort = "",
+    only: options.Filter = None,
     as_json: options.AsJson = False,
     mllog: Annotated[bool, typer.Option("--mllog", help="Print MLPerf-style log lines instead of the table.")] = False,
     force: Annotated[
@@ -82,6 +89,7 @@ def benchmark(
     from advisor.core.figures import HOST
     from advisor.core.units import seconds
     from advisor.devices.profiles.runtimes import canonical
+    from advisor.reporting.profile.benchmark_table import DEVICE_ROWS, TIMINGS
 
     if as_json and mllog:
         raise UsageError("--json and --mllog exclude each other", "give one of them")
@@ -91,14 +99,16 @@ def benchmark(
             "--contended": contended, "--sustained": sustained, "--image": image, "--mllog": mllog,
         }  # fmt: skip
         _refuse_cpu_only(cpu_only)
+        device_rows = DEVICE_ROWS.select(sort, only)
         with progress() as tell:
             there = api.benchmark_device(
                 *models, device=device, accelerator=accelerator, ssh=ssh, adb=adb, python=python,
                 benchmark_model=benchmark_model, cores=cores, threads=split(threads) or (), effort=effort,
                 profiles=profiles or (), tell=tell,
             )  # fmt: skip
-        _show_device(there, as_json)
+        _show_device(there, as_json, device_rows)
         return
+    rows = TIMINGS.select(sort, only)
     sustained_s = seconds(sustained, "--sustained") if sustained else None
     with progress() as tell:
         here = api.benchmark(
@@ -106,7 +116,7 @@ def benchmark(
             kernels="default" if xnnpack else "builtin", runtime=runtime, cpus=numbers(cpus, "--cpus"),
             contended=contended, sustained_s=sustained_s, image=image, force=force, tell=tell,
         )  # fmt: skip
-    _show(here, as_json, mllog)
+    _show(here, as_json, mllog, rows)
 
 
 def _refuse_cpu_only(given: Mapping[str, object]) -> None:
@@ -123,38 +133,40 @@ def _refuse_cpu_only(given: Mapping[str, object]) -> None:
             )
 
 
-def _show(found: Benchmark, as_json: bool, mllog: bool) -> None:
+def _show(found: Benchmark, as_json: bool, mllog: bool, rows: Selection[FileTiming]) -> None:
     """Print what was measured on this machine's CPU.
 
     Raises:
         typer.Exit: a file could not be measured.
     """
+    from advisor.reporting.profile.benchmark_table import print_benchmark, timings, with_timings
+
+    shown = rows.of(timings(found))
     if as_json:
-        print_json(found.to_json())
+        print_json(with_timings(found, shown).to_json())
     elif mllog:
         typer.echo(found.to_log())
     else:
-        from advisor.reporting.profile.benchmark_table import print_benchmark
-
-        print_benchmark(found)
+        print_benchmark(found, timed=shown)
     for file in found.failed if as_json or mllog else ():
         typer.echo(f"failed: {file.failure}", err=True)
     if found.failed:
         raise typer.Exit(ExitCode.UNSATISFIED)
 
 
-def _show_device(found: DeviceBenchmark, as_json: bool) -> None:
+def _show_device(found: DeviceBenchmark, as_json: bool, rows: Selection[DeviceRow]) -> None:
     """Print what was measured on a device, or predicted for it.
 
     Raises:
         typer.Exit: a file could not be measured, or nothing could be predicted for it.
     """
+    shown = replace(found, rows=rows.of(found.rows))
     if as_json:
-        print_json(found.to_json())
+        print_json(shown.to_json())
     else:
         from advisor.reporting.profile.benchmark_table import print_device_benchmark
 
-        print_device_benchmark(found)
+        print_device_benchmark(shown)
     for row in found.failed if as_json else ():
         typer.echo(f"failed: {row.failure}", err=True)
     measured = bool(found.connection)

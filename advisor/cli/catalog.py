@@ -7,13 +7,16 @@ from typing import Annotated
 
 import typer
 
-from advisor.cli.options import AsJson, Catalogs, Mirror, Offline, channels, split
-from advisor.cli.output import download_bars, print_json, progress
+from advisor.cli import completion
+from advisor.cli.commands import Commands
+from advisor.cli.options import AsJson, Catalogs, Filter, Mirror, Offline, Sort, channels, split
+from advisor.cli.output import print_json
+from advisor.cli.progress import download_bars, progress
 from advisor.core.errors import ExitCode
 
 SCHEMA_VERSION = 1
 
-commands = typer.Typer(
+commands = Commands(
     name="catalog",
     help="List, show and check the model cards, fetch their weights, add a model of your own.",
     short_help="List the model cards and fetch their weights.",
@@ -25,7 +28,12 @@ commands = typer.Typer(
 @commands.command("list", short_help="List the model cards.")
 def list_(
     family: Annotated[
-        list[str] | None, typer.Option(metavar="NAMES", help="List only this family; repeat, or join by commas.")
+        list[str] | None,
+        typer.Option(
+            metavar="NAMES",
+            help="List only this family; repeat, or join by commas.",
+            autocompletion=completion.of("family"),
+        ),
     ] = None,
     max_params: Annotated[
         str | None, typer.Option(metavar="COUNT", help="Largest number of parameters, such as 5M.")
@@ -41,15 +49,19 @@ def list_(
     ] = False,
     mirror: Mirror = None,
     catalog: Catalogs = None,
+    sort: Sort = "",
+    only: Filter = None,
     as_json: AsJson = False,
 ) -> None:
     """List the model cards with published accuracy, size and the sources of their weights.
 
-    Example: advisor catalog list --family mobilenet_v2 --max-macs 300M
+    Example: advisor catalog list --family mobilenet_v2 --max-macs 300M --sort=-top1
     """
     from advisor import catalog as cards
+    from advisor.reporting.catalog_table import CARDS, print_rows
 
-    with progress() as tell:
+    selected = CARDS.select(sort, only)
+    with progress("reading the catalogue") as tell:
         rows = cards.list_cards(
             family=split(family) or (),
             max_params=max_params,
@@ -60,17 +72,16 @@ def list_(
             catalog=catalog or (),
             tell=tell,
         )
+        rows = selected.of(rows)
     if as_json:
         print_json({"schema_version": SCHEMA_VERSION, "cards": [row.to_json() for row in rows]})
-        return
-    from advisor.reporting.catalog_table import print_rows
-
-    print_rows(rows)
+    else:
+        print_rows(rows)
 
 
 @commands.command("show", short_help="Show one card with its sources.")
 def show(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of a card.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of a card.", autocompletion=completion.of("card"))],
     catalog: Catalogs = None,
     as_json: AsJson = False,
 ) -> None:
@@ -94,7 +105,12 @@ def show(
 @commands.command("fetch", short_help="Fetch weights into the cache.")
 def fetch(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME", help="Names of cards, families or globs.")
+        list[str] | None,
+        typer.Argument(
+            metavar="NAME",
+            help="Names of cards, families or globs.",
+            autocompletion=completion.of("candidates"),
+        ),
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Fetch the weights of every card.")] = False,
     mirror: Mirror = None,

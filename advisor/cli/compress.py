@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from advisor.cli import options
+from advisor.cli import completion, options
 from advisor.cli.options import channels, split
-from advisor.cli.output import print_json, progress
+from advisor.cli.output import print_json
+from advisor.cli.progress import progress
 from advisor.core.errors import ExitCode
 
 if TYPE_CHECKING:
-    from advisor.compression.user_model.values import Compression
+    from advisor.compression.user_model.values import Compression, Form
 
 
 def compress(
@@ -20,7 +23,10 @@ def compress(
     recipe: Annotated[
         list[str],
         typer.Option(
-            "--recipe", metavar="NAMES", help="Compression recipes, such as int8,rounded; repeat, or join by commas."
+            "--recipe",
+            metavar="NAMES",
+            help="Compression recipes, such as int8,rounded; repeat, or join by commas.",
+            autocompletion=completion.of("compressions"),
         ),
     ],
     calibration: Annotated[
@@ -58,6 +64,8 @@ def compress(
         str,
         typer.Option(metavar="TIME", help="Time limit of a recipe that trains; the best result so far is used."),
     ] = "10min",
+    sort: options.Sort = "",
+    only: options.Filter = None,
     as_json: options.AsJson = False,
     force: Annotated[bool, typer.Option("--force", help="Replace files that exist.")] = False,
 ) -> None:
@@ -71,6 +79,9 @@ def compress(
     """
     from advisor import api
     from advisor.core.units import points, seconds
+    from advisor.reporting.compress_table import FORMS
+
+    rows = FORMS.select(sort, only)
 
     with progress() as tell:
         found = api.compress(
@@ -90,17 +101,17 @@ def compress(
             force=force,
             tell=tell,
         )
-    _show(found, as_json)
+    _show(found, rows.of(found.forms), as_json)
     if not found.good:
         raise typer.Exit(ExitCode.UNSATISFIED)
 
 
-def _show(found: Compression, as_json: bool) -> None:
+def _show(found: Compression, shown: Sequence[Form], as_json: bool) -> None:
     if as_json:
         from advisor.reporting.text import finite
 
-        print_json(finite(found.to_json()))
+        print_json(finite(replace(found, forms=tuple(shown)).to_json()))
         return
     from advisor.reporting.compress_table import print_compression
 
-    print_compression(found)
+    print_compression(found, shown=shown)

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from advisor.cli.options import AsJson, Catalogs, Mirror, Offline
-from advisor.cli.output import print_json, progress
+from advisor.cli import completion
+from advisor.cli.commands import Commands
+from advisor.cli.options import AsJson, Catalogs, Filter, Mirror, Offline, Sort
+from advisor.cli.output import print_json
+from advisor.cli.progress import progress
 
 if TYPE_CHECKING:
     from advisor.engine.data_check import DataCheck
 
 SHEET = "data-check.html"
 
-commands = typer.Typer(
+commands = Commands(
     name="data",
     help="Find faults in your own images, and write a manifest without them.",
     short_help="Find faults in your own images.",
@@ -39,6 +43,7 @@ def check(
         typer.Option(
             metavar="TASK",
             help="Task: image-classification, or object-detection or object-counting for images with boxes.",
+            autocompletion=completion.of("task"),
         ),
     ] = "image-classification",
     fix: Annotated[str, typer.Option(metavar="FILE", help="Manifest (CSV) to write without the suspects.")] = "",
@@ -46,7 +51,9 @@ def check(
     card: Annotated[
         str,
         typer.Option(
-            metavar="NAME", help="Model card whose features judge the labels. Default: the best on this machine."
+            metavar="NAME",
+            help="Model card whose features judge the labels. Default: the best on this machine.",
+            autocompletion=completion.of("card"),
         ),
     ] = "",
     labels: Annotated[
@@ -55,6 +62,8 @@ def check(
     mirror: Mirror = None,
     offline: Offline = False,
     catalog: Catalogs = None,
+    sort: Sort = "",
+    only: Filter = None,
     as_json: AsJson = False,
 ) -> None:
     """Find faults in images and boxes: unreadable, repeated, wrong labels, unlike a phone's. No image is changed.
@@ -64,7 +73,9 @@ def check(
     Example: advisor data check photos/ --fix cleaned.csv
     """
     from advisor import api
+    from advisor.reporting.data_check import FAULTS, print_checked
 
+    rows = FAULTS.select(sort, only)
     with progress() as tell:
         checked = api.check_data(
             data,
@@ -78,12 +89,11 @@ def check(
             task=task,
         )
         sheet = _written(checked, Path(html))
+    shown = rows.of(checked.findings)
     if as_json:
-        print_json(checked.to_json())
-        return
-    from advisor.reporting.data_check import print_checked
-
-    print_checked(checked, sheet, Path(fix) if fix else None)
+        print_json(replace(checked, findings=shown).to_json())
+    else:
+        print_checked(checked, sheet, Path(fix) if fix else None, shown=shown)
 
 
 def _written(checked: DataCheck, path: Path) -> Path:

@@ -7,14 +7,16 @@ from typing import Annotated
 import typer
 
 from advisor.cli import completion, options
+from advisor.cli.commands import Commands
 from advisor.cli.options import AsJson, ProfileFolders
-from advisor.cli.output import print_json, progress
+from advisor.cli.output import print_json
+from advisor.cli.progress import progress
 
 SCHEMA_VERSION = 1
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of a device.", autocompletion=completion.of("device"))]
 
-commands = typer.Typer(
+commands = Commands(
     name="devices",
     help="List and show the device profiles, add or remove your own, calibrate an available device.",
     short_help="List, add and calibrate device profiles.",
@@ -28,7 +30,9 @@ def list_(
     kind: Annotated[
         str,
         typer.Option(
-            metavar="KIND", help="List only this kind: phone, board, module, accelerator, microcontroller or computer."
+            metavar="KIND",
+            help="List only this kind: phone, board, module, accelerator, microcontroller or computer.",
+            autocompletion=completion.of("kind"),
         ),
     ] = "",
     soc: Annotated[
@@ -38,6 +42,8 @@ def list_(
         ),
     ] = "",
     profiles: ProfileFolders = None,
+    sort: options.Sort = "",
+    only: options.Filter = None,
     as_json: AsJson = False,
 ) -> None:
     """List the devices with their targets and the number of known measurements.
@@ -46,14 +52,16 @@ def list_(
     """
     from advisor import devices
     from advisor.devices.profiles import listing
+    from advisor.reporting.devices_table import DEVICES, print_rows
 
-    found = devices.list_devices(kind=kind, soc=soc, profiles=profiles or ())
+    selected = DEVICES.select(sort, only)
+    with progress("reading the device profiles"):
+        found = devices.list_devices(kind=kind, soc=soc, profiles=profiles or ())
+        found = selected.of(found)
     if as_json:
         print_json({"schema_version": SCHEMA_VERSION, "devices": [listing.row_json(profile) for profile in found]})
-        return
-    from advisor.reporting.devices_table import print_rows
-
-    print_rows(found)
+    else:
+        print_rows(found)
 
 
 @commands.command("show", short_help="Show one device with its sources.")
@@ -124,7 +132,12 @@ def remove(
 
 @commands.command("calibrate", short_help="Measure a few models on an available device.")
 def calibrate(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of a device, or name:target.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME", help="Name of a device, or name:target.", autocompletion=completion.of("device")
+        ),
+    ],
     ssh: options.Ssh = "",
     adb: options.Adb = "",
     here: Annotated[bool, typer.Option("--here", help="Measure on this machine: it is the device.")] = False,

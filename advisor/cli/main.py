@@ -16,6 +16,7 @@ from advisor.cli import catalog, data, devices
 from advisor.cli.answers import compare, export, reevaluate, report
 from advisor.cli.assistant import mcp
 from advisor.cli.benchmark import benchmark
+from advisor.cli.commands import Commands
 from advisor.cli.compress import compress
 from advisor.cli.doctor import doctor
 from advisor.cli.explain import explain
@@ -45,7 +46,7 @@ _SYSTEM_HINTS = {
     errno.ELOOP: "a link of the path leads to itself: check it",
 }
 
-app = typer.Typer(
+app = Commands(
     name="advisor",
     help="Chooses, retrains and compresses the image model to ship on phones and small devices.",
     epilog="Exit codes: 0 done, 2 wrong usage or data (nothing spent), 3 nothing meets the budget or the result is "

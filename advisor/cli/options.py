@@ -16,6 +16,23 @@ RunArgument = Annotated[
     typer.Argument(metavar="RUN", help="A run folder, such as runs/latest.", autocompletion=completion.runs),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.", rich_help_panel="Output")]
+Sort = Annotated[
+    str,
+    typer.Option(
+        metavar="COLUMNS",
+        help="Sort the table by these columns, joined by commas; one after '-' descends: --sort=-size.",
+        rich_help_panel="Output",
+    ),
+]
+Filter = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--filter",
+        metavar="CONDITION",
+        help="Show only rows such as 'size<5MB' or 'card=mobilenet*,lenet'; repeat for more. Signs: = != < <= > >=.",
+        rich_help_panel="Output",
+    ),
+]
 LogTo = Annotated[
     str | None,
     typer.Option(

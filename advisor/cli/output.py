@@ -1,21 +1,21 @@
-"""Output that is the same for all commands: JSON, progress and warnings on standard error."""
+"""Output that is the same for all commands: JSON, the answer of a run, warnings on standard error."""
 
 from __future__ import annotations
 
 import os
 import sys
-import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Never
+from typing import TYPE_CHECKING
 
 import typer
 
+from advisor.cli.progress import note
 from advisor.core.errors import AdvisorError, ExitCode
 from advisor.core.escape import visible
 
 if TYPE_CHECKING:
+    from advisor.reporting.frames import AnswerRows
     from advisor.reporting.view import RunView
 
 
@@ -37,17 +37,17 @@ def print_json(document: Mapping[str, object]) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def show_answer(view: RunView, as_json: bool) -> None:
+def show_answer(view: RunView, as_json: bool, rows: AnswerRows) -> None:
     """Write the answer of a run: for programs the content of ``recommendation.json``, else a table."""
     if as_json:
         from advisor.reporting.files import recommendation
         from advisor.reporting.text import finite
 
-        print_json(finite(recommendation(view)))
+        print_json(finite(recommendation(view, rows)))
         return
     from advisor.reporting.table import print_answer
 
-    print_answer(view)
+    print_answer(view, rows=rows)
 
 
 def check_place(place: str | None) -> None:
@@ -69,7 +69,7 @@ def log_run_to(run: Path, place: str | None) -> None:
     from advisor import api
 
     try:
-        typer.echo(f"logged to {place} as {api.log_to(run, place)}", err=True)
+        note(f"logged to {place} as {api.log_to(run, place)}")
     except AdvisorError as error:  # the answer is there: only its copy is missing
         typer.echo(f"error: {error.message}\nhint:  {error.hint}", err=True)
         raise typer.Exit(ExitCode.UNSATISFIED) from error
@@ -81,45 +81,3 @@ def warn_of_problems(run: str, artefacts: bool = False) -> None:
 
     for problem in api.check_run(run, artefacts=artefacts):
         typer.echo(visible(f"warning: {run}: {problem}"), err=True)
-
-
-@contextmanager
-def progress() -> Iterator[Callable[[str], None]]:
-    """Give a function that shows a line about the present step; each line replaces the last.
-
-    If standard error is no terminal, nothing is shown, or with ``ADVISOR_PROGRESS=lines`` each line stays.
-    """
-    if os.environ.get("ADVISOR_PROGRESS") == "lines":
-        yield lambda text: typer.echo(visible(text), err=True)
-        return
-    if not sys.stderr.isatty():
-        yield lambda _text: None
-        return
-    from rich.console import Console
-    from rich.markup import escape
-
-    with Console(stderr=True).status("") as status:
-        yield lambda text: status.update(escape(text))
-
-
-@contextmanager
-def download_bars() -> Iterator[Callable[[str, int, int | None], None]]:
-    """Give a function that moves a file's bar: name, bytes so far, and all bytes if their number is known."""
-    from tqdm import tqdm
-
-    bars: dict[str, tqdm[Never]] = {}
-    lock = threading.Lock()
-
-    def advance(name: str, done: int, total: int | None) -> None:
-        with lock:
-            if name not in bars:
-                bars[name] = tqdm(desc=name, total=total, unit="B", unit_scale=True, disable=None, position=len(bars))
-            bar = bars[name]
-            bar.total = total
-            bar.update(done - bar.n)
-
-    try:
-        yield advance
-    finally:
-        for bar in bars.values():
-            bar.close()

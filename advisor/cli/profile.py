@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +11,8 @@ import typer
 
 from advisor.cli import options
 from advisor.cli.options import channels, shape_of, split
-from advisor.cli.output import print_json, progress
+from advisor.cli.output import print_json
+from advisor.cli.progress import progress
 from advisor.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -41,6 +43,8 @@ def profile(
     ] = None,
     mean: options.Mean = None,
     std: options.Std = None,
+    sort: options.Sort = "",
+    only: options.Filter = None,
     as_json: options.AsJson = False,
     tsv: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write the tables for a spreadsheet to this file.")
@@ -63,7 +67,9 @@ def profile(
     """
     from advisor import api
     from advisor.reporting.profile.page import requested_files, write_files
+    from advisor.reporting.profile.profile_table import STEPS, print_profile
 
+    rows = STEPS.select(sort, only)
     paths = {"html": html, "tsv": tsv, "trace": trace, "graph": graph}
     wanted = requested_files(Path(out) if out else None, {form: Path(path) for form, path in paths.items() if path})
     with progress() as tell:
@@ -77,13 +83,19 @@ def profile(
             accelerators=split(accelerator) or (),
         )
     write_files(found, wanted, diagnosis)
+    shown = rows.of(found.operators)
     if as_json:
         more = {"diagnosis": diagnosis.to_json()} if diagnosis else {}
-        print_json({**found.to_json(), **more})
+        steps = replace(found, operators=shown).to_json()["operators"]
+        print_json({**found.to_json(), "operators": steps, **more})
         return
-    from advisor.reporting.profile.profile_table import print_profile
-
-    print_profile(found, everything=everything, written=tuple(wanted.values()), diagnosis=diagnosis)
+    print_profile(
+        found,
+        everything=everything,
+        written=tuple(wanted.values()),
+        diagnosis=diagnosis,
+        steps=shown if sort or only else None,
+    )
 
 
 def _diagnosis(

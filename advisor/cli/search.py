@@ -8,8 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from advisor.cli.options import AsJson, LogTo
+from advisor.cli.options import AsJson, Filter, LogTo, Sort
 from advisor.cli.output import check_place, log_run_to, print_json, show_answer
+from advisor.cli.progress import QUIET, note, progress
 from advisor.cli.search_options import OUTPUT, PLAN_OPTIONS, SEARCH_OPTIONS, described_options, takes
 from advisor.core.errors import ExitCode
 
@@ -21,6 +22,8 @@ def search(
         bool, typer.Option("--verbose", "-v", help="Show the output of the libraries.", rich_help_panel=OUTPUT)
     ] = False,
     log_to: LogTo = None,
+    sort: Sort = "",
+    only: Filter = None,
     as_json: AsJson = False,
     **options: Any,
 ) -> None:
@@ -32,18 +35,20 @@ def search(
     Example: advisor search --budget 50ms --data photos/
     """
     from advisor import api
+    from advisor.reporting.frames import ANSWER
 
     if sys.stdin.isatty() and sys.stderr.isatty() and not any(value is not None for value in options.values()):
         options |= _asked()
     check_place(log_to)
-    run = api.search(**options, verbose=verbose)
-    show_answer(run.view, as_json)
+    rows = ANSWER.select(sort, only)
+    run = api.search(**options, verbose=verbose, quiet=QUIET.get())
+    show_answer(run.view, as_json, rows)
     log_run_to(run.path, log_to)
     if run.interrupted:
         typer.echo(f"interrupted; continue with: advisor search --resume {run.path}", err=True)
         raise typer.Exit(ExitCode.INTERRUPTED)
     if run.stopped:
-        typer.echo(f"{run.stopped}; continue with: advisor search --resume {run.path} --extend 30min", err=True)
+        note(f"{run.stopped}; continue with: advisor search --resume {run.path} --extend 30min")
     if not run.decision.feasible:
         raise typer.Exit(ExitCode.UNSATISFIED)
 
@@ -91,7 +96,7 @@ def init(
 
 
 @takes(PLAN_OPTIONS)
-def plan(*, as_json: AsJson = False, **options: Any) -> None:
+def plan(*, sort: Sort = "", only: Filter = None, as_json: AsJson = False, **options: Any) -> None:
     """Show what a search with the same options would do, and its price. Nothing is spent, no connection is opened.
 
     The table has a row for each candidate: its estimated latency, the probability that it meets the budget, its size,
@@ -101,11 +106,13 @@ def plan(*, as_json: AsJson = False, **options: Any) -> None:
     Example: advisor plan --budget 50ms --data photos/ --time-limit 10min
     """
     from advisor import api
+    from advisor.reporting.plan_table import PLAN, print_plan
 
-    view = api.plan(**options)
+    rows = PLAN.select(sort, only)
+    with progress("planning"):
+        view = api.plan(**options)
+        shown = rows.of(view.forecasts)
     if as_json:
-        print_json(view.to_json())
-        return
-    from advisor.reporting.plan_table import print_plan
-
-    print_plan(view)
+        print_json({**view.to_json(), "candidates": [forecast.to_json() for forecast in shown]})
+    else:
+        print_plan(view, shown=shown if sort or only else None)

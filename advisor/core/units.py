@@ -15,6 +15,7 @@ BYTES: Mapping[str, float] = {
 POINTS: Mapping[str, float] = {"pt": 1.0, "pts": 1.0}
 SECONDS: Mapping[str, float] = {"s": 1.0, "min": 60.0, "h": 3600.0}
 PERCENT: Mapping[str, float] = {"%": 1.0}
+COUNTS: Mapping[str, float] = {"k": 1e3, "M": 1e6, "G": 1e9}
 
 MOST = 1e15
 """Largest quantity in base units: a petabyte, or 30,000 years in milliseconds. Larger ones are mistakes, and infinite

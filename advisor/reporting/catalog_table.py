@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from advisor.catalog import listing
 from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_DETECTION, TASKS
 from advisor.core.units import plural, show_bytes
 from advisor.reporting.console import WIDE, Column, default_console, table, write
+from advisor.reporting.selection import Rows
 from advisor.reporting.text import MISSING, plain
 
 if TYPE_CHECKING:
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
     from advisor.catalog.listing import Row
     from advisor.catalog.user_models.import_model import Added
     from advisor.compression.user_model.values import Likeness
+
+CARDS = Rows(listing.COLUMNS, listing.Row.to_row)
+"""Cards of the catalogue."""
 
 RICH_ROWS = 300
 """Up to this number of rows, a table is laid out for the terminal width, which takes 0.3 ms a row."""

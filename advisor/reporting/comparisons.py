@@ -11,10 +11,19 @@ from advisor.core.evaluation import Evaluation
 from advisor.core.figures import show_figure
 from advisor.core.quantity import Quantity
 from advisor.core.units import plural
-from advisor.engine.history.compare import ChangedFigure, Comparison
+from advisor.engine.history.compare import COLUMNS, ChangedFigure, Comparison
 from advisor.engine.history.reevaluation.reevaluate import Reevaluation
+from advisor.reporting.selection import Rows, rows_of
 from advisor.reporting.text import finite
 from advisor.reporting.view import typed_path
+
+FIGURES = Rows(COLUMNS, ChangedFigure.to_row)
+"""Figures that differ between two runs."""
+
+RESULTS: Rows[Reevaluation] = rows_of(
+    {"run": "parent", "device": "device", "result": "comparison.result", "changed": "changed", "error": "error"}
+)
+"""Results of re-evaluations."""
 
 SCHEMA_VERSION = 1
 SHOWN = 20

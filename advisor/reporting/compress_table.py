@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich.console import Console, RenderableType
 from rich.text import Text
@@ -12,7 +12,19 @@ from advisor.core.statistics import Interval
 from advisor.core.units import plural
 from advisor.reporting import text
 from advisor.reporting.console import WIDE, Column, default_console, line, next_command, table, write
+from advisor.reporting.selection import Rows, rows_of
 from advisor.reporting.text import figure, span
+
+FORMS: Rows[Form] = rows_of(
+    {
+        "form": "recipe", "status": "status", "size_bytes": "sizes.size_bytes",
+        "download_bytes": "sizes.download_bytes", "arena_bytes": "sizes.arena_bytes",
+        "accuracy_share": "likeness.accuracy.value",
+        "drop_share": "likeness.drop.value", "agreement_share": "likeness.agreement.value", "snr_db": "likeness.snr_db",
+        "latency_median_ms": "speed.latency_ms", "memory_bytes": "speed.memory_bytes", "verdict": "speed.verdict",
+    }
+)  # fmt: skip
+"""Forms of a file."""
 
 ALL = 0.999
 """Share of the arithmetic from which the rest is not worth a line."""
@@ -23,13 +35,19 @@ _LABELLED = (Column("95 %", width=WIDE), Column("drop"), Column("95 %", width=76
 _UNLABELLED = (Column("as float %"), Column("95 %", width=WIDE), Column("SNR dB"))
 
 
-def print_compression(found: Compression, console: Console | None = None) -> None:
-    """Write the table and the sentences to ``console``, or to standard output."""
+def print_compression(found: Compression, console: Console | None = None, shown: Sequence[Form] | None = None) -> None:
+    """Write the table and the sentences to ``console``, or to standard output.
+
+    Args:
+        found: what was made.
+        console: where to.
+        shown: the forms of the table, in their order; all of them if None.
+    """
     console = console or default_console()
     labelled = any(form.likeness and form.likeness.accuracy for form in found.forms)
     answers = (Column(f"{found.metric} %"), *_LABELLED) if labelled else _UNLABELLED
     columns = (Column("form", left=True), *_SIZES, *answers, *_SPEED, Column(f"{found.accelerator} takes", width=WIDE))
-    good = [form for form in found.forms if form.status == "ok"]
+    good = [form for form in (found.forms if shown is None else shown) if form.status == "ok"]
     parts: list[RenderableType] = [
         Text.assemble((text.plain(found.model), "bold")),
         Text(text.plain(f"calibrated on {found.calibration}"), style="dim"),

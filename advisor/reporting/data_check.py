@@ -19,8 +19,15 @@ from advisor.engine.data_check import DataCheck
 from advisor.reporting import text
 from advisor.reporting.console import Column, columns, default_console, line, next_command, table, write
 from advisor.reporting.outlines import COLOURS, outlines
+from advisor.reporting.selection import Rows
 from advisor.reporting.templating import render_page
 from advisor.reporting.thumbnails import data_uri
+
+FAULTS: Rows[Finding] = Rows(
+    ("found", "what", "images"),
+    lambda finding: {"found": finding.kind.value, "what": finding.message, "images": len(finding.images)},
+)
+"""Possible faults in a set of images."""
 
 GROUPS, MEMBERS = 60, 6
 """Groups shown of each finding, and images shown of each group; the rest is counted."""
@@ -52,7 +59,11 @@ _GRAVE = frozenset(
 
 
 def print_checked(
-    checked: DataCheck, sheet: Path, manifest: Path | None = None, console: Console | None = None
+    checked: DataCheck,
+    sheet: Path,
+    manifest: Path | None = None,
+    console: Console | None = None,
+    shown: Sequence[Finding] | None = None,
 ) -> None:
     """Write the tables to ``console``, or to standard output.
 
@@ -61,21 +72,23 @@ def print_checked(
         sheet: the page that was written.
         manifest: the manifest that was written, or None.
         console: where to.
+        shown: the findings of the table, in their order; all of them if None.
     """
     console = console or default_console()
-    shown: list[RenderableType] = [
+    findings = checked.findings if shown is None else shown
+    parts: list[RenderableType] = [
         Text(text.plain(f"{checked.content.summary}: {_counts(checked.content.counts)}")),
         *(Text(text.plain(row)) for row in _split(checked)),
         Text(),
     ]
     if checked.findings:
-        shown += [table(FINDINGS, (_row(checked, finding) for finding in checked.findings), console), Text()]
+        parts += [table(FINDINGS, (_row(checked, finding) for finding in findings), console), Text()]
     else:
-        shown += [Text("No problems found.", style="bold green"), Text()]
+        parts += [Text("No problems found.", style="bold green"), Text()]
     if checked.content.sizes:
-        shown += [table(SIZES, map(_size, checked.content.sizes), console), Text()]
-    shown += [table(CONDITIONS, map(_condition, checked.conditions), console), Text()]
-    write([*shown, *_advice(checked), *_next(checked, sheet, manifest)], console)
+        parts += [table(SIZES, map(_size, checked.content.sizes), console), Text()]
+    parts += [table(CONDITIONS, map(_condition, checked.conditions), console), Text()]
+    write([*parts, *_advice(checked), *_next(checked, sheet, manifest)], console)
 
 
 def _split(checked: DataCheck) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from advisor.core.units import plural, show_bytes, show_ms
 from advisor.devices.profiles import listing
 from advisor.measurement.accelerators.rules import serving
 from advisor.reporting.console import Column, default_console, table, write
+from advisor.reporting.selection import Rows
 from advisor.reporting.text import plain
 
 if TYPE_CHECKING:
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from advisor.devices.calibration_report import CalibrationReport
     from advisor.devices.profiles import Cluster, DeviceProfile, DeviceTarget
     from advisor.devices.profiles.team import Added
+
+DEVICES = Rows(listing.LIST_COLUMNS, listing.list_row)
+"""Devices, one row each."""
 
 COLUMNS = (
     Column("device", left=True, whole=True),

@@ -18,7 +18,7 @@ from advisor.core.evaluation_json import evaluation_to_json
 from advisor.engine.history.incumbents import Incumbent
 from advisor.isolation import Scratch
 from advisor.reporting.device_results import foreign_runtimes
-from advisor.reporting.frames import COLUMNS, front_frame
+from advisor.reporting.frames import COLUMNS, AnswerRows, chosen, front_frame
 from advisor.reporting.html import render_html
 from advisor.reporting.markdown import render_markdown
 from advisor.reporting.risks import risks
@@ -59,8 +59,8 @@ def recommendation_json(view: RunView) -> str:
     return json.dumps(finite(recommendation(view)), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def recommendation(view: RunView) -> dict[str, object]:
-    """Return the answer as plain values."""
+def recommendation(view: RunView, rows: AnswerRows | None = None) -> dict[str, object]:
+    """Return the answer as plain values; ``rows`` says which ones of the front, and in which order."""
     decision = view.decision
     return {
         "schema_version": SCHEMA_VERSION,
@@ -85,7 +85,7 @@ def recommendation(view: RunView) -> dict[str, object]:
         "relaxations": [asdict(relaxation) for relaxation in decision.relaxations],
         "loosenings": [asdict(loosening) for loosening in decision.loosenings],
         "fine_tuning": {**asdict(view.tuning), "command": view.tuning.command(view.folder)} if view.tuning else None,
-        "front": [_brief(evaluation) for evaluation in decision.front],
+        "front": [_brief(evaluation) for evaluation in chosen(view, decision.front, rows)],
         "risks": [asdict(risk) for risk in risks(view, decision.pick)] if decision.pick else [],
         "remarks": foreign_runtimes(view),
         "devices": {device: _device(own) for device, own in view.by_device.items()},

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from advisor.core.evaluation import Evaluation
 from advisor.core.metrics import METRICS, TOP1
+from advisor.reporting.selection import Rows, Selection, rows_of
 from advisor.reporting.view import RunView
-from advisor.store.frames import COUNT, frame, type_of
+from advisor.store.frames import COUNT, frame, type_of, value_at
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,7 +76,27 @@ the run, which ``metric`` names."""
 
 def evaluations_frame(view: RunView, evaluations: Sequence[Evaluation]) -> pd.DataFrame:
     """Return evaluations of a run as a table: one row each, the unit in the name of each column."""
-    return frame(tuple(COLUMNS), ({name: _value(view, each, name) for name in COLUMNS} for each in evaluations))
+    return frame(tuple(COLUMNS), (_row(view, each) for each in evaluations))
+
+
+def _row(view: RunView, evaluation: Evaluation) -> dict[str, object]:
+    return {name: _value(view, evaluation, name) for name in COLUMNS}
+
+
+ANSWER: Rows[tuple[RunView, Evaluation]] = Rows(tuple(COLUMNS), lambda item: _row(*item))
+"""Evaluations of a run, with the run."""
+
+AnswerRows = Selection[tuple[RunView, Evaluation]]
+
+CANDIDATES = rows_of({name: path for name, path in COLUMNS.items() if path})
+"""Evaluations alone."""
+
+
+def chosen(view: RunView, evaluations: Sequence[Evaluation], selection: AnswerRows | None) -> tuple[Evaluation, ...]:
+    """Return the evaluations that are shown, in their order; all of them without a selection."""
+    if selection is None:
+        return tuple(evaluations)
+    return tuple(evaluation for _, evaluation in selection.of([(view, each) for each in evaluations]))
 
 
 def front_frame(view: RunView) -> pd.DataFrame:
@@ -92,9 +113,7 @@ def _value(view: RunView, evaluation: Evaluation, column: str) -> object:
         return view.budget.met_by(evaluation)
     if column == "metric":
         return view.metric
-    value: Any = evaluation
-    for name in COLUMNS[column].split("."):
-        value = value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
+    value = value_at(evaluation, COLUMNS[column])
     if value is None:
         return None
     if type_of(column) == COUNT:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import groupby
 
 from rich.console import Console
 from rich.table import Table
@@ -13,9 +12,13 @@ from rich.text import Text
 from advisor.core.figures import HOST
 from advisor.core.quantity import Provenance
 from advisor.core.units import listed, plural, show_bytes, show_ms, show_seconds
-from advisor.engine.space.forecast import CardForecast, Forecast, PlanView
+from advisor.engine.space.forecast import COLUMNS, CardForecast, Forecast, PlanView
 from advisor.reporting.console import Column, default_console, table, write
+from advisor.reporting.selection import Rows
 from advisor.reporting.text import plain
+
+PLAN = Rows(COLUMNS, Forecast.to_row)
+"""Configurations of a plan."""
 
 MARKS = {Provenance.MEASURED: "", Provenance.PUBLISHED: "", Provenance.PREDICTED: "~", Provenance.ESTIMATED: "?"}
 LEGEND = "latency: timed here before, ~ predicted from timings on this machine, ? rough (from MACs only)"
@@ -26,10 +29,16 @@ ROOMY = 100
 """Terminal width from which the table also shows accuracy, size and the source of the weights."""
 
 
-def print_plan(view: PlanView, console: Console | None = None) -> None:
-    """Write the plan to ``console``, or to standard output."""
+def print_plan(view: PlanView, console: Console | None = None, shown: Sequence[Forecast] | None = None) -> None:
+    """Write the plan to ``console``, or to standard output.
+
+    Args:
+        view: the plan.
+        console: where to.
+        shown: the configurations of the table, in their order; all of them, by card, if None.
+    """
     console = console or default_console()
-    write([_table(view, console), Text(), *(Text(plain(line)) for line in sentences(view))], console)
+    write([_table(view, console, shown), Text(), *(Text(plain(line)) for line in sentences(view))], console)
 
 
 def sentences(view: PlanView) -> list[str]:
@@ -51,27 +60,36 @@ def sentences(view: PlanView) -> list[str]:
     return lines
 
 
-def _table(view: PlanView, console: Console) -> Table:
+def _table(view: PlanView, console: Console, shown: Sequence[Forecast] | None) -> Table:
     cards = {card.card: card for card in view.cards}
-    order = {card: index for index, card in enumerate(cards)}
-    forecasts = sorted(view.forecasts, key=lambda row: order[row.configuration.card])
+    if shown is None:
+        order = {card: index for index, card in enumerate(cards)}
+        shown = sorted(view.forecasts, key=lambda row: order[row.configuration.card])
     budgeted = view.request.question.limits.latency_ms is not None
-    rows = []
-    for name, of_card in groupby(forecasts, key=lambda row: row.configuration.card):
-        variants = groupby(of_card, key=lambda row: row.configuration.variant_name)
-        for index, (variant, each) in enumerate(variants):
-            rows.append(_cells(cards[name], variant, list(each), first=index == 0, budgeted=budgeted))
-    return table(_columns(view), rows, console)
+    counts = [count for count in view.request.question.thread_counts if count in {_threads(row) for row in shown}]
+    variants: dict[tuple[str, str], list[Forecast]] = {}
+    for each in shown:
+        variants.setdefault((each.configuration.card, each.configuration.variant_name), []).append(each)
+    rows, previous = [], ""
+    for (name, variant), forecasts in variants.items():
+        by_count = sorted(forecasts, key=lambda row: counts.index(_threads(row)) if _threads(row) in counts else 0)
+        rows.append(_cells(cards[name], variant, by_count, first=name != previous, budgeted=budgeted))
+        previous = name
+    return table(_columns(view, counts), rows, console)
 
 
-def _columns(view: PlanView) -> tuple[Column, ...]:
+def _threads(row: Forecast) -> int:
+    return row.configuration.target.threads
+
+
+def _columns(view: PlanView, counts: Sequence[int]) -> tuple[Column, ...]:
     budget = view.request.question.limits.latency_ms
     probability = () if budget is None else (Column(f"meets\n{show_ms(budget)}", whole=True),)
     return (
         Column("candidate", left=True),
         Column("form", left=True, whole=True),
         Column("published\ntop-1 %", width=ROOMY, whole=True),
-        Column(f"latency ms\n{_place_of(view)}", whole=True),
+        Column(f"latency ms\n{_place_of(view, counts)}", whole=True),
         *probability,
         Column("size MB", width=ROOMY, whole=True),
         Column("cost", whole=True),
@@ -79,11 +97,11 @@ def _columns(view: PlanView) -> tuple[Column, ...]:
     )
 
 
-def _place_of(view: PlanView) -> str:
+def _place_of(view: PlanView, counts: Sequence[int]) -> str:
     """Return where the latencies belong: threads of this machine, the device, or the slowest device."""
     devices = view.request.question.devices
     if devices == (HOST,):
-        return " / ".join(str(count) for count in view.request.question.thread_counts) + " threads"
+        return " / ".join(map(str, counts)) + " threads"
     return devices[0] if len(devices) == 1 else f"worst of {len(devices)} devices"
 
 

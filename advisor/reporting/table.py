@@ -25,6 +25,7 @@ from advisor.reporting.device_results import (
     sentence,
 )
 from advisor.reporting.figures import certainty, expectations
+from advisor.reporting.frames import AnswerRows, chosen
 from advisor.reporting.incumbents import TITLE, sentences
 from advisor.reporting.phrases import counts
 from advisor.reporting.ranking import shortlist
@@ -77,17 +78,23 @@ _NAMES = ("", "model", "compression", "device")
 """Titles of the columns that hold names, aligned to the left."""
 
 
-def print_answer(view: RunView, console: Console | None = None) -> None:
-    """Write the answer to ``console``, or to standard output (plain if NO_COLOR is set or it is not a terminal)."""
+def print_answer(view: RunView, console: Console | None = None, rows: AnswerRows | None = None) -> None:
+    """Write the answer to ``console``, or to standard output (plain if NO_COLOR is set or it is not a terminal).
+
+    Args:
+        view: the run.
+        console: where to.
+        rows: which rows of the table, and their order.
+    """
     console = console or default_console()
     state = [Text(text.plain(view.unfinished_sentence), style="yellow"), Text()] if view.unfinished else []
-    table: list[RenderableType] = [] if view.decision.pick is None else [_table(view, console), Text()]
+    shown = chosen(view, shortlist(view), rows)
+    table: list[RenderableType] = [_table(view, console, shown), Text()] if shown and view.decision.pick else []
     write([*state, *table, *_sentences(view)], console)
 
 
-def _table(view: RunView, console: Console) -> Table:
+def _table(view: RunView, console: Console, rows: Sequence[Evaluation]) -> Table:
     """Return the fullest table that fits the terminal; if none does, the last one, with names on several lines."""
-    rows = shortlist(view)
     for layout in (each for each in _LAYOUTS if each.memory or console.width < MEMORY_WIDTH):
         table = _laid_out(view, rows, layout)
         needed = console.measure(table, options=console.options.update(max_width=_UNLIMITED))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -11,13 +11,17 @@ if TYPE_CHECKING:
 TEXT, NUMBER, COUNT, FLAG = "str", "float64", "Int64", "boolean"
 """Types of columns. A missing value is ``NaN`` in texts and numbers, ``<NA>`` in counts and flags."""
 
-NUMBERS = ("_percent", "_points", "_ms", "_s", "_probability", "_share", "_auroc", "before", "after")
+NUMBERS = (
+    "_percent", "_points", "_ms", "_us", "_s", "_probability", "_share", "_auroc", "_db", "gflops", "before", "after",
+)  # fmt: skip
 """Ends of the names of columns that hold numbers."""
 
-COUNTS = ("_bytes", "threads", "params", "macs", "classes", "measurements", "_px")
+COUNTS = (
+    "_bytes", "threads", "params", "macs", "classes", "measurements", "targets", "position", "images", "_px",
+)  # fmt: skip
 """Ends of the names of columns that hold whole numbers."""
 
-FLAGS = ("meets_budget", "contended", "beyond_noise", "weights_here", "is_default")
+FLAGS = ("meets_budget", "contended", "beyond_noise", "weights_here", "is_default", "changed")
 """Names of columns that are true or false."""
 
 
@@ -28,6 +32,18 @@ def type_of(column: str) -> str:
     if column.endswith(COUNTS):
         return COUNT
     return NUMBER if column.endswith(NUMBERS) else TEXT
+
+
+def value_at(value: Any, path: str) -> Any:
+    """Return what a path of attributes, keys and indices leads to, such as ``latency.value``; None if a part lacks."""
+    for name in path.split("."):
+        if isinstance(value, Mapping):
+            value = value.get(name)
+        elif name.isdecimal():
+            value = next(iter(value[int(name) :]), None) if value else None
+        else:
+            value = getattr(value, name, None)
+    return value
 
 
 def frame(columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> pd.DataFrame:

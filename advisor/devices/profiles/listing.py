@@ -17,6 +17,9 @@ COLUMNS = (
 )  # fmt: skip
 """Columns of :func:`advisor.devices.to_frame`."""
 
+LIST_COLUMNS = ("device", "title", "kind", "soc", "default_target", "targets", "measurements", "provenance")
+"""Columns of the list of devices: one row each."""
+
 SHIPPED, OWN, THIS_MACHINE = "shipped", "own", "this machine"
 
 
@@ -72,6 +75,12 @@ def row_json(profile: DeviceProfile) -> dict[str, object]:
         "measurements": measured(profile),
         "provenance": provenance(profile),
     }
+
+
+def list_row(profile: DeviceProfile) -> dict[str, object]:
+    """Return the device as a row of a table, with the names of :data:`LIST_COLUMNS`; targets are counted."""
+    entry = row_json(profile)
+    return {**entry, "device": entry["name"], "targets": len(profile.targets)}
 
 
 def target_rows(profile: DeviceProfile) -> list[dict[str, object]]:

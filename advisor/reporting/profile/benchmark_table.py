@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console, RenderableType
@@ -18,6 +19,7 @@ from advisor.measurement.on_device.findings import DeviceBenchmark, DeviceRow
 from advisor.reporting import text
 from advisor.reporting.console import WIDE, Column, columns, default_console, line, next_command, table, write
 from advisor.reporting.profile.profile_table import delegation_lines
+from advisor.reporting.selection import Rows, rows_of
 from advisor.reporting.text import figure, span
 
 STYLES = {Verdict.STABLE: "green", Verdict.UNSTABLE: "yellow", Verdict.CONTENDED: "bold yellow"}
@@ -41,15 +43,67 @@ PIPELINE = columns("", "decode", "norm.", "copy in", "model", "copy out", "answe
 DEVICE = columns(
     "file", "thr.", "ms", "interval ms", "first ms", "load ms", "memory MB", "arena MB", "", left=("file", "")
 )
+FileTiming = tuple[FileBenchmark, LatencyResult | None]
+"""A file at one thread count; None if it could not be measured."""
+
+TIMINGS: Rows[FileTiming] = rows_of(
+    {
+        "file": "0.model", "size_bytes": "0.size_bytes", "arena_bytes": "0.arena_bytes", "threads": "1.threads",
+        "latency_median_ms": "1.wall.median", "latency_p90_ms": "1.wall.p90", "latency_cpu_ms": "1.cpu.median",
+        "load_ms": "1.load_ms", "first_ms": "1.first_ms", "verdict": "1.verdict", "failure": "0.failure",
+    }
+)  # fmt: skip
+"""Timings of files on this machine."""
+
+DEVICE_ROWS: Rows[DeviceRow] = rows_of(
+    {
+        "file": "model", "device": "device", "threads": "threads", "latency_median_ms": "latency.value",
+        "first_ms": "first_ms", "load_ms": "load_ms", "memory_bytes": "memory_bytes", "arena_bytes": "arena_bytes",
+        "size_bytes": "size_bytes", "runtime": "runtime", "status": "status",
+    }
+)  # fmt: skip
+"""Timings of files on devices."""
+
 DEVICE_STYLES = {"failed": "bold red", "throttled": "bold yellow", "contended": "yellow", "unstable": "yellow"}
 
 
-def print_benchmark(found: Benchmark, console: Console | None = None) -> None:
-    """Write the tables and sentences to ``console``, or to standard output."""
+def timings(found: Benchmark) -> tuple[FileTiming, ...]:
+    """Return every file at every thread count."""
+    return tuple((file, row) for file in found.files for row in (file.timing.results if file.timing else (None,)))
+
+
+def with_timings(found: Benchmark, shown: Sequence[FileTiming]) -> Benchmark:
+    """Return a benchmark with some of its timings: files in the order of their first one."""
+    by_file: dict[str, list[LatencyResult]] = {}
+    for file, row in shown:
+        by_file.setdefault(file.model, []).extend([row] if row else [])
+    known = {file.model: file for file in found.files}
+    files = (
+        replace(file, timing=file.timing and replace(file.timing, results=tuple(rows)))
+        for file, rows in ((known[model], rows) for model, rows in by_file.items())
+    )
+    return replace(found, files=tuple(files))
+
+
+def print_benchmark(
+    found: Benchmark, console: Console | None = None, timed: Sequence[FileTiming] | None = None
+) -> None:
+    """Write the tables and sentences to ``console``, or to standard output.
+
+    Args:
+        found: what was measured.
+        console: where to.
+        timed: rows of the table of latencies, in their order; all of them if None.
+    """
     console = console or default_console()
     names = short_names(found)
+    timed = timings(found) if timed is None else timed
     shown: list[RenderableType] = [*_head(found, names), Text()]
-    shown += [table(LATENCY, _latencies(found, names), console), *_reasons(found, names), Text()]
+    shown += [
+        table(LATENCY, _latencies(timed, names), console),
+        *_reasons(found, names),
+        Text(),
+    ]
     if found.ratios:
         shown += [table(RATIOS, (_ratio(row, names) for row in found.ratios), console), Text()]
     loading = [_loading(names[file.model], file, file.timing) for file in found.files if file.timing]
@@ -84,13 +138,12 @@ def _head(found: Benchmark, names: dict[str, str]) -> Iterator[Text]:
     yield Text(text.plain(f"{found.runtime}, {kernels}, effort {found.effort}, on {found.host}"), style="dim")
 
 
-def _latencies(found: Benchmark, names: dict[str, str]) -> Iterator[list[str | Text]]:
-    for file in found.files:
-        if file.timing is None:
+def _latencies(timed: Sequence[FileTiming], names: dict[str, str]) -> Iterator[list[str | Text]]:
+    for file, row in timed:
+        if row is None:
             blanks = [text.MISSING] * (len(LATENCY) - 2)
             yield [names[file.model], *blanks, Text("failed", style="bold red")]
-            continue
-        for row in file.timing.results:
+        else:
             yield _latency(names[file.model], row)
 
 

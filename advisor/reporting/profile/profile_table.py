@@ -16,7 +16,16 @@ from advisor.measurement.operators.profile_values import OperatorTime, Profile, 
 from advisor.reporting import text
 from advisor.reporting.console import WIDE, Column, columns, default_console, line, next_command, table, write
 from advisor.reporting.profile.diagnosis import diagnosis_lines
+from advisor.reporting.selection import Rows, rows_of
 from advisor.reporting.text import figure
+
+STEPS: Rows[OperatorTime] = rows_of(
+    {
+        "position": "position", "type": "type", "where": "where", "time_us": "time_us", "time_share": "share",
+        "macs": "node.macs", "moved_bytes": "node.bytes_moved", "gflops": "gflops", "output": "node.outputs.0",
+    }
+)  # fmt: skip
+"""Steps of a run."""
 
 SHOWN = 10
 REASONS_SHOWN = 6
@@ -47,6 +56,7 @@ def print_profile(
     everything: bool = False,
     written: Sequence[Path] = (),
     diagnosis: Diagnosis | None = None,
+    steps: Sequence[OperatorTime] | None = None,
 ) -> None:
     """Write the tables and the advice to ``console``, or to standard output.
 
@@ -56,10 +66,16 @@ def print_profile(
         everything: every operator in the order of execution, not only the slowest.
         written: files to name at the end.
         diagnosis: how it differs from its float origin.
+        steps: the steps to show, in their order, of which only the first are shown without ``everything``; the slowest
+            ones if None.
     """
     console = console or default_console()
-    rows = profile.operators if everything else profile.top(SHOWN)
-    title = "Every step" if everything else f"The {len(rows)} slowest of {len(profile.operators)} steps"
+    if steps is None:
+        rows = profile.operators if everything else profile.top(SHOWN)
+        title = "Every step" if everything else f"The {len(rows)} slowest of {len(profile.operators)} steps"
+    else:
+        rows = tuple(steps if everything else steps[:SHOWN])
+        title = f"{len(rows)} of {len(profile.operators)} steps, as selected"
     parts: list[RenderableType] = [
         *_head(profile),
         Text(),
@@ -67,7 +83,7 @@ def print_profile(
         table(TYPES, map(_type, profile.by_type), console),
         Text(),
         Text(title, style="bold"),
-        table(OPERATORS, _operators(rows, everything), console),
+        table(OPERATORS, _operators(rows, everything and steps is None), console),
         *(() if profile.delegations or profile.ethos else (Text(),)),
         *delegation_lines([("", delegation) for delegation in profile.delegations]),
         *ethos_lines(profile.ethos),
