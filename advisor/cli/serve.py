@@ -9,6 +9,7 @@ import typer
 
 from advisor.cli.options import AsJson
 from advisor.cli.output import print_json
+from advisor.cli.progress import note
 from advisor.core.errors import UsageError, install_extra
 
 
@@ -36,7 +37,7 @@ def serve(
             print_json({"schema_version": 1, "address": address})
         else:
             typer.echo(address)
-        typer.echo("press Ctrl-C to end", err=True)
+        note("press Ctrl-C to end")
         if show:
             typer.launch(address)
 

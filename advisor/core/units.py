@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 
 from advisor.core.errors import UsageError, nearest
 
@@ -157,6 +158,13 @@ def show_seconds(duration: float) -> str:
     if whole < 3600:
         return f"{whole // 60} min {whole % 60:02d} s"
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+def show_time(moment: datetime) -> str:
+    """Format a time for people in their time zone: ``2026-01-31 13:00:00 CET``, or with the offset to UTC."""
+    local = moment.astimezone()
+    zone = local.tzname() or ""
+    return f"{local:%Y-%m-%d %H:%M:%S} {zone if zone.isalpha() else f'UTC{local.isoformat()[19:]}'}"
 
 
 def show_ms(latency_ms: float) -> str:

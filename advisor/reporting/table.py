@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rich import box
-from rich.console import Console, RenderableType
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -89,7 +89,8 @@ def print_answer(view: RunView, console: Console | None = None, rows: AnswerRows
     console = console or default_console()
     state = [Text(text.plain(view.unfinished_sentence), style="yellow"), Text()] if view.unfinished else []
     shown = chosen(view, shortlist(view), rows)
-    table: list[RenderableType] = [_table(view, console, shown), Text()] if shown and view.decision.pick else []
+    nothing = Text("No row passes the filter.", style="yellow")
+    table = [_table(view, console, shown) if shown else nothing, Text()] if view.decision.pick else []
     write([*state, *table, *_sentences(view)], console)
 
 

@@ -6,7 +6,7 @@ import os
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from advisor.core.errors import AdvisorError, UsageError, message_of, nearest
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.evaluation_json import evaluation_from_json
 from advisor.core.figures import HOST, latency_of, show_figure, show_latency, size_of
+from advisor.core.units import show_time
 from advisor.engine.standing import Standing, read_standing
 from advisor.store import RunFolder
 from advisor.store.documents import read_document
@@ -51,7 +52,7 @@ class Row:
         configurations: all configurations of the search; 0 if not known.
         latest: the last evaluation that is ok, while the search runs.
         standing: what the search is doing, while it runs.
-        changed: local date and time of the last result.
+        changed: date and time of the last result, with the time zone.
         report: it has a ``report.html``.
     """
 
@@ -232,7 +233,7 @@ def _row(run: RunFolder, running: bool) -> Row:
         done=done,
         configurations=manifest.get("configurations") or 0,
         latest=finished[-1] if running and finished else None,
-        changed=f"{datetime.fromtimestamp(results[0] / 1e9):%Y-%m-%d %H:%M:%S}" if results else "",
+        changed=show_time(datetime.fromtimestamp(results[0] / 1e9, UTC)) if results else "",
         report=(run.path / REPORT).is_file(),
     )
 

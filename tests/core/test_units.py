@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.core import units
 from advisor.core.errors import UsageError
+from tests.zones import zone
 
 
 @pytest.mark.parametrize(
@@ -81,3 +84,17 @@ def test_names_are_joined_and_many_are_counted() -> None:
 def test_a_size_beyond_a_petabyte_is_too_large(text: str) -> None:
     with pytest.raises(UsageError, match=f"--size-budget: '{text}' is too large"):
         units.size_bytes(text, "--size-budget")
+
+
+@pytest.mark.parametrize(
+    ("rule", "shown"),
+    [
+        ("CET-1", "2026-01-31 13:00:00 CET"),
+        ("UTC0", "2026-01-31 12:00:00 UTC"),
+        ("<-03>3", "2026-01-31 09:00:00 UTC-03:00"),
+        ("<+0530>-5:30", "2026-01-31 17:30:00 UTC+05:30"),
+    ],
+)
+def test_a_time_is_shown_in_the_user_s_zone(rule: str, shown: str) -> None:
+    with zone(rule):
+        assert units.show_time(datetime(2026, 1, 31, 12, tzinfo=UTC)) == shown

@@ -71,7 +71,7 @@ def test_what_is_known_of_unknown_images_is_described_and_is_of_the_pick_alone(v
 
 def test_an_answer_so_far_says_how_far_the_search_came() -> None:
     assert json.loads(recommendation_json(running_view()))["unfinished"] == {
-        "evaluated": 34, "configurations": 100, "running": True, "at": "2026-01-31 12:00:00 UTC",
+        "evaluated": 34, "configurations": 100, "running": True, "at": "2026-01-31T12:00:00+00:00",
     }  # fmt: skip
     assert json.loads(recommendation_json(run_view()))["unfinished"] is None
 

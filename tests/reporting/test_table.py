@@ -10,9 +10,13 @@ from rich.console import Console
 
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.quantity import Provenance, Quantity
+from advisor.reporting.files import recommendation_json
+from advisor.reporting.html import render_html
+from advisor.reporting.markdown import render_markdown
 from advisor.reporting.table import print_answer
 from advisor.reporting.view import RunView
 from tests.reporting.views import HOSTILE, empty_view, few_view, infeasible_view, judged_view, run_view, running_view
+from tests.zones import zone
 
 
 def said(view: RunView, width: int = 140, encoding: str = "utf-8") -> str:
@@ -128,6 +132,14 @@ def test_a_search_that_has_not_ended_says_so_first() -> None:
     assert output.startswith("Search is running, 34 of 100 configurations have results. This is the answer so far (")
     assert "advisor search --resume runs/20260131-1200-image-classification" in output
     assert "Next: " not in output
+
+
+def test_the_answer_so_far_has_the_user_s_time_and_the_document_has_utc() -> None:
+    view = running_view()
+    with zone("CET-1"):
+        shown = [said(view), render_markdown(view), render_html(view)]
+    assert all("2026-01-31 13:00:00 CET" in " ".join(text.split()) for text in shown)
+    assert '"at": "2026-01-31T12:00:00+00:00"' in recommendation_json(view)
 
 
 def test_high_risks_are_warnings_below_the_reason() -> None:

@@ -156,7 +156,7 @@ def _judged(evaluation: Evaluation) -> Evaluation:
 def running_view(evaluated: int = 34) -> RunView:
     """Return the run while its search is running; 0 for one without any result."""
     view = run_view()
-    state = Unfinished(evaluated, 100, running=True, at="2026-01-31 12:00:00 UTC")
+    state = Unfinished(evaluated, 100, running=True, at="2026-01-31T12:00:00+00:00")
     if evaluated:
         return replace(view, unfinished=state, next_command="")
     return replace(view, unfinished=state, next_command="", evaluations=(), decision=decide((), view.budget))

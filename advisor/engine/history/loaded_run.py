@@ -13,6 +13,7 @@ from advisor.core.decision import Decision
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.training import HEAD, HEAD_SUBSET
+from advisor.core.units import show_time
 from advisor.datasets.images import InputSpec
 from advisor.engine.decide import decide_run
 from advisor.engine.history.inputs import PATHS, located
@@ -28,7 +29,7 @@ class Unfinished:
         evaluated: number of configurations with a result, or with a reason why they have none.
         configurations: number of all configurations of the search.
         running: the search itself gives this answer; otherwise it may run or have been stopped.
-        at: date and time in UTC, to the second.
+        at: date and time as ISO 8601 in UTC, to the second.
     """
 
     evaluated: int
@@ -43,9 +44,10 @@ class Unfinished:
             folder: the run folder as the user would type it.
         """
         state = "Search is running" if self.running else "The search has not ended"
+        when = show_time(datetime.fromisoformat(self.at))
         return (
             f"{state}, {self.evaluated} of {self.configurations} configurations have results. This is the answer so "
-            f"far ({self.at}). If the search was stopped, continue it: advisor search --resume {folder}"
+            f"far ({when}). If the search was stopped, continue it: advisor search --resume {folder}"
         )
 
 
@@ -126,7 +128,7 @@ def unfinished_search(run: LoadedRun, running: bool) -> Unfinished | None:
         return None
     devices = Counter(evaluation.configuration.target.device for evaluation in run.evaluations)
     evaluated = min(configurations, max(devices.values(), default=0))
-    return Unfinished(evaluated, configurations, running, f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC")
+    return Unfinished(evaluated, configurations, running, datetime.now(UTC).isoformat(timespec="seconds"))
 
 
 def _with_required(evaluations: tuple[Evaluation, ...], question: Question) -> tuple[Evaluation, ...]:

@@ -1,0 +1,19 @@
+"""The time zone of the user, for tests."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+
+@contextmanager
+def zone(rule: str) -> Iterator[None]:
+    """Set the time zone to a POSIX rule such as ``CET-1``, for the block."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TZ", rule)
+        time.tzset()
+        yield
+    time.tzset()
