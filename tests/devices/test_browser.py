@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -173,6 +174,32 @@ def test_a_browser_that_does_not_start_is_a_failed_measurement(
     monkeypatch.setattr(connection, "PROGRAMS", ("true",))
     with pytest.raises(StageError, match="cannot be started"):
         chrome.measure(Job((model,), (1,), "load"))
+
+
+def test_a_page_that_ends_while_it_runs_a_file_says_so(opened: Opened) -> None:
+    from playwright.sync_api import Error
+
+    browser = opened.page.page.context.browser
+    assert browser is not None
+    page = browser.new_page()
+    with suppress(Error):
+        page.goto("chrome://crash")
+    with pytest.raises(AgentError, match=r"the browser ended, or ran out of memory \(.*crashed"):
+        BrowserPage(page, "").call("start", lane=0, runtime="litert-web", threads=1)
+
+
+def test_a_browser_that_hangs_is_ended_with_all_its_processes(
+    chrome: BrowserConnection, monkeypatch: pytest.MonkeyPatch, model: Path, tmp_path: Path
+) -> None:
+    own = tmp_path / "own-chromium"
+    own.write_text(f'#!/bin/sh\nexec {chromium()} --user-agent={own} "$@"\n')
+    own.chmod(0o755)
+    monkeypatch.setattr(connection, "PROGRAMS", (str(own),))
+    monkeypatch.setattr(connection, "STARTS_IN_S", 0.0)
+    with pytest.raises(StageError, match="Chrome gave no result within 6 s and was ended"):
+        chrome.measure(Job((model,), (1,), "full", 6.0))
+    running = [each.info["cmdline"] or [] for each in psutil.process_iter(["cmdline"])]
+    assert not [words for words in running if f"--user-agent={own}" in words]
 
 
 def test_a_runtime_that_cannot_be_fetched_names_its_package(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from advisor.core.errors import StageError, UsageError, install_extra
 from advisor.devices.browser.packages import LITERT, PACKAGES, fetched
 from advisor.devices.connections.host import agent_arguments, read_document, timings_of_agent
-from advisor.devices.connections.program import run_program
+from advisor.devices.connections.program import TimedOut, run_program
 from advisor.devices.connections.protocol import Job, Timing
 from advisor.devices.connections.twins import file_for, with_facts
 from advisor.isolation import Scratch
@@ -89,7 +89,11 @@ class BrowserConnection:
         agent = [sys.executable, "-P", "-m", "advisor.devices.browser.agent", *arguments]
         own = ["--chromium", chromium, "--folder", str(folder)]
         own += ["--runtime", self.runtime, "--accelerator", self.accelerator]
-        return read_document(run_program([*agent, *own], timeout_s=STARTS_IN_S + timeout_s))
+        limit_s = STARTS_IN_S + timeout_s
+        try:
+            return read_document(run_program([*agent, *own], timeout_s=limit_s))
+        except TimedOut as error:
+            raise StageError(f"{self.label} gave no result within {limit_s:g} s and was ended") from error
 
     def _with_sizes(self, timing: Timing) -> Timing:
         folder, file = fetched(PACKAGES[self.runtime]), file_for(self.runtime, timing.model).path

@@ -16,6 +16,7 @@ from urllib.parse import unquote
 
 import psutil
 
+from advisor.core.errors import first_line
 from advisor.devices.connections.agent import AgentError, one_line
 
 if TYPE_CHECKING:
@@ -47,9 +48,16 @@ class BrowserPage:
         """Return the result of a function of ``worker.js``.
 
         Raises:
-            AgentError: it failed, for example because the runtime lacks an operator, which the message names.
+            AgentError: it failed, for example because the runtime lacks an operator, which the message names; or the
+                browser has ended.
         """
-        found = self.page.evaluate("([name, options]) => window.call(name, options)", [name, options])
+        from playwright.sync_api import Error
+
+        try:
+            found = self.page.evaluate("([name, options]) => window.call(name, options)", [name, options])
+        except Error as error:
+            reason = first_line(error.message).removeprefix("Page.evaluate: ")
+            raise AgentError("browser", f"the browser ended, or ran out of memory ({reason})") from error
         if "error" in found:
             raise AgentError("load" if name == "load" else "run", one_line(ValueError(found["error"])))
         return found["value"]

@@ -78,7 +78,10 @@ def read_document(finished: Finished) -> dict[str, Any]:
     except ValueError:
         document = None
     if not isinstance(document, dict):
-        raise StageError(f"the agent returned no measurements (exit status {finished.status}): {finished.complaint}")
+        ended = (
+            f": it {finished.death}" if finished.death else f" (exit status {finished.status}): {finished.complaint}"
+        )
+        raise StageError(f"the agent returned no measurements{ended}")
     return document
 
 

@@ -10,7 +10,13 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
 from advisor.core.errors import StageError, UsageError, last_line
+
+
+class TimedOut(StageError):
+    """A program did not end in time."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +38,19 @@ class Finished:
         """The last line of standard error, or of standard output, for an error message."""
         return last_line(self.stderr or self.stdout) or f"exit status {self.status} without a message"
 
+    @property
+    def death(self) -> str:
+        """The signal that ended the program and what it usually means; empty if none did."""
+        if self.status >= 0:
+            return ""
+        name = signal.Signals(-self.status).name
+        causes = {
+            "SIGKILL": ", most likely because memory ran out",
+            "SIGABRT": ": the runtime failed on the model or ran out of memory",
+            "SIGSEGV": ": the runtime crashed on the model",
+        }
+        return f"{'was killed' if name == 'SIGKILL' else 'died'} ({name}){causes.get(name, '')}"
+
 
 def run_program(
     argv: Sequence[str],
@@ -52,7 +71,7 @@ def run_program(
 
     Raises:
         UsageError: the program is not installed.
-        StageError: it did not end in time.
+        TimedOut: it did not end in time.
     """
     with stdin.open("rb") if stdin else nullcontext(subprocess.DEVNULL) as source:
         try:
@@ -71,7 +90,7 @@ def run_program(
     try:
         stdout, stderr = process.communicate(timeout=timeout_s)
     except subprocess.TimeoutExpired as error:
-        raise StageError(f"'{argv[0]}' did not end within {timeout_s:g} s") from error
+        raise TimedOut(f"'{argv[0]}' did not end within {timeout_s:g} s") from error
     finally:
         if process.returncode is None:
             _kill(process)
@@ -79,7 +98,13 @@ def run_program(
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill the program and every process in its session."""
+    """Kill the program, every process in its session, and what it started outside, as a browser is."""
+    started: list[psutil.Process] = []
+    with suppress(psutil.Error):
+        started = psutil.Process(process.pid).children(recursive=True)
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
+    for each in started:
+        with suppress(psutil.Error):
+            each.kill()
     process.communicate()

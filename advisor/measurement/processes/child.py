@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -90,8 +89,8 @@ def main() -> None:
 def _document(finished: Finished, subject: str) -> dict[str, Any]:
     """Return the child's document, or raise an error that says in one line why there is none."""
     process = f"{subject}: the measuring process"
-    if finished.status < 0:
-        raise StageError(f"{process} {_death(-finished.status)}", _last_words(finished.stderr))
+    if finished.death:
+        raise StageError(f"{process} {finished.death}", _last_words(finished.stderr))
     try:
         document = json.loads(finished.stdout)
     except ValueError as error:
@@ -110,17 +109,6 @@ def _reported(error: dict[str, Any], subject: str) -> Reported:
     kind = str(error.get("kind", ""))
     refused = Refused if kind in ("load", "run") else Reported
     return refused(f"{subject}: {error.get('message', 'unknown error')}", _HINTS.get(kind, ""), kind)
-
-
-def _death(number: int) -> str:
-    """Return which signal ended a process and what it usually means."""
-    name = signal.Signals(number).name
-    causes = {
-        "SIGKILL": ", most likely because memory ran out",
-        "SIGABRT": ": the runtime failed on the model or ran out of memory",
-        "SIGSEGV": ": the runtime crashed on the model",
-    }
-    return f"{'was killed' if name == 'SIGKILL' else 'died'} ({name}){causes.get(name, '')}"
 
 
 def _last_words(text: str) -> str:

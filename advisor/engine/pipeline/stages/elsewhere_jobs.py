@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 PAUSE_S = 0.25
 """Seconds before a disturbed timing is repeated."""
 
+HANGS_AFTER_S = 240.0
+"""Seconds after which a runtime is ended: a series of a search takes seconds, also of the largest card in a browser."""
+
 
 @dataclass(frozen=True)
 class Figures(ThreadTiming):
@@ -61,7 +64,8 @@ def measure(device: str, target: DeviceTarget, model: Path, effort: str) -> dict
     from advisor.devices.profiles.runtimes import RUNTIMES
     from advisor.measurement.latency.trust import disturbance
 
-    connection, job = RUNTIMES[device].connect(target), Job((model,), (target.threads,), effort, runtime=target.runtime)
+    connection = RUNTIMES[device].connect(target)
+    job = Job((model,), (target.threads,), effort, HANGS_AFTER_S, target.runtime)
     with exclusive(connection.label):
         (timing,) = connection.measure(job)
         result = _judged(timing)

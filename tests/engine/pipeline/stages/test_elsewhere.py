@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from advisor.core.errors import StageError
 from advisor.core.evaluation import Status
 from advisor.core.quantity import Provenance
 from advisor.devices.browser.packages import LITERT, ONNXRUNTIME
+from advisor.devices.connections import twins
 from advisor.devices.profiles import runtimes
 from advisor.devices.profiles.runtimes import RUNTIMES, installed_version
 from advisor.engine.pipeline.events import EventKind, StageAborted, StageEvent
@@ -98,6 +100,16 @@ def test_a_file_without_a_twin_fails_with_the_reason(given: Materials, tmp_path:
     with ChildPool() as pool, pytest.raises(StageAborted, match="no ONNX twin") as end:
         walk(stage, given, pool)
     assert (end.value.status, end.value.stage) == (Status.FAILED, StageName.TWIN)
+
+
+def test_a_runtime_that_is_removed_during_a_search_fails_with_how_to_get_it_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(twins, "version", raising(PackageNotFoundError("onnx")))
+    stage = measured_in(SCOPE, file(tmp_path, b"one"), target(*HERE))
+    with pytest.raises(StageAborted, match="ONNX Runtime needs onnx, which is not installed") as end:
+        walk(stage, materials(tmp_path / "cache"))
+    assert end.value.status is Status.FAILED
 
 
 def test_what_was_measured_is_measured_again_if_asked_or_if_it_may_differ(
