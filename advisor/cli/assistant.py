@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import os
+import signal
+import threading
+from typing import Annotated, Never
 
 import typer
 
-from advisor.core.errors import UsageError, install_extra
+from advisor.core.errors import ExitCode, UsageError, install_extra
 from advisor.core.units import seconds
+
+ENDING_S = 1.0
+"""Seconds after Ctrl-C in which running commands are told to end. They save their state on their own."""
 
 
 def mcp(
@@ -35,4 +41,12 @@ def mcp(
     except ImportError:
         raise UsageError("the package of the Model Context Protocol is not installed", install_extra("mcp")) from None
 
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _end)
     server(Tools(Folders.of(folder or ["."]), seconds(most_time, "--most-time"))).run("stdio")
+
+
+def _end(_number: int, _frame: object) -> Never:
+    """Interrupt the tools, then leave without the thread that waits for standard input: nothing can interrupt it."""
+    threading.Timer(ENDING_S, os._exit, (ExitCode.INTERRUPTED,)).start()
+    raise KeyboardInterrupt

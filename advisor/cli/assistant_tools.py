@@ -190,7 +190,7 @@ class Tools:
         Raises:
             ToolError: the command refused; its message and hint are those of the command.
         """
-        command = [sys.executable, "-m", "advisor", *arguments, "--json"]
+        command = [sys.executable, "-P", "-m", "advisor", *arguments, "--json"]  # no module from the folder
         said: list[str] = []
         environment = {**os.environ, "NO_COLOR": "1"}
         async with await anyio.open_process(command, cwd=self.folders.roots[0], env=environment) as process:

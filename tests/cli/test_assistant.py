@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
+import signal
+import subprocess
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -16,7 +19,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 
 from advisor import catalog
 from advisor.cli.assistant_tools import Folders, Tools, server
-from advisor.core.errors import UsageError, WeightsError
+from advisor.core.errors import ExitCode, UsageError, WeightsError
 from advisor.store import cache_root
 from tests.requirements import skip_or_fail
 from tests.run_folders import write_run
@@ -111,6 +114,29 @@ def test_a_link_out_of_the_folder_is_outside(tmp_path: Path) -> None:
         folders.path("data", "link/secret")
     with pytest.raises(UsageError, match="--folder: 'nowhere' is not a folder"):
         Folders.of(["nowhere"])
+
+
+def test_no_module_of_the_folder_is_imported(tmp_path: Path) -> None:
+    (tmp_path / "typer.py").write_text("raise SystemExit('imported')")
+
+    async def work() -> Any:
+        async with Client(server(Tools(Folders.of([str(tmp_path)]), most_s=300))) as client:
+            return await client.call_tool("devices", {"kind": "module"})
+
+    assert not anyio.run(work).is_error
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_although_its_input_is_open(tmp_path: Path, number: signal.Signals) -> None:
+    command = [sys.executable, "-m", "advisor", "mcp", "--folder", str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"}).encode() + b"\n")
+        process.stdin.flush()
+        assert process.stdout.readline()
+        process.send_signal(number)
+        assert process.wait(60) == ExitCode.INTERRUPTED
 
 
 @pytest.mark.slow
