@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING
 
 from advisor.core.errors import UsageError, install_extra, message_of, nearest
+
+if TYPE_CHECKING:
+    from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
 MAX_BYTES = 2**31 - 1
 """Largest message of protobuf. A model with as much in files beside it does not fit a ``.tflite`` either."""
@@ -24,7 +27,7 @@ _GIVE_FLOAT = (
 )
 
 
-def checked(file: Path) -> Any:
+def checked(file: Path) -> ModelProto:
     """Return a file's ``ModelProto`` with its external data and without local functions.
 
     Raises:
@@ -61,12 +64,12 @@ def checked(file: Path) -> Any:
     return model
 
 
-def opset_of(model: Any) -> int:
+def opset_of(model: ModelProto) -> int:
     """Return the version of ONNX's own operators that a model uses."""
     return int(next((entry.version for entry in model.opset_import if entry.domain in _STANDARD), 0))
 
 
-def _check_external(file: Path, model: Any) -> None:
+def _check_external(file: Path, model: ModelProto) -> None:
     """Refuse weights in files outside the model's folder, or in parts of a file that are not there."""
     folder, total = file.parent.resolve(), 0
     for tensor in _tensors(model):
@@ -93,7 +96,7 @@ def _check_external(file: Path, model: Any) -> None:
             raise UsageError(f"{file}: more than {MAX_BYTES} bytes of weights, which no .tflite holds", _AGAIN)
 
 
-def _check_opset(file: Path, model: Any) -> None:
+def _check_opset(file: Path, model: ModelProto) -> None:
     import onnx
 
     opset, newest = opset_of(model), onnx.defs.onnx_opset_version()
@@ -104,7 +107,7 @@ def _check_opset(file: Path, model: Any) -> None:
         )
 
 
-def _check_node(file: Path, node: Any) -> None:
+def _check_node(file: Path, node: NodeProto) -> None:
     import onnx
 
     where = f"'{node.name}'" if node.name else f"that makes '{node.output[0] if node.output else ''}'"
@@ -124,7 +127,7 @@ def _check_node(file: Path, node: Any) -> None:
         )
 
 
-def _nodes(graph: Any) -> Iterator[Any]:
+def _nodes(graph: GraphProto) -> Iterator[NodeProto]:
     """Yield every node, however deep: the stack is ours, so that nesting cannot exhaust Python's."""
     left = list(graph.node)
     while left:
@@ -135,7 +138,7 @@ def _nodes(graph: Any) -> Iterator[Any]:
                 left += inner.node
 
 
-def _tensors(model: Any) -> Iterator[Any]:
+def _tensors(model: ModelProto) -> Iterator[TensorProto]:
     graphs = [model.graph]
     nodes = [node for function in model.functions for node in function.node]
     while graphs or nodes:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from advisor.catalog.user_models.onnx_files.graph import Image
 from advisor.store.packages import Packages
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
 
 VERSION = "2.6.9"
 PACKAGES = Packages(
@@ -22,7 +25,7 @@ PACKAGES = Packages(
 )
 
 
-def converted(model: Any, image: Image) -> bytes:
+def converted(model: ModelProto, image: Image) -> bytes:
     """Return the ``.tflite`` of a prepared graph, its input in NHWC."""
     import onnx
 

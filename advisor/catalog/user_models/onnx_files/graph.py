@@ -6,7 +6,7 @@ import tempfile
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from advisor.catalog.user_models.classifier import PROBABILITIES
 from advisor.catalog.user_models.keras_archive import fixed_side
 from advisor.catalog.user_models.onnx_files.checks import CONVERTED_FROM, opset_of
 from advisor.core.errors import UsageError, message_of
+
+if TYPE_CHECKING:
+    from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
 _ONE_IMAGE = "an image classifier has one input, such as (1, 3, 224, 224), and one output"
 _HARD_SWISH_SINCE = 14
@@ -35,11 +38,11 @@ class Image:
     side: int
 
 
-def fixed(model: Any, size: int | None, file: Path) -> Image:
+def fixed(model: ModelProto, size: int | None, file: Path) -> Image:
     """Fix a graph at one image, with float32 in place of float16, and return its input.
 
     Args:
-        model: the ``ModelProto``, which is changed.
+        model: the graph, which is changed.
         size: side of the input where the graph leaves it open.
         file: for errors.
 
@@ -55,7 +58,7 @@ def fixed(model: Any, size: int | None, file: Path) -> Image:
     return image
 
 
-def prepared(model: Any, file: Path) -> Any:
+def prepared(model: ModelProto, file: Path) -> ModelProto:
     """Return a fixed graph with constants folded, batch normalisation in the convolutions, and hard-swish in one piece.
 
     Raises:
@@ -77,7 +80,7 @@ def prepared(model: Any, file: Path) -> Any:
     return model
 
 
-def _input(model: Any, size: int | None, file: Path) -> Image:
+def _input(model: ModelProto, size: int | None, file: Path) -> Image:
     from onnx import TensorProto
 
     constants = {tensor.name for tensor in model.graph.initializer}
@@ -100,7 +103,7 @@ def _input(model: Any, size: int | None, file: Path) -> Image:
     return Image(entry.name, channels_first, side)
 
 
-def _require_one_output(model: Any, file: Path) -> None:
+def _require_one_output(model: ModelProto, file: Path) -> None:
     """Keep the output called ``probabilities``, or the only one."""
     outputs = list(model.graph.output)
     kept = [entry for entry in outputs if entry.name == PROBABILITIES] or outputs
@@ -111,11 +114,11 @@ def _require_one_output(model: Any, file: Path) -> None:
     model.graph.output.extend(kept)
 
 
-def _widen(model: Any) -> None:
+def _widen(model: ModelProto) -> None:
     """Make float32 of everything in float16, which changes no weight."""
     from onnx import TensorProto, numpy_helper
 
-    def tensor(given: Any) -> None:
+    def tensor(given: TensorProto) -> None:
         if given.data_type == TensorProto.FLOAT16:
             values = numpy_helper.to_array(given).astype(np.float32)
             given.CopyFrom(numpy_helper.from_array(values, given.name))
@@ -132,7 +135,7 @@ def _widen(model: Any) -> None:
                 attribute.i = TensorProto.FLOAT
 
 
-def _simplified(model: Any) -> Any:
+def _simplified(model: ModelProto) -> ModelProto:
     """Return the graph as ONNX Runtime simplifies it with rules that keep to ONNX's own operators."""
     import onnx
     import onnxruntime
@@ -147,7 +150,7 @@ def _simplified(model: Any) -> Any:
         return onnx.load(simplified)
 
 
-def _restore_hard_swish(model: Any) -> None:
+def _restore_hard_swish(model: ModelProto) -> None:
     """Make HardSwish of ``x * HardSigmoid(x)``, and ReLU6 of any other HardSigmoid: ``ReLU6(6 a x + 6 b) / 6``.
 
     Runtimes compute both in one piece. LiteRT's own operator for a range of 0 to 1 is unknown to most other tools.
@@ -157,7 +160,7 @@ def _restore_hard_swish(model: Any) -> None:
     graph = model.graph
     readers = Counter(name for node in graph.node for name in node.input)
     makers = {name: node for node in graph.node for name in node.output}
-    nodes: list[Any] = []
+    nodes: list[NodeProto] = []
     for node in graph.node:
         pair = [makers.get(name) for name in node.input] if node.op_type == "Mul" else []
         sigmoid = next((one for one in pair if one is not None and _is_hard_sigmoid(one)), None)
@@ -174,19 +177,19 @@ def _restore_hard_swish(model: Any) -> None:
             entry.version = max(entry.version, _HARD_SWISH_SINCE)
 
 
-def _is_hard_sigmoid(node: Any) -> bool:
+def _is_hard_sigmoid(node: NodeProto) -> bool:
     """Return whether a node is the HardSigmoid of HardSwish, ``clip(x / 6 + 1 / 2, 0, 1)``."""
     alpha, beta = _slope(node)
     return node.op_type == "HardSigmoid" and abs(alpha - 1 / 6) < 1e-6 and abs(beta - 0.5) < 1e-6
 
 
-def _slope(node: Any) -> tuple[float, float]:
+def _slope(node: NodeProto) -> tuple[float, float]:
     """Return alpha and beta of a HardSigmoid."""
     stated = {attribute.name: attribute.f for attribute in node.attribute}
     return stated.get("alpha", 0.2), stated.get("beta", 0.5)
 
 
-def _as_relu6(graph: Any, node: Any) -> list[Any]:
+def _as_relu6(graph: GraphProto, node: NodeProto) -> list[NodeProto]:
     from onnx import helper, numpy_helper
 
     made, (alpha, beta) = [], _slope(node)

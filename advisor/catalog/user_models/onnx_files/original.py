@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,18 +13,21 @@ from advisor.catalog.user_models.onnx_files.convert import VERSION
 from advisor.catalog.user_models.onnx_files.graph import Image
 from advisor.catalog.weights.arrays import Array
 
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
 
 class OnnxOriginal:
     """A fixed graph in ONNX Runtime, as the user gave it.
 
     Args:
-        model: the ``ModelProto``.
+        model: the graph.
         image: its input.
     """
 
     converter = f"onnx2tf {VERSION}"
 
-    def __init__(self, model: Any, image: Image) -> None:
+    def __init__(self, model: ModelProto, image: Image) -> None:
         self._model, self._image = model, image
 
     @property
@@ -62,7 +65,7 @@ class OnnxOriginal:
         return {self._image.name: image.transpose(0, 3, 1, 2) if self._image.channels_first else image}
 
 
-def _session(model: Any) -> Any:
+def _session(model: ModelProto) -> Any:
     """Return a session without rewriting of the graph: it is the reference."""
     import onnxruntime
 
