@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
@@ -91,7 +90,7 @@ def _version(tensor: schema.TensorT, versions: Mapping[int, int]) -> int:
     return versions[tensor.type]
 
 
-def _float_twin(model: schema.ModelT, graph: schema.SubGraphT, index: int, entries: Any) -> int:
+def _float_twin(model: schema.ModelT, graph: schema.SubGraphT, index: int, entries: list[schema.TensorMapT]) -> int:
     """Add a float32 tensor that takes the place of tensor ``index`` in the entries of a signature."""
     tensor = graph.tensors[index]
     twin = add_tensor(model, graph, (tensor.name or b"") + b"_float32", tensor.shape, _FLOAT32)
@@ -99,7 +98,7 @@ def _float_twin(model: schema.ModelT, graph: schema.SubGraphT, index: int, entri
     return twin
 
 
-def _redirect(entries: Any, old: int, new: int) -> None:
+def _redirect(entries: list[schema.TensorMapT], old: int, new: int) -> None:
     for entry in entries or []:
         if entry.tensorIndex == old:
             entry.tensorIndex = new

@@ -70,7 +70,7 @@ def without_transposes(data: bytes, name: str = "the model") -> bytes:
 class _Relayout:
     """One pass over the operators of a graph, in their order."""
 
-    def __init__(self, model: schema.ModelT, graph: schema.SubGraphT, signature: Any) -> None:
+    def __init__(self, model: schema.ModelT, graph: schema.SubGraphT, signature: schema.SignatureDefT) -> None:
         self._model, self._graph, self._signature = model, graph, signature
         self._twins: dict[int, int] = {}
         self._same: dict[int, int] = {}

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
-from advisor.tflite.rewrite import add_tensor, new_operator, operator_name, pack, single_graph, unpack
+from advisor.tflite.rewrite import add_tensor, append_operator, new_operator, operator_name, pack, single_graph, unpack
 
 VERSION = 1
 """Raised when an equal backbone gives other features."""
@@ -61,10 +61,8 @@ def with_levels(data: bytes) -> bytes:
         return data
     means = _add_means(model, graph, levels)
     width = int(graph.tensors[features].shape[1]) + sum(level.channels for level in levels)
-    output = add_tensor(model, graph, _JOINED, (1, width), _FLOAT32)
-    joined = [features, *means]
-    options = schema.ConcatenationOptionsT(axis=1)
-    graph.operators.append(new_operator(model, schema.BuiltinOperator.CONCATENATION, joined, output, options))
+    code, options = schema.BuiltinOperator.CONCATENATION, schema.ConcatenationOptionsT(axis=1)
+    output = append_operator(model, graph, code, [features, *means], _JOINED, (1, width), options)
     graph.outputs = [output]
     signature.outputs[0].tensorIndex = output
     return pack(model)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import flatbuffers
@@ -82,7 +82,7 @@ def pack(model: schema.ModelT) -> bytes:
     return bytes(builder.Output())
 
 
-def _content(buffer: Any) -> Any:
+def _content(buffer: schema.BufferT) -> Any:
     return None if buffer.data is None or len(buffer.data) == 0 else buffer.data
 
 
@@ -142,7 +142,7 @@ def operator_name(model: schema.ModelT, operator: schema.OperatorT) -> str:
 
 
 def new_operator(
-    model: schema.ModelT, builtin: int, inputs: list[int], output: int, options: Any = None, version: int = 1
+    model: schema.ModelT, builtin: int, inputs: list[int], output: int, options: object = None, version: int = 1
 ) -> schema.OperatorT:
     """Return an operator over tensors of a graph; ``options`` is its table in the schema."""
     operator = schema.OperatorT(inputs=inputs, outputs=[output])
@@ -151,6 +151,22 @@ def new_operator(
         operator.builtinOptions = options
         operator.builtinOptionsType = getattr(schema.BuiltinOptions, type(options).__name__.removesuffix("T"))
     return operator
+
+
+def append_operator(
+    model: schema.ModelT,
+    graph: schema.SubGraphT,
+    builtin: int,
+    inputs: Sequence[int],
+    name: str,
+    shape: Iterable[int],
+    options: object = None,
+    version: int = 1,
+) -> int:
+    """Add an operator at the end of ``graph`` and return its float32 result, a new tensor of that name and shape."""
+    result = add_tensor(model, graph, name, shape, schema.TensorType.FLOAT32)
+    graph.operators.append(new_operator(model, builtin, list(inputs), result, options, version))
+    return result
 
 
 def content_of(model: schema.ModelT, tensor: schema.TensorT) -> Any:
@@ -168,7 +184,7 @@ def add_tensor(
     model: schema.ModelT,
     graph: schema.SubGraphT,
     name: str | bytes,
-    shape: Any,
+    shape: Iterable[int] | None,
     dtype: int,
     content: bytes | None = None,
 ) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,9 +12,9 @@ from ai_edge_litert import schema_py_generated as schema
 from advisor.core.errors import StageError, nearest
 from advisor.tflite.rewrite import (
     add_tensor,
+    append_operator,
     content_of,
     drop_unused_buffers,
-    new_operator,
     new_places,
     operator_name,
     pack,
@@ -50,7 +49,7 @@ def select_output(data: bytes, name: str) -> bytes:
     return pack(model)
 
 
-def prune(model: schema.ModelT, graph: schema.SubGraphT, signature: Any) -> None:
+def prune(model: schema.ModelT, graph: schema.SubGraphT, signature: schema.SignatureDefT) -> None:
     """Remove every operator, tensor and buffer that the outputs of ``graph`` do not need; inputs stay."""
     graph.operators = _live_operators(graph)
     _keep_tensors(graph, signature)
@@ -69,7 +68,7 @@ def _live_operators(graph: schema.SubGraphT) -> list[schema.OperatorT]:
     return live[::-1]
 
 
-def _keep_tensors(graph: schema.SubGraphT, signature: Any) -> None:
+def _keep_tensors(graph: schema.SubGraphT, signature: schema.SignatureDefT) -> None:
     used: set[int] = {*graph.inputs, *graph.outputs}
     for operator in graph.operators:
         used.update(operator.inputs, operator.outputs, _intermediates(operator))
@@ -121,9 +120,8 @@ def attach_head(data: bytes, weights: npt.NDArray[np.floating], bias: npt.NDArra
     features = _features(graph, signature)
     kernel, offset = _head(weights, bias, _width(graph.tensors[features]))
     logits = _logits(model, graph, _parts(model, graph, features), kernel, offset)
-    output = add_tensor(model, graph, f"head/{PROBABILITIES}", (1, len(offset)), schema.TensorType.FLOAT32)
-    softmax = schema.SoftmaxOptionsT(beta=1.0)
-    graph.operators.append(new_operator(model, schema.BuiltinOperator.SOFTMAX, [logits], output, softmax))
+    softmax, name, shape = schema.SoftmaxOptionsT(beta=1.0), f"head/{PROBABILITIES}", (1, len(offset))
+    output = append_operator(model, graph, schema.BuiltinOperator.SOFTMAX, [logits], name, shape, softmax)
     graph.outputs = [output]
     signature.outputs[0].name = PROBABILITIES.encode()
     signature.outputs[0].tensorIndex = output
@@ -153,7 +151,8 @@ def _logits(
     offset: npt.NDArray[np.floating],
 ) -> int:
     """Add a fully connected operator for each part and sum them up; return the tensor of the sum, (1, C)."""
-    float32, classes = schema.TensorType.FLOAT32, len(offset)
+    operator, float32, classes = schema.BuiltinOperator, schema.TensorType.FLOAT32, len(offset)
+    shape = (1, classes)
     total, start = -1, 0
     for number, part in enumerate(parts):
         mark = f"/{number}" if number else ""
@@ -164,20 +163,17 @@ def _logits(
         shift = offset if number == 0 else np.zeros_like(offset)
         kernel_index = add_tensor(model, graph, f"head/weights{mark}", columns.shape, float32, columns.tobytes())
         bias_index = add_tensor(model, graph, f"head/bias{mark}", (classes,), float32, shift.tobytes())
-        logits = add_tensor(model, graph, f"head/logits{mark}", (1, classes), float32)
         inputs, options = [part, kernel_index, bias_index], schema.FullyConnectedOptionsT()
-        graph.operators.append(new_operator(model, schema.BuiltinOperator.FULLY_CONNECTED, inputs, logits, options))
+        logits = append_operator(model, graph, operator.FULLY_CONNECTED, inputs, f"head/logits{mark}", shape, options)
         if number == 0:
             total = logits
         else:
-            added = add_tensor(model, graph, f"head/sum{mark}", (1, classes), float32)
-            options = schema.AddOptionsT()
-            graph.operators.append(new_operator(model, schema.BuiltinOperator.ADD, [total, logits], added, options))
-            total = added
+            inputs, options = [total, logits], schema.AddOptionsT()
+            total = append_operator(model, graph, operator.ADD, inputs, f"head/sum{mark}", shape, options)
     return total
 
 
-def _features(graph: schema.SubGraphT, signature: Any) -> int:
+def _features(graph: schema.SubGraphT, signature: schema.SignatureDefT) -> int:
     names = [entry.name for entry in signature.outputs or []]
     if names != [FEATURES.encode()] or graph.outputs != [signature.outputs[0].tensorIndex]:
         raise StageError(f"a head needs a model whose only output is '{FEATURES}', and this one has {names}")

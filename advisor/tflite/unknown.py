@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,8 @@ from advisor.core.errors import StageError
 from advisor.tflite.model import guarded
 from advisor.tflite.rewrite import (
     add_tensor,
+    append_operator,
     drop_unused_buffers,
-    new_operator,
     operator_name,
     pack,
     sign,
@@ -173,14 +173,11 @@ def _append(
     graph: schema.SubGraphT,
     builtin: int,
     inputs: Sequence[int],
-    shape: Any,
-    options: Any = None,
+    shape: Iterable[int],
+    options: object = None,
     version: int = 1,
 ) -> int:
-    """Add an operator at the end of the graph and return its float32 result."""
-    result = add_tensor(model, graph, f"unknown/{len(graph.tensors)}", shape, _FLOAT32)
-    graph.operators.append(new_operator(model, builtin, list(inputs), result, options, version))
-    return result
+    return append_operator(model, graph, builtin, inputs, f"unknown/{len(graph.tensors)}", shape, options, version)
 
 
 def _width(graph: schema.SubGraphT, index: int) -> int:

@@ -7,14 +7,13 @@ in a linear classifier, ``features`` (1, F): what that classifier sees.
 from __future__ import annotations
 
 from math import prod
-from typing import Any
 
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
 from advisor.core.errors import UsageError
 from advisor.tflite.model import Model, Operator, read
-from advisor.tflite.rewrite import add_tensor, new_operator, pack, sign, unpack
+from advisor.tflite.rewrite import add_tensor, append_operator, pack, sign, unpack
 
 INPUT, PROBABILITIES, FEATURES = "image", "probabilities", "features"
 MAX_INPUT_SIZE = 2048
@@ -88,8 +87,8 @@ def named(data: bytes, name: str, softmax: bool) -> bytes:
     shape = (1, _classes(given, name))
     output = _shaped(model, graph, scores_tensor(given, name), shape)
     if softmax:
-        options = schema.SoftmaxOptionsT(beta=1.0)
-        output = _append(model, graph, schema.BuiltinOperator.SOFTMAX, [output], shape, options)
+        code, own = schema.BuiltinOperator.SOFTMAX, f"own/output_{len(graph.tensors)}"
+        output = append_operator(model, graph, code, [output], own, shape, schema.SoftmaxOptionsT(beta=1.0))
     sign(model, graph, INPUT, {PROBABILITIES: output})
     return pack(model)
 
@@ -210,17 +209,5 @@ def _shaped(model: schema.ModelT, graph: schema.SubGraphT, tensor: int, shape: t
     sides = np.asarray(shape, dtype="<i4")
     wanted = add_tensor(model, graph, "own/shape", (2,), schema.TensorType.INT32, sides.tobytes())
     options = schema.ReshapeOptionsT(newShape=list(shape))
-    return _append(model, graph, schema.BuiltinOperator.RESHAPE, [tensor, wanted], shape, options)
-
-
-def _append(
-    model: schema.ModelT,
-    graph: schema.SubGraphT,
-    builtin: int,
-    inputs: list[int],
-    shape: tuple[int, int],
-    options: Any,
-) -> int:
-    output = add_tensor(model, graph, f"own/output_{len(graph.tensors)}", shape, schema.TensorType.FLOAT32)
-    graph.operators.append(new_operator(model, builtin, inputs, output, options))
-    return output
+    code, name = schema.BuiltinOperator.RESHAPE, f"own/output_{len(graph.tensors)}"
+    return append_operator(model, graph, code, [tensor, wanted], name, shape, options)
