@@ -33,6 +33,8 @@ from advisor.serving.runs import REPORT as REPORT_FILE
 from advisor.serving.runs import SORTS, Row, Runs, State, figures
 
 FORM_BYTES = 10_000
+LABELLED = 12
+"""Objects that a photograph shows with their class; more are shown with their score, their colour says the class."""
 
 
 class Pages:
@@ -171,7 +173,7 @@ class Pages:
             found = await run_in_threadpool(self._answerer.answer, run, photograph)
         except AdvisorError as error:
             return self._show("photograph", 400, error=error)
-        return self._show("photograph", answers=found, error=None, drawn=DRAWN, colours=COLOURS)
+        return self._show("photograph", answers=found, error=None, drawn=DRAWN, colours=COLOURS, labelled=LABELLED)
 
     async def _refuse(self, _request: Request, error: Exception) -> Response:
         hint = getattr(error, "hint", "does the folder still exist?")

@@ -102,7 +102,8 @@ def test_objects_are_drawn_over_the_photograph_and_counted(client: Client, detec
     assert said.count('<svg viewBox="0 0 128 64"') == 2
     assert said.count("<rect x=") == 4
     assert said.count("2 found from a score of 0.60 on") == 2
-    assert "All files give the same answer." in said
+    assert "All files find the same numbers of objects." in said
+    assert said.count(">red ") == 4
 
 
 def test_a_photograph_without_objects_says_so(client: Client, counters: RunFolder) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,29 @@ def test_a_run_without_an_end_was_interrupted(runs: Path) -> None:
     row = Runs(runs).row(run.path.name)
     assert (row.state, row.evaluated, row.configurations, row.pick) == (State.INTERRUPTED, 3, 5, None)
     assert row.why == "its process ended before the search did"
+
+
+def test_a_run_is_read_while_it_is_written(runs: Path) -> None:
+    run = write_run(runs, [], manifest={"configurations": 50})
+    held, found, seen = run.hold(), Runs(runs), [0]
+
+    def write() -> None:
+        for number in range(50):
+            write_standing(run, Standing("timing", number, 50, 9.0, 0.5))
+            run.append(evaluation(f"card{number}"))
+            run.write_json("manifest.json", {"configurations": 50})
+
+    write_standing(run, Standing("starting"))
+    writer = threading.Thread(target=write)
+    writer.start()
+    while writer.is_alive():
+        row = found.row(run.path.name)
+        assert (row.state, row.why, row.configurations) == (State.RUNNING, "", 50)
+        assert row.standing
+        seen.append(row.evaluated)
+    assert seen == sorted(seen)
+    assert found.row(run.path.name).evaluated == 50
+    held.release()
 
 
 @pytest.mark.usefixtures("starts_processes")
