@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from advisor.core.budget import Budget
 from advisor.core.evaluation import Configuration, Evaluation, Status
-from advisor.core.figures import accuracy_of, artefact_of, describe, latency_of, network_of, p90_of, size_of
+from advisor.core.figures import accuracy_of, describe, latency_of, network_of, p90_of, size_of, variant_of
 from advisor.core.pareto import costs, front
 from advisor.core.posterior import Answers, Posterior, not_known
 from advisor.core.preference import BALANCED, PREFERENCES, Preference
@@ -112,7 +112,7 @@ def decide(
         return _closest(known, budget)
     chooser = _Chooser(Posterior(known, answers), preference)
     pick = chooser.pick(feasible)
-    others = [e for e in feasible if artefact_of(e) != artefact_of(pick)]
+    others = [e for e in feasible if variant_of(e) != variant_of(pick)]
     runner_up = chooser.pick(others) if others else None
     best, ties = chooser.most_accurate(feasible), chooser.ties(feasible, pick)
     return Decision(
@@ -150,7 +150,7 @@ class _Chooser:
         """Return the other files whose accuracy is tied with the best one, the most accurate first."""
         best = self.most_accurate(feasible)
         tied = [e for e, tie in zip(feasible, self.posterior.tied(best, feasible), strict=True) if tie or e is best]
-        return tuple(e for e in sorted(tied, key=lambda e: -accuracy_of(e)) if artefact_of(e) != artefact_of(pick))
+        return tuple(e for e in sorted(tied, key=lambda e: -accuracy_of(e)) if variant_of(e) != variant_of(pick))
 
     def why_not_faster(self, pick: Evaluation, ties: Sequence[Evaluation], feasible: Sequence[Evaluation]) -> str:
         """Return one sentence why the fastest tie is not the pick; empty where the pick is as fast."""
@@ -174,8 +174,8 @@ class _Chooser:
         wins = np.bincount(losses.argmin(axis=1), minlength=len(pool)) / len(losses)
         by_file: dict[tuple[str, str, str], tuple[Evaluation, float]] = {}
         for evaluation, share in zip(pool, wins, strict=True):
-            other, sum_of = by_file.get(artefact_of(evaluation), (evaluation, 0.0))
-            by_file[artefact_of(evaluation)] = (min(evaluation, other, key=latency_of), sum_of + share)
+            other, sum_of = by_file.get(variant_of(evaluation), (evaluation, 0.0))
+            by_file[variant_of(evaluation)] = (min(evaluation, other, key=latency_of), sum_of + share)
         found = sorted(by_file.values(), key=lambda pair: (-pair[1], pair[0].configuration))
         return {e.configuration.key: round(float(share), CHANCE_DIGITS) for e, share in found if share > 0}
 
@@ -231,7 +231,7 @@ def _loosenings(
     for limit, beyond in just_beyond(known, budget).items():
         other = chooser.pick([*feasible, *beyond])
         admitted = [*feasible, *beyond[: beyond.index(other) + 1]] if other in beyond else []
-        if admitted and artefact_of(other) != artefact_of(pick) and chooser.pick(admitted) == other:
+        if admitted and variant_of(other) != variant_of(pick) and chooser.pick(admitted) == other:
             found.append(loosening(limit, other, comparison(other, pick), budget))
     return tuple(found)
 
@@ -248,7 +248,7 @@ def _tighter(feasible: Sequence[Evaluation], pick: Evaluation, chooser: _Chooser
     for limit, figure, show in ((LATENCY_BUDGET, p90_of, show_ms), ("size budget", size_of, show_bytes)):
         margin = PREDICTED_APART if limit == LATENCY_BUDGET and predicted else 0.0
         bound = figure(pick) * (1 - margin)
-        below = [e for e in feasible if figure(e) < bound and artefact_of(e) != artefact_of(pick)]
+        below = [e for e in feasible if figure(e) < bound and variant_of(e) != variant_of(pick)]
         if below:
             rows.append(_flip(f"the {limit} is below {show(bound)}", chooser.pick(below)))
     return rows
@@ -260,7 +260,7 @@ def _preferences(feasible: Sequence[Evaluation], pick: Evaluation, chooser: _Cho
         *((f"only {name} matters", PREFERENCES[name]) for name in ("accuracy", "latency", "size")),
     ]
     answers = [(condition, replace(chooser, preference=other).pick(feasible)) for condition, other in questions]
-    return [_flip(condition, other) for condition, other in answers if artefact_of(other) != artefact_of(pick)]
+    return [_flip(condition, other) for condition, other in answers if variant_of(other) != variant_of(pick)]
 
 
 def _flip(condition: str, other: Evaluation) -> Flip:

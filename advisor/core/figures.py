@@ -9,15 +9,15 @@ from advisor.core.units import plural, show_bytes, show_ms, show_ms_interval
 HOST = "host"
 
 
-def artefact_of(evaluation: Evaluation) -> tuple[str, str, str]:
-    """Return the identity of the artefact: card, training and compression, without the target."""
+def variant_of(evaluation: Evaluation) -> tuple[str, str, str]:
+    """Return the variant: card, training and compression, without the target."""
     configuration = evaluation.configuration
     return (configuration.card, configuration.training, configuration.compression)
 
 
 def network_of(evaluation: Evaluation) -> tuple[str, str]:
     """Return card and training: what the forms of one trained network share."""
-    return artefact_of(evaluation)[:2]
+    return variant_of(evaluation)[:2]
 
 
 def accuracy_of(evaluation: Evaluation) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from advisor.core.evaluation import Evaluation
-from advisor.core.figures import accuracy_of, artefact_of, latency_of, network_of
+from advisor.core.figures import accuracy_of, latency_of, network_of, variant_of
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.statistics import DEVIATIONS
 
@@ -160,10 +160,10 @@ class Posterior:
         weights /= weights.sum(axis=1, keepdims=True)
         floats, rivals, count = self.float_forms(of), _most_accurate(pool, RIVALS // 4), len(of)
         every = (*of, *floats, *rivals)
-        names = sorted({artefact_of(e) for e in every})
+        names = sorted({variant_of(e) for e in every})
         noise = dict(zip(names, rng.standard_normal((len(names), DRAWS)), strict=True))
         places, rows = self._places(every), self._rows[self._places(every)]
-        independent = np.stack([noise[artefact_of(e)] for e in every], axis=1) * self._deviations[places]
+        independent = np.stack([noise[variant_of(e)] for e in every], axis=1) * self._deviations[places]
         accuracies = self._accuracies[places] + independent
         if self._right.size:
             accuracies = np.where(rows >= 0, 100 * (weights @ self._right.T)[:, np.maximum(rows, 0)], accuracies)
@@ -205,7 +205,7 @@ class Posterior:
 
 def _most_accurate(pool: Sequence[Evaluation], count: int) -> list[Evaluation]:
     """Return the most accurate candidates, one of each artefact."""
-    first = {artefact_of(e): e for e in sorted(pool, key=lambda e: (accuracy_of(e), e.configuration))}
+    first = {variant_of(e): e for e in sorted(pool, key=lambda e: (accuracy_of(e), e.configuration))}
     return sorted(first.values(), key=lambda e: (-accuracy_of(e), e.configuration))[:count]
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.evaluation_facts import DeviceFigures
-from advisor.core.figures import artefact_of, latency_of, p90_of
+from advisor.core.figures import latency_of, p90_of, variant_of
 
 Artefact = tuple[str, str, str]
 
@@ -48,7 +48,7 @@ def with_required_figures(
     best = {device: _best(found) for device, found in others.items()}
 
     def known(evaluation: Evaluation) -> dict[str, DeviceFigures]:
-        artefact = artefact_of(evaluation)
+        artefact = variant_of(evaluation)
         return {device: figures_of(found[artefact]) for device, found in best.items() if artefact in found}
 
     return [replace(e, required_figures=known(e)) for e in evaluations]
@@ -76,7 +76,7 @@ def _best(evaluations: Iterable[Evaluation]) -> dict[Artefact, Evaluation]:
     """Return the best evaluation of each artefact on a device: the fastest that ran, else one that did not."""
     found: dict[Artefact, Evaluation] = {}
     for evaluation in evaluations:
-        artefact = artefact_of(evaluation)
+        artefact = variant_of(evaluation)
         if artefact not in found or _rank(evaluation) < _rank(found[artefact]):
             found[artefact] = evaluation
     return found

@@ -13,7 +13,7 @@ from advisor.datasets.capture import TESTS, captures
 from advisor.datasets.images import InputSpec
 from advisor.devices.connections.agent import one_line
 from advisor.measurement.processes.model_file import existing_model
-from advisor.tflite.numbers import dequantise, quantise
+from advisor.tflite.quantization import dequantize, quantize
 
 if TYPE_CHECKING:
     import numpy as np
@@ -171,11 +171,11 @@ class Classifier:
         if image.shape != expected:
             raise StageError(f"an image of shape {image.shape} for an input of shape {expected}")
         try:
-            self._interpreter.set_tensor(self._input["index"], quantise(image[None], self._input))
+            self._interpreter.set_tensor(self._input["index"], quantize(image[None], self._input))
             self._interpreter.invoke()
         except (ValueError, RuntimeError) as error:
             raise RuntimeRefusal(f"LiteRT cannot run the model: {one_line(error)}") from error
-        return dequantise(self._interpreter.get_tensor(self._output["index"]), self._output).reshape(-1)
+        return dequantize(self._interpreter.get_tensor(self._output["index"]), self._output).reshape(-1)
 
 
 def _image_input(name: str, details: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -11,8 +11,8 @@ from advisor.core.errors import RuntimeRefusal, StageError
 from advisor.datasets.images import InputSpec
 from advisor.devices.connections.agent import one_line
 from advisor.measurement.processes.model_file import existing_model
-from advisor.tflite.numbers import quantise
 from advisor.tflite.postprocess import DETECTIONS
+from advisor.tflite.quantization import quantize
 
 if TYPE_CHECKING:
     import numpy as np
@@ -94,7 +94,7 @@ class Detector:
         Raises:
             RuntimeRefusal: the runtime fails.
         """
-        image = quantise(array[None], self._input)
+        image = quantize(array[None], self._input)
         try:
             found = self._run(**{self._name: image})
         except (ValueError, RuntimeError) as error:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from advisor.core.decision import Decision
 from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import DeviceFigures
-from advisor.core.figures import artefact_of
+from advisor.core.figures import variant_of
 from advisor.core.latency_distribution import percent
 from advisor.core.units import plural, show_ms, show_ms_interval
 from advisor.reporting.view import RunView
@@ -61,7 +61,7 @@ def device_decisions(view: RunView) -> tuple[DeviceDecision, ...]:
         DeviceDecision(
             device,
             decision,
-            chosen is not None and decision.pick is not None and artefact_of(chosen) == artefact_of(decision.pick),
+            chosen is not None and decision.pick is not None and variant_of(chosen) == variant_of(decision.pick),
         )
         for device, decision in view.by_device.items()
     )

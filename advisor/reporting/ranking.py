@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from advisor.core.evaluation import Evaluation, Status
-from advisor.core.figures import accuracy_of, artefact_of, latency_of
+from advisor.core.figures import accuracy_of, latency_of, variant_of
 from advisor.reporting.view import RunView
 
 TABLE_ROWS = 10
@@ -28,9 +28,9 @@ def fastest_per_artefact(evaluations: Sequence[Evaluation]) -> tuple[Evaluation,
     """Keep the fastest evaluation of every artefact, in the given order; the number of threads makes no other file."""
     best: dict[tuple[str, str, str], Evaluation] = {}
     for evaluation in evaluations:
-        known = best.setdefault(artefact_of(evaluation), evaluation)
+        known = best.setdefault(variant_of(evaluation), evaluation)
         if latency_of(evaluation) < latency_of(known):
-            best[artefact_of(evaluation)] = evaluation
+            best[variant_of(evaluation)] = evaluation
     return tuple(best.values())
 
 

@@ -27,8 +27,8 @@ from advisor.tflite.macs import count
 from advisor.tflite.metadata import Metadata, read_metadata
 from advisor.tflite.metadata_writer import write_metadata
 from advisor.tflite.model import read
-from advisor.tflite.numbers import dequantise, quantise
 from advisor.tflite.postprocess import DETECTIONS, ENDS, cut_postprocess, task_of, with_named_outputs
+from advisor.tflite.quantization import dequantize, quantize
 
 MAX_DIFFERENCE = 1e-5
 """Largest difference of a probability between the given and the edited file."""
@@ -249,13 +249,13 @@ def _scores(data: bytes, image: Array, name: str) -> Array:
         runner = Interpreter(model_content=data)
         runner.allocate_tensors()
         (detail,) = runner.get_input_details()
-        runner.set_tensor(detail["index"], quantise(image, detail))
+        runner.set_tensor(detail["index"], quantize(image, detail))
         runner.invoke()
     except (ValueError, RuntimeError) as error:
         raise UsageError(f"{name}: LiteRT cannot run it: {message_of(error)}", _CONVERTED_ANEW) from error
     tensor = classifier.scores_tensor(read(data, name), name)
     scores = next(each for each in runner.get_output_details() if each["index"] == tensor)
-    row = dequantise(runner.get_tensor(tensor), scores).reshape(-1)
+    row = dequantize(runner.get_tensor(tensor), scores).reshape(-1)
     if not np.isfinite(row).all():
         raise UsageError(f"{name}: its answers are not finite numbers", _SCORES)
     return row

@@ -12,7 +12,7 @@ from advisor.compression.diagnosis.pairs import CONVERTING, Pair
 from advisor.core.errors import StageError
 from advisor.devices.connections.agent import one_line
 from advisor.tflite.model import Model
-from advisor.tflite.numbers import dequantise, quantise
+from advisor.tflite.quantization import dequantize, quantize
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,13 +40,13 @@ class Run:
     def __call__(self, *values: Floats) -> None:
         """Run on one float32 value for each input; values of integer inputs are quantized."""
         for detail, value in zip(self.inputs, values, strict=True):
-            stored = quantise(value, detail) if detail["quantization"][0] else value.astype(detail["dtype"])
+            stored = quantize(value, detail) if detail["quantization"][0] else value.astype(detail["dtype"])
             self._interpreter.set_tensor(detail["index"], stored.reshape(detail["shape"]))
         self._interpreter.invoke()
 
     def read(self, tensor: int) -> Floats:
         """Return a tensor as float32."""
-        return dequantise(self._interpreter.get_tensor(tensor), self._details[tensor])
+        return dequantize(self._interpreter.get_tensor(tensor), self._details[tensor])
 
     @property
     def output(self) -> Floats:

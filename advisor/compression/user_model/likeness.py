@@ -12,7 +12,7 @@ from advisor.compression.user_model.values import Likeness
 from advisor.core.errors import RuntimeRefusal, StageError
 from advisor.core.statistics import wilson
 from advisor.devices.connections.agent import one_line
-from advisor.tflite.numbers import dequantise, quantise
+from advisor.tflite.quantization import dequantize, quantize
 
 if TYPE_CHECKING:
     import numpy as np
@@ -98,13 +98,13 @@ class _Runner:
 
         try:
             for detail, value in zip(self._inputs, sample, strict=True):
-                stored = quantise(value, detail) if value.dtype.kind == "f" else value.astype(detail["dtype"])
+                stored = quantize(value, detail) if value.dtype.kind == "f" else value.astype(detail["dtype"])
                 self._interpreter.set_tensor(detail["index"], stored.reshape(detail["shape"]))
             self._interpreter.invoke()
         except (ValueError, RuntimeError) as error:
             raise RuntimeRefusal(f"{self._name}: LiteRT cannot run the model: {one_line(error)}") from error
         found = [
-            dequantise(self._interpreter.get_tensor(one["index"]), one).astype(np.float64) for one in self._outputs
+            dequantize(self._interpreter.get_tensor(one["index"]), one).astype(np.float64) for one in self._outputs
         ]
         if not all(np.isfinite(output).all() for output in found):
             raise StageError(f"{self._name} gives values that are not finite")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from advisor.core.decision import Decision
 from advisor.core.evaluation import Evaluation, Status
-from advisor.core.figures import artefact_of, describe, show_figure
+from advisor.core.figures import describe, show_figure, variant_of
 from advisor.core.noise import Delta, delta, deltas, without_noise
 from advisor.core.quantity import Quantity
 from advisor.core.relaxation import excess_texts
@@ -205,7 +205,7 @@ def _choice(evaluation: Evaluation | None, with_device: bool) -> tuple[str, ...]
     if evaluation is None:
         return ()
     target = evaluation.configuration.target
-    artefact = artefact_of(evaluation)
+    artefact = variant_of(evaluation)
     return (*artefact, target.device, target.accelerator) if with_device else artefact
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from advisor.compression.diagnosis.diagnose import run_in_child
 from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import Evaluation, Status
-from advisor.core.figures import artefact_of
+from advisor.core.figures import variant_of
 from advisor.engine.history.loaded_run import LoadedRun, input_spec, load_run
 from advisor.store import ArtifactCache, RunFolder
 from advisor.store.files import sha256_file
@@ -77,7 +77,7 @@ def _origin(run: LoadedRun, row: Evaluation) -> Path | None:
     """Return the float32 file of the same card and training, None where there is none."""
     wanted = (row.configuration.card, row.configuration.training, "float32")
     for other in run.evaluations:
-        if other.artefact and artefact_of(other) == wanted:
+        if other.artefact and variant_of(other) == wanted:
             path = run.folder.path / other.artefact
             return path if path.is_file() else None
     return None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from advisor.core.evaluation import Evaluation
+from advisor.core.figures import network_of, variant_of
 from advisor.core.posterior import FLOAT
 from advisor.datasets.split import HOLDOUT, VALIDATION
 from advisor.engine.decide import kept_array
@@ -92,7 +93,7 @@ def disagreements(run: RunFolder, evaluations: Sequence[Evaluation], pick: Evalu
     """
     if pick is None or pick.configuration.compression == FLOAT:
         return None
-    floats = [each for each in evaluations if _variant(each) == (*_variant(pick)[:2], FLOAT)]
+    floats = [each for each in evaluations if variant_of(each) == (*network_of(pick), FLOAT)]
     split = run.read_json("split.json")
     for part, name in PARTS.items():
         images = _images(split, part)
@@ -108,11 +109,6 @@ def disagreements(run: RunFolder, evaluations: Sequence[Evaluation], pick: Evalu
 def _rank(row: Disagreement) -> tuple[bool, bool]:
     own, floats = row.right
     return not (own or floats), own
-
-
-def _variant(evaluation: Evaluation) -> tuple[str, str, str]:
-    own = evaluation.configuration
-    return own.card, own.training, own.compression
 
 
 def _answers(run: RunFolder, evaluation: Evaluation, part: str, images: Sequence[Image]) -> list[Given]:

@@ -11,7 +11,7 @@ from advisor.catalog.cards import Card
 from advisor.core.budget import Budget, with_budget_probability
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation, Status
-from advisor.core.figures import artefact_of, show_latency
+from advisor.core.figures import show_latency, variant_of
 from advisor.core.forms import form_of
 from advisor.core.latency_distribution import CONFIDENCE, LatencyDistribution, percent
 from advisor.core.quantity import Quantity
@@ -128,7 +128,7 @@ def one_each(evaluations: Iterable[Evaluation]) -> tuple[Evaluation, ...]:
     artefacts: dict[tuple[str, str, str], Evaluation] = {}
     for evaluation in evaluations:
         if evaluation.status is Status.OK:
-            artefacts.setdefault(artefact_of(evaluation), evaluation)
+            artefacts.setdefault(variant_of(evaluation), evaluation)
     return tuple(artefacts.values())
 
 

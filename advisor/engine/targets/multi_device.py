@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from advisor.catalog.cards import Card
 from advisor.core.evaluation import Configuration, Evaluation, Status
-from advisor.core.figures import artefact_of
+from advisor.core.figures import variant_of
 from advisor.core.file_features import FileFeatures
 from advisor.core.worst_case import on_device, with_required_figures, worst_case
 from advisor.engine.execution import Executor
@@ -94,7 +94,7 @@ class MultiDeviceEvaluator:
 
     def on_worst_device(self, evaluation: Evaluation) -> Evaluation:
         """Return the figures for the study: those on the device on which the file is worst."""
-        task = self._other_devices.get(artefact_of(evaluation))
+        task = self._other_devices.get(variant_of(evaluation))
         if task is None or not task.done():
             return evaluation
         on_all = [evaluation, *(e for e in task.result() if e.configuration != evaluation.configuration)]
@@ -105,7 +105,7 @@ class MultiDeviceEvaluator:
 
     async def _on_devices(self, made: Evaluation) -> tuple[Evaluation, ...]:
         """Evaluate an artefact on every other device, once for all thread counts of this machine."""
-        artefact = artefact_of(made)
+        artefact = variant_of(made)
         if artefact not in self._other_devices:
             self._other_devices[artefact] = asyncio.ensure_future(self._evaluate_devices(made))
         return await asyncio.shield(self._other_devices[artefact])

@@ -151,13 +151,13 @@ class _Classifier:
     def run(self) -> list[int]:
         """Run all steps once and return the nanoseconds of each of ``STEPS``."""
         from advisor.datasets.images import InputSpec, load
-        from advisor.tflite.numbers import dequantise, quantise
+        from advisor.tflite.quantization import dequantize, quantize
 
         spec = InputSpec(self._size, self._mean, self._std)
         marks = [self._clock()]
         pixels = load(self._image, self._size)
         marks.append(self._clock())
-        values = quantise(spec.normalise(pixels)[None], self._input)
+        values = quantize(spec.normalise(pixels)[None], self._input)
         marks.append(self._clock())
         self._interpreter.set_tensor(self._input["index"], values)
         marks.append(self._clock())
@@ -166,6 +166,6 @@ class _Classifier:
         results = [self._interpreter.get_tensor(detail["index"]) for detail in self._outputs]
         marks.append(self._clock())
         for result, detail in zip(results, self._outputs, strict=True):
-            dequantise(result, detail).reshape(-1).argsort()[-TOP:]
+            dequantize(result, detail).reshape(-1).argsort()[-TOP:]
         marks.append(self._clock())
         return [after - before for before, after in pairwise(marks)]

@@ -1,4 +1,4 @@
-"""Convert values to the numbers of a tensor and back, as a runtime describes the tensor."""
+"""Quantize values as a runtime describes a tensor, and convert them back."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-def quantise(values: NDArray[np.float32], detail: dict[str, Any]) -> NDArray[Any]:
-    """Return ``values`` in the type of a tensor, quantised with its scale and zero point if it is an integer type."""
+def quantize(values: NDArray[np.float32], detail: dict[str, Any]) -> NDArray[Any]:
+    """Return ``values`` in the type of a tensor, quantized with its scale and zero point if it is an integer type."""
     kind = np.dtype(detail["dtype"])
     scale, zero_point = detail["quantization"]
     if kind.kind not in "iu":
@@ -19,7 +19,7 @@ def quantise(values: NDArray[np.float32], detail: dict[str, Any]) -> NDArray[Any
     return np.clip(steps, span.min, span.max).astype(kind)
 
 
-def dequantise(values: NDArray[Any], detail: dict[str, Any]) -> NDArray[np.float32]:
+def dequantize(values: NDArray[Any], detail: dict[str, Any]) -> NDArray[np.float32]:
     """Return a tensor's values as float32."""
     scale, zero_point = detail["quantization"]
     if values.dtype.kind not in "iu" or not scale:
