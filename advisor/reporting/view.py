@@ -26,6 +26,17 @@ from advisor.reporting.dataset import DatasetSummary, summary_of
 from advisor.store import RunFolder
 
 
+def metric_of(request: Mapping[str, Any]) -> Metric:
+    """Return the metric of a classifier that a resolved request asks for."""
+    return METRICS.get(str(request.get("metric")), METRICS[TOP1])
+
+
+def task_of(request: Mapping[str, Any]) -> Task:
+    """Return the facts of the task of a resolved request, with the metric that it asks for."""
+    task, metric = TASKS.get(str(request.get("task")), CLASSIFICATION), metric_of(request)
+    return task if metric.name == TOP1 else replace(task, metric=metric.label)
+
+
 @dataclass(frozen=True)
 class RunView:
     """One run as the reports show it.
@@ -76,13 +87,12 @@ class RunView:
     @property
     def task(self) -> Task:
         """The facts of the run's task, with the metric of its question."""
-        task = TASKS.get(str(self.request.get("task")), CLASSIFICATION)
-        return replace(task, metric=self.other_metric) if self.other_metric else task
+        return task_of(self.request)
 
     @property
     def counted(self) -> Metric:
         """The metric of a classifier that the question asks for."""
-        return METRICS.get(str(self.request.get("metric")), METRICS[TOP1])
+        return metric_of(self.request)
 
     @property
     def other_metric(self) -> str:

@@ -17,6 +17,7 @@ from advisor.core.evaluation_json import evaluation_from_json
 from advisor.core.figures import HOST, latency_of, show_figure, show_latency, size_of
 from advisor.core.units import show_time
 from advisor.engine.standing import Standing, read_standing
+from advisor.reporting.view import task_of
 from advisor.store import RunFolder
 from advisor.store.documents import read_document
 from advisor.store.integrity import integrity_problems
@@ -44,6 +45,7 @@ class Row:
         state: its state.
         why: why it was interrupted or is damaged.
         task: its task.
+        metric: what its accuracy is, as a heading begins.
         limits: the options of its question with their values, as the user wrote them.
         reason: the decision in words.
         pick: the recommended evaluation, as far as there is one.
@@ -60,6 +62,7 @@ class Row:
     state: State
     why: str = ""
     task: str = ""
+    metric: str = "Accuracy"
     limits: tuple[tuple[str, str], ...] = ()
     reason: str = ""
     pick: Evaluation | None = None
@@ -226,6 +229,7 @@ def _row(run: RunFolder, running: bool) -> Row:
         state=state,
         why=why,
         task=str(request.get("task") or ""),
+        metric=task_of(request).heading,
         limits=tuple((name, value) for name, value in limits if value and value != HOST),
         reason=str(answer.get("reason") or ""),
         pick=evaluation_from_json(answer["pick"]) if answer.get("pick") else None,

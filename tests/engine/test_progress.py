@@ -19,6 +19,7 @@ from advisor.engine.space.plan import Plan
 from advisor.engine.standing import Standing, read_standing
 from advisor.store import RunFolder
 from tests.builders import configuration
+from tests.processes import until
 
 CARD = "squeezenet_1.1_227"
 PLAN = Plan(load_catalogue().select([CARD]), ("float32", "int8"), (1,), ("none",), "ai-edge-litert==2.3.0")
@@ -166,10 +167,7 @@ def test_time_passes_in_the_run_although_nobody_watches(monkeypatch: pytest.Monk
     run = RunFolder(tmp_path)
     with Progress() as progress, progress.kept_in(run):
         progress._saying = "deciding"  # no event shows it
-        deadline = time.monotonic() + 30
-        while read_standing(run) != Standing("deciding") and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert read_standing(run) == Standing("deciding")
+        until(lambda: read_standing(run) == Standing("deciding"))
 
 
 def test_a_moment_that_cannot_be_written_does_not_end_the_search(tmp_path: Path) -> None:

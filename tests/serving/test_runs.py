@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from advisor.core.errors import UsageError
+from advisor.core.tasks import OBJECT_DETECTION
 from advisor.engine.standing import Standing, write_standing
 from advisor.reporting.files import write_all
 from advisor.reporting.view import load_view
@@ -23,9 +24,17 @@ def test_a_finished_run_has_its_pick(runs: Path) -> None:
     run = write_run(runs, manifest=ENDED)
     write_all(load_view(run), run.path)
     row = Runs(runs).row(run.path.name)
-    assert (row.state, row.model, row.feasible) == (State.FINISHED, "best int8", True)
+    assert (row.state, row.model, row.feasible, row.metric) == (State.FINISHED, "best int8", True, "Top-1")
     assert row.figures == ("92.0 %", "20.0 ms", "6.0 MB")
     assert dict(row.limits)["budget"] == "50ms"
+
+
+@pytest.mark.parametrize(
+    ("asked", "metric"), [({"task": OBJECT_DETECTION}, "mAP@0.5"), ({"metric": "macro-f1"}, "Macro F1")]
+)
+def test_the_metric_is_that_of_the_question(runs: Path, asked: dict[str, str], metric: str) -> None:
+    run = write_run(runs, request={"data": "photos", **asked})
+    assert Runs(runs).row(run.path.name).metric == metric
 
 
 def test_a_run_without_an_end_was_interrupted(runs: Path) -> None:
