@@ -33,11 +33,11 @@ from advisor.engine.pipeline.stages.artefacts import (
 )
 from advisor.engine.pipeline.stages.backbone import PROBABILITIES, cut, features
 from advisor.engine.pipeline.stages.detection import detections, detector
-from advisor.engine.pipeline.stages.elsewhere import checked_in_micro, measured_in
-from advisor.engine.pipeline.stages.elsewhere_jobs import Figures
 from advisor.engine.pipeline.stages.figures import Answer, Timings, answers, capture, score, timing
 from advisor.engine.pipeline.stages.finetuning import finetuned
 from advisor.engine.pipeline.stages.head import Head, expected, fitted, joined, scored
+from advisor.engine.pipeline.stages.other_runtimes import checked_in_micro, measured_in
+from advisor.engine.pipeline.stages.other_runtimes_jobs import Figures
 from advisor.engine.pipeline.stages.own_file import taken
 from advisor.engine.pipeline.stages.unknown import WithUnknown, probed, with_unknown
 from advisor.measurement.micro.check import MicroCheck
@@ -187,12 +187,12 @@ class VariantStages:
         return checked_in_micro(self._scope, self.ships)
 
     @property
-    def elsewhere(self) -> tuple[Stage[Any], ...]:
+    def in_other_runtimes(self) -> tuple[Stage[Any], ...]:
         """The stages that run the file on this machine for other targets that take its form."""
         form = form_of(self.compression).name
         stages = (
             self.checked_in_micro if each.target.runtime == MICRO_RUNTIME else self.measured_in(each)
-            for each in self.workload.elsewhere
+            for each in self.workload.local_targets
             if not each.target.incompatibility(form)
         )
         return tuple(dict.fromkeys(stages))
@@ -228,7 +228,7 @@ class VariantStages:
         robust = self.workload.robust and bool(self.workload.images)
         expected = (self.expected,) if self.expected else ()
         captured = (self.captured,) if robust else ()
-        return (self.answers, *captured, *expected, self.timed, self.ships, *self.elsewhere)
+        return (self.answers, *captured, *expected, self.timed, self.ships, *self.in_other_runtimes)
 
     @property
     def judging(self) -> tuple[Stage[Any], ...]:

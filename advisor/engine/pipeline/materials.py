@@ -69,7 +69,7 @@ class Workload:
         trials: trials of the hyperparameters of each fine-tuning; 0 for none.
         own_holdout: the user's own split names the hold-out.
         task: name of the task, see :data:`advisor.core.tasks.TASKS`.
-        elsewhere: further targets whose files run on this machine.
+        local_targets: further targets whose files run on this machine.
     """
 
     trainings: tuple[str, ...]
@@ -79,7 +79,7 @@ class Workload:
     trials: int = 0
     own_holdout: bool = False
     task: str = IMAGE_CLASSIFICATION
-    elsewhere: tuple[LocalTarget, ...] = ()
+    local_targets: tuple[LocalTarget, ...] = ()
 
     @property
     def of_task(self) -> Task:

@@ -219,7 +219,7 @@ def make_plan(
         task=question.task,
         cores=cores,
         lead=lead,
-        elsewhere=tuple(filter(None, (device.local for device in targets.devices))),
+        local_targets=tuple(filter(None, (device.local for device in targets.devices))),
     )
 
 

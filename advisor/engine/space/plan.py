@@ -55,7 +55,7 @@ class Plan:
         subset: images of a first look at a large set: those of every class, so they may be a few more than asked for.
         task: name of the task, see :data:`advisor.core.tasks.TASKS`.
         lead: the target of the configurations if this machine is no device of the question; None for this machine.
-        elsewhere: further targets whose files run on this machine.
+        local_targets: further targets whose files run on this machine.
     """
 
     cards: tuple[Card, ...]
@@ -75,7 +75,7 @@ class Plan:
     own_holdout: bool = False
     subset: int = SUBSET_IMAGES
     task: str = IMAGE_CLASSIFICATION
-    elsewhere: tuple[LocalTarget, ...] = ()
+    local_targets: tuple[LocalTarget, ...] = ()
 
     @property
     def size(self) -> int:
@@ -116,7 +116,14 @@ class Plan:
         """The work for each card."""
         counts = image_counts(self.images, self.validation, self.holdout, self.subset)
         return Workload(
-            self.trainings, self.recipes, counts, self.robust, self.tunings, self.own_holdout, self.task, self.elsewhere
+            self.trainings,
+            self.recipes,
+            counts,
+            self.robust,
+            self.tunings,
+            self.own_holdout,
+            self.task,
+            self.local_targets,
         )
 
     @cached_property

@@ -15,7 +15,7 @@ from advisor.core.quantity import Provenance, Quantity
 from advisor.engine.pipeline.events import StageAborted
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import Stage
-from advisor.engine.pipeline.stages.elsewhere_jobs import Figures, memory_of, remote_facts
+from advisor.engine.pipeline.stages.other_runtimes_jobs import Figures, memory_of, remote_facts
 from advisor.engine.pipeline.walker import Walker
 from advisor.engine.targets.target_devices import TargetDevice
 

@@ -115,7 +115,6 @@ class _Session:
         self._began, self.out_of_time = time.monotonic(), False
         folder.mkdir(parents=True, exist_ok=True)
         self._hyperparameters, self._folder = (hyperparameters if after is None else hyperparameters.going_on()), folder
-        self.epochs = self._hyperparameters.epochs
         self._size = data.spec.size
         targets, unseen = np.asarray(data.labels, dtype=np.int64), data.unseen(hyperparameters.seed)
         self._start, strength = first_head(backbone, data, ~unseen, hyperparameters)

@@ -54,12 +54,12 @@ def test_other_runtimes_and_an_interpreter_run_the_file_that_ships_if_they_take_
         LocalTarget("chromium", DeviceTarget("litert-wasm", "litert-web", "cpu", precisions=("float32", "int8"))),
         LocalTarget("stm32h743", DeviceTarget("tflm", "tflite-micro", "cpu", precisions=("int8",))),
     )
-    workload = replace(TRAINED, elsewhere=(onnx, chrome, micro, replace(micro, device="esp32-s3")))
+    workload = replace(TRAINED, local_targets=(onnx, chrome, micro, replace(micro, device="esp32-s3")))
     floats, rounded = (VariantStages(CARD, HEAD, form, workload) for form in ("float32", "int8"))
     assert [names(floats)[name] for name in ("twin", "runtime", "arena")] == [1, 2, 0]
     assert [names(rounded)[name] for name in ("twin", "runtime", "arena")] == [1, 2, 1]
-    assert all(rounded.ships in stage.after for stage in rounded.elsewhere)
-    assert len({*rounded.elsewhere, *floats.elsewhere}) == 5
+    assert all(rounded.ships in stage.after for stage in rounded.in_other_runtimes)
+    assert len({*rounded.in_other_runtimes, *floats.in_other_runtimes}) == 5
 
 
 def test_a_first_look_reads_some_images_and_fits_one_head() -> None:

@@ -20,8 +20,8 @@ from advisor.engine.pipeline.images import Images, Role
 from advisor.engine.pipeline.materials import Materials
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import Pool
-from advisor.engine.pipeline.stages.elsewhere import checked_in_micro, measured_in
 from advisor.engine.pipeline.stages.figures import THOROUGH, timing
+from advisor.engine.pipeline.stages.other_runtimes import checked_in_micro, measured_in
 from advisor.engine.pipeline.walker import Walker, Workers
 from advisor.engine.space.candidates import runtime_version
 from advisor.engine.space.images import read_images

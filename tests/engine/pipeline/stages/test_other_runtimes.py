@@ -21,8 +21,8 @@ from advisor.engine.pipeline.events import EventKind, StageAborted, StageEvent
 from advisor.engine.pipeline.materials import Artefact, LocalTarget, Materials
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import Scope, Stage
-from advisor.engine.pipeline.stages import elsewhere_jobs
-from advisor.engine.pipeline.stages.elsewhere import checked_in_micro, measured_in
+from advisor.engine.pipeline.stages import other_runtimes_jobs
+from advisor.engine.pipeline.stages.other_runtimes import checked_in_micro, measured_in
 from advisor.isolation import ChildPool
 from advisor.measurement.micro import check as micro
 from advisor.store import cache_root
@@ -72,8 +72,8 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         made.append(effort)
         return {"contended": len(made) == 1 and effort == "disturbed"}
 
-    monkeypatch.setattr(elsewhere_jobs, "measure", measure)
-    monkeypatch.setattr("advisor.engine.pipeline.stages.elsewhere.needs_twin", lambda _runtime: False)
+    monkeypatch.setattr(other_runtimes_jobs, "measure", measure)
+    monkeypatch.setattr("advisor.engine.pipeline.stages.other_runtimes.needs_twin", lambda _runtime: False)
     return made
 
 
@@ -139,7 +139,7 @@ def test_a_longer_measurement_is_as_good_and_a_disturbed_one_is_not_kept(quick: 
 def test_a_failed_measurement_is_not_kept(quick: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given, stage = materials(tmp_path / "cache"), measured_in(SCOPE, file(tmp_path, b"one"), target(*HERE))
     with monkeypatch.context() as patch:
-        patch.setattr(elsewhere_jobs, "measure", raising(StageError("the browser ended")))
+        patch.setattr(other_runtimes_jobs, "measure", raising(StageError("the browser ended")))
         with pytest.raises(StageAborted, match="the browser ended"):
             walk(stage, given)
     assert kinds(stage, given) == [(StageName.RUNTIME, EventKind.DONE)]

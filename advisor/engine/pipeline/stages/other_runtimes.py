@@ -34,9 +34,9 @@ from advisor.engine.pipeline.stage import (
     after,
     artefact_of,
 )
-from advisor.engine.pipeline.stages import elsewhere_jobs as jobs
-from advisor.engine.pipeline.stages.elsewhere_jobs import Figures
+from advisor.engine.pipeline.stages import other_runtimes_jobs as jobs
 from advisor.engine.pipeline.stages.figures import THOROUGH, with_detail
+from advisor.engine.pipeline.stages.other_runtimes_jobs import Figures
 from advisor.measurement.micro.check import MicroCheck
 
 TWIN_BYTES = 3_000_000_000
