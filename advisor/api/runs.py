@@ -164,8 +164,9 @@ def search(
         if outcome.stop.why != "interrupt":
             progress.say("finding where compressed forms lose accuracy")
             diagnose_run(outcome.run)
-    run = Run(outcome.run.path, outcome.stop.why == "interrupt", outcome.stop.text if outcome.stop.early else "")
-    write_all(run.view, run.path)
+        progress.say("writing the report")
+        run = Run(outcome.run.path, outcome.stop.why == "interrupt", outcome.stop.text if outcome.stop.early else "")
+        write_all(run.view, run.path)
     return run
 
 

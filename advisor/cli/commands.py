@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import time
 from collections.abc import Callable
 from functools import wraps
 from typing import Annotated, Any
@@ -10,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from typer.models import CommandFunctionType
 
-from advisor.cli.progress import QUIET
+from advisor.cli.progress import BEGAN, QUIET
 
 Command = Callable[..., Any]
 
@@ -39,11 +40,12 @@ def _quietable(command: Command) -> Command:
 
     @wraps(command)
     def run(*, quiet: bool, **values: Any) -> Any:
-        token = QUIET.set(quiet)
+        tokens = QUIET.set(quiet), BEGAN.set(time.monotonic())
         try:
             return command(**values)
         finally:
-            QUIET.reset(token)
+            QUIET.reset(tokens[0])
+            BEGAN.reset(tokens[1])
 
     declared = inspect.signature(command, eval_str=True)
     own = inspect.Parameter("quiet", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Quiet)

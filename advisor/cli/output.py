@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from advisor.cli.progress import note
+from advisor.cli.progress import note, progress
 from advisor.core.errors import AdvisorError, ExitCode
 from advisor.core.escape import visible
 
@@ -69,7 +69,9 @@ def log_run_to(run: Path, place: str | None) -> None:
     from advisor import api
 
     try:
-        note(f"logged to {place} as {api.log_to(run, place)}")
+        with progress(f"logging to {place}"):
+            logged = api.log_to(run, place)
+        note(f"logged to {place} as {logged}")
     except AdvisorError as error:  # the answer is there: only its copy is missing
         typer.echo(f"error: {error.message}\nhint:  {error.hint}", err=True)
         raise typer.Exit(ExitCode.UNSATISFIED) from error

@@ -21,8 +21,11 @@ if TYPE_CHECKING:
 QUIET: ContextVar[bool] = ContextVar("QUIET", default=False)
 """``--quiet`` of the running command."""
 
+BEGAN: ContextVar[float | None] = ContextVar("BEGAN", default=None)
+"""When the wait began that the next progress is about: the start of the command, or the end of the last progress."""
+
 WAIT_S = 2.0
-"""Seconds after which a log gets a line about a step."""
+"""Seconds after which a log gets a line about a step, and about a wait of several steps."""
 
 EVERY_S = 30.0
 """Seconds after which a log gets a line even if every step is short."""
@@ -51,8 +54,11 @@ def progress(first: str = "starting") -> Iterator[Tell]:
     elif os.environ.get("ADVISOR_PROGRESS") == "lines":
         yield note
     elif not sys.stderr.isatty():
-        with SlowSteps(first) as steps:
-            yield steps.tell
+        try:
+            with SlowSteps(first) as steps:
+                yield steps.tell
+        finally:
+            BEGAN.set(time.monotonic())
     else:
         from rich.console import Console
         from rich.markup import escape
@@ -62,13 +68,13 @@ def progress(first: str = "starting") -> Iterator[Tell]:
 
 
 class SlowSteps:
-    """Writes a line about each step that takes long, and now and then about one of many short steps.
+    """Writes a line about a wait that takes long, about each long step in it, and now and then about a short one.
 
     It is a context manager: at its end nothing more is written.
 
     Args:
-        first: the first step.
-        wait_s: seconds that a step lasts before its line is written.
+        first: the first step. It began with the wait, see :data:`BEGAN`.
+        wait_s: seconds that a step, or the whole wait, lasts before there is a line.
         every_s: seconds since the last line after which even a short step gets one.
     """
 
@@ -76,7 +82,8 @@ class SlowSteps:
         self._wait_s, self._every_s = wait_s, every_s
         self._changed = threading.Condition()
         self._step = self._told = first
-        self._since = self._written = time.monotonic()
+        self._since = BEGAN.get() or time.monotonic()
+        self._written = self._since + wait_s - every_s
         self._ended = False
 
     def __enter__(self) -> SlowSteps:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -74,10 +75,15 @@ def test_a_long_step_gets_one_line_in_a_log(capsys: pytest.CaptureFixture[str]) 
     assert "".join(said) == "the first\nthe next\n"
 
 
-def test_many_short_steps_get_a_line_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
-    with SlowSteps("the first", wait_s=1e6, every_s=0.0) as steps:
-        steps.tell("one of many")
-        wait_for(lambda: "one of many\n" in capsys.readouterr().err)
+def test_a_long_wait_of_short_steps_gets_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    numbers = count()
+    with SlowSteps("the first", wait_s=0.2) as steps:
+
+        def written() -> bool:
+            steps.tell(f"step {next(numbers)}")
+            return "step " in capsys.readouterr().err
+
+        wait_for(written)
 
 
 def test_a_program_that_follows_gets_a_line_for_each_step(
