@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import tempfile
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from advisor.isolation import lean_imports
 from tests.unit_guard import UnitGuard
 
 # A test never times: a busy machine is no failure.
@@ -26,8 +28,15 @@ SHARED = PROJECT.parent / "shared"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Watch the unit tests."""
+    """Watch the unit tests, and load TensorFlow as child processes do."""
+    lean_imports.install()
     config.pluginmanager.register(UnitGuard(), "unit-guard")
+
+
+def pytest_collection_finish() -> None:
+    """Keep a million objects of the collection out of every later collection of garbage."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

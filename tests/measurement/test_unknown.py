@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.metrics import roc_auc_score
 
 from advisor.core.statistics import Interval
 from advisor.measurement.unknown import Neighbours, accepted, auroc, mean_of, rule
@@ -26,6 +25,8 @@ SCORES = st.lists(st.integers(-5, 5), min_size=1, max_size=30).map(np.array)
 
 @given(SCORES, SCORES)
 def test_auroc_is_that_of_scikit_learn_and_inside_its_interval(known: np.ndarray, unknown: np.ndarray) -> None:
+    from sklearn.metrics import roc_auc_score
+
     found = auroc(known, unknown)
     truth = np.repeat([0, 1], [len(known), len(unknown)])
     assert found.value == pytest.approx(roc_auc_score(truth, np.concatenate([known, unknown])))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 from typing import Any
 
@@ -12,23 +13,24 @@ from advisor.reporting.experiment_log import log_run, tracking_uri
 from tests.reporting.views import infeasible_view, run_view
 from tests.requirements import skip_or_fail
 
-try:
-    import mlflow
-except ImportError:
-    mlflow = None
-
 
 @pytest.fixture
 def store(starts_processes: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A database of MLflow in an empty folder."""
-    if mlflow is None:
+    if importlib.util.find_spec("mlflow") is None:
         skip_or_fail("MLflow is not installed")
     monkeypatch.chdir(tmp_path)
     return f"mlflow:sqlite:///{tmp_path}/experiments.db"
 
 
+def client_of(store: str) -> Any:
+    import mlflow
+
+    return mlflow.tracking.MlflowClient(tracking_uri(store))
+
+
 def entry(store: str, identity: str) -> Any:
-    return mlflow.tracking.MlflowClient(tracking_uri(store)).get_run(identity)
+    return client_of(store).get_run(identity)
 
 
 def test_question_figures_and_files_are_kept(store: str, tmp_path: Path) -> None:
@@ -45,8 +47,7 @@ def test_question_figures_and_files_are_kept(store: str, tmp_path: Path) -> None
     assert found.data.metrics["pick.top1_percent"] == pytest.approx(pick.accuracy.value)
     assert found.data.metrics["pick.top1_low_percent"] == pytest.approx(pick.accuracy.low)
     assert found.data.metrics["front_size"] == len(view.decision.front)
-    client = mlflow.tracking.MlflowClient(tracking_uri(store))
-    assert {each.path for each in client.list_artifacts(identity)} == {"bundle", "report.md"}
+    assert {each.path for each in client_of(store).list_artifacts(identity)} == {"bundle", "report.md"}
     infeasible = entry(store, log_run(infeasible_view(), tmp_path, store, None))
     assert infeasible.data.metrics["feasible"] == 0
 

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,12 @@ def _data(features: np.ndarray, data: tuple[list[Path], list[int]]) -> FinetuneD
     return FinetuneData(features, *data, nets.VIEW)
 
 
+@cache
+def _at_start(paths: tuple[Path, ...]) -> np.ndarray:
+    """Return the features of the images before any training."""
+    return nets.features(nets.backbone(), list(paths))
+
+
 @contextmanager
 def _after_each_epoch(call: Callable[[int], None]) -> Iterator[None]:
     """Call with the number of epochs done after each of them, where a killed process would end."""
@@ -65,8 +72,7 @@ def _run(
     data: tuple[list[Path], list[int]], folder: Path, hyperparameters: Finetuning = KNOBS
 ) -> tuple[Any, Finetuned]:
     backbone = nets.backbone()
-    features = nets.features(backbone, data[0])
-    return backbone, finetune(backbone, _data(features, data), hyperparameters, folder)
+    return backbone, finetune(backbone, _data(_at_start(tuple(data[0])), data), hyperparameters, folder)
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +93,7 @@ def resumed(
     """A run that was ended after three epochs: its epochs by then, and its result after it was resumed."""
     folder = tmp_path_factory.mktemp("resumed")
     backbone = nets.backbone()
-    features = nets.features(backbone, data[0])
+    features = _at_start(tuple(data[0]))
     with pytest.raises(KeyboardInterrupt), _after_each_epoch(_interrupt):
         finetune(backbone, _data(features, data), KNOBS, folder)
     begun = json.loads((folder / "state.json").read_text())["history"]
@@ -168,7 +174,7 @@ def test_nothing_better_returns_the_start(data: tuple[list[Path], list[int]], tm
     backbone, result = _run(data, tmp_path, replace(KNOBS, epochs=2, learning_rate=1e-12))
     assert result.validation_accuracy == result.start_accuracy
     assert result.best_epoch == -1
-    np.testing.assert_allclose(nets.features(backbone, data[0]), nets.features(nets.backbone(), data[0]), atol=1e-5)
+    np.testing.assert_allclose(nets.features(backbone, data[0]), _at_start(tuple(data[0])), atol=1e-5)
 
 
 def test_it_stops_when_it_no_longer_gains(data: tuple[list[Path], list[int]], tmp_path: Path) -> None:
@@ -185,7 +191,7 @@ def test_it_goes_on_while_it_gains_though_below_its_start(data: tuple[list[Path]
             raise KeyboardInterrupt
 
     backbone = nets.backbone()
-    features = nets.features(backbone, data[0])
+    features = _at_start(tuple(data[0]))
     with pytest.raises(KeyboardInterrupt), _after_each_epoch(spoil):
         finetune(backbone, _data(features, data), replace(KNOBS, patience=3), tmp_path)
     _, result = _run(data, tmp_path, replace(KNOBS, patience=3))
@@ -199,7 +205,7 @@ def test_what_ships_goes_on_with_the_validation_part_too(
 ) -> None:
     first, _ = tuned
     backbone = nets.backbone()
-    features = nets.features(backbone, data[0])
+    features = _at_start(tuple(data[0]))
     more = finetune(backbone, _data(features, data), KNOBS, tmp_path / "ships", after=folder / WEIGHTS)
     assert len(more.history) == KNOBS.going_on().epochs == 2
     kernels = [net.get_layer("conv1").get_weights()[0] for net in (nets.backbone(), first, backbone)]
@@ -221,7 +227,7 @@ def test_what_ships_reads_the_maps_of_the_compared_model(
         return compute(*given)
 
     monkeypatch.setattr(maps, "_maps", counted)
-    features = nets.features(nets.backbone(), data[0])
+    features = _at_start(tuple(data[0]))
     kernels = []
     for shared in (tmp_path / "maps", None):
         place, computed[:] = tmp_path / str(shared is None), []
@@ -240,7 +246,10 @@ def test_the_time_limit_ends_it_before_an_epoch_too_many(data: tuple[list[Path],
 
 
 def test_a_time_limit_inside_the_first_epoch_keeps_what_its_steps_learnt(
-    data: tuple[list[Path], list[int]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tuned: tuple[Any, Finetuned],
+    data: tuple[list[Path], list[int]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     steps = 5
     late = iter([False] * steps)
@@ -250,9 +259,8 @@ def test_a_time_limit_inside_the_first_epoch_keeps_what_its_steps_learnt(
     assert result.history == ()
     assert (result.best_epoch == 0) == (result.validation_accuracy > result.start_accuracy)
     monkeypatch.undo()
-    _, whole = _run(data, tmp_path / "whole", KNOBS)
     _, resumed = _run(data, tmp_path / "limited", KNOBS)
-    losses, expected = ([row["loss"] for row in result.history] for result in (resumed, whole))
+    losses, expected = ([row["loss"] for row in result.history] for result in (resumed, tuned[1]))
     np.testing.assert_allclose(losses, expected, rtol=1e-3)
 
 
@@ -264,7 +272,7 @@ def test_divergence_is_a_stage_error(data: tuple[list[Path], list[int]], tmp_pat
 def test_a_vanished_image_is_a_stage_error(data: tuple[list[Path], list[int]], tmp_path: Path) -> None:
     paths = [*data[0][:-1], tmp_path / "gone.png"]
     backbone = nets.backbone()
-    features = nets.features(backbone, data[0])
+    features = _at_start(tuple(data[0]))
     with pytest.raises(StageError, match=r"gone\.png"):
         finetune(backbone, _data(features, (paths, data[1])), KNOBS, tmp_path / "run")
 
@@ -325,7 +333,7 @@ def test_a_head_that_is_known_is_not_chosen_again(
     cached: bool, data: tuple[list[Path], list[int]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = replace(KNOBS, cached=cached, trained=0.5, epochs=1)
-    images = _data(nets.features(nets.backbone(), data[0]), data)
+    images = _data(_at_start(tuple(data[0])), data)
     chosen = finetune(nets.backbone(), images, one, tmp_path / "chosen")
     learnt = ~images.unseen(one.seed)
     head = train_head(images.features[learnt], np.array(data[1])[learnt].tolist(), 2, one.seed, last=8)
