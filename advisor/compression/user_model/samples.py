@@ -26,6 +26,9 @@ SCORED = 200
 MOST_BYTES = 4_000_000_000
 """Unpacked size of the arrays that are read."""
 
+_UNNAMED = "arr_0"
+"""Name that numpy gives to an array without one, which is enough for a model of one input."""
+
 _HINT = "np.savez(FILE, NAME=array, ...): an array for each input, its first axis the samples"
 
 
@@ -145,7 +148,7 @@ def names_of(model: Model, place: int) -> tuple[str, ...]:
 
 
 def _name_of(model: Model, place: int, arrays: Mapping[str, Any], path: Path) -> str:
-    names = names_of(model, place)
+    names = (*names_of(model, place), *((_UNNAMED,) if len(model.inputs) == 1 else ()))
     found = next((name for name in names if name in arrays), None)
     if found is None:
         listed = ", ".join(f"'{name}'" for name in arrays) or "none"

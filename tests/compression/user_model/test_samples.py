@@ -68,6 +68,14 @@ def test_a_map_of_scores_and_an_input_of_five_channels_are_taken(tmp_path: Path)
     assert all(form.likeness and form.likeness.agreement.value == 1 for form in found.forms)
 
 
+def test_one_input_needs_no_name(model: Path, tmp_path: Path) -> None:
+    np.savez(tmp_path / "one.npz", np.zeros((20, 16, 16, 5), np.float32))
+    parts = read_samples(tmp_path / "one.npz", read(networks.segmentation()), 0)
+    assert parts.scored.read()[0].shape == (10, 1, 16, 16, 5)
+    with pytest.raises(UsageError, match="has no array"):
+        read_samples(tmp_path / "one.npz", read(model.read_bytes()), 0)
+
+
 @pytest.mark.integration
 def test_inputs_of_whole_numbers_stay_whole(tmp_path: Path) -> None:
     (tmp_path / "net.tflite").write_bytes(networks.tokens())
