@@ -13,9 +13,13 @@ from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_DETECTION
 Scalar = bool | int | float | str
 SourceKind = Literal["url", "tfhub", "huggingface", "pypi", "npm", "file"]
 
-OWN_FILE, OWN_DETECTOR, OWN_FIXED = "tflite_file", "tflite_detector", "tflite_fixed"
+OWN_FILE, OWN_DETECTOR = "tflite_file", "tflite_detector"
+OWN_FIXED, OWN_FIXED_DETECTOR = "tflite_fixed", "tflite_fixed_detector"
+FIXED: Mapping[str, str] = MappingProxyType({IMAGE_CLASSIFICATION: OWN_FIXED, OBJECT_DETECTION: OWN_FIXED_DETECTOR})
+"""Architecture on the card of a file of fixed form, by task."""
+
 OWN_FILES: Mapping[str, str] = MappingProxyType(
-    {OWN_FILE: IMAGE_CLASSIFICATION, OWN_DETECTOR: OBJECT_DETECTION, OWN_FIXED: IMAGE_CLASSIFICATION}
+    {OWN_FILE: IMAGE_CLASSIFICATION, OWN_DETECTOR: OBJECT_DETECTION, **{own: task for task, own in FIXED.items()}}
 )
 """Tasks of users' own ``.tflite`` files, which are used without change, by the architecture in their cards."""
 
@@ -252,12 +256,12 @@ class Card:
     @property
     def as_it_is(self) -> bool:
         """True for a user's own detector or file of fixed form, which is judged but never trained."""
-        return self.architecture in (OWN_DETECTOR, OWN_FIXED)
+        return self.architecture == OWN_DETECTOR or bool(self.form)
 
     @property
     def form(self) -> str:
         """The only form of a user's file that is not compressed, such as ``int8``; empty for every other card."""
-        return str(self.keywords.get("form", "float32")) if self.architecture == OWN_FIXED else ""
+        return str(self.keywords.get("form", "float32")) if self.architecture in FIXED.values() else ""
 
     @property
     def keywords(self) -> dict[str, Scalar]:

@@ -203,7 +203,7 @@ def add(
         licence: licence of the model.
         family: family of the card.
         top1: known accuracy in percent. A search without images uses it.
-        as_it_is: take a float classifier in its form, as quantized files always are: it is judged, never changed.
+        as_it_is: take a float file in its form, as quantized files always are: it is judged, never changed.
         into: catalogue file that takes the card. Default: your own, which every search reads.
         ask: called with ``labels``, ``mean`` or ``std`` if neither the file nor an argument gives the value; returns
             the value as text. Default: a missing value is an error.

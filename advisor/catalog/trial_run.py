@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.catalog.cards import Preprocessing
+from advisor.tflite.quantization import quantize
 
 
 def photograph(preprocessing: Preprocessing, size: int, name: str = "chelsea") -> NDArray[np.float32]:
@@ -21,10 +22,10 @@ def photograph(preprocessing: Preprocessing, size: int, name: str = "chelsea") -
 
 
 def run(data: bytes, image: NDArray[np.float32]) -> Mapping[str, NDArray[np.float32]]:
-    """Run a file of one signature over one image in LiteRT; return its outputs by name."""
+    """Run a file of one signature over one image in LiteRT, in the type of its input; return its outputs by name."""
     from ai_edge_litert.interpreter import Interpreter
 
     runner = Interpreter(model_content=data).get_signature_runner()
-    (name,) = runner.get_input_details()
-    outputs: Mapping[str, NDArray[np.float32]] = runner(**{name: image})
+    ((name, details),) = runner.get_input_details().items()
+    outputs: Mapping[str, NDArray[np.float32]] = runner(**{name: quantize(image, details)})
     return outputs

@@ -217,7 +217,7 @@ def add(
 ) -> None:
     """Make a card of your own model and check the model by running it. Every later search finds the card.
 
-    The model is a classifier, or a detector that ends in TFLite_Detection_PostProcess. A quantized classifier is never
+    The model is a classifier, or a detector that ends in TFLite_Detection_PostProcess. A quantized file is never
     retrained or compressed. Labels and normalization are read from the file's metadata. Missing values are asked for.
     No code in the file is run.
 

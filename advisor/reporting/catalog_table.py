@@ -172,7 +172,7 @@ def print_judged(card: Card, images: str, found: Likeness) -> None:
 
 def _on_classifier(added: Added) -> Iterator[str]:
     if added.card.form:
-        yield f"it keeps its form ({added.card.form}): a search measures and judges it as it is"
+        yield _fixed(added.card)
     elif added.features is None:
         yield "it does not end in a linear classifier: it is a candidate only without --data"
     if added.card.top1() is None:
@@ -184,8 +184,15 @@ def _on_classifier(added: Added) -> Iterator[str]:
         )
 
 
-def _on_detector(_added: Added) -> Iterator[str]:
-    yield "it is a detector: a search compresses and judges it on your images with boxes, and does not train it"
+def _on_detector(added: Added) -> Iterator[str]:
+    if added.card.form:
+        yield _fixed(added.card)
+    else:
+        yield "it is a detector: a search compresses and judges it on your images with boxes, and does not train it"
+
+
+def _fixed(card: Card) -> str:
+    return f"it keeps its form ({card.form}): a search measures and judges it as it is"
 
 
 REMARKS: Mapping[str, Callable[[Added], Iterator[str]]] = {

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from advisor.catalog.cards import OWN_DETECTOR, OWN_FILE, OWN_FIXED, Card, Conversion, Preprocessing
+from advisor.catalog.cards import FIXED, OWN_DETECTOR, OWN_FILE, Card, Conversion, Preprocessing
 from advisor.catalog.catalogue import load_catalogue
 from advisor.catalog.catalogue_files import user_catalogue_file, with_card
 from advisor.catalog.user_models.description import NOT_STATED, Given, Inspected, described_by
@@ -57,7 +57,7 @@ def inspect(file: Path, size: int | None = None, fixed: bool = False) -> Iterato
     Args:
         file: a file or folder of one of :data:`advisor.catalog.user_models.formats.FORMATS`.
         size: side of the input in pixels where the model leaves it open.
-        fixed: a float classifier is taken as it is, as a quantized one always is.
+        fixed: a float file is taken as it is, as a quantized one always is.
 
     Raises:
         UsageError: the file is missing, would run code of its own, exceeds a limit, or is not an image classifier or
@@ -138,7 +138,7 @@ def _entry(inspected: Inspected, given: Given, metadata: Metadata, sha256: str) 
         "family": given.family,
         "licence": metadata.licence,
         "paper": NOT_STATED,
-        "architecture": OWN_FIXED if facts.form else ARCHITECTURES[facts.task],
+        "architecture": (FIXED if facts.form else ARCHITECTURES)[facts.task],
         **({"arguments": {"form": facts.form}} if facts.form else {}),
         "input_size": facts.input_size,
         "preprocessing": {"mean": list(_triple(metadata.mean)), "std": list(_triple(metadata.std))},

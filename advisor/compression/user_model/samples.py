@@ -148,7 +148,9 @@ def names_of(model: Model, place: int) -> tuple[str, ...]:
 
 
 def _name_of(model: Model, place: int, arrays: Mapping[str, Any], path: Path) -> str:
-    names = (*names_of(model, place), *((_UNNAMED,) if len(model.inputs) == 1 else ()))
+    names = names_of(model, place)
+    if len(model.inputs) == 1:
+        names = (*names, _UNNAMED)
     found = next((name for name in names if name in arrays), None)
     if found is None:
         listed = ", ".join(f"'{name}'" for name in arrays) or "none"

@@ -181,7 +181,7 @@ def _with_pipeline(file: FileBenchmark, plan: Plan) -> FileBenchmark:
 
 
 def _notes(conditions: Conditions, plan: Plan, files: Sequence[FileBenchmark]) -> tuple[str, ...]:
-    notes = [f"measured because of --force: {clause}" for clause in conditions.objections(max(plan.threads))]
+    notes = [f"measured although {clause}" for clause in conditions.objections(max(plan.threads))]
     if plan.pipeline and plan.setup.python is not None:
         notes.append("the time from an image to an answer is measured with the installed runtime only")
     contended = [file for file in files if file.timing and any(row.contended for row in file.timing.results)]

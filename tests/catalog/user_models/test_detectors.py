@@ -10,7 +10,7 @@ import pytest
 from ai_edge_litert import schema_py_generated as schema
 
 from advisor.catalog import load_catalogue
-from advisor.catalog.cards import OWN_DETECTOR
+from advisor.catalog.cards import OWN_DETECTOR, OWN_FIXED_DETECTOR
 from advisor.catalog.labels import published_labels
 from advisor.catalog.user_models.description import Given
 from advisor.catalog.user_models.import_model import Added, add, inspect
@@ -20,7 +20,8 @@ from advisor.tflite.float16 import to_float16
 from advisor.tflite.metadata import read_metadata
 from advisor.tflite.model import read
 from advisor.tflite.postprocess import OPERATOR
-from tests.detectors import COLOURS, SIDE, detector_file
+from tests.detectors import COLOURS, SIDE, detector_file, raw_detector
+from tests.measurement import small_models
 from tests.tflite.graphs import edited, relu_on_scores, repeat_last_operator
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("own_folders")]
@@ -89,6 +90,30 @@ def test_labels_of_another_number_are_refused(bare: Path, tmp_path: Path) -> Non
 def test_a_top1_of_a_detector_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"--top1: 71 is no figure of object-detection, which has mAP@0.5"):
         brought(detector_file(tmp_path / "cells.tflite"), top1=71.0)
+
+
+def rounded(folder: Path) -> Path:
+    """An int8 detector as teams ship it: no signature, outputs in another order."""
+    raw = small_models.quantized(raw_detector(), folder, SIDE)
+    return detector_file(folder / "shipped.tflite", raw=raw)
+
+
+def test_a_quantized_detector_keeps_its_form(tmp_path: Path) -> None:
+    added = brought(rounded(tmp_path))
+    card = added.card
+    assert (card.architecture, card.form, card.task, card.as_it_is) == (
+        OWN_FIXED_DETECTOR, "int8", OBJECT_DETECTION, True
+    )  # fmt: skip
+    assert (card.input_size, card.classes, published_labels(card)) == (SIDE, 3, COLOURS)
+    assert {label for _, label, _ in added.seen} <= set(COLOURS)
+    kept, given = (read(path.read_bytes()) for path in (added.model, tmp_path / "shipped.tflite"))
+    assert [name for name, _ in kept.signatures[0].outputs] == ["boxes", "classes", "scores", "count"]
+    assert [each.name for each in kept.operators] == [each.name for each in given.operators]
+
+
+def test_a_float_detector_keeps_its_form_if_asked(tmp_path: Path) -> None:
+    with inspect(detector_file(tmp_path / "cells.tflite"), fixed=True) as inspected:
+        assert add(inspected, Given()).card.form == "float32"
 
 
 def uint8(model: Any) -> None:

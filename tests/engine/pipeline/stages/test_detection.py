@@ -8,7 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.catalog.cards import OWN_DETECTOR, OWN_FILE, Card, MemberFile, Preprocessing, WeightSource
+from advisor.catalog.cards import (
+    OWN_DETECTOR,
+    OWN_FILE,
+    OWN_FIXED_DETECTOR,
+    Card,
+    MemberFile,
+    Preprocessing,
+    WeightSource,
+)
 from advisor.catalog.catalogue import load_catalogue
 from advisor.catalog.weights.fetching import fetch
 from advisor.catalog.weights.options import FetchOptions
@@ -18,6 +26,7 @@ from advisor.core.training import FINETUNE_ALL, FINETUNE_TOP, HEAD
 from advisor.datasets.images import InputSpec
 from advisor.engine.pipeline.evaluation.objects import ByBoxes, held_out
 from advisor.engine.pipeline.events import StageAborted
+from advisor.engine.pipeline.graph import VariantStages, with_all_before
 from advisor.engine.pipeline.images import Images, Role
 from advisor.engine.pipeline.materials import Artefact, FloatModel, Purpose, Workload
 from advisor.engine.pipeline.names import StageName
@@ -80,6 +89,20 @@ def test_a_detector_of_the_user_is_taken_as_it_is(tmp_path: Path, own: Card) -> 
     compared, shipped = (walk(detector(own, HEAD, purpose, WORKLOAD), given) for purpose in Purpose)
     assert compared.sha256 == shipped.sha256
     assert compared.path.read_bytes() == with_named_outputs(file.path.read_bytes())
+
+
+def test_a_detector_of_fixed_form_is_read_scored_and_timed(tmp_path: Path, own: Card) -> None:
+    fixed = replace(own, architecture=OWN_FIXED_DETECTOR, arguments=(("form", "int8"),))
+    stages = VariantStages(fixed, HEAD, "int8", WORKLOAD)
+    names = {stage.name for stage in with_all_before(stages.evaluation)}
+    assert names == {StageName.CONVERT, StageName.SCORE, StageName.TIMING}
+    file, images = fetch(own, FetchOptions(offline=True)), cells(tmp_path)
+    given = materials(tmp_path / "cache", images, weights={own.name: file})
+    assert walk(stages.ships, given).path.read_bytes() == file.path.read_bytes()
+    judged, _ = held_out(
+        walk(stages.scoring(Scope("cells"), stages.ships, Role.HOLDOUT, 1.0), given), images, ByBoxes()
+    )
+    assert judged.value > 95
 
 
 def test_a_detector_that_lacks_a_class_of_the_images_is_skipped(tmp_path: Path, own: Card) -> None:
