@@ -156,7 +156,11 @@ def readme(
     return render(
         "README.md.j2",
         configuration=evaluation.configuration,
-        contents={name: content.format(**vars(shipping)) for name, content in CONTENTS.items() if name in present},
+        contents={
+            name: content.format(answers=shipping.answers, does=shipping.does)
+            for name, content in CONTENTS.items()
+            if name in present
+        },
         program=shipping.snippets["python"],
         sealed=sealed,
         device=device,

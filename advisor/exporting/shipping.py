@@ -20,6 +20,7 @@ class Shipping:
 
     Attributes:
         does: purpose of its programs, as a verb with its object.
+        answers: name of the model's answers.
         card: template of the model card.
         snippets: path of the code for each platform.
         edgetpu: path of the program for a Coral Edge TPU; empty if there is none.
@@ -29,6 +30,7 @@ class Shipping:
     """
 
     does: str
+    answers: str
     card: str
     snippets: Mapping[str, str]
     edgetpu: str
@@ -51,17 +53,17 @@ def _as_stored(by_class: Mapping[str, float]) -> dict[str, float]:
 
 SHIPPING: Mapping[str, Shipping] = {
     IMAGE_CLASSIFICATION: Shipping(
-        "classifies images", "classifier_card.md.j2",
+        "classifies images", "probabilities", "classifier_card.md.j2",
         {"android": "android/Classifier.kt", "ios": "ios/Classifier.swift", "python": "python/classify.py"},
         "edgetpu/classify_edgetpu.py", classified, web=True,
     ),
     OBJECT_DETECTION: Shipping(
-        "finds objects in images", "detector_card.md.j2",
+        "finds objects in images", "boxes", "detector_card.md.j2",
         {"android": "android/Detector.kt", "ios": "ios/Detector.swift", "python": "python/detect.py"},
         "", detected, least=Suppression().score,
     ),
     OBJECT_COUNTING: Shipping(
-        "counts objects in images", "counter_card.md.j2",
+        "counts objects in images", "scores", "counter_card.md.j2",
         {"android": "android/Counter.kt", "ios": "ios/Counter.swift", "python": "python/count.py"},
         "", marked, least=LEAST_SCORE,
     ),
