@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +33,22 @@ CARD = "mobilenet_v2_1.0_224"
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("own_folders")]
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> str:
+@pytest.fixture(scope="module")
+def own_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Settings and a cache of this module: the file becomes a card once."""
+    folder = tmp_path_factory.mktemp("own")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ADVISOR_CONFIG_DIR", str(folder / "config"))
+        patch.setenv("ADVISOR_CACHE_DIR", str(folder / "cache"))
+        patch.delenv("ADVISOR_MIRROR", raising=False)
+        yield
+
+
+@pytest.fixture(scope="module")
+def file(own_folders: None, tmp_path_factory: pytest.TempPathFactory) -> str:
     """A classifier of ants, bees, cats and dogs with weights of 8 bits."""
-    return str(kept(tmp_path, small_models.dynamic_int8(small_models.classifier(SIDE))))
+    folder = tmp_path_factory.mktemp("file")
+    return str(kept(folder, small_models.dynamic_int8(small_models.classifier(SIDE))))
 
 
 def asked(*candidates: str, data: str = "photos", **options: Any) -> Question:
