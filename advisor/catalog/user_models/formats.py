@@ -8,8 +8,9 @@ from __future__ import annotations
 import contextlib
 import io
 import tempfile
+from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from advisor.catalog.cards import Conversion
 from advisor.catalog.user_models import keras_archive, pt2_archive, saved_model
@@ -26,24 +27,26 @@ from advisor.tflite.simplify import simplified
 _CONVERTED = "convert it to .tflite yourself, and add that file"
 
 
-class Format(Protocol):
-    """A format that users' models come in; all but :meth:`takes` runs in a child process."""
+class Format(ABC):
+    """A format that users' models come in; all but :meth:`takes` runs in a child process.
 
-    @property
-    def what(self) -> str:
-        """The file in a few words, such as ``a .keras file``."""
+    Attributes:
+        what: the file in a few words, such as ``a .keras file``.
+        library: the library that reads it, for errors.
+        suffix: of its files.
+        packages: packages that the converter needs and that do not fit those of this environment; its child has them.
+    """
 
-    @property
-    def library(self) -> str:
-        """The library that reads it, for errors."""
-
-    @property
-    def packages(self) -> Packages | None:
-        """Packages that the converter needs and that do not fit those of this environment; its child has them."""
+    what: str
+    library: str
+    suffix = ""
+    packages: Packages | None = None
 
     def takes(self, file: Path) -> bool:
         """Return whether the file, which exists, is of this format by its name."""
+        return file.is_file() and file.suffix == self.suffix
 
+    @abstractmethod
     def check(self, file: Path, size: int | None) -> None:
         """Refuse a file that is damaged, would run code of its own, or reads other files; it needs no package beside.
 
@@ -53,18 +56,17 @@ class Format(Protocol):
             UsageError: with the reason.
         """
 
+    @abstractmethod
     def convert(self, file: Path, size: int | None) -> bytes:
         """Return a checked file as a ``.tflite``; ``size`` is the side of its input where it leaves it open."""
 
     def original(self, file: Path, size: int | None) -> Original | None:
         """Return the model in its own runtime, None where the library that reads it also converts it."""
+        return None
 
 
-class _Tflite:
-    what, library, packages = "a .tflite file", "LiteRT", None
-
-    def takes(self, file: Path) -> bool:
-        return file.is_file() and file.suffix == ".tflite"
+class _Tflite(Format):
+    what, library, suffix = "a .tflite file", "LiteRT", ".tflite"
 
     def check(self, file: Path, size: int | None) -> None:
         read(file)
@@ -72,15 +74,9 @@ class _Tflite:
     def convert(self, file: Path, size: int | None) -> bytes:
         return file.read_bytes()
 
-    def original(self, file: Path, size: int | None) -> Original | None:
-        return None
 
-
-class _Keras:
-    what, library, packages = "a .keras file", "Keras", None
-
-    def takes(self, file: Path) -> bool:
-        return file.is_file() and file.suffix == ".keras"
+class _Keras(Format):
+    what, library, suffix = "a .keras file", "Keras", ".keras"
 
     def check(self, file: Path, size: int | None) -> None:
         keras_archive.check(file)
@@ -88,12 +84,9 @@ class _Keras:
     def convert(self, file: Path, size: int | None) -> bytes:
         return _converted(keras_archive.converter(file, size))
 
-    def original(self, file: Path, size: int | None) -> Original | None:
-        return None
 
-
-class _SavedModel:
-    what, library, packages = "a SavedModel's folder", "TensorFlow", None
+class _SavedModel(Format):
+    what, library = "a SavedModel's folder", "TensorFlow"
 
     def takes(self, file: Path) -> bool:
         return file.is_dir()
@@ -104,15 +97,9 @@ class _SavedModel:
     def convert(self, file: Path, size: int | None) -> bytes:
         return _converted(saved_model.converter(file, size))
 
-    def original(self, file: Path, size: int | None) -> Original | None:
-        return None
 
-
-class _Onnx:
-    what, library, packages = "an .onnx file", "onnx2tf", convert.PACKAGES
-
-    def takes(self, file: Path) -> bool:
-        return file.is_file() and file.suffix == ".onnx"
+class _Onnx(Format):
+    what, library, suffix, packages = "an .onnx file", "onnx2tf", ".onnx", convert.PACKAGES
 
     def check(self, file: Path, size: int | None) -> None:
         graph.fixed(checks.checked(file), size, file)
@@ -127,11 +114,8 @@ class _Onnx:
         return OnnxOriginal(model, graph.fixed(model, size, file))
 
 
-class _Pt2:
-    what, library, packages = "a .pt2 file", "PyTorch", convert.PACKAGES
-
-    def takes(self, file: Path) -> bool:
-        return file.is_file() and file.suffix == ".pt2"
+class _Pt2(Format):
+    what, library, suffix, packages = "a .pt2 file", "PyTorch", ".pt2", convert.PACKAGES
 
     def check(self, file: Path, size: int | None) -> None:
         side = pt2_archive.read(file).side
