@@ -36,7 +36,7 @@ def run(environment: Path, *command: str, cwd: Path) -> subprocess.CompletedProc
     lent = {"PYTHONPATH": sysconfig.get_path("purelib"), "ADVISOR_CACHE_DIR": str(cwd / "cache")}
     program = str(environment / "bin" / command[0])
     return subprocess.run(
-        [program, *command[1:]], cwd=cwd, env={**os.environ, **lent}, capture_output=True, text=True, timeout=120
+        [program, *command[1:]], cwd=cwd, env={**os.environ, **lent}, capture_output=True, text=True, timeout=540
     )
 
 

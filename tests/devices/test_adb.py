@@ -17,6 +17,7 @@ from advisor.devices.prediction.predictor import Predictor
 from advisor.devices.profiles import DeviceTarget, Profiles
 from advisor.measurement.on_device.benchmark import benchmark_on_device
 from tests.devices.conftest import Phone
+from tests.processes import PATIENCE_S
 
 PRINTED = """\
 INFO: STARTING!
@@ -188,7 +189,7 @@ def test_a_tool_that_fails_is_a_failed_measurement(connection: AdbConnection, mo
 def test_a_phone_that_vanishes_is_a_failed_measurement(connection: AdbConnection, phone: Phone, model: Path) -> None:
     phone.daemon.vanish_on = "--graph="
     with pytest.raises(StageError, match="disconnected"):
-        connection.measure(Job((model,), timeout_s=20))
+        connection.measure(Job((model,), timeout_s=PATIENCE_S))
 
 
 def test_benchmark_reads_a_phones_figures_as_measured(

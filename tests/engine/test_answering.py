@@ -17,6 +17,7 @@ from advisor.engine.answering import Answer, answering
 from advisor.engine.execution.machine import Machine
 from advisor.store import RunFolder
 from tests.builders import evaluation
+from tests.processes import PATIENCE_S
 from tests.run_folders import write_run
 
 
@@ -32,7 +33,7 @@ def during(run: RunFolder, answer: Answer, work: Callable[[Machine], Coroutine[A
 
     async def search() -> None:
         async with answering(run, answer, machine):
-            await asyncio.wait_for(work(machine), timeout=30)
+            await asyncio.wait_for(work(machine), timeout=PATIENCE_S)
 
     with ThreadPoolExecutor(1) as thread:
         thread.submit(asyncio.run, search()).result()

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -128,11 +127,13 @@ def test_time_passes_in_a_log_although_no_stage_starts_or_ends(
     monkeypatch.setattr("advisor.engine.progress.TICK_S", 0.01)
     with Progress(Lines()) as progress:
         progress.say("fetching weights of a card")
-        deadline, said = time.monotonic() + 30, ""
-        while said.count("fetching weights") < 3 and time.monotonic() < deadline:
-            time.sleep(0.01)
-            said += capsys.readouterr().err
-    assert said.count("fetching weights") >= 3
+        said: list[str] = []
+
+        def told_again() -> bool:
+            said.append(capsys.readouterr().err)
+            return "".join(said).count("fetching weights") >= 3
+
+        until(told_again)
 
 
 def test_it_is_quiet_where_nobody_watches(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

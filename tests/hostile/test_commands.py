@@ -16,7 +16,7 @@ from tests.hostile.attempts import faults
 pytestmark = pytest.mark.integration
 __all__ = ["advisor", "fork_server"]
 
-SOON_S = 30
+SOON_S = 120
 BOARD = (
     "name: board\ntitle: Board\nkind: board\nsoc: Maker\ndefault_target: cpu\n"
     "targets: [{name: cpu, runtime: ai-edge-litert, accelerator: cpu, precisions: [float32]}]\n"

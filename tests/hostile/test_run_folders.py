@@ -18,7 +18,7 @@ from tests.run_folders import images, write_run
 pytestmark = pytest.mark.integration
 __all__ = ["advisor", "fork_server"]
 
-SOON_S = 30
+SOON_S = 120
 MANIFEST, EVALUATIONS, REQUEST = "manifest.json", "evaluations.jsonl", "request.yaml"
 
 

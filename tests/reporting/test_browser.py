@@ -13,6 +13,7 @@ from advisor.core.budget import Budget
 from advisor.reporting.html import render_html
 from advisor.reporting.ranking import ranked
 from advisor.reporting.view import RunView
+from tests.processes import PATIENCE_S
 from tests.reporting.conftest import Opened
 from tests.reporting.views import HOSTILE, empty_view, infeasible_view, run_view
 
@@ -38,7 +39,7 @@ def shown_rows(opened: Opened) -> list[int]:
 
 def until(opened: Opened, condition: str) -> None:
     """Wait for a condition of the page, asked from outside: its policy forbids what polls from inside."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE_S
     while not opened.page.evaluate(condition):
         assert time.monotonic() < deadline, condition
         time.sleep(0.05)

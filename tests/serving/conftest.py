@@ -31,6 +31,7 @@ from tests.detectors import COLOURS as COLOUR_NAMES
 from tests.detectors import SIDE as CELLS_SIDE
 from tests.detectors import detector_file, marker_file
 from tests.measurement import small_models
+from tests.processes import PATIENCE_S
 from tests.run_folders import write_run
 from tests.serving.client import Client
 
@@ -70,7 +71,7 @@ def address(runs: Path) -> Iterator[str]:
         thread.start()
         yield f"http://127.0.0.1:{access.port}{access.root}/"
         server.should_exit = True
-        thread.join(30)
+        thread.join(PATIENCE_S)
 
 
 @pytest.fixture

@@ -22,6 +22,7 @@ from advisor.core.errors import StageError, WeightsError
 from advisor.isolation import ChildPool, Limits
 from tests.catalog.conftest import Answer, Shelf
 from tests.catalog.weights.conftest import card, sha256
+from tests.processes import PATIENCE_S
 from tests.requirements import skip_or_fail
 
 pytestmark = pytest.mark.integration
@@ -73,7 +74,9 @@ def handle(url: str, members: dict[str, bytes]) -> WeightSource:
 
 
 def resolve(child: ChildPool, url: str, *arguments: int) -> Path:
-    return Path(child.call("advisor.catalog.weights.hub:download", url, *arguments, limits=Limits(seconds=60)))
+    return Path(
+        child.call("advisor.catalog.weights.hub:download", url, *arguments, limits=Limits(seconds=2 * PATIENCE_S))
+    )
 
 
 def test_a_handle_is_asked_for_its_archive_and_redirects_are_followed(shelf: Shelf, options: FetchOptions) -> None:

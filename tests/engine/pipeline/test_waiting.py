@@ -7,6 +7,7 @@ import threading
 from pathlib import Path
 
 from advisor.store import ArtifactCache
+from tests.processes import PATIENCE_S
 
 
 def test_who_makes_it_is_told_to_whoever_waits(tmp_path: Path) -> None:
@@ -15,7 +16,7 @@ def test_who_makes_it_is_told_to_whoever_waits(tmp_path: Path) -> None:
 
     def make(folder: Path) -> None:
         made.set()
-        assert told.wait(10)
+        assert told.wait(PATIENCE_S)
         (folder / "file").write_text("made")
 
     def tell(who: str) -> None:
@@ -24,7 +25,7 @@ def test_who_makes_it_is_told_to_whoever_waits(tmp_path: Path) -> None:
 
     first = threading.Thread(target=cache.get, args=("train-1", inputs, make))
     first.start()
-    assert made.wait(10)
+    assert made.wait(PATIENCE_S)
     folder = cache.get("train-1", inputs, lambda _: seen.append("made twice"), tell)
     first.join()
     assert seen == [f"process {os.getpid()}"]

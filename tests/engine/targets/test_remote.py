@@ -39,6 +39,7 @@ from tests.devices.conftest import (
 from tests.devices.test_adb import PRINTED, TOOL
 from tests.engine.conftest import SMALLEST, command, environment
 from tests.measurement import small_models
+from tests.processes import PATIENCE_S
 
 __all__ = ["adb_server", "own_ssh", "phone", "second_phone", "ssh_server"]
 
@@ -174,14 +175,14 @@ class Bench:
     overlaps: list[str] = field(default_factory=list)
 
     def connect(self, _accelerator: str) -> Bench:
-        self.asked.wait(20)
+        self.asked.wait(PATIENCE_S)
         return self
 
     def measure(self, job: Job) -> tuple[Timing, ...]:
         if self.busy:
             self.overlaps.append(self.label)
         self.busy.append(self.label)
-        self.together.wait(20)
+        self.together.wait(PATIENCE_S)
         time.sleep(0.05)
         self.busy.pop()
         return (Timing(job.models[0], 1, 1.0, 1, 1.0, 1.0, "test"),)

@@ -155,7 +155,7 @@ def test_a_line_that_always_breaks_at_the_start_is_given_up(shelf: Shelf, tmp_pa
 
 def test_a_server_that_does_not_answer_in_time_is_given_up(shelf: Shelf, tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="time-out"):
-        fetch(shelf.put("/w", Answer(BODY, delay_s=1.0)), tmp_path / "w", timeout_s=0.05)
+        fetch(shelf.put("/w", Answer(BODY, delay_s=60.0)), tmp_path / "w", timeout_s=0.05)
 
 
 def test_an_absurd_size_is_refused_before_a_byte_is_written(shelf: Shelf, tmp_path: Path) -> None:
