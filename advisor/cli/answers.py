@@ -251,7 +251,7 @@ def reevaluate(
         raise UsageError(problem, "name one run, or --all: advisor reevaluate runs/latest, or advisor reevaluate --all")
     if run is not None:
         warn_of_problems(run)
-    with progress() as tell:
+    with progress("reading the runs") as tell:
         found = api.reevaluate(
             run, runs=runs, device=device or (), profiles=profiles or (), since_last=since_last, tell=tell
         )

@@ -100,7 +100,7 @@ def benchmark(
         }  # fmt: skip
         _refuse_cpu_only(cpu_only)
         device_rows = DEVICE_ROWS.select(sort, only)
-        with progress() as tell:
+        with progress("reading the files") as tell:
             there = api.benchmark_device(
                 *models, device=device, accelerator=accelerator, ssh=ssh, adb=adb, python=python,
                 benchmark_model=benchmark_model, cores=cores, threads=split(threads) or (), effort=effort,
@@ -110,7 +110,7 @@ def benchmark(
         return
     rows = TIMINGS.select(sort, only)
     sustained_s = seconds(sustained, "--sustained") if sustained else None
-    with progress() as tell:
+    with progress("reading the files") as tell:
         here = api.benchmark(
             *models, threads=split(threads) or (1,), effort=effort, shape=shape_of(shape),
             kernels="default" if xnnpack else "builtin", runtime=runtime, cpus=numbers(cpus, "--cpus"),

@@ -162,7 +162,7 @@ def check(
     """
     from advisor import catalog as cards
 
-    with progress() as tell:
+    with progress("checking the cards") as tell:
         checked = cards.check(catalog=catalog or (), build=build, tell=lambda name: tell(f"built {name}"))
     if as_json:
         from dataclasses import asdict
@@ -228,7 +228,7 @@ def add(
     from advisor.reporting.catalog_table import print_added, print_judged
     from advisor.reporting.text import finite
 
-    with progress() as tell:
+    with progress(f"reading {file}") as tell:
         added = cards.add(
             file,
             name=name,
@@ -248,7 +248,7 @@ def add(
         print_added(added)
     from advisor.api.models import judge
 
-    with progress() as tell:
+    with progress("measuring the accuracy") as tell:
         judged = judge(added.model, data, tell=tell) if data else None
     if as_json:
         from dataclasses import asdict

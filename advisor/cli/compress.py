@@ -83,7 +83,7 @@ def compress(
 
     rows = FORMS.select(sort, only)
 
-    with progress() as tell:
+    with progress(f"reading {model}") as tell:
         found = api.compress(
             model,
             split(recipe) or (),

@@ -76,7 +76,7 @@ def check(
     from advisor.reporting.data_check import FAULTS, print_checked
 
     rows = FAULTS.select(sort, only)
-    with progress() as tell:
+    with progress("reading the images") as tell:
         checked = api.check_data(
             data,
             labels=labels,

@@ -169,7 +169,7 @@ def calibrate(
     from advisor.reporting.text import finite
 
     try:
-        with progress() as tell:
+        with progress("reading the profile") as tell:
             found = devices.calibrate(
                 name, ssh=ssh, adb=adb, here=here, python=python, benchmark_model=benchmark_model, cores=cores,
                 models=models, kernels=kernels, profiles=profiles or (), tell=tell,

@@ -72,7 +72,7 @@ def profile(
     rows = STEPS.select(sort, only)
     paths = {"html": html, "tsv": tsv, "trace": trace, "graph": graph}
     wanted = requested_files(Path(out) if out else None, {form: Path(path) for form, path in paths.items() if path})
-    with progress() as tell:
+    with progress(f"reading {Path(model).name}") as tell:
         diagnosis = _diagnosis(model, against, calibration, mean, std, tell)
         tell(f"profiling {Path(model).name}")
         found = api.profile(

@@ -40,7 +40,7 @@ def note(text: str) -> None:
 
 
 @contextmanager
-def progress(first: str = "starting") -> Iterator[Tell]:
+def progress(first: str) -> Iterator[Tell]:
     """Give a function that shows a line about the present step; each line replaces the last.
 
     If standard error is no terminal, a step gets a line once it has lasted :data:`WAIT_S` seconds. With

@@ -55,7 +55,7 @@ def wait_for(said: Callable[[], bool]) -> None:
 
 
 def test_a_short_step_is_not_shown_in_a_log(capsys: pytest.CaptureFixture[str]) -> None:
-    with progress() as tell:
+    with progress("the first") as tell:
         tell("a step")
     assert capsys.readouterr() == ("", "")
 
@@ -90,7 +90,7 @@ def test_a_program_that_follows_gets_a_line_for_each_step(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ADVISOR_PROGRESS", "lines")
-    with progress() as tell:
+    with progress("the first") as tell:
         tell("a step\x1b[31m")
         tell("the next")
     assert capsys.readouterr() == ("", "a step\\x1b[31m\nthe next\n")
@@ -101,7 +101,7 @@ def test_quiet_shows_no_step_no_download_and_no_note(
 ) -> None:
     monkeypatch.setenv("ADVISOR_PROGRESS", "lines")
     token = QUIET.set(True)
-    with progress() as tell, download_bars() as advance:
+    with progress("the first") as tell, download_bars() as advance:
         tell("a step")
         advance("net.tflite", 1, 2)
         note("wrote report.md")
