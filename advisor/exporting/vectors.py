@@ -67,10 +67,12 @@ def make_vectors(model: ShippedModel, answering: Answering) -> tuple[float, tupl
     import numpy as np
 
     from advisor.compression.calibration import from_photographs
+    from advisor.measurement.on_device.gpu_process import redirected_errors
 
     crops = from_photographs(InputSpec(model.size, (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)), SEED)
     images = crops.reshape(-1, model.size, model.size, 3).astype(np.uint8)
-    tolerance, rows = answering(model, images)
+    with redirected_errors():  # the runtime reports there which kernels it uses
+        tolerance, rows = answering(model, images)
     vectors = (
         Vector(f"{number:02}.rgb", images[place].tobytes(), answer) for number, (place, answer) in enumerate(rows)
     )
