@@ -179,7 +179,8 @@ class VariantStages:
 
     def measured_in(self, target: LocalTarget) -> Stage[Figures]:
         """Return the stage that leaves the figures of the file that ships in another runtime of this machine."""
-        return measured_in(self._scope, self.ships, target)
+        expected = cost.twin_bytes(self.card, self.compression)
+        return measured_in(self._scope, self.ships, target, twin_bytes=expected)
 
     @cached_property
     def checked_in_micro(self) -> Stage[MicroCheck]:

@@ -39,14 +39,11 @@ from advisor.engine.pipeline.stages.figures import THOROUGH, with_detail
 from advisor.engine.pipeline.stages.other_runtimes_jobs import Figures
 from advisor.measurement.micro.check import MicroCheck
 
-TWIN_BYTES = 3_000_000_000
-"""Expected memory while a file is converted; tf2onnx took 4.1 GB for a file of 102 MB."""
-
 ARENA_BYTES = 1_200_000_000
 
 
-def twin(scope: Scope, source: Source) -> Stage[Twin]:
-    """Write the ONNX file that computes the same as a ``.tflite`` file."""
+def twin(scope: Scope, source: Source, memory_bytes: int = cost.TWIN_BYTES) -> Stage[Twin]:
+    """Write the ONNX file that computes the same as a ``.tflite`` file; it is expected to take ``memory_bytes``."""
 
     def inputs(_materials: Materials, results: Results) -> Inputs:
         return twin_inputs(artefact_of(source, results).sha256)
@@ -56,11 +53,13 @@ def twin(scope: Scope, source: Source) -> Stage[Twin]:
 
     return Stage(
         StageName.TWIN, with_detail(scope, "", source), TWIN_VERSION, f"writing {scope.compression} as ONNX for",
-        after(source), inputs, job, read_twin, cost.TWIN_S, Resources(Pool.HEAVY, TWIN_BYTES, TWIN_LIMITS),
+        after(source), inputs, job, read_twin, cost.TWIN_S, Resources(Pool.HEAVY, memory_bytes, TWIN_LIMITS),
     )  # fmt: skip
 
 
-def measured_in(scope: Scope, source: Source, target: LocalTarget, effort: str = "") -> Stage[Figures]:
+def measured_in(
+    scope: Scope, source: Source, target: LocalTarget, effort: str = "", twin_bytes: int = cost.TWIN_BYTES
+) -> Stage[Figures]:
     """Measure a file in another runtime of this machine, with no other work running.
 
     As in LiteRT, a measurement that other work disturbed is not cached, and an earlier, longer one is reused.
@@ -70,6 +69,7 @@ def measured_in(scope: Scope, source: Source, target: LocalTarget, effort: str =
         source: the file.
         target: the runtime, its accelerator and its number of threads.
         effort: name of the timing effort; empty for that of the search.
+        twin_bytes: expected memory while its twin is made.
     """
     runtime = RUNTIMES[target.device]
 
@@ -95,7 +95,7 @@ def measured_in(scope: Scope, source: Source, target: LocalTarget, effort: str =
 
     needed: tuple[Stage[Any], ...] = after(source)
     if needs_twin(target.target.runtime):
-        needed = (*needed, twin(scope, source))
+        needed = (*needed, twin(scope, source, twin_bytes))
     detail = f"{target.device}:{target.target.name} {effort}".strip()
     return Stage(
         StageName.RUNTIME, with_detail(scope, detail, source), "1",
