@@ -62,7 +62,7 @@ def sentences(view: PlanView) -> list[str]:
 
 def _table(view: PlanView, console: Console, shown: Sequence[Forecast] | None) -> Table:
     cards = {card.card: card for card in view.cards}
-    if shown is None:
+    if by_card := shown is None:
         order = {card: index for index, card in enumerate(cards)}
         shown = sorted(view.forecasts, key=lambda row: order[row.configuration.card])
     budgeted = view.request.question.limits.latency_ms is not None
@@ -70,24 +70,27 @@ def _table(view: PlanView, console: Console, shown: Sequence[Forecast] | None) -
     variants: dict[tuple[str, str], list[Forecast]] = {}
     for each in shown:
         variants.setdefault((each.configuration.card, each.configuration.variant_name), []).append(each)
-    rows, previous = [], ""
+    header = _columns(view, counts, by_card=by_card)
+    rows, previous = list[Sequence[str | Text]](), ""
     for (name, variant), forecasts in variants.items():
         by_count = sorted(forecasts, key=lambda row: counts.index(_threads(row)) if _threads(row) in counts else 0)
-        rows.append(_cells(cards[name], variant, by_count, first=name != previous, budgeted=budgeted))
-        previous = name
-    return table(_columns(view, counts), rows, console)
+        if by_card and name != previous:
+            rows.append([Text(plain(name), "bold"), *[""] * (len(header) - 2), _place(cards[name])])
+            previous = name
+        first = Text(f"  {plain(variant)}" if by_card else plain(f"{name} {variant}"))
+        rows.append([first, *_figures(by_count, budgeted=budgeted), "" if by_card else _place(cards[name])])
+    return table(header, rows, console)
 
 
 def _threads(row: Forecast) -> int:
     return row.configuration.target.threads
 
 
-def _columns(view: PlanView, counts: Sequence[int]) -> tuple[Column, ...]:
+def _columns(view: PlanView, counts: Sequence[int], *, by_card: bool) -> tuple[Column, ...]:
     budget = view.request.question.limits.latency_ms
     probability = () if budget is None else (Column(f"meets\n{show_ms(budget)}", whole=True),)
     return (
-        Column("candidate", left=True),
-        Column("form", left=True, whole=True),
+        Column("candidate\n  form" if by_card else "candidate, form", left=True, whole=by_card),
         Column("published\ntop-1 %", width=ROOMY, whole=True),
         Column(f"latency ms\n{_place_of(view, counts)}", whole=True),
         *probability,
@@ -105,7 +108,7 @@ def _place_of(view: PlanView, counts: Sequence[int]) -> str:
     return devices[0] if len(devices) == 1 else f"worst of {len(devices)} devices"
 
 
-def _cells(card: CardForecast, variant: str, rows: Sequence[Forecast], *, first: bool, budgeted: bool) -> list[str]:
+def _figures(rows: Sequence[Forecast], *, budgeted: bool) -> list[str]:
     row = rows[0]
     top1 = f"{row.accuracy.value:.1f}" if row.accuracy else "-"
     latencies = [
@@ -114,16 +117,7 @@ def _cells(card: CardForecast, variant: str, rows: Sequence[Forecast], *, first:
     probability = [_probability(rows)] if budgeted else []
     size = f"{'' if row.size.provenance is Provenance.MEASURED else '?'}{row.size.value / 1e6:.1f}"
     cost = "x" if row.filtered else show_seconds(sum(each.price_s for each in rows))
-    return [
-        card.card if first else "",
-        variant,
-        top1,
-        " / ".join(latencies),
-        *probability,
-        size,
-        cost,
-        _place(card) if first else "",
-    ]
+    return [top1, " / ".join(latencies), *probability, size, cost]
 
 
 def _probability(rows: Sequence[Forecast]) -> str:
