@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from advisor.catalog.catalogue import load_catalogue
-from advisor.core.errors import UsageError
+from advisor.core.errors import StageError, UsageError
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.quantity import Provenance, Quantity
 from advisor.devices.latency.from_file import features_of
+from advisor.devices.profiles.runtimes import RUNTIMES
+from advisor.engine.execution.machine import Machine
+from advisor.engine.pipeline.materials import Artefact, LocalTarget
 from advisor.engine.pipeline.names import StageName
+from advisor.engine.pipeline.stage import Scope
+from advisor.engine.pipeline.stages import other_runtimes_jobs
+from advisor.engine.pipeline.stages.other_runtimes import measured_in
+from advisor.engine.pipeline.walker import Walker, Workers
 from advisor.engine.question import resolve
 from advisor.engine.targets import device_prediction
 from advisor.engine.targets.device_prediction import LatencyEstimate, Prefilter, before_measuring, environment_of
+from advisor.engine.targets.measuring import measured_here
 from advisor.engine.targets.target_devices import TargetDevice, select_targets
+from advisor.isolation.coroutine import run_coroutine
 from advisor.tflite.model import read
 from tests.builders import evaluation
+from tests.engine.pipeline.walking import materials
 from tests.measurement import small_models
 
 ONNX = "host:onnxruntime"
@@ -100,3 +111,20 @@ def unexpected() -> device_prediction.DevicePredictor:
 
 def _ms(value: float) -> Quantity:
     return Quantity(value, "ms", Provenance.ESTIMATED)
+
+
+def test_a_runtime_that_ends_is_a_failed_evaluation_and_no_failed_search(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def end(*_arguments: object) -> None:
+        raise StageError("the agent returned no measurements: it was killed (SIGKILL)")
+
+    monkeypatch.setattr(other_runtimes_jobs, "measure", end)
+    file = Artefact(tmp_path / "net.tflite", "0" * 64, 1)
+    chrome = LocalTarget("chromium", RUNTIMES["chromium"].profile().targets[0])
+    walker = Walker(materials(tmp_path / "cache"), Workers(Machine(1), {}))
+    before = evaluation()
+    found = run_coroutine(measured_here(walker, before, measured_in(Scope("net", "head", "int8"), file, chrome)))
+    assert (found.status, found.stage) == (Status.FAILED, StageName.RUNTIME)
+    assert found.reason.endswith("it was killed (SIGKILL)")
+    assert found.configuration == before.configuration

@@ -93,7 +93,12 @@ def _input(model: ModelProto, size: int | None, file: Path) -> Image:
     if kind != TensorProto.FLOAT:
         raise UsageError(f"{file}: it takes {TensorProto.DataType.Name(kind).lower()}, not float32", _ONE_IMAGE)
     shape = tuple(dim.dim_value or None for dim in dims)
-    channels_first = len(shape) != 4 or shape[1] == 3 or shape[3] != 3
+    if len(shape) != 4 or not {3, None} & {shape[1], shape[3]}:
+        raise UsageError(
+            f"{file}: its input {shape} is not one RGB image",
+            "its shape is (batch, 3, height, width), or (batch, height, width, 3)",
+        )
+    channels_first = shape[1] == 3 or shape[3] != 3
     in_nhwc = (shape[0], *shape[2:], *shape[1:2]) if channels_first else shape
     side, _, _ = fixed_side(in_nhwc, size, str(file))
     if shape[0] not in (None, 1):

@@ -49,7 +49,7 @@ def test_an_image_in_nhwc_keeps_its_order() -> None:
         (("n", 3, "h", "w"), None, "leaves the size open"),
         ((1, 3, SIDE, SIDE), 64, "not one square"),
         ((1, 3, 32, 64), None, "not one square"),
-        ((1, 1, SIDE, SIDE), None, "not one RGB image"),
+        ((1, 1, SIDE, SIDE), None, rf"its input \(1, 1, {SIDE}, {SIDE}\) is not one RGB image"),
         ((1, 3, SIDE), None, "not one RGB image"),
         ((8, 3, SIDE, SIDE), None, "its batch is fixed at 8"),
     ],
