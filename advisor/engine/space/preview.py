@@ -1,4 +1,7 @@
-"""Preview a search: what it would do and cost. It writes no file, opens no connection and starts no child."""
+"""Preview a search: what it would do and cost. It writes no file and opens no connection.
+
+It starts no child, except a browser that is a device of the question, which is asked for its version.
+"""
 
 from __future__ import annotations
 

@@ -113,6 +113,7 @@ def _ms(value: float) -> Quantity:
     return Quantity(value, "ms", Provenance.ESTIMATED)
 
 
+@pytest.mark.integration
 def test_a_runtime_that_ends_is_a_failed_evaluation_and_no_failed_search(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
