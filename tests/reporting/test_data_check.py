@@ -89,6 +89,16 @@ def test_many_classes_are_counted_by_their_range(tmp_path: Path, extra: int, sai
     assert said in stream.getvalue()
 
 
+def test_findings_are_sorted_and_filtered(checked: DataCheck, tmp_path: Path) -> None:
+    shown = sheet.FAULTS.select("-images", ["found!=exact*"]).of(checked.findings)
+    assert len(shown) == len(checked.findings) - 1
+    counts = [len(finding.images) for finding in shown]
+    assert counts == sorted(counts, reverse=True)
+    stream = io.StringIO()
+    sheet.print_checked(checked, tmp_path / "sheet.html", console=Console(file=stream, width=120), shown=shown)
+    assert "No problems found" not in stream.getvalue()
+
+
 @pytest.fixture
 def boxed(tmp_path: Path) -> DataCheck:
     """A set with boxes, of a class whose name is a script: a photo that is stored rotated, and a repeated box."""

@@ -17,7 +17,7 @@ from advisor.measurement.operators.profile import profile as measured
 from advisor.measurement.operators.profile_export import to_graph
 from advisor.measurement.operators.profile_values import Profile
 from advisor.reporting.profile.page import BARS, render
-from advisor.reporting.profile.profile_table import print_profile
+from advisor.reporting.profile.profile_table import STEPS, print_profile
 from advisor.tflite.model import read
 from tests.browsers import new_context
 from tests.measurement import small_models
@@ -151,6 +151,16 @@ def terminal(found: Profile, width: int, everything: bool = False) -> str:
 def test_terminal_shows_the_slowest_first_and_all_on_demand(swish: Profile) -> None:
     assert f"The {min(10, len(swish.operators))} slowest of {len(swish.operators)} steps" in terminal(swish, 100)
     assert "Every step" in terminal(swish, 100, everything=True)
+
+
+def test_terminal_shows_the_steps_that_are_selected(swish: Profile) -> None:
+    steps = STEPS.select("-time", ["where=builtin"]).of(swish.operators)
+    console = Console(file=io.StringIO(), width=100)
+    print_profile(swish, console, steps=steps)
+    assert isinstance(console.file, io.StringIO)
+    assert f"{len(steps)} of {len(swish.operators)} steps, as selected" in console.file.getvalue()
+    assert steps == tuple(sorted(steps, key=lambda step: -step.time_us))
+    assert {step.where for step in steps} == {"builtin"}
 
 
 def test_wide_terminals_show_more(swish: Profile) -> None:

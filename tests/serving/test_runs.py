@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -18,6 +19,7 @@ from advisor.serving.runs import Runs, State
 from tests.builders import evaluation
 from tests.run_folders import write_run
 from tests.serving.conftest import ENDED
+from tests.zones import zone
 
 
 def test_a_finished_run_has_its_pick(runs: Path) -> None:
@@ -27,6 +29,13 @@ def test_a_finished_run_has_its_pick(runs: Path) -> None:
     assert (row.state, row.model, row.feasible, row.metric) == (State.FINISHED, "best int8", True, "Top-1")
     assert row.figures == ("92.0 %", "20.0 ms", "6.0 MB")
     assert dict(row.limits)["budget"] == "50ms"
+
+
+def test_the_time_of_the_last_result_names_its_zone(runs: Path) -> None:
+    run = write_run(runs)
+    os.utime(run.evaluations_file, (0, 0))
+    with zone("CET-1"):
+        assert Runs(runs).row(run.path.name).changed == "1970-01-01 01:00:00 CET"
 
 
 @pytest.mark.parametrize(
