@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -52,12 +51,15 @@ def test_the_bar_is_full_when_every_stage_is_done(capsys: pytest.CaptureFixture[
     assert "100% |" in capsys.readouterr().err
 
 
-def test_the_time_limit_is_shown_where_it_ends_before_the_work(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_time_limit_is_shown_where_it_ends_before_the_work(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("advisor.engine.progress.time", SimpleNamespace(monotonic=lambda: 0.0))
     progress = Progress(Bar())
     progress.start(PLAN, done=(), limit_s=2)
     progress.say("converting")
     progress.close()
-    assert re.search("0 of 2 evaluated, [12] s of --time-limit left: converting", capsys.readouterr().err)
+    assert "0 of 2 evaluated, 2 s of --time-limit left: converting" in capsys.readouterr().err
 
 
 def test_the_work_left_is_shown_where_it_ends_before_the_time_limit(capsys: pytest.CaptureFixture[str]) -> None:
