@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import time
 import uuid
 from collections.abc import Iterator
@@ -85,16 +86,23 @@ def explain_lost_connection(storage: str, run: Path) -> Iterator[None]:
     Raises:
         AdvisorError: the connection was lost. The evaluations are in the run folder.
     """
-    from optuna.exceptions import StorageInternalError
-    from sqlalchemy.exc import SQLAlchemyError
-
     try:
         yield
-    except (SQLAlchemyError, StorageInternalError) as error:
+    except Exception as error:
+        if not _is_of_a_storage(error):
+            raise
         raise AdvisorError(
             f"the study can no longer be written to {without_password(storage)}: {_reason(error)}",
             f"finished evaluations are kept; to continue: advisor search --resume {run}",
         ) from None
+
+
+def _is_of_a_storage(error: Exception) -> bool:
+    """Return whether Optuna or SQLAlchemy raised an error. A search with a journal does not import SQLAlchemy."""
+    from optuna.exceptions import StorageInternalError
+
+    database = sys.modules.get("sqlalchemy.exc")
+    return isinstance(error, (StorageInternalError, *([database.SQLAlchemyError] if database else [])))
 
 
 def _database(address: str) -> BaseStorage:

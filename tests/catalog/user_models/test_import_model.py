@@ -395,7 +395,7 @@ def endless(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("limits", "said"),
     [
-        (Limits(seconds=10), "timed out: stopped after its limit of 10 s"),
+        (Limits(seconds=6), "timed out: stopped after its limit of 6 s"),
         (Limits(memory_bytes=200_000_000), "of memory, more than its limit of 200.0 MB"),
     ],
     ids=["time", "memory"],

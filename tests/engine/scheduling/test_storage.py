@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from advisor.core.errors import UsageError
-from advisor.engine.scheduling.storage import check_storage, journal, open_storage
+from advisor.core.errors import AdvisorError, UsageError
+from advisor.engine.scheduling.storage import check_storage, explain_lost_connection, journal, open_storage
 from advisor.store import RunFolder
 from tests.engine import postgres
 from tests.engine.conftest import SMALLEST, command, environment
@@ -176,3 +176,21 @@ def test_a_journal_that_cannot_be_read_is_moved_aside(tmp_path: Path) -> None:
     file.write_text("not a journal\nat all\n")
     journal(file)
     assert (tmp_path / "study.journal.damaged").read_text() == "not a journal\nat all\n"
+
+
+@pytest.mark.parametrize("name", ["optuna", "sqlalchemy"])
+def test_a_lost_connection_says_how_to_continue(tmp_path: Path, name: str) -> None:
+    from optuna.exceptions import StorageInternalError
+    from sqlalchemy.exc import SQLAlchemyError
+
+    error = {"optuna": StorageInternalError, "sqlalchemy": SQLAlchemyError}[name]("the server closed the connection")
+    address = "postgresql://me:hidden-word@db/studies"
+    with pytest.raises(AdvisorError) as caught, explain_lost_connection(address, tmp_path):
+        raise error
+    assert "can no longer be written to postgresql://me@db/studies: the server closed" in caught.value.message
+    assert f"--resume {tmp_path}" in caught.value.hint
+
+
+def test_an_error_of_the_search_is_no_lost_connection(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError), explain_lost_connection("journal", tmp_path):
+        raise ZeroDivisionError
