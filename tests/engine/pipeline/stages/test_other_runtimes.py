@@ -91,7 +91,7 @@ def test_a_file_is_converted_and_measured_with_an_interval_and_the_date(given: M
     assert found.remote is not None
     assert found.remote.twin["same_answers"] == found.remote.twin["inputs"] == 32
     assert (found.timing.threads, found.timing.effort) == (1, "load")
-    assert walk(stage, given) == found
+    assert found.contended or walk(stage, given) == found, "a disturbed measurement is not kept"
 
 
 def test_a_file_without_a_twin_fails_with_the_reason(given: Materials, tmp_path: Path) -> None:
