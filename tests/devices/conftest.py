@@ -177,8 +177,9 @@ class Phone:
     root: Path
 
 
-def adb(*arguments: str) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(["adb", *arguments], capture_output=True, timeout=PATIENCE_S)
+def adb(*arguments: str, **environment: str) -> subprocess.CompletedProcess[bytes]:
+    own = {**os.environ, **environment}
+    return subprocess.run(["adb", *arguments], env=own, capture_output=True, timeout=PATIENCE_S)
 
 
 @pytest.fixture(scope="session")
@@ -186,12 +187,12 @@ def adb_server(starts_processes: None, tmp_path_factory: pytest.TempPathFactory)
     """A server of the real adb on a port of its own, with a home of its own."""
     if shutil.which("adb") is None:
         skip_or_fail("adb is not installed")
-    saved = {name: os.environ.get(name) for name in ("ANDROID_ADB_SERVER_PORT", "HOME", "ANDROID_SERIAL")}
+    saved = {name: os.environ.get(name) for name in ("ANDROID_ADB_SERVER_PORT", "ANDROID_SERIAL")}
     os.environ["ANDROID_ADB_SERVER_PORT"] = str(free_port())
-    os.environ["HOME"] = str(tmp_path_factory.mktemp("adb-home"))
     os.environ.pop("ANDROID_SERIAL", None)
     try:
-        adb("start-server").check_returncode()
+        # The server alone needs a home: later tests of this process keep theirs, with the caches in it.
+        adb("start-server", HOME=str(tmp_path_factory.mktemp("adb-home"))).check_returncode()
         yield
     finally:
         adb("kill-server")
