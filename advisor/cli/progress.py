@@ -55,7 +55,7 @@ def progress(first: str) -> Iterator[Tell]:
         yield note
     elif not sys.stderr.isatty():
         try:
-            with SlowSteps(first) as steps:
+            with SlowSteps(first, WAIT_S, EVERY_S) as steps:
                 yield steps.tell
         finally:
             BEGAN.set(time.monotonic())
@@ -78,7 +78,7 @@ class SlowSteps:
         every_s: seconds since the last line after which even a short step gets one.
     """
 
-    def __init__(self, first: str, wait_s: float = WAIT_S, every_s: float = EVERY_S) -> None:
+    def __init__(self, first: str, wait_s: float, every_s: float) -> None:
         self._wait_s, self._every_s = wait_s, every_s
         self._changed = threading.Condition()
         self._step = self._told = first

@@ -14,6 +14,8 @@ from multiprocessing.context import ForkServerContext
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
+from advisor.cli import progress
+
 PRELOADED = [
     "advisor.api",
     "advisor.cli.main",
@@ -60,7 +62,7 @@ def run(
 
 
 def _command(arguments: tuple[str, ...], folder: str, environment: dict[str, str], out: str, err: str) -> None:
-    """Become ``python -m advisor ARGUMENTS``."""
+    """Become ``python -m advisor ARGUMENTS``, without lines about slow steps: a busy machine would get more of them."""
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(folder)
@@ -70,6 +72,7 @@ def _command(arguments: tuple[str, ...], folder: str, environment: dict[str, str
         os.dup2(file, stream)
         os.close(file)
         (sys.stdout, sys.stderr)[stream - 1].reconfigure(encoding=encoding)
+    progress.WAIT_S = progress.EVERY_S = 1e6  # seconds
     sys.argv = ["advisor", *arguments]
     try:
         runpy.run_module("advisor", run_name="__main__", alter_sys=True)

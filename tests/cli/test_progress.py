@@ -67,7 +67,7 @@ def test_a_long_step_gets_one_line_in_a_log(capsys: pytest.CaptureFixture[str]) 
         said.append(capsys.readouterr().err)
         return line in "".join(said)
 
-    with SlowSteps("the first", wait_s=0.0) as steps:
+    with SlowSteps("the first", wait_s=0.0, every_s=30.0) as steps:
         wait_for(lambda: written("the first\n"))
         steps.tell("the next")
         wait_for(lambda: written("the next\n"))
@@ -77,7 +77,7 @@ def test_a_long_step_gets_one_line_in_a_log(capsys: pytest.CaptureFixture[str]) 
 
 def test_a_long_wait_of_short_steps_gets_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     numbers = count()
-    with SlowSteps("the first", wait_s=0.2) as steps:
+    with SlowSteps("the first", wait_s=0.2, every_s=30.0) as steps:
 
         def written() -> bool:
             steps.tell(f"step {next(numbers)}")
