@@ -93,13 +93,15 @@ def test_the_command_answers_until_it_is_interrupted(tmp_path: Path) -> None:
 @pytest.mark.integration
 @pytest.mark.usefixtures("starts_processes")
 def test_a_program_reads_the_address_from_a_document(tmp_path: Path) -> None:
+    import httpx2
+
     command = [sys.executable, "-m", "advisor", "serve", "--runs", str(tmp_path), "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        lines = [process.stdout.readline() for _ in range(4)]
+        document = json.loads("".join(process.stdout.readline() for _ in range(4)))
+        assert httpx2.get(document["address"], timeout=PATIENCE_S).status_code == 200  # it takes signals from here on
         process.send_signal(signal.SIGINT)
         rest = process.communicate(timeout=PATIENCE_S)[0]
-    document = json.loads("".join(lines))
     assert (document["schema_version"], rest) == (1, "")
     assert document["address"].startswith("http://127.0.0.1:")
 
