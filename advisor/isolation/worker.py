@@ -24,6 +24,8 @@ from advisor.isolation.pause import Pause
 from advisor.isolation.scratch import VARIABLE, Scratch
 
 _POLL_S = 0.2
+_ENDS_IN_S = 10.0
+"""Seconds that killed processes may take to end: until then one of them may start another."""
 
 
 @dataclass(frozen=True)
@@ -143,10 +145,17 @@ def _signal(pid: int, number: int) -> None:
 
 def _end_started_by(scratch: Scratch) -> None:
     """Kill processes that a child started and that left its process group; they inherited its temporary folder."""
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error):
-            if process.environ().get(VARIABLE) == str(scratch.path):
-                process.kill()
+    until = time.monotonic() + _ENDS_IN_S
+    while time.monotonic() < until:
+        found = False
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error):
+                if process.environ().get(VARIABLE) == str(scratch.path):
+                    process.kill()
+                    found = True
+        if not found:
+            return
+        time.sleep(_POLL_S / 10)
 
 
 def _resident_bytes(process: psutil.Process) -> int:

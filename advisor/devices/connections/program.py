@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
@@ -13,6 +14,9 @@ from pathlib import Path
 import psutil
 
 from advisor.core.errors import StageError, UsageError, last_line
+
+ENDS_IN_S = 10.0
+"""Seconds that killed processes may take to end."""
 
 
 class TimedOut(StageError):
@@ -99,12 +103,33 @@ def run_program(
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
     """Kill the program, every process in its session, and what it started outside, as a browser is."""
-    started: list[psutil.Process] = []
-    with suppress(psutil.Error):
-        started = psutil.Process(process.pid).children(recursive=True)
+    family = _suspended(process.pid)
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    for each in started:
+    for each in family:
         with suppress(psutil.Error):
             each.kill()
     process.communicate()
+    until = time.monotonic() + ENDS_IN_S
+    while any(map(_alive, family)) and time.monotonic() < until:
+        time.sleep(0.01)
+
+
+def _suspended(pid: int) -> list[psutil.Process]:
+    """Return a process and all that it started, each suspended before its children are listed: nothing new starts."""
+    family: list[psutil.Process] = []
+    with suppress(psutil.Error):
+        family.append(psutil.Process(pid))
+    for each in family:
+        with suppress(psutil.Error):
+            each.suspend()
+            family.extend(each.children())
+    return family
+
+
+def _alive(process: psutil.Process) -> bool:
+    """Return whether a process still does anything; an ended one may stay in the table of processes."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False
