@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
+import threading
 from typing import Annotated, Any
 
 import typer
@@ -13,6 +15,9 @@ from advisor.cli.output import check_place, log_run_to, print_json, show_answer
 from advisor.cli.progress import QUIET, note, progress
 from advisor.cli.search_options import OUTPUT, PLAN_OPTIONS, SEARCH_OPTIONS, described_options, takes
 from advisor.core.errors import ExitCode
+
+ENDS_WITHIN_S = 10.0
+"""Seconds after which an interrupted search ends although a thread of a dropped evaluation still works."""
 
 
 @takes(SEARCH_OPTIONS)
@@ -46,6 +51,9 @@ def search(
     log_run_to(run.path, log_to)
     if run.interrupted:
         typer.echo(f"interrupted; continue with: advisor search --resume {run.path}", err=True)
+        ending = threading.Timer(ENDS_WITHIN_S, os._exit, (ExitCode.INTERRUPTED,))
+        ending.daemon = True
+        ending.start()
         raise typer.Exit(ExitCode.INTERRUPTED)
     if run.stopped:
         note(f"{run.stopped}; continue with: advisor search --resume {run.path} --extend 30min")
