@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -111,9 +112,9 @@ class _Search:
         self._prepared, self._run, self._executor, self._progress = prepared, run, executor, progress
         self._started = started
         self._calibration, self._durations = CostCalibration(), Durations()
-        self._training_ends: float | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._search_loop = SearchLoop(prepared.request, run, progress, started, executor.machine.cores)
+        cores, observed = executor.machine.cores, self._calibration.observed
+        self._search_loop = SearchLoop(prepared.request, run, progress, started, cores, observed)
         self._stop = COMPLETE
         self._error: BaseException | None = None
 
@@ -171,13 +172,14 @@ class _Search:
         plan = make_plan(
             question, candidates, prepared.recipes, prepared.images, execution.cores, pace, limit_s is not None
         )
-        self._training_ends = None if limit_s is None else self._started + limit_s - plan.finishing_s
         done = skip_ruled_out(run, plan, question.limits)
         with (
             open_storage(execution.storage, run) as (storage, name),
             explain_lost_connection(execution.storage, run.path),
         ):
             study = Study(storage, name, plan, question.limits, execution.sampler, question.seed, done)
+            if question.tuning_limited and limit_s is not None:
+                study.halving.reduction_factor = 1  # the time limit says how many cards are fine-tuned
             self._write_manifest(candidates, plan)
             with contextlib.closing(self._executor):
                 evaluator, scorer = self._evaluator(candidates, plan)
@@ -210,7 +212,7 @@ class _Search:
         executor, prepared, question = self._executor, self._prepared, self._prepared.request.question
         cards, targets = plan.cards_by_name, prepared.targets
         materials = materials_of(question, prepared.images, candidates.weights, plan.size, executor.host)
-        materials = replace(materials, training_ends=self._training_ends)
+        materials = replace(materials, training_left_s=partial(self._search_loop.training_left_s, plan))
         workers = Workers(executor.machine, executor.pools, executor.on_device, _priorities(plan))
         walker = Walker(materials, workers, self._listener(plan), prepared.request.execution.remeasure)
         evaluator = Evaluator(

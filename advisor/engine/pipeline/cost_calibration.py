@@ -67,6 +67,11 @@ class CostCalibration:
         elif event.kind in (EventKind.DONE, EventKind.EPOCH):
             self._worked[event.stage] = price_s * done / planned, event.seconds
 
+    def observed(self) -> float:
+        """Return the seconds that the stages of this search took over those that its plan expected; 1 before any."""
+        price_s, took_s = (sum(values) for values in zip((0.0, 0.0), *self._worked.values(), strict=True))
+        return took_s / price_s if price_s > 0 else 1.0
+
     def keep(self, disturbed: bool = False) -> None:
         """Compare the expected seconds with those that were spent, stage by stage, and keep the ratios."""
         new = dict(self._ratios)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from importlib.metadata import version
@@ -148,7 +147,7 @@ class Materials:
         metric: what accuracy is: one of :data:`advisor.core.metrics.METRICS`, for classifiers.
         costs: the cost of each answer of a classifier; None for none.
         effort: name of the effort of a timing, see :mod:`advisor.measurement.latency.timing`.
-        training_ends: seconds of the monotonic clock at which fine-tuning ends with its best epoch; None for no limit.
+        training_left_s: returns the seconds that are left for fine-tuning the card of this name; None for no limit.
     """
 
     cache: ArtifactCache
@@ -163,7 +162,7 @@ class Materials:
     metric: str = TOP1
     costs: Costs | None = None
     effort: str = "search"
-    training_ends: float | None = None
+    training_left_s: Callable[[str], float | None] = lambda _: None
 
     def require_images(self) -> Images:
         """Return the images; stages that need them are in no graph without."""
@@ -173,10 +172,6 @@ class Materials:
     def part(self, role: Role) -> Part:
         """Return the images with a role; stages that need them are in no graph without."""
         return self.require_images().part(role)
-
-    def training_left_s(self) -> float | None:
-        """Return the seconds that are left for fine-tuning; None for no limit."""
-        return None if self.training_ends is None else max(0.0, self.training_ends - time.monotonic())
 
     def weights_source(self, card: Card) -> str:
         """Return where the card's weights came from, empty where it has fixed-seed random ones."""

@@ -198,7 +198,7 @@ class _StageRun:
         if resources.alone:
             held = machine.alone(priority)
         elif resources.long:
-            soon = self.materials.training_ends is not None
+            soon = self.materials.training_left_s(self.stage.scope.card) is not None
             held = machine.trainer(pause, priority, resources.memory_bytes, soon)
         else:
             held = machine.core(priority, resources.memory_bytes, pause)

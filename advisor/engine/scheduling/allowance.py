@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
+from advisor.catalog.cards import Card
 from advisor.core.evaluation import Configuration, Status
-from advisor.core.training import FINETUNED
+from advisor.core.figures import accuracy_of, latency_of, size_of
+from advisor.core.preference import BALANCED, Preference
+from advisor.core.training import FINETUNED, HEAD
+from advisor.engine.pipeline.cost import rough_ms, rough_size
 from advisor.engine.scheduling.halving import CardTraining
-from advisor.engine.scheduling.promotion import FrontBound
-from advisor.engine.space.plan import Plan
+from advisor.engine.scheduling.promotion import FLOAT, GAINS, PERFECT, FrontBound
+from advisor.engine.space.plan import ALWAYS, Plan, prior_accuracy
 
 HEADS_SHARE = 0.5
-"""Share of a time limit after which fine-tuning begins, even if some heads have no result yet."""
+"""Share of a time limit after which a further card is fine-tuned, even if some heads have no result yet."""
 
-LEAST_SHARE = 0.5
+FIRST_CARDS, FIRST_SHARE = 3, 0.2
+"""Most cards whose heads are compared before fine-tuning begins within a time limit, and the share of the limit that
+these heads may take if there are several."""
+
+LEAST_SHARE = 0.2
 """Least share of a card's expected fine-tuning that the rest of a time limit must leave room for."""
+
+NO_TIME = "not started: it would not end within the time limit"
+"""Reason of configurations whose stages need more time than a limit leaves."""
 
 Favourite = Callable[[Collection[str]], str | None]
 """Returns the card that the decision picks among some cards, by the results so far; None if it picks none."""
@@ -27,39 +40,76 @@ class TimeLimit:
 
     Attributes:
         seconds: the limit.
-        left_s: returns the seconds until fine-tuning must end.
+        left_s: returns the seconds until evaluations must end.
+        observed: returns the seconds that stages take here over those that the plan expects.
     """
 
     seconds: float
     left_s: Callable[[], float]
+    observed: Callable[[], float] = lambda: 1.0
 
 
 @dataclass(frozen=True)
 class Allowance:
     """Limits the fine-tuning of a search whose training recipes are the default ones.
 
-    Fine-tuning begins when every head has its result, or at :data:`HEADS_SHARE` of a time limit. The card that would be
-    picked now is tuned first, then the one that would be picked among the others, and so on. Without a time limit, this
-    ends where the expected seconds of all tuned cards would exceed those that the plan allows. Only the first card may
-    be another one that fits.
+    Without a time limit, fine-tuning begins when every head has its result. The card that would be picked now is tuned
+    first, then the one that would be picked among the others, and so on. This ends where the expected seconds of all
+    tuned cards would exceed those that the plan allows. Only the first card may be another one that fits.
+
+    Within a time limit, fine-tuning begins after the heads of a few cards, see :attr:`first`. The card that is expected
+    to be best after fine-tuning is tuned first. All else starts only if it ends within what fine-tuning leaves.
 
     Args:
         plan: the search space.
         bound: the results so far.
         favourite: says which card would be picked.
         limit: the time limit; None for none.
+        preference: what counts among the candidates that meet the limits.
     """
 
     plan: Plan
     bound: FrontBound
     favourite: Favourite
     limit: TimeLimit | None = None
+    preference: Preference = BALANCED
 
-    def begun(self, heads_left: bool) -> bool:
-        """Return whether fine-tuning may begin."""
-        return not heads_left or (
-            self.limit is not None and self.limit.left_s() <= (1 - HEADS_SHARE) * self.limit.seconds
-        )
+    @cached_property
+    def first(self) -> frozenset[str]:
+        """The cards whose heads come first within a time limit: the most promising card of each architecture.
+
+        Empty without a time limit, and if it is too short for the head and the fine-tuning of any card.
+        """
+        if self.limit is None:
+            return frozenset()
+        chosen, heads_s = dict[str, str](), 0.0
+        tunable = [card for card in self.plan.cards if not card.form and not card.own_file]
+        for card in sorted(tunable, key=lambda card: self._expected_loss(card.name)):
+            head = self.plan.configuration(card.name, FLOAT, self.plan.threads[0], HEAD)
+            more_s = heads_s + self._seconds([head])
+            tuning_s = LEAST_SHARE * self._training_s(CardTraining(card.name, self._heavy)) + self._finishing_s(card)
+            share = FIRST_SHARE if chosen else 1.0
+            fits = more_s <= share * self.limit.seconds and more_s + tuning_s <= self.limit.left_s()
+            if fits and card.family not in chosen and len(chosen) < FIRST_CARDS and self._fast(card):
+                chosen[card.family], heads_s = card.name, more_s
+        return frozenset(chosen.values())
+
+    def begun(self, heads_left: bool, running: Collection[Configuration] = ()) -> bool:
+        """Return whether fine-tuning may begin. Within a limit, the first heads must be done."""
+        if self.limit is None or not heads_left:
+            return not heads_left
+        first_comes = bool(self.first) and not self._tuned(running)
+        return first_comes or self.limit.left_s() <= (1 - HEADS_SHARE) * self.limit.seconds
+
+    def no_time(self, configuration: Configuration, running: Collection[Configuration] = ()) -> str:
+        """Return why a configuration must not start beside the running ones: it would not end in time; empty if it may.
+
+        The card that is fine-tuned always has time for :data:`~advisor.engine.space.plan.ALWAYS`.
+        """
+        tuned = configuration.training in FINETUNED and configuration.compression in ALWAYS
+        if self.limit is None or tuned or self._seconds([*running, configuration]) <= self.limit.left_s():
+            return ""
+        return NO_TIME
 
     def admitted(
         self, open_units: Iterable[CardTraining], running: Collection[Configuration], most: int
@@ -95,16 +145,73 @@ class Allowance:
         """Return what is tuned after ``tuned``; None if nothing is."""
         fresh = {unit.card: unit for unit in open_units if unit not in tuned}
         fitting = {card: unit for card, unit in fresh.items() if self._fits(unit, tuned)}
-        card = self.favourite(fitting) if fitting else None
+        card = self._favourite(fitting) if fitting else None
         if card is None or (tuned and self.limit is None and card != self.favourite(fresh)):
             return None
         return fresh[card]
 
     def _fits(self, unit: CardTraining, tuned: Iterable[CardTraining]) -> bool:
-        cost_s = self._cost_s(unit)
+        cost_s = self._training_s(unit)
         if self.limit is not None:
-            return self.limit.left_s() >= LEAST_SHARE * cost_s
-        return sum(map(self._cost_s, tuned)) + cost_s <= self.plan.tuning_s
+            finishing_s = self._finishing_s(self.plan.cards_by_name[unit.card])
+            return self.limit.left_s() >= LEAST_SHARE * cost_s + finishing_s
+        return sum(map(self._training_s, tuned)) + cost_s <= self.plan.tuning_s
 
-    def _cost_s(self, unit: CardTraining) -> float:
-        return self.plan.costs.of_card(self.plan.cards_by_name[unit.card]).trained_s[unit.training]
+    def _favourite(self, cards: Collection[str]) -> str | None:
+        """Return the card to fine-tune first; within a time limit the one that is expected to be best after it."""
+        return self.favourite(cards) if self.limit is None else min(cards, key=self._expected_loss)
+
+    def _expected_loss(self, name: str) -> float:
+        """Return the expected loss of a card after fine-tuning for the time that is left.
+
+        It starts from the result of the head, else from what is published. A training that is cut short is expected to
+        gain in proportion to its time.
+        """
+        card, threads = self.plan.cards_by_name[name], self.plan.threads[-1]
+        head = self.bound.results.get(self.plan.configuration(name, FLOAT, threads, HEAD))
+        accuracy, ms, size = prior_accuracy(card, FLOAT), rough_ms(card, FLOAT, threads), rough_size(card, FLOAT)
+        if head is not None and head.status is Status.OK:
+            accuracy, ms, size = accuracy_of(head), latency_of(head), size_of(head)
+        assert self.limit is not None, "only a time limit needs it"
+        left_s = max(0.0, self.limit.left_s() - self._finishing_s(card))
+        share = min(1.0, left_s / self._training_s(CardTraining(name, self._heavy)))
+        behind = (1.0 - share * GAINS[self._heavy][0]) * (PERFECT - accuracy)
+        return float(self.preference.cost(math.log(ms), math.log(size), behind, behind, 0.0))
+
+    @property
+    def _heavy(self) -> str:
+        return next(training for training in self.plan.trainings if training in FINETUNED)
+
+    def _fast(self, card: Card) -> bool:
+        """Return whether a form of the card may meet the latency budget, by its multiply-accumulates."""
+        limit_ms = self.bound.budget.latency_ms
+        return limit_ms is None or rough_ms(card, ALWAYS[-1], self.plan.threads[-1]) <= limit_ms
+
+    def _observed(self) -> float:
+        return 1.0 if self.limit is None else self.limit.observed()
+
+    def _training_s(self, unit: CardTraining) -> float:
+        trained_s = self.plan.costs.of_card(self.plan.cards_by_name[unit.card]).trained_s[unit.training]
+        return self._observed() * trained_s
+
+    def _finishing_s(self, card: Card) -> float:
+        return self._observed() * self.plan.finishing_s[card.name]
+
+    def _seconds(self, configurations: Collection[Configuration]) -> float:
+        """Return the seconds of configurations on all cores, without what earlier results share; trainings use all."""
+        known = {
+            (each.card, each.training, float_only) for each in self.bound.results for float_only in _counts_for(each)
+        }
+        new = [each for each in configurations if (each.card, each.training, each.compression == FLOAT) not in known]
+        costs = {card.name: self.plan.costs.of_card(card) for card in self.plan.cards}
+        shared_s = sum(costs[name].shared_s for name in {each.card for each in new} - {card for card, *_ in known})
+        own_s = sum(costs[each.card].own_s[each.training, each.compression] for each in configurations)
+        trained_s = {unit: costs[unit.card].trained_s[unit.training] for unit in map(CardTraining.of, new)}
+        heavy_s = sum(seconds for unit, seconds in trained_s.items() if unit.training in FINETUNED)
+        light_s = sum(trained_s.values()) - heavy_s + shared_s + own_s / len(self.plan.threads)
+        return self._observed() * (heavy_s + light_s / self.plan.cores)
+
+
+def _counts_for(result: Configuration) -> tuple[bool, ...]:
+    """Return for which forms a result has made what they share: float32 for itself, another form for all of them."""
+    return (True,) if result.compression == FLOAT else (True, False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import time
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -14,6 +15,7 @@ from advisor.core.figures import accuracy_of
 from advisor.core.training import HEAD_SUBSET
 from advisor.engine.decide import FLOAT
 from advisor.engine.pipeline.evaluation.scorer import Scorer
+from advisor.engine.space.plan import JUDGED_FILES
 from advisor.store import RunFolder
 
 MOST_FINALISTS, MOST_RUNS = 10, 10_000
@@ -22,6 +24,9 @@ room. A hold-out of 2,500 images takes about half a minute a file, so four files
 
 LEAST_CHANCE = 0.05
 """Least probability to be the pick with which a file runs on the hold-out."""
+
+EXTRAS_S = 30.0
+"""Seconds of a time limit that must be left for a class for unknown things, and for capture conditions."""
 
 REST = 20.0
 """Seconds without a score for each second that scoring the pick so far took: at most 5 % of one core."""
@@ -83,29 +88,36 @@ async def score(
     chosen: Sequence[Evaluation],
     scorer: Scorer,
     run: RunFolder,
-    in_time: Callable[[], bool],
+    left_s: Callable[[], float],
     everywhere: bool = False,
 ) -> None:
     """Score the finalists on the hold-out and, if time is left, the first of them under capture conditions.
 
     The first file gets a class for unknown things if time is left, or if the user gave images of such things.
 
-    Each result is kept at once.
+    Each result is kept at once. Within a time limit, pick and runner-up are scored, and more files only while as much
+    time is left as the last ones took.
 
     Args:
         chosen: pick and runner-up first.
         scorer: runs the files.
         run: keeps the results.
-        in_time: whether time is left.
+        left_s: returns the seconds that are left, infinite without a time limit.
         everywhere: one file of each network runs under capture conditions, not only pick and runner-up.
     """
-    plain = await _each([e for e in chosen if e.holdout_accuracy is None], scorer.hold_out, run)
-    scored = {e.configuration: e for e in (*chosen, *plain)}
-    if scorer.tells_unknown(in_time()):
+    scored = {e.configuration: e for e in chosen}
+    files, size = list(dict.fromkeys(e.artefact_sha256 for e in chosen)), JUDGED_FILES
+    took_s = 0.0
+    while files and (took_s == 0.0 or took_s <= left_s()):
+        size, began = size if left_s() < math.inf else len(files), time.monotonic()
+        now = [e for e in chosen if e.artefact_sha256 in files[:size] and e.holdout_accuracy is None]
+        scored |= {e.configuration: e for e in await _each(now, scorer.hold_out, run)}
+        files, took_s = files[size:], time.monotonic() - began
+    if scorer.tells_unknown(left_s() > EXTRAS_S):
         first = [e for e in scored.values() if e.artefact_sha256 == chosen[0].artefact_sha256]
         told = await _each([e for e in first if e.unknown is None], scorer.tell_unknown, run)
         scored |= {e.configuration: e for e in told}
-    if in_time() and scorer.captures:
+    if left_s() > EXTRAS_S and scorer.captures:
         tried = captured(tuple(scored.values()), everywhere)
         await _each([e for e in tried if e.capture.holdout is None], scorer.capture, run)
 

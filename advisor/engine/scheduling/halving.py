@@ -53,6 +53,7 @@ class SuccessiveHalving:
         not_started: configurations that were not started yet, in the order of the search space.
         deferred: configurations that are set aside. The value is the largest share of the errors that their
             training was expected to remove when they were deferred.
+        reduction_factor: see above.
 
     Example:
         >>> from advisor.core.evaluation import Target
@@ -87,7 +88,7 @@ class SuccessiveHalving:
         reduction_factor: int = REDUCTION_FACTOR,
     ) -> None:
         space, finished = tuple(configurations), frozenset(done)
-        self._reduction_factor = reduction_factor
+        self.reduction_factor = reduction_factor
         self._rungs = tuple(dict.fromkeys(each.training for each in space))
         self._cards = tuple(dict.fromkeys(each.card for each in space))
         self._units = [CardTraining(card, training) for training in self._rungs for card in self._cards]
@@ -157,4 +158,4 @@ class SuccessiveHalving:
             return True
         done = sum(not self._not_done[CardTraining(card, below)] for card in self._cards)
         promoted = sum(CardTraining(card, training) in self._started for card in self._cards)
-        return promoted < done // self._reduction_factor
+        return promoted < done // self.reduction_factor

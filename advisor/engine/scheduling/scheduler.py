@@ -9,7 +9,7 @@ from advisor.core.evaluation import Configuration
 from advisor.core.training import FINETUNED
 from advisor.engine.scheduling.allowance import Allowance
 from advisor.engine.scheduling.halving import CardTraining, HasCapacity
-from advisor.engine.scheduling.promotion import FrontBound
+from advisor.engine.scheduling.promotion import FLOAT, FrontBound
 from advisor.engine.scheduling.study import Study
 from advisor.engine.space.plan import Plan
 
@@ -69,9 +69,12 @@ class Scheduler:
         if len(running) >= self._most_running:
             return None
         while (suggested := self._reconsidered(running) or self._suggested(running)) is not None:
-            if not self._bound.rejection_reason(suggested):
+            if self._allowance is not None and self._allowance.no_time(suggested, running):
+                self._halving.defer(suggested, math.inf)
+            elif not self._bound.rejection_reason(suggested):
                 return suggested
-            self._halving.defer(suggested, self._bound.largest_gain(suggested.training))
+            else:
+                self._halving.defer(suggested, self._bound.largest_gain(suggested.training))
         return None
 
     def reject_deferred(self) -> list[tuple[Configuration, str]]:
@@ -79,7 +82,8 @@ class Scheduler:
 
         They are deferred no longer. The others stay, and :meth:`next` returns them first.
         """
-        reasons = [(each, self._bound.rejection_reason(each)) for each in self._halving.deferred]
+        late = self._allowance.no_time if self._allowance else lambda _: ""
+        reasons = [(each, self._bound.rejection_reason(each) or late(each)) for each in self._halving.deferred]
         self._halving.deferred = {each: -math.inf for each, reason in reasons if not reason}
         return [(each, reason) for each, reason in reasons if reason]
 
@@ -118,17 +122,30 @@ class Scheduler:
         return lambda unit: unit.card not in self._waiting and has_capacity(unit)
 
     def _allowed(self, allowance: Allowance, running: Collection[Configuration]) -> Configuration | None:
-        """Ask the study for fine-tuning if it may begin, else for heads."""
+        """Ask the study for the heads that come first, then for fine-tuning if it may begin, else for heads."""
         is_head = self._in_turn(_is_light)
-        heads_left = any(is_head(CardTraining.of(each)) for each in (*self._halving.not_started, *running))
-        if allowance.begun(heads_left):
-            most = max(1, self._cores - 1) if heads_left else self._cores
+        heads = [each for each in (*self._halving.not_started, *running) if is_head(CardTraining.of(each))]
+        if any(each.card in allowance.first and each.compression == FLOAT for each in heads):
+            return self._first_head(allowance)
+        heads_left = bool(heads)
+        if allowance.begun(heads_left, running):
+            most = self._cores if not heads_left and allowance.limit is None else max(1, self._cores - 1)
             admitted = allowance.admitted(self._open(), running, most)
             suggested = self._study.ask(admitted.__contains__) if admitted else None
             if suggested is not None:
                 return suggested
             self._expected = allowance.expected(self._open(), running)
         return self._study.ask(is_head)
+
+    def _first_head(self, allowance: Allowance) -> Configuration | None:
+        """Ask the study for the float32 file of a card that comes first. Its other forms wait for fine-tuning."""
+
+        def comes_first(unit: CardTraining) -> bool:
+            return unit.card in allowance.first and _is_light(unit)
+
+        while (suggested := self._study.ask(comes_first)) is not None and suggested.compression != FLOAT:
+            self._halving.defer(suggested, math.inf)
+        return suggested
 
     def _open(self) -> list[CardTraining]:
         """Return the heavier trainings of cards that may start and can still reach the front."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -64,13 +65,17 @@ class SearchLoop:
         progress: shows them.
         started: begin of the search in seconds of the monotonic clock.
         cores: number of jobs that run side by side.
+        observed: returns the seconds that stages take here over those that the plan expects.
 
     Attributes:
         stopping: set it to end the search; what is done is kept.
     """
 
-    def __init__(self, request: Request, run: RunFolder, progress: Progress, started: float, cores: int) -> None:
-        self._cores = cores
+    def __init__(
+        self, request: Request, run: RunFolder, progress: Progress, started: float, cores: int,
+        observed: Callable[[], float] = lambda: 1.0,
+    ) -> None:  # fmt: skip
+        self._cores, self._observed, self._judging_s = cores, observed, 0.0
         self._question, self._execution = request.question, request.execution
         self._run, self._progress, self._started = run, progress, started
         self._bound = FrontBound(request.question.limits)
@@ -83,6 +88,7 @@ class SearchLoop:
 
         ``done`` configurations have a result already. ``scorer`` runs the pick so far on the hold-out.
         """
+        self._judging_s = plan.judging_s
         self._bound.add(self._run.evaluations())
         self._bound.expensive = self._expensive(plan)
         allowance = self._allowance(plan) if self._question.tuning_limited else None
@@ -131,7 +137,7 @@ class SearchLoop:
                 record(task.result() for task in tasks)
                 so_far.look()
                 rule.update()
-                ended = stopped.done() or self._time_left() == 0
+                ended = stopped.done() or self._evaluating_left() == 0
             elif scheduler.deferred and not rule.met:
                 record_rejected(scheduler.reject_deferred())
             else:
@@ -197,7 +203,7 @@ class SearchLoop:
             if not chosen or chosen[0].artefact_sha256 in tried:
                 return
             everywhere = self._question.robust or self._execution.capture_all
-            await score(chosen, scorer, self._run, lambda: self._time_left() != 0, everywhere)
+            await score(chosen, scorer, self._run, self._seconds_left, everywhere)
             tried |= {e.artefact_sha256 for e in chosen}
 
     def _finalists(self, images: int) -> tuple[Evaluation, ...]:
@@ -224,8 +230,8 @@ class SearchLoop:
             return decided(frozenset(cards), len(self._bound.results))
 
         seconds = self._execution.time_limit_s
-        limit = None if seconds is None else TimeLimit(seconds, lambda: (self._time_left() or 0.0) - plan.finishing_s)
-        return Allowance(plan, self._bound, favourite, limit)
+        limit = None if seconds is None else TimeLimit(seconds, lambda: self._evaluating_left() or 0.0, self._observed)
+        return Allowance(plan, self._bound, favourite, limit, self._question.preference)
 
     @property
     def _leaves_out(self) -> bool:
@@ -254,8 +260,22 @@ class SearchLoop:
 
     async def _first_finished(self, tasks: set[asyncio.Future[Any]]) -> set[asyncio.Future[Any]]:
         """Wait until a task is finished or the time is over, and return the finished ones."""
-        finished, _ = await asyncio.wait(tasks, timeout=self._time_left(), return_when="FIRST_COMPLETED")
+        finished, _ = await asyncio.wait(tasks, timeout=self._evaluating_left(), return_when="FIRST_COMPLETED")
         return finished
+
+    def _evaluating_left(self) -> float | None:
+        """Return the seconds until evaluations must end, so that pick and runner-up still run on the hold-out."""
+        left_s = self._time_left()
+        return None if left_s is None else max(0.0, left_s - self._observed() * self._judging_s)
+
+    def training_left_s(self, plan: Plan, card: str) -> float | None:
+        """Return the seconds in which a card must be fine-tuned, so that its forms have results; None for no limit."""
+        left_s = self._evaluating_left()
+        return None if left_s is None else max(0.0, left_s - self._observed() * plan.finishing_s[card])
+
+    def _seconds_left(self) -> float:
+        left_s = self._time_left()
+        return math.inf if left_s is None else left_s
 
     def _time_left(self) -> float | None:
         limit = self._execution.time_limit_s

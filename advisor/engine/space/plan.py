@@ -7,12 +7,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import product
+from statistics import median
 
 from advisor.catalog.cards import Card
 from advisor.core.evaluation import Configuration, Target
 from advisor.core.forms import form_of
 from advisor.core.tasks import IMAGE_CLASSIFICATION
 from advisor.core.training import FINETUNED
+from advisor.engine.pipeline.cost import CALIBRATE_AGAIN_S, CONVERT_S, scoring_s
 from advisor.engine.pipeline.cost_model import CostModel
 from advisor.engine.pipeline.images import SUBSET_IMAGES
 from advisor.engine.pipeline.materials import LocalTarget, Variant, Workload, image_counts
@@ -25,6 +27,12 @@ TUNING_S, HEADS_PART = 720.0, 0.25
 
 FINISHING_MARGIN = 1.5
 """Factor on the expected seconds of compressing, scoring and timing a fine-tuned network before a time limit."""
+
+ALWAYS = ("float32", "int8")
+"""Forms of a fine-tuned network for which a time limit always leaves time."""
+
+JUDGED_FILES = 2
+"""Files for which a time limit leaves time to run on the hold-out: the pick and the runner-up."""
 
 FEWEST_PUBLISHED = 20
 """Number of published figures that the regression needs."""
@@ -146,12 +154,20 @@ class Plan:
         return self.pace.get(StageName(heavy[0]), 1.0) * max(TUNING_S, HEADS_PART * heads_s)
 
     @cached_property
-    def finishing_s(self) -> float:
-        """Seconds of the machine from the end of a fine-tuning to the results of its forms, with a margin."""
-        heavy = self._trainings(heavy=True)
-        costs = [self.costs.of_card(card).own_s for card in self.cards]
-        most = max((sum(own.get(variant, 0.0) for variant in self._of(heavy[:1])) for own in costs), default=0.0)
-        return FINISHING_MARGIN * most / self.cores
+    def finishing_s(self) -> Mapping[str, float]:
+        """Seconds from the end of a card's fine-tuning to the results of :data:`ALWAYS`, one stage after another."""
+        forms = [variant for variant in self._of(self._trainings(heavy=True)[:1]) if variant[1] in ALWAYS]
+        own_s = {card.name: self.costs.of_card(card).own_s for card in self.cards}
+        return {
+            name: FINISHING_MARGIN * (CONVERT_S + CALIBRATE_AGAIN_S + sum(own.get(each, 0.0) for each in forms))
+            for name, own in own_s.items()
+        }
+
+    @cached_property
+    def judging_s(self) -> float:
+        """Seconds of the machine that the last files need on the hold-out: those of the card in the middle."""
+        prices = [scoring_s(card, ALWAYS[0], self.holdout) for card in self.cards]
+        return JUDGED_FILES * median(prices) * self.pace.get(StageName.SCORE, 1.0) / self.cores if self.holdout else 0.0
 
     def _trainings(self, heavy: bool) -> tuple[str, ...]:
         return tuple(training for training in self.trainings if (training in FINETUNED) == heavy)

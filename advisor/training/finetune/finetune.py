@@ -11,6 +11,7 @@ The network that ships is trained for a few epochs more, with the validation par
 from __future__ import annotations
 
 import json
+import math
 import time
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 VERSION = 6
 """Raised when equal images and hyperparameters give another network."""
 
+BEHIND = 0.05
+"""Share of the steps by which a training may be behind the share of its time before the limit shortens it."""
+
 WEIGHTS = "best.weights.h5"
 """File name of the network with its head, in the folder of a fine-tuning."""
 
@@ -53,7 +57,8 @@ class Finetuned:
         start_accuracy: the same for the backbone and head at the start.
         history: validation accuracy and training loss of each epoch.
         best_epoch: 0-based; -1 if no epoch was better than the start.
-        out_of_time: the time limit ended the training. A later call with the same folder continues.
+        out_of_time: the time limit ended or shortened the training. A later call with the same folder continues what
+            was ended, and begins anew what was shortened.
     """
 
     weights: NDArray[np.float32]
@@ -112,7 +117,7 @@ class _Session:
     ) -> None:
         from advisor.training.finetune.optimizer import Optimizer
 
-        self._began, self.out_of_time = time.monotonic(), False
+        self._began, self.out_of_time, self._shortened = time.monotonic(), False, False
         folder.mkdir(parents=True, exist_ok=True)
         self._hyperparameters, self._folder = (hyperparameters if after is None else hyperparameters.going_on()), folder
         self._size = data.spec.size
@@ -138,18 +143,18 @@ class _Session:
         self.history: list[Mapping[str, float]] = []
         self._best_epoch, self._best = -1, 0.0
         self._start_accuracy, self._validation_s = 0.0, 0.0
+        self._learns_from = self._began
 
     def resume(self) -> None:
         """Restore the last checkpoint, or record the accuracy at the start."""
         kept = read_progress(self._folder)
-        if kept is not None and kept.hyperparameters == self._hyperparameters.plain():
+        if kept is not None and not kept.shortened and kept.hyperparameters == self._hyperparameters.plain():
             self.history, self._best_epoch = list(kept.history), kept.best_epoch
             self._best, self._start_accuracy = kept.best, kept.start
             self._restore(self._folder / f"epoch-{len(self.history)}")
             return
-        began = time.monotonic()
         self._start_accuracy = self._best = self._validate()
-        self._validation_s = time.monotonic() - began
+        self._learns_from = time.monotonic()
         self._keep_best()
         self._save()
 
@@ -170,16 +175,30 @@ class _Session:
         stalled = 2 * done >= self._hyperparameters.epochs and since >= self._hyperparameters.patience
         if done >= self._hyperparameters.epochs or stalled:
             return False
-        if self._hyperparameters.seconds is None:
-            return True
-        longest = max((row["seconds"] for row in self.history), default=self._validation_s)
-        self.out_of_time = self.out_of_time or self._late(longest)
+        self.out_of_time = self.out_of_time or self._late(self._validation_s)
         return not self.out_of_time
 
     def _late(self, more_s: float) -> bool:
         """Return whether the time limit is over before so many further seconds."""
+        return time.monotonic() + more_s > self._ends
+
+    @property
+    def _ends(self) -> float:
+        """Seconds of the monotonic clock at which the time limit is over; infinite without one."""
         limit_s = self._hyperparameters.seconds
-        return limit_s is not None and time.monotonic() - self._began + more_s > limit_s
+        return math.inf if limit_s is None else self._began + limit_s
+
+    def _keep_pace(self, reached: float) -> None:
+        """Let the rate fall with the time where the limit would end the training before the cosine does.
+
+        Args:
+            reached: share of the steps that is done.
+        """
+        whole_s = self._ends - self._validation_s - self._learns_from
+        spent = 0.0 if math.isinf(whole_s) else (time.monotonic() - self._learns_from) / max(whole_s, 1e-9)
+        if self._shortened or spent > reached + BEHIND:
+            self._shortened = True
+            self._optimizer.spent.assign(min(1.0, spent))
 
     def run_epoch(self) -> None:
         """Train one epoch, validate, keep the best weights and write a checkpoint.
@@ -190,7 +209,8 @@ class _Session:
         loss = self._train_once(number)
         self._optimizer.swap()
         accuracy = self._validate()
-        if accuracy > self._best or not len(self._validation):
+        better = accuracy >= self._best if self._shortened else accuracy > self._best
+        if better or not len(self._validation):
             self._best, self._best_epoch = accuracy, number
             self._keep_best()
         self._optimizer.swap()
@@ -216,6 +236,7 @@ class _Session:
             if self.out_of_time and losses:
                 break
             weights = self._sample_weights[labels]
+            self._keep_pace((number + place * hyperparameters.batch / len(order)) / hyperparameters.epochs)
             losses.append(self._optimizer.run(images, labels, weights, (hyperparameters.seed + number, place), side))
         loss = float(np.mean([float(value) for value in losses]))
         if not np.isfinite(loss):
@@ -226,15 +247,14 @@ class _Session:
         """Load the best weights, copy those of the backbone into ``backbone``, and return the result."""
         self._model.load_weights(self._folder / WEIGHTS)
         weights, bias = network.parts(self._model, backbone, self._start)
-        levels, history = bool(self._start.levels), tuple(self.history)
-        return Finetuned(
-            weights, bias, levels, self._best, self._start_accuracy, history, self._best_epoch, self.out_of_time
-        )
+        levels, history, limited = bool(self._start.levels), tuple(self.history), self.out_of_time or self._shortened
+        return Finetuned(weights, bias, levels, self._best, self._start_accuracy, history, self._best_epoch, limited)
 
     def _validate(self) -> float:
-        right = 0
+        right, began = 0, time.monotonic()
         for images, labels in self._batches.epoch(self._validation, self._hyperparameters.batch):
             right += int((self._optimizer.predict(images).argmax(axis=1) == labels).sum())
+        self._validation_s = time.monotonic() - began
         return right / max(1, len(self._validation))
 
     def _keep_best(self) -> None:
@@ -251,7 +271,7 @@ class _Session:
 
     def _write_state(self) -> None:
         plain, history = self._hyperparameters.plain(), tuple(self.history)
-        state = Progress(plain, history, self._best_epoch, self._best, self._start_accuracy)
+        state = Progress(plain, history, self._best_epoch, self._best, self._start_accuracy, self._shortened)
         partial = self._folder / "state.partial"
         partial.write_text(json.dumps(asdict(state)))
         partial.replace(self._folder / STATE)

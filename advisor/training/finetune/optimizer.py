@@ -33,12 +33,17 @@ class Optimizer:
         hyperparameters: rate, decay, smoothing, augmentation.
         images: training images in an epoch, which give the cosine's length.
         penalty: L2 penalty of the head's weights.
+
+    Attributes:
+        spent: share of a time limit that is spent. The rate falls along its cosine with the steps, or with this share
+            where it is ahead of them, so that a training that a limit ends early has come to its low rates.
     """
 
     def __init__(self, model: keras.Model, hyperparameters: Finetuning, images: int, penalty: float = 0.0) -> None:
         self._model, self._hyperparameters, self._penalty = model, hyperparameters, penalty
         self._steps = max(1, -(-images // hyperparameters.batch) * hyperparameters.epochs)
         self._done = tf.Variable(0.0, trainable=False)
+        self.spent = tf.Variable(0.0, trainable=False)
         self._weights = [_Weight(*place) for place in _trained_weights(model, hyperparameters)]
         self._compiled = tf.function(self._train, reduce_retracing=True)
         self._predict = tf.function(
@@ -100,7 +105,7 @@ class Optimizer:
         """Update the weights and their running means; a mean is a plain average until it has enough steps."""
         done, steps, warmup = self._done, float(self._steps), float(min(self._steps // 10 + 1, WARMUP_STEPS))
         rate = self._hyperparameters.learning_rate * tf.minimum(1.0, (done + 1.0) / warmup)
-        rate *= 0.5 * (1.0 + tf.cos(math.pi * tf.minimum(done / steps, 1.0)))
+        rate *= 0.5 * (1.0 + tf.cos(math.pi * tf.minimum(tf.maximum(done / steps, self.spent), 1.0)))
         done.assign_add(1.0)
         share = 1.0 / tf.minimum(done, float(max(1.0, self._hyperparameters.averaging)))
         for weight, gradient in zip(self._weights, gradients, strict=True):

@@ -23,6 +23,7 @@ class Progress:
         best_epoch: index of the best epoch, -1 for the start.
         best: its validation accuracy (0-1).
         start: validation accuracy before the first epoch (0-1).
+        shortened: a time limit lowered the rate early, so that another limit must not continue from here.
     """
 
     hyperparameters: Mapping[str, object]
@@ -30,6 +31,7 @@ class Progress:
     best_epoch: int
     best: float
     start: float
+    shortened: bool = False
 
 
 def read_progress(folder: Path) -> Progress | None:

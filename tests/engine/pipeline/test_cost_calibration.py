@@ -94,3 +94,11 @@ def test_a_training_without_a_figure_costs_what_others_took_over_their_price(tmp
 def test_a_damaged_book_is_an_empty_one(tmp_path: Path, text: str) -> None:
     (tmp_path / "pace.json").write_text(text)
     assert CostCalibration(tmp_path / "pace.json").pace == {}
+
+
+def test_the_seconds_of_this_search_are_compared_with_those_of_its_plan(tmp_path: Path) -> None:
+    book = CostCalibration(tmp_path / "pace.json")
+    assert book.observed() == 1.0
+    for name, seconds in ((StageName.CONVERT, 9.0), (StageName.HEAD, 3.0)):
+        book.note(StageEvent(_stage(name), EventKind.DONE, seconds), 4.0)
+    assert book.observed() == pytest.approx(1.5)

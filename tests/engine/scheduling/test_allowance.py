@@ -7,7 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from advisor.engine.scheduling.allowance import HEADS_SHARE, Allowance, TimeLimit
+from advisor.core.budget import Budget
+from advisor.core.evaluation import Configuration
+from advisor.engine.scheduling.allowance import HEADS_SHARE, NO_TIME, Allowance, TimeLimit
+from advisor.engine.scheduling.promotion import FrontBound
 from advisor.engine.scheduling.scheduler import OVER_ALLOWANCE, Scheduler
 from advisor.engine.space.plan import Plan
 from tests.engine.scheduling.test_scheduler import BEST, CARDS, LAST, PLAN, Search, alike
@@ -22,6 +25,7 @@ class Allowed(Search):
     def __init__(self, plan: Plan = DEFAULT, left_s: float | None = None) -> None:
         super().__init__(plan=plan)
         self.left_s = left_s
+        self.study.halving.reduction_factor = 3 if left_s is None else 1
         limit = None if left_s is None else TimeLimit(600.0, lambda: self.left_s or 0.0)
         allowance = Allowance(plan, self.bound, self.favourite, limit)
         self.scheduler = Scheduler(self.study, self.bound, plan, 100, 2, allowance)
@@ -96,13 +100,104 @@ def test_a_card_that_cannot_win_is_not_tuned_whatever_time_is_left() -> None:
     assert all(BEST in reason for _, reason in search.scheduler.refuse_rest())
 
 
-def test_a_time_limit_leaves_its_second_half_to_fine_tuning() -> None:
-    search = Allowed(left_s=600.0)
-    search.end_heads(alike, kept=LAST)
-    assert not search.tuned
-    search.left_s = 600.0 * (1 - HEADS_SHARE)
+def _limited(
+    plan: Plan = DEFAULT, left_s: float = 600.0, observed: float = 1.0, limit_ms: float | None = None
+) -> Allowance:
+    """Return the allowance of a search with a time limit of ten minutes."""
+    limit = TimeLimit(600.0, lambda: left_s, lambda: observed)
+    return Allowance(plan, FrontBound(Budget(latency_ms=limit_ms)), lambda _: None, limit)
+
+
+def _head(card: str, form: str = "float32", plan: Plan = DEFAULT) -> Configuration:
+    return plan.configuration(card, form, plan.threads[0], "head")
+
+
+def test_without_a_time_limit_no_card_comes_first() -> None:
+    assert Allowance(DEFAULT, FrontBound(Budget()), lambda _: None).first == frozenset()
+
+
+def test_the_first_heads_are_those_of_different_architectures() -> None:
+    first = _limited().first
+    families = [DEFAULT.cards_by_name[name].family for name in first]
+    assert 2 <= len(first) <= 3
+    assert len(set(families)) == len(families)
+
+
+def test_a_limit_that_is_too_short_for_any_fine_tuning_is_left_to_all_heads() -> None:
+    assert _limited(left_s=45.0).first == frozenset()
+    search = Allowed(left_s=45.0)
     search.start()
-    assert search.tuned == [BEST]
+    assert {each.compression for each in search.started} == {"float32", "int8"}
+    assert not search.tuned
+
+
+def test_a_machine_on_which_stages_take_long_begins_with_fewer_heads() -> None:
+    assert len(_limited(observed=3.0).first) < len(_limited().first)
+
+
+def test_no_head_comes_first_whose_network_cannot_meet_the_latency_budget() -> None:
+    assert _limited(limit_ms=1e-3).first == frozenset()
+
+
+def test_within_a_limit_fine_tuning_begins_after_the_float_files_of_the_first_heads() -> None:
+    search = Allowed(left_s=600.0)
+    search.start()
+    first = search.scheduler._allowance.first  # type: ignore[union-attr]
+    assert {(each.card, each.compression) for each in search.started} == {(card, "float32") for card in first}
+    while heads := [each for each in search.running if each.training == "head" and each.card in first]:
+        assert not search.tuned
+        search.end(heads[0], *alike(heads[0].card))
+    search.start()
+    assert len(search.tuned) == 1
+
+
+def test_the_card_that_is_expected_to_be_best_after_fine_tuning_is_tuned_not_the_cheapest() -> None:
+    search, first = Allowed(left_s=600.0), _limited().first
+    best, *others = sorted(first)
+    search.start()
+    for each in list(search.running):
+        search.end(each, *((90.0, 12.0) if each.card == best else (80.0, 2.0)))
+    assert others
+    search.start()
+    assert search.tuned == [best]
+
+
+def test_a_further_card_is_tuned_in_the_second_half_of_a_limit() -> None:
+    search = Allowed(left_s=600.0)
+    search.end_heads(alike)
+    search.finish()
+    assert len(search.tuned) > 1
+    assert HEADS_SHARE == 0.5
+
+
+def test_what_does_not_end_within_the_limit_is_not_begun_and_says_so() -> None:
+    allowance = _limited(left_s=8.0)
+    assert allowance.no_time(_head(BEST)) == NO_TIME
+    assert _limited(left_s=200.0).no_time(_head(BEST)) == ""
+
+
+def test_the_running_evaluations_leave_less_time_for_another_one() -> None:
+    running = [_head(card) for card in CARDS[1:]]
+    left_s = _limited()._seconds(running) + 1.0
+    assert not _limited(left_s=left_s).no_time(running[0])
+    assert _limited(left_s=left_s).no_time(_head(BEST), running) == NO_TIME
+
+
+def test_int8_of_the_fine_tuned_card_always_has_time_and_its_other_forms_only_if_they_end() -> None:
+    plan = replace(DEFAULT, recipes=("float32", "int8", "float16"))
+    forms = {form: plan.configuration(BEST, form, 1, CACHED) for form in plan.recipes}
+    late = {form: _limited(plan, left_s=100.0).no_time(each) for form, each in forms.items()}
+    assert late == {"float32": "", "int8": "", "float16": NO_TIME}
+
+
+def test_deferred_forms_are_evaluated_at_the_end_if_there_is_time_and_else_say_why_not() -> None:
+    search = Allowed(left_s=600.0)
+    search.end_heads(alike)
+    search.finish()
+    waiting = set(search.scheduler.deferred)
+    assert waiting
+    search.left_s = 0.5
+    assert {reason for _, reason in search.scheduler.reject_deferred()} >= {NO_TIME}
 
 
 def test_no_card_is_tuned_that_the_time_limit_would_end_at_once() -> None:

@@ -340,6 +340,28 @@ def test_the_finalists_are_scored_on_the_hold_out_once(tmp_path: Path) -> None:
     assert {e.configuration.card for e in scored} == {BEST}
 
 
+@pytest.mark.parametrize(("left_s", "scored"), [(600.0, 4), (0.0, 2)])
+def test_within_a_limit_pick_and_runner_up_are_scored_and_others_if_there_is_time(
+    tmp_path: Path, left_s: float, scored: int
+) -> None:
+    run, evaluator = RunFolder.create(tmp_path, "run"), MadeUp()
+    evaluator.captures = False
+    rows = [replace(evaluation(f"card{n}"), artefact_sha256=f"file{n}") for n in range(4)]
+    asyncio.run(finalists.score(rows, evaluator, run, lambda: left_s))
+    assert evaluator.scored == [f"file{n}" for n in range(scored)]
+
+
+def test_evaluations_end_early_enough_for_the_hold_out(tmp_path: Path) -> None:
+    search = Search(tmp_path, replace(plan(), holdout=5000), time_limit="1h")
+    loop = search.loop()
+    asyncio.run(loop.evaluate_all(search.study, MadeUp(), search.plan, done=0))
+    left_s, whole_s = loop._evaluating_left(), loop._time_left()
+    assert left_s is not None
+    assert whole_s is not None
+    assert whole_s - left_s == pytest.approx(search.plan.judging_s, abs=1.0)
+    assert loop.training_left_s(search.plan, BEST) == pytest.approx(left_s - search.plan.finishing_s[BEST], abs=1.0)
+
+
 def test_where_the_hold_out_refutes_the_pick_the_next_pick_is_judged_too(tmp_path: Path) -> None:
     class Refuting(MadeUp):
         async def hold_out(self, made: Evaluation) -> Evaluation:

@@ -257,11 +257,34 @@ def test_a_time_limit_inside_the_first_epoch_keeps_what_its_steps_learnt(
     _, result = _run(data, tmp_path / "limited", replace(KNOBS, seconds=1.0))
     assert result.out_of_time
     assert result.history == ()
-    assert (result.best_epoch == 0) == (result.validation_accuracy > result.start_accuracy)
+    assert (result.best_epoch == 0) == (result.validation_accuracy >= result.start_accuracy), (
+        "of equals the trained one"
+    )
     monkeypatch.undo()
     _, resumed = _run(data, tmp_path / "limited", KNOBS)
     losses, expected = ([row["loss"] for row in result.history] for result in (resumed, tuned[1]))
     np.testing.assert_allclose(losses, expected, rtol=1e-3)
+
+
+def test_a_limit_that_ends_a_training_early_lowers_its_rate_in_time(
+    data: tuple[list[Path], list[int]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, result = _run(data, tmp_path, replace(KNOBS, epochs=1000, patience=1000, seconds=3.0))
+    assert result.out_of_time
+    assert json.loads((tmp_path / "state.json").read_text())["shortened"]
+    _, again = _run(data, tmp_path, KNOBS)
+    assert not again.out_of_time, "another limit begins anew"
+    assert len(again.history) <= KNOBS.epochs
+
+
+def test_a_limit_with_time_enough_gives_the_weights_of_no_limit(
+    tuned: tuple[Any, Finetuned], data: tuple[list[Path], list[int]], tmp_path: Path
+) -> None:
+    backbone, result = _run(data, tmp_path, replace(KNOBS, seconds=3600.0))
+    assert not result.out_of_time
+    np.testing.assert_array_equal(result.weights, tuned[1].weights)
+    for own, other in zip(backbone.get_weights(), tuned[0].get_weights(), strict=True):
+        np.testing.assert_array_equal(own, other)
 
 
 def test_divergence_is_a_stage_error(data: tuple[list[Path], list[int]], tmp_path: Path) -> None:

@@ -37,6 +37,10 @@ CAPTURED_SHARE = 0.5
 SHIPPING_SHARE = 0.25
 """Further training of the model that ships over its first training, in the time that a limit leaves."""
 
+IMPORTS_S, NEXT_START_S = 10.0, 25.0
+"""Seconds of a training before its time counts, and of the one that follows it before its first step. A Xeon of 2.8 GHz
+took 7 and 19 for EfficientNet-Lite0."""
+
 TRAIN_LIMITS = Limits(seconds=24 * 3600, memory_bytes=8_000_000_000)
 LONG = Resources(Pool.TRAINERS, EXPECTED_BYTES[TRAINERS], TRAIN_LIMITS, long=True)
 
@@ -121,7 +125,7 @@ def _finetuned(
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
         learnt = materials.part(Role.LEARNT)
         validation = learnt.rows_of(materials.part(Role.VALIDATION))
-        planned = replace(hyperparameters(materials, results), seconds=_seconds(materials, to_come))
+        planned = replace(hyperparameters(materials, results), seconds=_seconds(materials, card, to_come))
         return partial(
             tune, card, materials.weights[card.name], read.files(results), learnt.paths, learnt.labels,
             validation, planned, folders.checkpoints, folders.model, results[compared].path if compared else None,
@@ -146,20 +150,21 @@ def _finetuned(
     )  # fmt: skip
 
 
-def _seconds(materials: Materials, to_come: float) -> float | None:
+def _seconds(materials: Materials, card: Card, to_come: float) -> float | None:
     """Return the time limit of one training in seconds; None for none.
 
     The time that is left is shared with the trainings that follow it on the same card, of which each has its start.
 
     Args:
         materials: they know when fine-tuning has to end.
+        card: the network.
         to_come: the epochs that follow, over those of this training.
     """
-    left_s = materials.training_left_s()
+    left_s = materials.training_left_s(card.name)
     if left_s is None:
         return None
-    starts = 2 if to_come else 1
-    return max(0.0, (left_s - starts * cost.FINETUNE_START_S) / (1 + to_come))
+    starts_s = IMPORTS_S + (NEXT_START_S if to_come else 0.0)
+    return max(0.0, (left_s - starts_s) / (1 + to_come))
 
 
 def chosen(own: Finetuning, trials: Sequence[FloatModel], best: bool) -> Finetuning:

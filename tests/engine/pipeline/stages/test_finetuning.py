@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,8 +17,6 @@ from advisor.catalog.catalogue import load_catalogue
 from advisor.core.training import HEAD
 from advisor.datasets.split import split
 from advisor.datasets.survey import survey
-from advisor.engine.pipeline import cost
-from advisor.engine.pipeline import materials as module
 from advisor.engine.pipeline.images import Images, Role
 from advisor.engine.pipeline.materials import FloatModel, Purpose, Workload, input_spec
 from advisor.engine.pipeline.stage import Stage
@@ -94,8 +90,7 @@ def _tuned(
         cut(CARD, FEATURES), after=(), inputs=lambda *_: {"file": sha256_file(backbone)},
         job=lambda _materials, _results, folders: partial(jobs.copy, backbone, folders.model),
     )  # fmt: skip
-    ends = None if limit_s is None else time.monotonic() + limit_s
-    given = replace(materials(cache, images, weights={CARD.name: None}), training_ends=ends)
+    given = replace(materials(cache, images, weights={CARD.name: None}), training_left_s=lambda _: limit_s)
     purposes = (Purpose.COMPARE, Purpose.SHIP)
     stages = [_with_backbone(finetuned(CARD, TRAINING, purpose, workload), source) for purpose in purposes]
     compared, ships = walk_all(stages, given, pool)
@@ -141,13 +136,12 @@ def test_a_time_limit_keeps_what_was_trained_and_a_later_search_continues(
     assert not list(tmp_path.glob("**/*.checkpoints"))
 
 
-def test_the_trainings_of_a_card_share_the_time_that_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: 20.0))
-    given = replace(materials(tmp_path), training_ends=1100.0)
-    alone, followed = (stages._seconds(given, to_come) for to_come in (0.0, 0.25))
-    assert alone == pytest.approx(1080 - cost.FINETUNE_START_S)
-    assert followed == pytest.approx((1080 - 2 * cost.FINETUNE_START_S) / 1.25)
-    assert stages._seconds(materials(tmp_path), 0.25) is None
+def test_the_trainings_of_a_card_share_the_time_that_is_left(tmp_path: Path) -> None:
+    given = replace(materials(tmp_path), training_left_s=lambda _: 1080.0)
+    alone, followed = (stages._seconds(given, CARD, to_come) for to_come in (0.0, 0.25))
+    assert alone == pytest.approx(1080 - stages.IMPORTS_S)
+    assert followed == pytest.approx((1080 - stages.IMPORTS_S - stages.NEXT_START_S) / 1.25)
+    assert stages._seconds(materials(tmp_path), CARD, 0.25) is None
 
 
 @pytest.mark.slow
