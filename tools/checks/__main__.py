@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 
-from tools.checks import exit_codes, generated_files, pages, profile_rows
+from tools.checks import exit_codes, generated_files, pages, profile_rows, shape
 
 
 def main() -> int:
     """Return 1 if a check found a problem, else 0."""
-    problems = [*exit_codes.problems(), *generated_files.problems(), *pages.problems(), *profile_rows.problems()]
+    parts = (exit_codes, generated_files, pages, profile_rows, shape)
+    problems = [problem for part in parts for problem in part.problems()]
     for problem in problems:
         print(problem, file=sys.stderr)
     print(f"checks: {len(problems)} problem(s)" if problems else "checks: no problems")

@@ -1,0 +1,50 @@
+"""The limits of the code's shape: a figure above one is a problem."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tools.checks import shape
+
+
+def _package(root: Path) -> None:
+    (root / "advisor" / "tasks").mkdir(parents=True)
+    (root / "tests").mkdir()
+    (root / "pyproject.toml").write_text('[project]\ndependencies = ["numpy", "scipy"]\n')
+    (root / "advisor" / "one.py").write_text("from advisor import two\n\n\nclass Card:\n    pass\n")
+    (root / "advisor" / "two.py").write_text('TASK = "object-detection"\n\n\nclass Card:\n    pass\n')
+    (root / "advisor" / "tasks" / "three.py").write_text('NAME = "object-detection"\n\n\ndef f(a, *, b): ...\n')
+    (root / "advisor" / "__init__.py").write_text("")
+
+
+@pytest.fixture
+def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    _package(tmp_path)
+    monkeypatch.setattr(shape, "ROOT", tmp_path)
+    shape.figures.cache_clear()
+    yield tmp_path
+    shape.figures.cache_clear()
+
+
+def test_the_figures_of_a_small_package(small: Path) -> None:
+    found = shape.figures()
+    assert found["modules"] == 4
+    assert found["modules with a single importer"] == 1
+    assert found["longest import chain"] == 2
+    assert found["most arguments of a function"] == 2
+    assert found["public class names with two meanings"] == 1
+    assert found["lines that name a task outside its folder"] == 1
+    assert found["required dependencies"] == 2
+
+
+def test_a_figure_above_its_limit_is_a_problem_and_is_named(
+    small: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    limits = tmp_path / "shape.yaml"
+    limits.write_text("".join(f"{name}: {value}\n" for name, value in {**shape.figures(), "modules": 3}.items()))
+    monkeypatch.setattr(shape, "LIMITS", limits)
+    (problem,) = shape.problems()
+    assert "modules: 4, at most 3" in problem
