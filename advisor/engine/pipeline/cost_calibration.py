@@ -68,16 +68,25 @@ class CostCalibration:
             self._worked[event.stage] = price_s * done / planned, event.seconds
 
     def observed(self) -> float:
-        """Return the seconds that the stages of this search took over those that its plan expected; 1 before any."""
-        price_s, took_s = (sum(values) for values in zip((0.0, 0.0), *self._worked.values(), strict=True))
-        return took_s / price_s if price_s > 0 else 1.0
+        """Return the seconds that a stage of this search took over those that its plan expected; 1 before any.
+
+        It is the median over the kinds of stages: some depend on more than the speed of the machine.
+        """
+        ratios = [seconds / price_s for price_s, seconds in self._by_stage().values() if price_s > 0]
+        return statistics.median(ratios) if ratios else 1.0
+
+    def _by_stage(self) -> dict[StageName, tuple[float, float]]:
+        """Return the expected seconds of each kind of stage, and those that it took."""
+        found: dict[StageName, tuple[float, float]] = {}
+        for stage, (price_s, seconds) in self._worked.items():
+            before_s, took_s = found.get(stage.name, (0.0, 0.0))
+            found[stage.name] = before_s + price_s, took_s + seconds
+        return found
 
     def keep(self, disturbed: bool = False) -> None:
         """Compare the expected seconds with those that were spent, stage by stage, and keep the ratios."""
         new = dict(self._ratios)
-        for stage in dict.fromkeys(each.name for each in self._worked):
-            worked = [figures for each, figures in self._worked.items() if each.name is stage]
-            price, seconds = (sum(values) for values in zip(*worked, strict=True))
+        for stage, (price, seconds) in self._by_stage().items():
             if price > 0 and seconds > 0:
                 ratio = self.pace.get(stage, 1.0) * seconds / price  # the plan's prices are paced already
                 bounded = Ratio(min(max(ratio, 1 / MOST), MOST), disturbed)
@@ -91,12 +100,11 @@ class CostCalibration:
 def _with_trainings(pace: Mapping[StageName, float]) -> Mapping[StageName, float]:
     """Return the ratios, with those of fine-tunings that were never run here.
 
-    Such a fine-tuning has the ratio of the others, else that of running the backbone.
+    Such a fine-tuning has the ratio of the others, else the median of all stages.
     """
     trainings = [StageName(name) for name in FINETUNED]
     known = [pace[stage] for stage in trainings if stage in pace]
-    if not known and StageName.FEATURES in pace:
-        known = [pace[StageName.FEATURES]]
+    known = known or list(pace.values())
     return {**dict.fromkeys(trainings, statistics.median(known)), **pace} if known else pace
 
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from statistics import median
 
 from advisor.catalog.cards import Card
 from advisor.core.evaluation import Configuration, Status
@@ -24,7 +25,7 @@ FIRST_CARDS, FIRST_SHARE = 3, 0.2
 """Most cards whose heads are compared before fine-tuning begins within a time limit, and the share of the limit that
 these heads may take if there are several."""
 
-LEAST_SHARE = 0.2
+LEAST_SHARE = 0.15
 """Least share of a card's expected fine-tuning that the rest of a time limit must leave room for."""
 
 NO_TIME = "not started: it would not end within the time limit"
@@ -164,12 +165,14 @@ class Allowance:
     def _expected_loss(self, name: str) -> float:
         """Return the expected loss of a card after fine-tuning for the time that is left.
 
-        It starts from the result of the head, else from what is published. A training that is cut short is expected to
-        gain in proportion to its time.
+        It starts from the result of the head, else from what is published: cards differ less on other images than on
+        those of ImageNet, so an error is taken as the geometric mean of the card's own and the usual one. A training
+        that is cut short is expected to gain in proportion to its time.
         """
         card, threads = self.plan.cards_by_name[name], self.plan.threads[-1]
         head = self.bound.results.get(self.plan.configuration(name, FLOAT, threads, HEAD))
-        accuracy, ms, size = prior_accuracy(card, FLOAT), rough_ms(card, FLOAT, threads), rough_size(card, FLOAT)
+        accuracy = PERFECT - math.sqrt(self._usual_error * max(0.0, PERFECT - prior_accuracy(card, FLOAT)))
+        ms, size = rough_ms(card, FLOAT, threads), rough_size(card, FLOAT)
         if head is not None and head.status is Status.OK:
             accuracy, ms, size = accuracy_of(head), latency_of(head), size_of(head)
         assert self.limit is not None, "only a time limit needs it"
@@ -177,6 +180,10 @@ class Allowance:
         share = min(1.0, left_s / self._training_s(CardTraining(name, self._heavy)))
         behind = (1.0 - share * GAINS[self._heavy][0]) * (PERFECT - accuracy)
         return float(self.preference.cost(math.log(ms), math.log(size), behind, behind, 0.0))
+
+    @cached_property
+    def _usual_error(self) -> float:
+        return median(PERFECT - prior_accuracy(card, FLOAT) for card in self.plan.cards)
 
     @property
     def _heavy(self) -> str:
