@@ -12,14 +12,14 @@ from advisor.core.errors import UsageError
 from advisor.engine.question import resolve
 from advisor.engine.run import _disturbed, _priorities, _slug, refuse_what_cannot_work
 from advisor.engine.space.plan import Plan
-from advisor.engine.space.prepared import prepare
+from advisor.engine.space.resolved import resolve_parts
 from tests.builders import evaluation
 
 
 def test_a_time_limit_below_the_cheapest_candidate_is_refused() -> None:
     request = resolve({"candidates": ["inception_v3_299"], "time_limit": "0.01s"})
     with pytest.raises(UsageError, match="--time-limit 0.01s is too short"):
-        refuse_what_cannot_work(prepare(request, lambda _: None))
+        refuse_what_cannot_work(resolve_parts(request, lambda _: None))
 
 
 def test_the_cheapest_card_gets_cores_first() -> None:

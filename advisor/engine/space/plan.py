@@ -56,6 +56,7 @@ class Plan:
         task: name of the task, see :data:`advisor.core.tasks.TASKS`.
         lead: the target of the configurations if this machine is no device of the question; None for this machine.
         local_targets: further targets whose files run on this machine.
+        names_networks: the user named cards to try.
     """
 
     cards: tuple[Card, ...]
@@ -76,6 +77,7 @@ class Plan:
     subset: int = SUBSET_IMAGES
     task: str = IMAGE_CLASSIFICATION
     local_targets: tuple[LocalTarget, ...] = ()
+    names_networks: bool = False
 
     @property
     def size(self) -> int:
