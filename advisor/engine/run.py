@@ -208,10 +208,7 @@ class _Search:
         materials = replace(materials, training_ends=self._training_ends)
         workers = Workers(executor.machine, executor.pools, executor.on_device, _priorities(plan))
         walker = Walker(materials, workers, self._listener(plan), resolved.execution.remeasure)
-        evaluator = Evaluator(
-            walker, plan.workload, cards, resolved.recipes, question.limits, frozenset(question.compressions),
-            self._run, targets.host,
-        )  # fmt: skip
+        evaluator = Evaluator(walker, plan.workload, cards, resolved.recipes, self._run, targets.host)
         devices = MultiDeviceEvaluator(evaluator, targets, question, cards, self._run, executor, self._progress.doing)
         return devices, Scorer(walker, plan.workload, cards, self._run) if resolved.images else None
 

@@ -15,8 +15,8 @@ from advisor.catalog.weights.options import FetchOptions
 from advisor.compression.recipes import Recipe
 from advisor.core.errors import WeightsError
 from advisor.core.training import HEAD_SUBSET
-from advisor.engine.pipeline.images import SUBSET_IMAGES, Images, Role
-from advisor.engine.pipeline.materials import Materials
+from advisor.engine.pipeline.images import Images
+from advisor.engine.pipeline.materials import Materials, Workload
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stages.figures import effort_for
 from advisor.engine.question import Execution, Question, Request, require_sampler_installed
@@ -95,27 +95,23 @@ class Resolved:
 
         A time limit of the search alone limits the fine-tuning of a default search.
         """
-        question, images = self.question, self.images
-        lead = self.targets.lead.identity if self.targets.lead else None
-        return Plan(
-            cards=candidates.cards,
-            recipes=tuple(self.recipes),
-            threads=(lead.threads,) if lead else question.thread_counts,
-            trainings=self.trainings,
-            robust=question.robust,
-            tunings=question.tune_training,
-            tuning_limited=question.tuning_limited and self.execution.time_limit_s is None,
-            runtime=runtime_version(),
-            images=len(images.split.learnt) if images else 0,
-            validation=len(images.split.validation) if images else 0,
-            holdout=len(images.split.holdout) if images else 0,
+        question, images, targets = self.question, self.images, self.targets
+        workload = Workload(
+            self.trainings,
+            tuple(self.recipes),
+            images.counts if images else {},
+            question,
             own_holdout=images is not None and images.own_holdout,
-            pace=pace or {},
-            subset=images.counts[Role.SUBSET] if images else SUBSET_IMAGES,
-            task=question.task,
+            local_targets=tuple(filter(None, (device.local for device in targets.devices))),
+        )
+        return Plan(
+            candidates.cards,
+            workload,
+            runtime_version(),
+            pace or {},
+            lead=targets.lead.identity if targets.lead else None,
             cores=self.execution.cores,
-            lead=lead,
-            local_targets=tuple(filter(None, (device.local for device in self.targets.devices))),
+            tuning_limited=question.tuning_limited and self.execution.time_limit_s is None,
             names_networks=self.names_networks,
         )
 

@@ -13,7 +13,7 @@ from advisor.catalog.catalogue import load_catalogue
 from advisor.core.errors import UsageError
 from advisor.core.tasks import DETECTION, IMAGE_CLASSIFICATION, OBJECT_DETECTION
 from advisor.core.training import HEAD, HEAD_SUBSET
-from advisor.engine.pipeline.images import LARGE
+from advisor.engine.pipeline.images import LARGE, Role
 from advisor.engine.question import Request, resolve
 from advisor.engine.space.candidates import DEFAULT_RECIPES, HEAVIER_RECIPES, Candidates, chosen_recipes
 from advisor.engine.space.resolved import resolve_cards
@@ -118,5 +118,5 @@ def test_a_large_set_of_boxes_gets_no_first_look() -> None:
 def test_the_plan_is_for_the_task() -> None:
     resolved = replace(resolve_cards(asked(candidates=[CARD])), images=boxed_images())
     plan = resolved.plan(Candidates(resolved.cards, {CARD: None}, {}))
-    assert (plan.task, plan.workload.task, plan.workload.of_task) == (OBJECT_DETECTION, OBJECT_DETECTION, DETECTION)
-    assert (plan.images, plan.validation, plan.holdout) == (8, 4, 4)
+    assert (plan.workload.question.task, plan.workload.question.of_task) == (OBJECT_DETECTION, DETECTION)
+    assert (plan.images, plan.workload.images[Role.VALIDATION], plan.holdout) == (8, 4, 4)

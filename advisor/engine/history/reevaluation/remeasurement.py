@@ -165,6 +165,6 @@ async def _score(run: LoadedRun, walker: Walker, evaluation: Evaluation) -> Held
     stage = SCORES[question.task](scope_of(evaluation), input_spec(evaluation), artefact, Role.HOLDOUT, 0.0)
     answers = await walker.run(stage)
     file = evaluation.holdout_answers.file if evaluation.holdout_answers else ""
-    judge = judge_of(question.task, question.metric, question.costs)
+    judge = judge_of(question)
     scored, kept = judge.held_out(evaluation, answers, images, file)
     return with_new_conditions(scored, images.own_holdout), kept

@@ -193,7 +193,7 @@ def refitted(card: Card, workload: Workload) -> Stage[Head]:
 
 def feature_sets(card: Card, role: Role, workload: Workload, training: str = "") -> tuple[FeatureSet, ...]:
     """Return the features of images; if robust accuracy counts, also those of images changed like a phone's camera."""
-    seen = (AS_IT_IS, *(CAPTURED if workload.robust else ()))
+    seen = (AS_IT_IS, *(CAPTURED if workload.question.robust else ()))
     return tuple(features(card, role, workload.images[role], each, training) for each in seen)
 
 
