@@ -12,9 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from advisor.catalog.cards import Card, WeightsFile
-from advisor.core.costs import Costs
-from advisor.core.metrics import TOP1
-from advisor.core.promises import Promises
 from advisor.core.training import FINETUNED, HEAD, HEAD_SUBSET, NONE
 from advisor.datasets.images import InputSpec
 from advisor.devices.profiles import DeviceTarget
@@ -110,13 +107,7 @@ class Materials:
         images: the user's images, or None.
         weights: weights file of each card by name; None for fixed-seed random weights.
         host: the machine that measures.
-        thread_counts: CPU thread counts to measure.
-        seed: of training, calibration and hyperparameter trials.
-        max_drop_points: points that a compressed file may lose.
-        robust: candidates are compared under capture conditions.
-        promises: what the user asked of thresholds.
-        metric: what accuracy is: one of :data:`advisor.core.metrics.METRICS`, for classifiers.
-        costs: the cost of each answer of a classifier; None for none.
+        question: the question: its thread counts, its seed, the points that a compressed file may lose.
         effort: name of the effort of a timing, see :mod:`advisor.measurement.latency.timing`.
         training_ends: seconds of the monotonic clock at which fine-tuning ends with its best epoch; None for no limit.
     """
@@ -125,13 +116,7 @@ class Materials:
     images: Images | None
     weights: Mapping[str, WeightsFile | None]
     host: Host
-    thread_counts: tuple[int, ...] = (1,)
-    seed: int = 0
-    max_drop_points: float | None = None
-    robust: bool = False
-    promises: Promises = field(default_factory=Promises)
-    metric: str = TOP1
-    costs: Costs | None = None
+    question: Question = field(default_factory=Question)
     effort: str = "search"
     training_ends: float | None = None
 

@@ -125,21 +125,8 @@ class Resolved:
             configurations: size of the search space: files of a large one are timed briefly first.
             machine: the machine that measures, this one by default.
         """
-        question = self.question
-        return Materials(
-            cache=ArtifactCache(),
-            images=self.images,
-            weights=weights,
-            host=machine or host.describe(),
-            thread_counts=question.thread_counts,
-            seed=question.seed,
-            max_drop_points=question.limits.max_drop_points,
-            robust=question.robust,
-            promises=question.promises,
-            metric=question.metric,
-            costs=question.costs,
-            effort=effort_for(configurations),
-        )
+        machine, effort = machine or host.describe(), effort_for(configurations)
+        return Materials(ArtifactCache(), self.images, weights, machine, self.question, effort)
 
 
 def resolve_parts(request: Request, say: Say) -> Resolved:

@@ -69,7 +69,8 @@ def _walker(
     run: LoadedRun, images: Images | None, evaluations: Sequence[Evaluation], pool: ChildPool, tell: Tell
 ) -> Walker:
     thread_counts = tuple(sorted({evaluation.configuration.target.threads for evaluation in evaluations}))
-    materials = Materials(ArtifactCache(), images, {}, host.describe(), thread_counts)
+    question = replace(run.question, thread_counts=thread_counts)
+    materials = Materials(ArtifactCache(), images, {}, host.describe(), question)
 
     def listen(event: StageEvent) -> None:
         tell(event.stage.subject)

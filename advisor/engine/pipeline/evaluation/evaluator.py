@@ -147,7 +147,7 @@ class Evaluator:
         if not self.screening or not self._timed or materials.images is None or limit is None or card.as_it_is:
             return
         least_ms = await self._walker.run(screen(card))
-        if least_ms / max(materials.thread_counts) > SCREEN_MARGIN * limit:
+        if least_ms / max(materials.question.thread_counts) > SCREEN_MARGIN * limit:
             reason = (
                 f"its float backbone takes {show_ms(least_ms)} of CPU time an image, over {SCREEN_MARGIN:.0f} times "
                 f"the budget {show_ms(limit)} with every thread at work: not trained"

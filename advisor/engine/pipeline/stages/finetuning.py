@@ -99,8 +99,8 @@ def _finetuned(
     unsupported = f"{training} needs a Keras graph, and {card.name} is a file" if card.own_file else ""
 
     def hyperparameters(materials: Materials, results: Results) -> Finetuning:
-        capture = CAPTURED_SHARE if materials.robust else 0.0
-        own = replace(FINETUNING[training], seed=materials.seed, capture=capture)
+        capture = CAPTURED_SHARE if materials.question.robust else 0.0
+        own = replace(FINETUNING[training], seed=materials.question.seed, capture=capture)
         return chosen(own, [results[trial] for trial in trials], best)
 
     def inputs(materials: Materials, results: Results) -> Inputs:
