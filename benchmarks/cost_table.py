@@ -21,6 +21,7 @@ from advisor.core.training import FINETUNE_TOP, HEAD, HEAD_SUBSET
 from advisor.engine.scheduling.sampler.hypervolume import hypervolume
 from advisor.engine.space.plan import Plan, order_by_promise
 from benchmarks.tables import RESULTS
+from tests.engine.plans import planned
 
 TABLE = RESULTS / "trashnet_table.csv"
 ENOUGH = 0.99
@@ -145,7 +146,9 @@ class Problem:
         recipes = tuple(dict.fromkeys(row.recipe for row in self.rows.values() if row.answers))
         threads = tuple(sorted({row.threads for row in self.rows.values()}))
         ordered = order_by_promise(tuple(cards.values()))
-        return Plan(ordered, recipes, threads, self.trainings, "", IMAGES, VALIDATION, subset=FIRST_LOOK)
+        return planned(
+            ordered, recipes, threads, self.trainings, "", images=IMAGES, validation=VALIDATION, subset=FIRST_LOOK
+        )
 
     def row(self, configuration: Configuration) -> Row | None:
         """Return what the configuration came to, None where its card cannot be trained so."""

@@ -36,6 +36,7 @@ from advisor.engine.scheduling.study import Study
 from advisor.engine.space.plan import Plan, prior_accuracy
 from advisor.store import RunFolder
 from benchmarks.tables import Row, keep
+from tests.engine.plans import planned
 
 FINISHED, MORE = 10_000, 60
 THREADS = tuple(range(1, 11))
@@ -90,7 +91,7 @@ def space() -> Plan:
     """Return a space of 10,500 configurations."""
     shipped, rng = list(load_catalogue().values()), np.random.default_rng(1)
     cards = tuple(_like(shipped[i % len(shipped)], i, rng) for i in range(CARDS))
-    return Plan(
+    return planned(
         cards,
         tuple(recipe.name for recipe in RECIPES),
         THREADS,

@@ -23,7 +23,8 @@ from advisor.core.training import FINETUNE_TOP, HEAD, HEAD_SUBSET
 from advisor.engine.run import run_search
 from advisor.engine.scheduling.promotion import FrontBound
 from advisor.engine.scheduling.search_loop import SearchLoop
-from advisor.engine.space import candidates
+from advisor.engine.space import images
+from advisor.engine.space.resolved import Resolved
 from benchmarks.cost_table import FIRST_LOOK
 from benchmarks.trashnet_table import (
     SHARED,
@@ -106,8 +107,8 @@ def every_card_on(rung: str) -> Iterator[None]:
         return None
 
     with ExitStack() as stack:
-        stack.enter_context(patch.object(candidates, "trainings_of", lambda *_: (rung,)))
-        stack.enter_context(patch.object(candidates, "SUBSET_IMAGES", FIRST_LOOK))
+        stack.enter_context(patch.object(Resolved, "trainings", (rung,)))
+        stack.enter_context(patch.object(images, "SUBSET_IMAGES", FIRST_LOOK))
         stack.enter_context(patch.object(FrontBound, "rejection_reason", lambda *_: ""))
         stack.enter_context(patch.object(SearchLoop, "judge", unjudged))
         yield

@@ -255,7 +255,7 @@ def _request(arguments: Mapping[str, Any]) -> Request:
     from advisor.engine.history.inputs import located
     from advisor.engine.history.loaded_run import stored_request
     from advisor.engine.question import FREE_ON_RESUME, QUESTION_OPTIONS, resolve, resolve_resumed
-    from advisor.engine.space.prepared import with_files
+    from advisor.engine.space.resolved import with_files
 
     options = {name: arguments[name] for name in (*QUESTION_OPTIONS, *FREE_ON_RESUME)}
     file = Path(arguments["request"]) if arguments["request"] else None

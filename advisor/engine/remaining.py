@@ -177,7 +177,7 @@ class Remaining:
     def _capturing_s(self) -> float:
         images = self._plan.workload.images[Role.CAPTURED] if self._plan.workload.images else 0
         files = max(0, CAPTURED_FILES - self._captured)
-        if not images or not files or self._plan.robust:
+        if not images or not files or self._plan.workload.question.robust:
             return 0.0
         prices = [judging_s(card, images) for card in self._plan.cards]
         return files * self._pace(StageName.CAPTURE) * sum(prices) / len(prices)

@@ -31,10 +31,10 @@ from advisor.engine.scheduling.search_loop import SearchLoop
 from advisor.engine.scheduling.stopping import COMPLETE, INTERRUPTED, Stop
 from advisor.engine.scheduling.storage import check_storage, explain_lost_connection, open_storage
 from advisor.engine.scheduling.study import Study
-from advisor.engine.space.candidates import Candidates, find_weights, make_plan, materials_of
+from advisor.engine.space.candidates import Candidates
 from advisor.engine.space.plan import Plan
-from advisor.engine.space.prepared import Prepared, prepare
 from advisor.engine.space.preview import refuse_too_short
+from advisor.engine.space.resolved import Resolved, find_weights, resolve_parts
 from advisor.engine.space.skipped import record_unevaluated, skip_ruled_out
 from advisor.engine.targets.multi_device import MultiDeviceEvaluator
 from advisor.isolation.scratch import sweep
@@ -69,16 +69,15 @@ def run_search(request: Request, progress: Progress, resume: Path | None = None,
         AdvisorError: the study's database is no longer reachable; finished evaluations are kept.
     """
     started = time.monotonic()
-    prepared = prepare(request, progress.say)
+    resolved = resolve_parts(request, progress.say)
     require_cache()
     sweep()
     if resume:
         run = RunFolder.open(resume)
-        cards = same_cards(run, request.question, prepared.cards, prepared.recipes, prepared.images)
-        prepared = replace(prepared, cards=cards)
+        resolved = replace(resolved, cards=same_cards(run, resolved))
         executor = executor_for(request.execution, lambda: None if verbose else run.log_file)
     else:
-        refuse_what_cannot_work(prepared)
+        refuse_what_cannot_work(resolved)
         executor = executor_for(request.execution, lambda: None if verbose else run.log_file)
         run = RunFolder.create(request.folder, _slug(request))
         keep_inputs(run, request.question)
@@ -86,20 +85,20 @@ def run_search(request: Request, progress: Progress, resume: Path | None = None,
     with contextlib.closing(executor), contextlib.ExitStack() as held:
         held.callback(run.hold().release)
         held.enter_context(progress.kept_in(run))
-        if prepared.images is not None:
-            write_images(run, prepared.images)
-        return _Search(prepared, run, executor, progress, started).result(held.pop_all())
+        if resolved.images is not None:
+            write_images(run, resolved.images)
+        return _Search(resolved, run, executor, progress, started).result(held.pop_all())
 
 
-def refuse_what_cannot_work(prepared: Prepared) -> None:
+def refuse_what_cannot_work(resolved: Resolved) -> None:
     """Refuse a time limit that is too short, and a database that cannot be reached.
 
     Raises:
         UsageError: the limit is too short, or the database does not answer.
     """
-    execution = prepared.request.execution
+    execution = resolved.execution
     if execution.time_limit_s is not None:
-        refuse_too_short(prepared)
+        refuse_too_short(resolved)
     check_storage(execution.storage)
 
 
@@ -107,14 +106,14 @@ class _Search:
     """One search while it runs."""
 
     def __init__(
-        self, prepared: Prepared, run: RunFolder, executor: Executor, progress: Progress, started: float
+        self, resolved: Resolved, run: RunFolder, executor: Executor, progress: Progress, started: float
     ) -> None:
-        self._prepared, self._run, self._executor, self._progress = prepared, run, executor, progress
+        self._resolved, self._run, self._executor, self._progress = resolved, run, executor, progress
         self._started = started
         self._calibration, self._durations = CostCalibration(), Durations()
         self._loop: asyncio.AbstractEventLoop | None = None
         cores, observed = executor.machine.cores, self._calibration.observed
-        self._search_loop = SearchLoop(prepared.request, run, progress, started, cores, observed)
+        self._search_loop = SearchLoop(resolved.request, run, progress, started, cores, observed)
         self._stop = COMPLETE
         self._error: BaseException | None = None
 
@@ -154,8 +153,7 @@ class _Search:
         """Run the search, and store an error for the caller's thread."""
         try:
             with held:
-                request, cards = self._prepared.request, self._prepared.cards
-                candidates = find_weights(request.question, request.execution, cards, self._progress.say)
+                candidates = find_weights(self._resolved, self._progress.say)
                 same_weights(self._run, candidates)
                 with one_blas_thread():
                     asyncio.run(self._search(candidates))
@@ -166,12 +164,9 @@ class _Search:
         """Plan, evaluate, score the finalists on the hold-out, and write the durations."""
         self._loop = asyncio.get_running_loop()
         self._loop.set_default_executor(ThreadPoolExecutor(THREADS))
-        run, prepared, question = self._run, self._prepared, self._prepared.request.question
-        execution, pace = prepared.request.execution, self._calibration.pace
+        run, question, execution = self._run, self._resolved.question, self._resolved.execution
         limit_s = execution.time_limit_s
-        plan = make_plan(
-            question, candidates, prepared.recipes, prepared.images, execution.cores, pace, limit_s is not None
-        )
+        plan = self._resolved.plan(candidates, self._calibration.pace)
         done = skip_ruled_out(run, plan, question.limits)
         with (
             open_storage(execution.storage, run) as (storage, name),
@@ -209,18 +204,15 @@ class _Search:
 
     def _evaluator(self, candidates: Candidates, plan: Plan) -> tuple[MultiDeviceEvaluator, Scorer | None]:
         """Return what evaluates configurations, and what scores finalists on the hold-out; None without images."""
-        executor, prepared, question = self._executor, self._prepared, self._prepared.request.question
-        cards, targets = plan.cards_by_name, prepared.targets
-        materials = materials_of(question, prepared.images, candidates.weights, plan.size, executor.host)
+        executor, resolved, question = self._executor, self._resolved, self._resolved.question
+        cards, targets = plan.cards_by_name, resolved.targets
+        materials = resolved.materials(candidates.weights, plan.size, executor.host)
         materials = replace(materials, training_left_s=partial(self._search_loop.training_left_s, plan))
         workers = Workers(executor.machine, executor.pools, executor.on_device, _priorities(plan))
-        walker = Walker(materials, workers, self._listener(plan), prepared.request.execution.remeasure)
-        evaluator = Evaluator(
-            walker, plan.workload, cards, prepared.recipes, question.limits, frozenset(question.compressions),
-            self._run, targets.host,
-        )  # fmt: skip
+        walker = Walker(materials, workers, self._listener(plan), resolved.execution.remeasure)
+        evaluator = Evaluator(walker, plan.workload, cards, resolved.recipes, self._run, targets.host)
         devices = MultiDeviceEvaluator(evaluator, targets, question, cards, self._run, executor, self._progress.doing)
-        return devices, Scorer(walker, plan.workload, cards, self._run) if prepared.images else None
+        return devices, Scorer(walker, plan.workload, cards, self._run) if resolved.images else None
 
     def _listener(self, plan: Plan) -> Callable[[StageEvent], None]:
         def listen(event: StageEvent) -> None:
@@ -238,7 +230,7 @@ class _Search:
         environments: Mapping[str, str] | None = None,
     ) -> None:
         """Write the manifest; at the end of a search, with its durations."""
-        prepared, durations = self._prepared, {"search": round(time.monotonic() - self._started, 1)}
+        durations = {"search": round(time.monotonic() - self._started, 1)}
         more: dict[str, Any] = {"targets": environments} if environments else {}
         if evaluating_s is not None:
             durations["evaluating"] = round(evaluating_s, 1)
@@ -249,8 +241,7 @@ class _Search:
                 "children_peak_bytes": max(pool.peak_bytes for pool in executor.pools.values()),
                 "stopped": asdict(self._stop),
             }
-        fingerprint = prepared.images.dataset.fingerprint if prepared.images else ""
-        manifest = describe_run(prepared.request, candidates, plan, prepared.cards, prepared.recipes, fingerprint)
+        manifest = describe_run(self._resolved, candidates, plan)
         own = {"durations": durations, "durations_by_card": self._durations.by_card()}
         write_manifest(self._run, {**manifest, **own, **more})
 

@@ -73,7 +73,7 @@ def log_run(view: RunView, folder: Path, place: str, bundle: Path | None) -> str
 
 def _parameters(view: RunView) -> Iterator[tuple[str, str]]:
     """Yield the question, and what was picked."""
-    for name, value in view.request.items():
+    for name, value in view.request.written.items():
         if value not in ("", None, []):
             yield name, (",".join(map(str, value)) if isinstance(value, list) else str(value))[:LONGEST]
     pick = view.decision.pick

@@ -88,7 +88,7 @@ def _headline(view: RunView) -> Iterable[str]:
         yield f"> **Warning, {escaped(risk.name.lower())}**: {escaped(risk.text)}"
         yield ""
     question = [f"{label} {limit}" for label, limit in limits(view)]
-    yield f"Asked: {escaped(', '.join([str(view.request.get('task', 'a model')), *question]))}. {escaped(counts(view))}"
+    yield f"Asked: {escaped(', '.join([view.request.question.task, *question]))}. {escaped(counts(view))}"
 
 
 def _figures(view: RunView) -> Iterable[str]:

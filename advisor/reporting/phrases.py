@@ -37,7 +37,7 @@ def limits(view: RunView) -> tuple[tuple[str, str], ...]:
         ("confidence", "" if budget.confidence == CONFIDENCE else percent(budget.confidence)),
         ("licence", ", ".join(budget.licence)),
         ("must run on", ", ".join(budget.must_run_on)),
-        ("prefer", str(view.request.get("prefer") or "")),
+        ("prefer", str(view.request.written["prefer"])),
     )
     return (*numbers, *((label, value) for label, value in words if value))
 
@@ -109,7 +109,7 @@ def method(view: RunView) -> dict[str, object]:
         "weights": {name: shown(origin) for name, origin in (manifest.get("weights") or {}).items()},
         "versions": manifest.get("versions") or {},
         "durations": {str(stage): show_seconds(float(value)) for stage, value in durations.items()},
-        "request": {key: shown(value) for key, value in view.request.items() if _is_given(value)},
+        "request": {key: shown(value) for key, value in view.request.written.items() if _is_given(value)},
         "manifest": {key: shown(value) for key, value in others.items() if _is_given(value)},
         "pick": view.decision.pick,
     }

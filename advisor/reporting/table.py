@@ -14,7 +14,6 @@ from advisor.core.evaluation import Evaluation
 from advisor.core.figures import HOST
 from advisor.core.quantity import Quantity
 from advisor.core.units import plural
-from advisor.engine.question.names import ROBUST
 from advisor.reporting import text
 from advisor.reporting.console import default_console, next_command, write
 from advisor.reporting.device_results import (
@@ -173,7 +172,7 @@ def _share(quantity: Quantity | None) -> str:
 def _legend(view: RunView, rows: Sequence[Evaluation], notes: Sequence[str]) -> list[str]:
     lines = [f"from ({view.metric}, latency): {'; '.join(dict.fromkeys(notes))}"] if notes else []
     if _are_judged(rows):
-        chooses = "validation" if view.request.get("objective") != ROBUST else "validation under capture conditions"
+        chooses = "validation under capture conditions" if view.request.question.robust else "validation"
         lines.append(f"ranked by {view.metric} on {chooses}")
         lines[-1] += "; finalists ran once on the hold-out: expect that on images like these"
         if not all(row.holdout_accuracy for row in rows):

@@ -15,26 +15,16 @@ from advisor.core.decision import Decision
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.metrics import METRICS, TOP1, Metric
 from advisor.core.relaxation import Relaxation
-from advisor.core.tasks import CLASSIFICATION, TASKS, Task
+from advisor.core.tasks import Task
 from advisor.engine.history.diagnoses import FILE as DIAGNOSES
 from advisor.engine.history.disagreements import Disagreements, disagreements
 from advisor.engine.history.expected_tuning import ExpectedTuning, expected_tuning
 from advisor.engine.history.incumbents import Incumbent, incumbents
 from advisor.engine.history.inputs import images_folder
 from advisor.engine.history.loaded_run import LoadedRun, Unfinished, load_run, unfinished_search
+from advisor.engine.question import Request
 from advisor.reporting.dataset import DatasetSummary, summary_of
 from advisor.store import RunFolder
-
-
-def metric_of(request: Mapping[str, Any]) -> Metric:
-    """Return the metric of a classifier that a resolved request asks for."""
-    return METRICS.get(str(request.get("metric")), METRICS[TOP1])
-
-
-def task_of(request: Mapping[str, Any]) -> Task:
-    """Return the facts of the task of a resolved request, with the metric that it asks for."""
-    task, metric = TASKS.get(str(request.get("task")), CLASSIFICATION), metric_of(request)
-    return task if metric.name == TOP1 else replace(task, metric=metric.label)
 
 
 @dataclass(frozen=True)
@@ -43,7 +33,7 @@ class RunView:
 
     Attributes:
         name: the run folder's name, such as ``20260131-1200-image-classification``.
-        request: the resolved request (task, budget strings, data folder, device, time limit, seed, ...).
+        request: the question, and how it was answered; ``written`` has them in the user's words.
         manifest: ``command_line`` (the arguments), ``versions`` (name to version), ``durations`` (stage to seconds),
             ``weights`` (card to hash and source), ``without_weights`` (card to reason), ``host``, ``seeds``,
             ``data_fingerprint``, ...; unknown entries are shown too.
@@ -63,7 +53,7 @@ class RunView:
     """
 
     name: str
-    request: Mapping[str, Any]
+    request: Request
     manifest: Mapping[str, Any]
     budget: Budget
     evaluations: tuple[Evaluation, ...]
@@ -87,12 +77,12 @@ class RunView:
     @property
     def task(self) -> Task:
         """The facts of the run's task, with the metric of its question."""
-        return task_of(self.request)
+        return self.request.question.of_task
 
     @property
     def counted(self) -> Metric:
         """The metric of a classifier that the question asks for."""
-        return metric_of(self.request)
+        return METRICS[self.request.question.metric]
 
     @property
     def other_metric(self) -> str:
@@ -173,7 +163,7 @@ def view_of(run: LoadedRun, running: bool = False) -> RunView:
         decision = replace(decision, reason="No candidate has a result yet.")
     return RunView(
         name=run.name,
-        request=run.request.written,
+        request=run.request,
         manifest=run.manifest,
         budget=run.question.limits,
         evaluations=run.evaluations,

@@ -15,9 +15,10 @@ from advisor.core.errors import AdvisorError, UsageError, message_of, nearest
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.evaluation_json import evaluation_from_json
 from advisor.core.figures import HOST, latency_of, show_figure, show_latency, size_of
+from advisor.core.metrics import METRICS, TOP1
+from advisor.core.tasks import CLASSIFICATION, TASKS, Task
 from advisor.core.units import show_time
 from advisor.engine.standing import Standing, read_standing
-from advisor.reporting.view import task_of
 from advisor.store import RunFolder
 from advisor.store.documents import read_document
 from advisor.store.integrity import integrity_problems
@@ -229,7 +230,7 @@ def _row(run: RunFolder, running: bool) -> Row:
         state=state,
         why=why,
         task=str(request.get("task") or ""),
-        metric=task_of(request).heading,
+        metric=_task_of(request).heading,
         limits=tuple((name, value) for name, value in limits if value and value != HOST),
         reason=str(answer.get("reason") or ""),
         pick=evaluation_from_json(answer["pick"]) if answer.get("pick") else None,
@@ -240,6 +241,12 @@ def _row(run: RunFolder, running: bool) -> Row:
         changed=show_time(datetime.fromtimestamp(results[0] / 1e9, UTC)) if results else "",
         report=(run.path / REPORT).is_file(),
     )
+
+
+def _task_of(request: Mapping[str, Any]) -> Task:
+    """Return the facts of the task of a request, which may be damaged, with the metric that it asks for."""
+    task, metric = TASKS.get(str(request.get("task")), CLASSIFICATION), METRICS.get(str(request.get("metric")))
+    return replace(task, metric=metric.label) if metric and metric.name != TOP1 else task
 
 
 def _state(run: RunFolder, manifest: Mapping[str, Any], running: bool) -> tuple[State, str]:

@@ -13,14 +13,14 @@ from advisor.engine.display import Bar, Display, Lines
 from advisor.engine.pipeline.events import EventKind, StageEvent
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.progress import Progress
-from advisor.engine.space.plan import Plan
 from advisor.engine.standing import Standing, read_standing
 from advisor.store import RunFolder
 from tests.builders import configuration
+from tests.engine.plans import planned
 from tests.processes import until
 
 CARD = "squeezenet_1.1_227"
-PLAN = Plan(load_catalogue().select([CARD]), ("float32", "int8"), (1,), ("none",), "ai-edge-litert==2.3.0")
+PLAN = planned(load_catalogue().select([CARD]), ("float32", "int8"), (1,), ("none",), "ai-edge-litert==2.3.0")
 
 
 STAGES = PLAN.costs.stages(PLAN.cards[0])
@@ -207,7 +207,7 @@ def test_epochs_count_as_a_share_of_a_long_stage(
     assert f"{half:3.0f}% |" in said
 
 
-CLIMB = Plan(
+CLIMB = planned(
     load_catalogue().select([CARD, "mobilenet_v1_0.25_224"]), ("float32", "int8"), (1, 2), ("head", "finetune_top"),
     "ai-edge-litert==2.3.0", images=2000, validation=400,
 )  # fmt: skip

@@ -19,13 +19,14 @@ from advisor.engine.pipeline.stage import Stage
 from advisor.engine.remaining import Remaining
 from advisor.engine.space.plan import Plan
 from tests.builders import RUNTIME
+from tests.engine.plans import changed, planned
 
 CARDS = ("squeezenet_1.1_227", "mobilenet_v1_0.25_224", "mobilenet_v2_1.0_224", "efficientnet_lite0_224")
-HEADS = Plan(
+HEADS = planned(
     load_catalogue().select(list(CARDS)), ("float32", "float16", "int8"), (1, 2), ("head",), RUNTIME,
     images=400, validation=80, holdout=100, cores=2,
 )  # fmt: skip
-TUNED = replace(HEADS, trainings=("head", "finetune_top"))
+TUNED = changed(HEADS, trainings=("head", "finetune_top"))
 PACES = {StageName.CONVERT: 2.5, StageName.FEATURES: 1.5, StageName.HEAD: 0.2, StageName.TIMING: 4.0}
 """Seconds that the stages of a made-up machine take for each planned second; others take one."""
 
@@ -146,7 +147,7 @@ def test_what_was_done_before_a_resumed_search_is_not_waited_for() -> None:
 
 
 def test_at_the_end_nothing_is_left_and_all_is_done() -> None:
-    plan = replace(HEADS, images=0, validation=0, holdout=0, trainings=("none",))
+    plan = changed(HEADS, images=0, validation=0, holdout=0, trainings=("none",))
     remaining = Remaining(plan, (), 0.0)
     assert remaining.share() == 0.0
     noted(remaining, searched(plan, {}))
@@ -156,7 +157,7 @@ def test_at_the_end_nothing_is_left_and_all_is_done() -> None:
 
 def test_fine_tuning_that_has_no_time_is_not_expected() -> None:
     cards = load_catalogue().select(["mobilenet_v2_1.0_224", "efficientnet_lite0_224", "inception_v3_299"])
-    free = Plan(cards, ("int8",), (1,), DEFAULT, "", images=4000, validation=800)
-    limited, heads = replace(free, tuning_limited=True), replace(free, trainings=("head",))
+    free = planned(cards, ("int8",), (1,), DEFAULT, "", images=4000, validation=800)
+    limited, heads = changed(free, tuning_limited=True), changed(free, trainings=("head",))
     seconds = [Remaining(plan, (), 0.0).seconds(0.0) for plan in (heads, limited, free)]
     assert seconds == sorted(set(seconds))

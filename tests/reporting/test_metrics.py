@@ -54,8 +54,13 @@ def metric_view(metric: str = MACRO_F1, view: RunView | None = None, **limits: o
     judged, view = view is None, view or judged_view()
     budget = replace(view.budget, **limits)  # type: ignore[arg-type]
     rows = tuple(with_metrics(row, metric, judged) for row in view.evaluations)
-    request = {**view.request, "metric": metric}
-    return replace(view, evaluations=rows, decision=decide(rows, budget), budget=budget, request=request)
+    return asking(replace(view, evaluations=rows, decision=decide(rows, budget), budget=budget), metric)
+
+
+def asking(view: RunView, metric: str) -> RunView:
+    """Return the run with a question for a metric."""
+    question = replace(view.request.question, metric=metric)
+    return replace(view, request=replace(view.request, question=question))
 
 
 def test_the_metric_that_counts_has_its_name(capsys: pytest.CaptureFixture[str]) -> None:
@@ -155,5 +160,4 @@ def test_tables_for_programs_have_every_metric() -> None:
 @pytest.mark.parametrize("metric", METRICS)
 def test_every_metric_is_rendered(metric: str) -> None:
     view = judged_view()
-    named = replace(view, request={**view.request, "metric": metric})
-    assert METRICS[metric].label in render_markdown(named)
+    assert METRICS[metric].label in render_markdown(asking(view, metric))

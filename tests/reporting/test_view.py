@@ -56,5 +56,7 @@ def test_a_run_has_the_task_and_the_metric_that_it_was_asked_for(detectors: RunV
     assert (run_view().task, run_view().metric) == (CLASSIFICATION, "top-1")
 
 
-def test_a_run_from_before_there_were_tasks_is_one_of_classification() -> None:
-    assert replace(run_view(), request={}).task is CLASSIFICATION
+def test_a_run_from_before_there_were_tasks_is_one_of_classification(tmp_path: Path) -> None:
+    run = write_run(tmp_path)
+    run.write_request({"budget": "50ms"})
+    assert load_view(run).task is CLASSIFICATION

@@ -22,6 +22,7 @@ from advisor.core.statistics import Interval, wilson
 from advisor.core.unknown_facts import LeftOut, OtherThings, UnknownFacts
 from advisor.engine.history.loaded_run import Unfinished
 from advisor.engine.pipeline.names import StageName
+from advisor.engine.question import Request, resolve
 from advisor.reporting.dataset import DatasetSummary
 from advisor.reporting.view import RunView
 
@@ -285,8 +286,8 @@ def _dataset(classes: Sequence[str]) -> DatasetSummary:
     )
 
 
-def _request(budget: Budget, data: bool) -> dict[str, object]:
-    return {
+def _request(budget: Budget, data: bool) -> Request:
+    options = {
         "task": "image-classification",
         "budget": f"{budget.latency_ms:g}ms" if budget.latency_ms else None,
         "size_budget": f"{budget.size_bytes / 1e6:g}MB" if budget.size_bytes else None,
@@ -296,6 +297,7 @@ def _request(budget: Budget, data: bool) -> dict[str, object]:
         "time_limit": "10min",
         "seed": 0,
     }
+    return resolve(options)
 
 
 def _manifest(data: bool) -> dict[str, object]:

@@ -26,6 +26,7 @@ from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import Folders, Inputs, Job, Pool, Results, Scope, Stage
 from advisor.engine.pipeline.stages.backbone import features
 from advisor.engine.pipeline.walker import Walker, Workers
+from advisor.engine.question import Question
 from advisor.isolation import ChildPool, Scratch
 from advisor.isolation.coroutine import run_coroutine
 from advisor.isolation.resources import usable_cores
@@ -119,7 +120,8 @@ def _run(
     """Run the stage and those that it needs, or look them up in the cache."""
     everything = tuple(range(len(dataset.images)))
     images = Images(dataset, Split(everything, (), (), jobs.SEED))
-    materials = Materials(ArtifactCache(), images, {card.name: weights}, host.describe(), seed=jobs.SEED)
+    question = Question(seed=jobs.SEED)
+    materials = Materials(ArtifactCache(), images, {card.name: weights}, host.describe(), question)
 
     def listen(event: StageEvent) -> None:
         say(event.stage.subject)

@@ -16,10 +16,10 @@ from advisor.datasets.split import PARTS
 from advisor.engine.history.loaded_run import section
 from advisor.engine.pipeline.images import Images
 from advisor.engine.pipeline.materials import versions
-from advisor.engine.question import Question, Request
 from advisor.engine.question.names import without_password
-from advisor.engine.space.candidates import Candidates, card_hash, runtime_version, trainings_of
+from advisor.engine.space.candidates import Candidates, card_hash, runtime_version
 from advisor.engine.space.plan import Plan
+from advisor.engine.space.resolved import Resolved
 from advisor.measurement import host
 from advisor.store import RunFolder
 from advisor.version import __version__
@@ -59,14 +59,7 @@ def write_images(run: RunFolder, images: Images) -> None:
     )
 
 
-def describe_run(
-    request: Request,
-    candidates: Candidates,
-    plan: Plan,
-    cards: Sequence[Card],
-    recipes: Mapping[str, Recipe],
-    data_fingerprint: str,
-) -> dict[str, object]:
+def describe_run(resolved: Resolved, candidates: Candidates, plan: Plan) -> dict[str, object]:
     """Return the manifest, without the entries that are known only at the end of a search."""
     weights = {
         name: {"sha256": file.sha256, "source": file.source} if file else "fixed-seed random weights"
@@ -78,14 +71,14 @@ def describe_run(
         "updated": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": {"python": sys.version.split()[0], **versions(*PACKAGES)},
         "host": host.describe().to_json(),
-        "seeds": {"seed": request.question.seed},
-        "data_fingerprint": data_fingerprint,
+        "seeds": {"seed": resolved.question.seed},
+        "data_fingerprint": _fingerprint(resolved.images),
         "weights": weights,
-        "cards": {card.name: card_hash(card) for card in cards},
+        "cards": {card.name: card_hash(card) for card in resolved.cards},
         "without_weights": dict(candidates.missing),
         "configurations": plan.size,
-        "space": space_of(plan, recipes),
-        "time_limit": request.execution.time_limit,
+        "space": space_of(plan, resolved.recipes),
+        "time_limit": resolved.execution.time_limit,
         "parent_peak_bytes": _peak_bytes(),
     }
 
@@ -119,37 +112,35 @@ def space_of(plan: Plan, recipes: Mapping[str, Recipe]) -> dict[str, object]:
     }
 
 
-def same_cards(
-    run: RunFolder, question: Question, cards: Sequence[Card], recipes: Mapping[str, Recipe], images: Images | None
-) -> tuple[Card, ...]:
+def _fingerprint(images: Images | None) -> str:
+    return images.dataset.fingerprint if images else ""
+
+
+def same_cards(run: RunFolder, resolved: Resolved) -> tuple[Card, ...]:
     """Return the cards that the run began with.
 
     Args:
         run: the run to resume.
-        question: its question.
-        cards: the cards that the question selects now; weights and catalogues may be new since.
-        recipes: the recipes that it selects now.
-        images: the images as they are now.
+        resolved: its question with its parts as they are now; weights and catalogues may be new since.
 
     Raises:
         UsageError: a card, a recipe, the images, the thread counts or the runtime have changed.
     """
     manifest = run.read_json("manifest.json")
     if not isinstance(manifest.get("space"), dict):
-        return tuple(cards)  # the run was killed before it chose anything
-    space, found = section(manifest, "space"), {card.name: card for card in cards}
+        return resolved.cards  # the run was killed before it chose anything
+    space, found = section(manifest, "space"), {card.name: card for card in resolved.cards}
     names = [str(name) for name in space.get("cards") or ()]
-    hashes, versions = section(manifest, "cards"), {name: recipe.version for name, recipe in recipes.items()}
-    fingerprint = images.dataset.fingerprint if images else ""
+    hashes, versions = section(manifest, "cards"), {name: recipe.version for name, recipe in resolved.recipes.items()}
     changes = {
         "candidates": [name for name in names if name not in found],
         "catalogue's entries": [name for name in names if name in found and hashes.get(name) != card_hash(found[name])],
         "compression recipes": _other_recipes(section(space, "recipes"), versions),
-        "training recipes": _other(space.get("training"), list(trainings_of(question, images))),
-        "thread counts": _other(space.get("threads"), list(question.thread_counts)),
+        "training recipes": _other(space.get("training"), list(resolved.trainings)),
+        "thread counts": _other(space.get("threads"), list(resolved.question.thread_counts)),
         "runtime": _other(space.get("runtime"), runtime_version()),
-        "images": _other(manifest.get("data_fingerprint"), fingerprint),
-        "parts of the images": other_parts(run.read_json("split.json"), images),
+        "images": _other(manifest.get("data_fingerprint"), _fingerprint(resolved.images)),
+        "parts of the images": other_parts(run.read_json("split.json"), resolved.images),
     }
     for what, rows in changes.items():
         if rows:

@@ -71,7 +71,7 @@ SCORES: Mapping[str, Callable[[Scope, InputSpec, Source, Role, float], Stage[Pat
 
 def float_model(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
     """Return the stage that leaves the card's float file for the task."""
-    return MODELS[workload.task](card, training, purpose, workload)
+    return MODELS[workload.question.task](card, training, purpose, workload)
 
 
 def variant(card: Card, training: str, compression: str, purpose: Purpose, workload: Workload) -> Stage[Artefact]:
@@ -124,8 +124,8 @@ class VariantStages:
     @cached_property
     def ships(self) -> Stage[Artefact]:
         """Leaves the file that ships."""
-        bare = not self.workload.images or not self.workload.of_task.probabilities or self.training == HEAD_SUBSET
-        if bare or self.card.form:
+        bare = not self.workload.images or self.training == HEAD_SUBSET or self.card.form
+        if bare or not self.workload.question.of_task.probabilities:
             return self.made
         return with_confidence(self._scope, self.made, self.scored)
 
@@ -138,14 +138,14 @@ class VariantStages:
     def head(self) -> Stage[Head] | None:
         """Leaves a classifier's head that candidates are compared by; None if none is, or it is trained further."""
         untrained = not self.workload.images or self.training in FINETUNED or bool(self.card.form)
-        if untrained or not self.workload.of_task.labelled:
+        if untrained or not self.workload.question.of_task.labelled:
             return None
         return fitted(self.card, self.training, self.workload)
 
     @cached_property
     def expected(self) -> Stage[NewConditions] | None:
         """Leaves what to expect in new conditions; None for what is never judged, or by the user's own hold-out."""
-        task, judged = self.workload.of_task, self.workload.judged(self.training)
+        task, judged = self.workload.question.of_task, self.workload.judged(self.training)
         if not judged or self.workload.own_holdout or not task.conditions or self.card.form:
             return None
         return expected(self.card, self.workload)
@@ -226,7 +226,7 @@ class VariantStages:
     @property
     def evaluation(self) -> tuple[Stage[Any], ...]:
         """The last stages of the variant's evaluation."""
-        robust = self.workload.robust and bool(self.workload.images)
+        robust = self.workload.question.robust and bool(self.workload.images)
         expected = (self.expected,) if self.expected else ()
         captured = (self.captured,) if robust else ()
         return (self.answers, *captured, *expected, self.timed, self.ships, *self.in_other_runtimes)
@@ -246,11 +246,11 @@ class VariantStages:
         network, judging_s = Scope(card.name, self.training), cost.judging_s(card, images[Role.CAPTURED])
         scored = self.scoring(network, self.ships, Role.HOLDOUT, scoring_s)
         tried = capture(network, spec, self.ships, Role.CAPTURED, judging_s)
-        return (scored, tried) if self.workload.robust else (scored,)
+        return (scored, tried) if self.workload.question.robust else (scored,)
 
     def scoring(self, scope: Scope, source: Source, role: Role, seconds: float) -> Stage[Path]:
         """Return the stage that runs a file of the card over images."""
-        return SCORES[self.workload.task](scope, input_spec(self.card), source, role, seconds)
+        return SCORES[self.workload.question.task](scope, input_spec(self.card), source, role, seconds)
 
     @property
     def _scope(self) -> Scope:

@@ -11,14 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from advisor.catalog.cards import Card, WeightsFile
-from advisor.core.costs import Costs
-from advisor.core.metrics import TOP1
-from advisor.core.promises import Promises
-from advisor.core.tasks import IMAGE_CLASSIFICATION, TASKS, Task
 from advisor.core.training import FINETUNED, HEAD, HEAD_SUBSET, NONE
 from advisor.datasets.images import InputSpec
 from advisor.devices.profiles import DeviceTarget
-from advisor.engine.pipeline.images import CAPTURED_IMAGES, SUBSET_IMAGES, Images, Part, Role
+from advisor.engine.pipeline.images import Images, Part, Role
+from advisor.engine.question import Question
 from advisor.measurement.host import Host
 from advisor.store import ArtifactCache
 from advisor.store.files import sha256_file
@@ -64,26 +61,17 @@ class Workload:
         trainings: training recipes, the lightest first.
         recipes: names of compression recipes.
         images: number of images by role; empty without images.
-        robust: candidates are compared under capture conditions too.
-        trials: trials of the hyperparameters of each fine-tuning; 0 for none.
+        question: the question: its task, its trials, whether it asks for capture conditions.
         own_holdout: the user's own split names the hold-out.
-        task: name of the task, see :data:`advisor.core.tasks.TASKS`.
         local_targets: further targets whose files run on this machine.
     """
 
     trainings: tuple[str, ...]
     recipes: tuple[str, ...]
     images: Mapping[Role, int] = field(default_factory=dict)
-    robust: bool = False
-    trials: int = 0
+    question: Question = field(default_factory=Question)
     own_holdout: bool = False
-    task: str = IMAGE_CLASSIFICATION
     local_targets: tuple[LocalTarget, ...] = ()
-
-    @property
-    def of_task(self) -> Task:
-        """The facts of the task."""
-        return TASKS[self.task]
 
     @property
     def variants(self) -> tuple[Variant, ...]:
@@ -109,27 +97,6 @@ class Workload:
         return bool(self.images) and (training == "head" or training in FINETUNED)
 
 
-def image_counts(learnt: int, validation: int, holdout: int, subset: int = SUBSET_IMAGES) -> dict[Role, int]:
-    """Return the number of images by role; none without images to learn from.
-
-    Args:
-        learnt: images to learn from, validation included.
-        validation: images to compare candidates on.
-        holdout: images to judge finalists on.
-        subset: images of a first look, at most.
-    """
-    if not learnt:
-        return {}
-    return {
-        Role.TRAIN: learnt - validation,
-        Role.VALIDATION: validation,
-        Role.LEARNT: learnt,
-        Role.SUBSET: min(subset, learnt - validation),
-        Role.HOLDOUT: holdout,
-        Role.CAPTURED: min(holdout, CAPTURED_IMAGES),
-    }
-
-
 @dataclass(frozen=True)
 class Materials:
     """Inputs that the stages of a search share.
@@ -139,13 +106,7 @@ class Materials:
         images: the user's images, or None.
         weights: weights file of each card by name; None for fixed-seed random weights.
         host: the machine that measures.
-        thread_counts: CPU thread counts to measure.
-        seed: of training, calibration and hyperparameter trials.
-        max_drop_points: points that a compressed file may lose.
-        robust: candidates are compared under capture conditions.
-        promises: what the user asked of thresholds.
-        metric: what accuracy is: one of :data:`advisor.core.metrics.METRICS`, for classifiers.
-        costs: the cost of each answer of a classifier; None for none.
+        question: the question: its thread counts, its seed, the points that a compressed file may lose.
         effort: name of the effort of a timing, see :mod:`advisor.measurement.latency.timing`.
         training_left_s: returns the seconds that are left for fine-tuning the card of this name; None for no limit.
     """
@@ -154,13 +115,7 @@ class Materials:
     images: Images | None
     weights: Mapping[str, WeightsFile | None]
     host: Host
-    thread_counts: tuple[int, ...] = (1,)
-    seed: int = 0
-    max_drop_points: float | None = None
-    robust: bool = False
-    promises: Promises = field(default_factory=Promises)
-    metric: str = TOP1
-    costs: Costs | None = None
+    question: Question = field(default_factory=Question)
     effort: str = "search"
     training_left_s: Callable[[str], float | None] = lambda _: None
 

@@ -33,7 +33,6 @@ from advisor.engine.scheduling.stopping import (
     time_limit_reached,
 )
 from advisor.engine.scheduling.study import Study
-from advisor.engine.space.candidates import names_networks
 from advisor.engine.space.plan import Plan
 from advisor.engine.space.skipped import too_large, too_slow
 from advisor.engine.targets.multi_device import MultiDeviceEvaluator
@@ -243,7 +242,7 @@ class SearchLoop:
         """Return the cards that have to pay; None if the user chose the cards, or wants another figure or device."""
         question = self._question
         usual = question.data is None or self._leaves_out
-        if not usual or names_networks(question) or question.robust or question.devices != (HOST,):
+        if not usual or plan.names_networks or question.robust or question.devices != (HOST,):
             return None
         return ExpensiveCards.of(plan, question.limits, question.preference)
 

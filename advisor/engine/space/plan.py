@@ -12,12 +12,11 @@ from statistics import median
 from advisor.catalog.cards import Card
 from advisor.core.evaluation import Configuration, Target
 from advisor.core.forms import form_of
-from advisor.core.tasks import IMAGE_CLASSIFICATION
 from advisor.core.training import FINETUNED
 from advisor.engine.pipeline.cost import CALIBRATE_AGAIN_S, CONVERT_S, scoring_s
 from advisor.engine.pipeline.cost_model import CostModel
-from advisor.engine.pipeline.images import SUBSET_IMAGES
-from advisor.engine.pipeline.materials import LocalTarget, Variant, Workload, image_counts
+from advisor.engine.pipeline.images import Role
+from advisor.engine.pipeline.materials import Variant, Workload
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.targets.file_size import least_size
 from advisor.isolation.resources import usable_cores
@@ -47,43 +46,48 @@ class Plan:
 
     Attributes:
         cards: candidates, the most promising first.
-        recipes: names of compression recipes.
-        threads: CPU thread counts.
-        trainings: names of training recipes, the lightest first.
+        workload: the work for each card.
         runtime: runtime and version.
-        images: number of images to learn from, 0 without data.
-        validation: number of images to compare candidates on.
-        holdout: number of images to judge finalists on.
         pace: measured seconds of each stage on this machine, divided by its rough cost; 1 if nothing is known.
-        robust: candidates are compared under capture conditions.
-        cores: how many jobs run side by side.
-        tunings: trials of the hyperparameters of each fine-tuning; 0 for none.
-        tuning_limited: fine-tuning gets a limited time, see :mod:`advisor.engine.scheduling.allowance`.
-        own_holdout: the user's own split names the hold-out.
-        subset: images of a first look at a large set: those of every class, so they may be a few more than asked for.
-        task: name of the task, see :data:`advisor.core.tasks.TASKS`.
         lead: the target of the configurations if this machine is no device of the question; None for this machine.
-        local_targets: further targets whose files run on this machine.
+        cores: how many jobs run side by side.
+        tuning_limited: fine-tuning gets a limited time, see :mod:`advisor.engine.scheduling.allowance`.
+        names_networks: the user named cards to try.
     """
 
     cards: tuple[Card, ...]
-    recipes: tuple[str, ...]
-    threads: tuple[int, ...]
-    trainings: tuple[str, ...]
+    workload: Workload
     runtime: str
-    images: int = 0
-    validation: int = 0
-    holdout: int = 0
     pace: Mapping[StageName, float] = field(default_factory=dict)
     lead: Target | None = None
-    robust: bool = False
     cores: int = field(default_factory=usable_cores)
-    tunings: int = 0
     tuning_limited: bool = False
-    own_holdout: bool = False
-    subset: int = SUBSET_IMAGES
-    task: str = IMAGE_CLASSIFICATION
-    local_targets: tuple[LocalTarget, ...] = ()
+    names_networks: bool = False
+
+    @property
+    def recipes(self) -> tuple[str, ...]:
+        """Names of compression recipes."""
+        return self.workload.recipes
+
+    @property
+    def trainings(self) -> tuple[str, ...]:
+        """Names of training recipes, the lightest first."""
+        return self.workload.trainings
+
+    @property
+    def threads(self) -> tuple[int, ...]:
+        """CPU thread counts."""
+        return (self.lead.threads,) if self.lead else self.workload.question.thread_counts
+
+    @property
+    def images(self) -> int:
+        """Number of images to learn from, 0 without data."""
+        return self.workload.images.get(Role.LEARNT, 0)
+
+    @property
+    def holdout(self) -> int:
+        """Number of images to judge finalists on."""
+        return self.workload.images.get(Role.HOLDOUT, 0)
 
     @property
     def size(self) -> int:
@@ -118,21 +122,6 @@ class Plan:
     def cards_by_name(self) -> Mapping[str, Card]:
         """The cards by their names."""
         return {card.name: card for card in self.cards}
-
-    @cached_property
-    def workload(self) -> Workload:
-        """The work for each card."""
-        counts = image_counts(self.images, self.validation, self.holdout, self.subset)
-        return Workload(
-            self.trainings,
-            self.recipes,
-            counts,
-            self.robust,
-            self.tunings,
-            self.own_holdout,
-            self.task,
-            self.local_targets,
-        )
 
     @cached_property
     def costs(self) -> CostModel:

@@ -19,12 +19,12 @@ from advisor.engine.pipeline.cost import rough_size
 from advisor.engine.pipeline.cost_calibration import CostCalibration
 from advisor.engine.pipeline.materials import Variant
 from advisor.engine.pipeline.stage import Stage
-from advisor.engine.question import Execution, Question, Request
-from advisor.engine.space.candidates import Candidates, cards_to_try, make_plan, materials_of
+from advisor.engine.question import Question, Request
+from advisor.engine.space.candidates import Candidates
 from advisor.engine.space.estimates import CachedResults, Key, cached_results, latency_estimates
 from advisor.engine.space.forecast import CardForecast, Forecast, PlanView, quickest
 from advisor.engine.space.plan import Plan, prior_accuracy
-from advisor.engine.space.prepared import Prepared, prepare
+from advisor.engine.space.resolved import Resolved, resolve_parts
 from advisor.engine.space.skipped import ruled_out
 from advisor.engine.targets.device_prediction import LatencyEstimate, Prefilter
 
@@ -35,11 +35,11 @@ def preview(request: Request) -> PlanView:
     Raises:
         UsageError: what ``search`` would refuse before anything is spent.
     """
-    prepared = prepare(request, lambda _: None)
-    space = _look_up(prepared)
+    resolved = resolve_parts(request, lambda _: None)
+    space = _look_up(resolved)
     if space is None:
         raise UsageError(
-            f"none of {len(prepared.cards)} candidates has weights on this machine or at a known address",
+            f"none of {len(resolved.cards)} candidates has weights on this machine or at a known address",
             "put them into a folder and name it with --mirror DIR, or choose others with --candidates",
         )
     forecasts = space.cards()
@@ -48,20 +48,20 @@ def preview(request: Request) -> PlanView:
     return PlanView(
         request, space.configurations(request.question), forecasts, space.candidates.missing, count,
         space.plan.tuning_s / space.plan.cores,
-        prepared.images.overview if prepared.images else None,
-        prepared.targets.remarks,
+        resolved.images.overview if resolved.images else None,
+        resolved.targets.remarks,
     )  # fmt: skip
 
 
-def refuse_too_short(prepared: Prepared) -> None:
+def refuse_too_short(resolved: Resolved) -> None:
     """Refuse a time limit that is too short to evaluate any candidate.
 
     Raises:
         UsageError: it is.
     """
-    space = _look_up(prepared)
+    space = _look_up(resolved)
     if space is not None:
-        _refuse(prepared.request, space.cards())
+        _refuse(resolved.request, space.cards())
 
 
 def _refuse(request: Request, cards: Sequence[CardForecast]) -> None:
@@ -152,18 +152,17 @@ class _SearchSpace:
         return {key: self.prefilter.worst_latency(cards[key[0]], key[1], each) for key, each in here.items()}
 
 
-def _look_up(prepared: Prepared) -> _SearchSpace | None:
+def _look_up(resolved: Resolved) -> _SearchSpace | None:
     """Return what would be tried, None if no card has weights at a known address."""
-    question, execution, images = prepared.request.question, prepared.request.execution, prepared.images
-    candidates, downloads = _locate_weights(question, execution, prepared.cards)
+    limits = resolved.question.limits
+    candidates, downloads = _locate_weights(resolved)
     if not candidates.cards:
         return None
-    limited = execution.time_limit_s is not None
-    plan = make_plan(question, candidates, prepared.recipes, images, execution.cores, CostCalibration().pace, limited)
-    materials = materials_of(question, images, candidates.weights, plan.size)
-    cached = cached_results(materials, plan.workload, plan.cards_by_name, execution.remeasure)
-    filtered = ruled_out(plan, question.limits)
-    prefilter = Prefilter.of(prepared.targets, question.limits)
+    plan = resolved.plan(candidates, CostCalibration().pace)
+    materials = resolved.materials(candidates.weights, plan.size)
+    cached = cached_results(materials, plan.workload, plan.cards_by_name, resolved.execution.remeasure)
+    filtered = ruled_out(plan, limits)
+    prefilter = Prefilter.of(resolved.targets, limits)
     if prefilter is not None:
         for each in plan.configurations():
             reason = prefilter.rejection_reason(plan.cards_by_name[each.card], each.compression)
@@ -172,18 +171,17 @@ def _look_up(prepared: Prepared) -> _SearchSpace | None:
     return _SearchSpace(plan, candidates, downloads, cached, prefilter, filtered)
 
 
-def _locate_weights(
-    question: Question, execution: Execution, cards: Sequence[Card]
-) -> tuple[Candidates, dict[str, int | None]]:
+def _locate_weights(resolved: Resolved) -> tuple[Candidates, dict[str, int | None]]:
     """Return the cards that would be tried, with their weights on disk, and the bytes to download for each."""
     from advisor.catalog.weights.fetching import locate
     from advisor.catalog.weights.options import FetchOptions
 
+    question, execution, cards = resolved.question, resolved.execution, resolved.cards
     options = FetchOptions(offline=execution.offline, mirror=execution.mirror)
     downloads: dict[str, int | None] = {}
     files: dict[str, WeightsFile | None] = {}
     missing: dict[str, str] = {}
-    most = cards_to_try(question, cards)
+    most = resolved.cards_to_try
     for card in cards:
         if len(downloads) == most:
             break

@@ -13,7 +13,8 @@ from advisor.engine.history.inputs import CATALOGS, images_folder, keep_inputs, 
 from advisor.engine.history.loaded_run import load_run
 from advisor.engine.history.reevaluation.changes import find_card_changes
 from advisor.engine.question import resolve
-from advisor.engine.space.candidates import card_hash, chosen_cards
+from advisor.engine.space.candidates import card_hash
+from advisor.engine.space.resolved import resolve_cards
 from advisor.store import RunFolder
 
 HASH = "a" * 64
@@ -45,7 +46,7 @@ def run(started: Path) -> RunFolder:
     run = RunFolder.create(started / "runs", "run")
     keep_inputs(run, request.question)
     run.write_request(request.written)
-    hashes = {card.name: card_hash(card) for card in chosen_cards(request.question)}
+    hashes = {card.name: card_hash(card) for card in resolve_cards(request).cards}
     run.write_json("manifest.json", {"cards": hashes})
     return run
 

@@ -11,7 +11,8 @@ import pytest
 from advisor.engine.history.loaded_run import load_run, stored_request
 from advisor.engine.history.manifest import describe_run, write_images, write_manifest
 from advisor.engine.question import resolve
-from advisor.engine.space.candidates import Candidates, make_plan
+from advisor.engine.space.candidates import Candidates
+from advisor.engine.space.resolved import resolve_cards
 from advisor.store import RunFolder
 from tests.engine.pipeline.boxed import boxed_images
 from tests.run_folders import write_run
@@ -28,9 +29,11 @@ def test_cards_that_a_run_considered_before_it_was_resumed_stay_in_it(tmp_path: 
 
 def test_a_password_on_the_command_line_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["advisor", "search", "--storage=postgresql://me:hidden@host/db"])
-    request = resolve({"seed": 7, "time_limit": "10min"})
+    boxed = boxed_images()
+    images = replace(boxed, dataset=replace(boxed.dataset, fingerprint="f" * 64))
+    resolved = replace(resolve_cards(resolve({"seed": 7, "time_limit": "10min"})), images=images)
     none = Candidates((), {}, {"lost": "no mirror"})
-    manifest = describe_run(request, none, make_plan(request.question, none, {}, None, 1), (), {}, "f" * 64)
+    manifest = describe_run(resolved, none, resolved.plan(none))
     assert "hidden" not in str(manifest)
     assert manifest["seeds"] == {"seed": 7}
     assert manifest["time_limit"] == "10min"

@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
-from advisor.catalog.cards import Card, WeightsFile
+from advisor.catalog.cards import WeightsFile
 from advisor.catalog.catalogue import load_catalogue
-from advisor.compression.recipes import RECIPES, Recipe
+from advisor.compression.recipes import RECIPES
 from advisor.core.errors import UsageError
 from advisor.engine.history.manifest import describe_run, same_cards, same_weights, write_manifest
-from advisor.engine.question import Request, resolve
-from advisor.engine.space.candidates import Candidates, make_plan
+from advisor.engine.question import resolve
+from advisor.engine.space.candidates import Candidates
+from advisor.engine.space.resolved import Resolved, resolve_cards
 from advisor.store import RunFolder
 
 NAMES = ("mobilenet_v1_0.25_224", "squeezenet_1.1_227")
@@ -29,35 +30,24 @@ def _weights(path: Path, digit: str) -> WeightsFile:
 
 
 @pytest.fixture(scope="module")
-def cards() -> tuple[Card, ...]:
+def resolved() -> Resolved:
     catalogue = load_catalogue()
-    return tuple(catalogue.card(name) for name in NAMES)
-
-
-@pytest.fixture(scope="module")
-def recipes() -> dict[str, Recipe]:
-    return {recipe.name: recipe for recipe in RECIPES if recipe.name in RECIPE_NAMES}
-
-
-@pytest.fixture(scope="module")
-def request_() -> Request:
-    return resolve({"candidates": NAMES, "threads": [1]})
+    recipes = {recipe.name: recipe for recipe in RECIPES if recipe.name in RECIPE_NAMES}
+    found = resolve_cards(resolve({"candidates": NAMES, "threads": [1]}))
+    return replace(found, recipes=recipes, cards=tuple(catalogue.card(name) for name in NAMES))
 
 
 @pytest.fixture
-def candidates(cards: tuple[Card, ...], tmp_path: Path) -> Candidates:
+def candidates(resolved: Resolved, tmp_path: Path) -> Candidates:
     weights = {name: _weights(tmp_path / name, digit) for name, digit in zip(NAMES, "12", strict=True)}
-    return Candidates(cards, weights, {})
+    return Candidates(resolved.cards, weights, {})
 
 
 @pytest.fixture
-def run(
-    cards: tuple[Card, ...], recipes: dict[str, Recipe], request_: Request, candidates: Candidates, tmp_path: Path
-) -> RunFolder:
+def run(resolved: Resolved, candidates: Candidates, tmp_path: Path) -> RunFolder:
     """A run that has just chosen its search space."""
     folder = RunFolder.create(tmp_path / "runs", "run")
-    plan = make_plan(request_.question, candidates, recipes, None, 1)
-    write_manifest(folder, describe_run(request_, candidates, plan, cards, recipes, ""))
+    write_manifest(folder, describe_run(resolved, candidates, resolved.plan(candidates)))
     return folder
 
 
@@ -67,25 +57,21 @@ def _edit(run: RunFolder, change: Edit) -> None:
     run.write_json("manifest.json", manifest)
 
 
-def test_an_unchanged_space_is_accepted(
-    run: RunFolder, cards: tuple[Card, ...], recipes: dict[str, Recipe], request_: Request, candidates: Candidates
-) -> None:
-    assert same_cards(run, request_.question, cards, recipes, None) == cards
+def test_an_unchanged_space_is_accepted(run: RunFolder, resolved: Resolved, candidates: Candidates) -> None:
+    assert same_cards(run, resolved) == resolved.cards
     same_weights(run, candidates)
 
 
-def test_cards_that_are_new_since_are_left_out(
-    run: RunFolder, cards: tuple[Card, ...], recipes: dict[str, Recipe], request_: Request
-) -> None:
-    more = (load_catalogue().card("mobilenet_v2_1.0_224"), *reversed(cards))
-    assert same_cards(run, request_.question, more, recipes, None) == cards
+def test_cards_that_are_new_since_are_left_out(run: RunFolder, resolved: Resolved) -> None:
+    more = (load_catalogue().card("mobilenet_v2_1.0_224"), *reversed(resolved.cards))
+    assert same_cards(run, replace(resolved, cards=more)) == resolved.cards
 
 
 def test_a_run_that_was_killed_before_it_chose_takes_what_is_there_now(
-    cards: tuple[Card, ...], recipes: dict[str, Recipe], request_: Request, candidates: Candidates, tmp_path: Path
+    resolved: Resolved, candidates: Candidates, tmp_path: Path
 ) -> None:
     folder = RunFolder.create(tmp_path / "runs", "killed")
-    assert same_cards(folder, request_.question, cards, recipes, None) == cards
+    assert same_cards(folder, resolved) == resolved.cards
     same_weights(folder, candidates)
 
 
@@ -109,12 +95,10 @@ def _space(**entries: object) -> Edit:
         ),
     ],
 )
-def test_another_space_is_refused(
-    run: RunFolder, cards: tuple[Card, ...], recipes: dict[str, Recipe], request_: Request, change: Edit, words: str
-) -> None:
+def test_another_space_is_refused(run: RunFolder, resolved: Resolved, change: Edit, words: str) -> None:
     _edit(run, change)
     with pytest.raises(UsageError, match=f"--resume: {words}") as refused:
-        same_cards(run, request_.question, cards, recipes, None)
+        same_cards(run, resolved)
     assert "start a new run" in refused.value.hint
 
 

@@ -7,8 +7,9 @@ import pytest
 from advisor.catalog.catalogue import load_catalogue
 from advisor.core.training import FINETUNE_TOP, HEAD
 from advisor.engine.pipeline.cost_model import CostModel
-from advisor.engine.pipeline.materials import Workload, image_counts
+from advisor.engine.pipeline.materials import Workload
 from advisor.engine.pipeline.names import StageName
+from tests.engine.plans import image_counts
 
 CARD = load_catalogue()["mobilenet_v2_1.0_224"]
 RECIPES = ("float32", "int8")

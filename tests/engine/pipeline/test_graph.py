@@ -17,18 +17,20 @@ from advisor.core.training import FINETUNE_TOP, HEAD, HEAD_SUBSET, NONE
 from advisor.devices.profiles import DeviceTarget
 from advisor.engine.pipeline.graph import MODELS, SCORES, VariantStages, float_model, variant, with_all_before
 from advisor.engine.pipeline.images import Role
-from advisor.engine.pipeline.materials import LocalTarget, Purpose, Workload, image_counts
+from advisor.engine.pipeline.materials import LocalTarget, Purpose, Workload
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import Results
 from advisor.engine.pipeline.stages.detection import DETECTIONS_FILE
+from advisor.engine.question import Question
 from tests.engine.pipeline.boxed import boxed_images
 from tests.engine.pipeline.walking import materials
+from tests.engine.plans import image_counts
 
 CARD = load_catalogue()["mobilenet_v2_1.0_224"]
 NAMES = tuple(recipe.name for recipe in RECIPES)
 TRAINED = Workload((HEAD,), ("float32", "int8"), image_counts(1000, 200, 250))
 PUBLISHED = Workload((NONE,), ("float32", "int8"))
-BOXED = replace(TRAINED, task=OBJECT_DETECTION)
+BOXED = replace(TRAINED, question=Question(OBJECT_DETECTION))
 
 
 def names(stages: VariantStages) -> Counter[str]:
@@ -76,12 +78,12 @@ def test_a_first_look_reads_some_images_and_fits_one_head() -> None:
 
 
 def test_robust_accuracy_looks_at_images_under_capture_conditions_too() -> None:
-    found = names(VariantStages(CARD, HEAD, "int8", replace(TRAINED, robust=True)))
+    found = names(VariantStages(CARD, HEAD, "int8", replace(TRAINED, question=Question(robust=True))))
     assert (found["features"], found["capture"]) == (6, 1)
 
 
 def test_every_trial_of_the_hyperparameters_comes_after_those_before_it() -> None:
-    workload = replace(TRAINED, trainings=(HEAD, FINETUNE_TOP), trials=3)
+    workload = replace(TRAINED, trainings=(HEAD, FINETUNE_TOP), question=Question(tune_training=3))
     ships = variant(CARD, FINETUNE_TOP, "float32", Purpose.SHIP, workload)
     tuned = [stage for stage in with_all_before([ships]) if stage.name is StageName.FINETUNE_TOP]
     assert [stage.scope.detail or stage.scope.purpose for stage in tuned] == [
@@ -122,7 +124,7 @@ def test_variants_of_a_card_share_all_but_their_own_stages() -> None:
 @pytest.mark.parametrize("training", [HEAD, FINETUNE_TOP])
 @given(recipe=st.sampled_from(NAMES), robust=st.booleans(), trials=st.integers(0, 2))
 def test_stages_come_in_the_order_of_their_names(training: str, recipe: str, robust: bool, trials: int) -> None:
-    workload = Workload((HEAD, FINETUNE_TOP), NAMES, TRAINED.images, robust, trials)
+    workload = Workload((HEAD, FINETUNE_TOP), NAMES, TRAINED.images, Question(robust=robust, tune_training=trials))
     order = list(StageName)
     stages = VariantStages(CARD, training, recipe, workload)
     for stage in with_all_before([*stages.evaluation, *stages.judging]):
@@ -133,7 +135,8 @@ def test_stages_come_in_the_order_of_their_names(training: str, recipe: str, rob
 
 def test_only_finalists_of_images_are_judged() -> None:
     assert VariantStages(CARD, NONE, "int8", PUBLISHED).judging == ()
-    plain, robust = (VariantStages(CARD, HEAD, "int8", replace(TRAINED, robust=each)).judging for each in (False, True))
+    asked = replace(TRAINED, question=Question(robust=True))
+    plain, robust = (VariantStages(CARD, HEAD, "int8", each).judging for each in (TRAINED, asked))
     assert [stage.name for stage in plain] == [StageName.SCORE]
     assert [stage.name for stage in robust] == [StageName.SCORE, StageName.CAPTURE]
 

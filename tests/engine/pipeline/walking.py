@@ -13,6 +13,7 @@ from advisor.engine.pipeline.images import Images
 from advisor.engine.pipeline.materials import Materials
 from advisor.engine.pipeline.stage import Pool, Stage
 from advisor.engine.pipeline.walker import Walker, Workers
+from advisor.engine.question import Question
 from advisor.isolation import Children
 from advisor.isolation.coroutine import run_coroutine
 from advisor.measurement.host import describe
@@ -35,7 +36,8 @@ class InThisProcess:
 
 
 def materials(cache: Path, images: Images | None = None, **more: Any) -> Materials:
-    return Materials(ArtifactCache(cache), images, more.pop("weights", {}), describe(), **more)
+    question = Question(thread_counts=(1,))
+    return Materials(ArtifactCache(cache), images, more.pop("weights", {}), describe(), question, **more)
 
 
 def walk(

@@ -11,16 +11,16 @@ from advisor.core.budget import Budget
 from advisor.engine.question import resolve
 from advisor.engine.scheduling.storage import check_storage, open_storage
 from advisor.engine.scheduling.study import Study
-from advisor.engine.space.plan import Plan
 from advisor.store import RunFolder
 from tests.builders import RUNTIME, evaluation
+from tests.engine.plans import planned
 
 CARDS = ["mobilenet_v2_1.0_224", "efficientnet_lite0_224", "squeezenet_1.1_227"]
 
 
 def main() -> None:
     storage, out, name = sys.argv[1:]
-    plan = Plan(load_catalogue().select(CARDS), ("float32", "int8"), (1, 2), ("head",), RUNTIME)
+    plan = planned(load_catalogue().select(CARDS), ("float32", "int8"), (1, 2), ("head",), RUNTIME)
     check_storage(storage)
     run = RunFolder.create(Path(out), name)
     run.write_request(resolve({"storage": storage}).written)

@@ -13,10 +13,11 @@ from advisor.engine.scheduling.allowance import HEADS_SHARE, NO_TIME, Allowance,
 from advisor.engine.scheduling.promotion import FrontBound
 from advisor.engine.scheduling.scheduler import OVER_ALLOWANCE, Scheduler
 from advisor.engine.space.plan import Plan
+from tests.engine.plans import changed
 from tests.engine.scheduling.test_scheduler import BEST, CARDS, LAST, PLAN, Search, alike
 
 CACHED = "finetune_cached"
-DEFAULT = replace(PLAN, trainings=("head", CACHED), images=2000, validation=400, tuning_limited=True)
+DEFAULT = changed(PLAN, trainings=("head", CACHED), images=2000, validation=400, tuning_limited=True)
 
 
 class Allowed(Search):

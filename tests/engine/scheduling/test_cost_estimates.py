@@ -12,6 +12,7 @@ from advisor.engine.scheduling.cost_estimates import NOTHING_LEFT_S, CostEstimat
 from advisor.engine.scheduling.suggesting import candidate_table
 from advisor.engine.space.plan import Plan
 from tests.builders import RUNTIME, evaluation
+from tests.engine.plans import planned
 
 CARD, OTHER = "mobilenet_v2_1.0_224", "squeezenet_1.1_227"
 
@@ -19,7 +20,7 @@ CARD, OTHER = "mobilenet_v2_1.0_224", "squeezenet_1.1_227"
 @pytest.fixture(scope="module")
 def plan() -> Plan:
     recipes = ("float32", "float16", "int8")
-    return Plan(load_catalogue().select([CARD, OTHER]), recipes, (1, 2), ("head",), RUNTIME, images=100, holdout=20)
+    return planned(load_catalogue().select([CARD, OTHER]), recipes, (1, 2), ("head",), RUNTIME, images=100, holdout=20)
 
 
 def measured(plan: Plan, recipe: str, threads: int, slower: float, larger: float) -> Evaluation:

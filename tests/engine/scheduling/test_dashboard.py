@@ -16,7 +16,7 @@ import pytest
 
 from advisor.catalog.catalogue import load_catalogue
 from advisor.core.evaluation import Evaluation, Status
-from advisor.engine.space.plan import Plan
+from tests.engine.plans import planned
 from tests.engine.scheduling.test_study import RUNTIME, result, study
 from tests.processes import PATIENCE_S, free_port, until
 
@@ -52,7 +52,7 @@ def answers(address: str) -> bool:
 
 
 def test_a_study_opens_in_the_dashboard_with_objectives_parameters_and_reasons(tmp_path: Path) -> None:
-    plan = Plan(load_catalogue().select(["mobilenet_v2_1.0_224"]), ("float32", "int8"), (1,), ("head",), RUNTIME)
+    plan = planned(load_catalogue().select(["mobilenet_v2_1.0_224"]), ("float32", "int8"), (1,), ("head",), RUNTIME)
     kept = study(tmp_path / "study.journal", plan)
     done, skipped = kept.ask(), kept.ask()
     assert done is not None

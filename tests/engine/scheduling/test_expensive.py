@@ -15,13 +15,14 @@ from advisor.engine.scheduling.allowance import Allowance
 from advisor.engine.scheduling.expensive import HEAD_GAIN, LEAST_RESULTS, ExpensiveCards
 from advisor.engine.scheduling.scheduler import Scheduler
 from tests.builders import evaluation
+from tests.engine.plans import changed
 from tests.engine.scheduling.test_allowance import DEFAULT, Allowed
 from tests.engine.scheduling.test_scheduler import CARDS, Search
 from tests.engine.scheduling.test_scheduler import PLAN as HEADS
 
 EXPENSIVE, NO_LIMITS = "inception_v3_299", Budget()
 NAMES = [*CARDS, EXPENSIVE]
-PLAN = replace(HEADS, cards=load_catalogue().select(NAMES), trainings=("head",), images=2000, validation=400)
+PLAN = changed(HEADS, cards=load_catalogue().select(NAMES), trainings=("head",), images=2000, validation=400)
 
 
 def _head(card: str, accuracy: float, latency: float = 5.0, size: float = 1e7, recipe: str = "float32") -> Evaluation:
@@ -58,7 +59,7 @@ def test_an_expensive_card_is_evaluated_where_it_may_be_picked(accuracies: tuple
     assert not _reason(*heads), why
 
 
-PUBLISHED = replace(PLAN, trainings=("none",), images=0, validation=0)
+PUBLISHED = changed(PLAN, trainings=("none",), images=0, validation=0)
 
 
 def _reason_without_images(preference: Preference = BALANCED) -> str:

@@ -12,11 +12,11 @@ from advisor.catalog.catalogue import load_catalogue
 from advisor.core.evaluation import Configuration
 from advisor.engine.scheduling import halving as module
 from advisor.engine.scheduling.halving import REDUCTION_FACTOR, CardTraining, SuccessiveHalving
-from advisor.engine.space.plan import Plan
+from tests.engine.plans import planned
 
 CARDS = tuple(card.name for card in load_catalogue().values())[:7]
 TRAININGS = ("head", "finetune_top", "finetune_all")
-PLAN = Plan(load_catalogue().select(CARDS), ("float32", "int8"), (1,), TRAININGS, "runtime")
+PLAN = planned(load_catalogue().select(CARDS), ("float32", "int8"), (1,), TRAININGS, "runtime")
 SPACE = PLAN.configurations()
 
 
@@ -140,5 +140,5 @@ def test_nothing_starts_before_what_it_builds_on_and_everything_starts_in_the_en
 
 @pytest.mark.parametrize("training", TRAININGS)
 def test_a_search_of_one_rung_has_no_waiting(training: str) -> None:
-    plan = Plan(PLAN.cards, PLAN.recipes, (1, 2), (training,), "runtime")
+    plan = planned(PLAN.cards, PLAN.recipes, (1, 2), (training,), "runtime")
     assert len(SuccessiveHalving(plan.configurations()).runnable()) == len(plan.cards)

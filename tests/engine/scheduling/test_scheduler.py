@@ -18,9 +18,10 @@ from advisor.engine.scheduling.scheduler import CARDS_IN_FLIGHT, Scheduler
 from advisor.engine.scheduling.study import Study
 from advisor.engine.space.plan import Plan
 from tests.builders import evaluation
+from tests.engine.plans import changed, planned
 
 CARDS = ("mobilenet_v2_1.0_224", "efficientnet_lite0_224", "squeezenet_1.1_227", "mobilenet_v1_0.25_224")
-PLAN = Plan(load_catalogue().select(list(CARDS)), ("float32", "int8"), (1,), ("head", "finetune_top"), "runtime")
+PLAN = planned(load_catalogue().select(list(CARDS)), ("float32", "int8"), (1,), ("head", "finetune_top"), "runtime")
 
 
 BEST, SLOW = CARDS[0], CARDS[-1]
@@ -92,7 +93,7 @@ def test_one_core_tunes_only_when_nothing_else_is_left() -> None:
 
 
 def test_no_more_run_than_the_cores_can_use() -> None:
-    search = Search(plan=replace(PLAN, threads=(1, 2)))
+    search = Search(plan=changed(PLAN, threads=(1, 2)))
     search.start()
     assert len(search.running) == CARDS_IN_FLIGHT * len(PLAN.recipes) * 2
 

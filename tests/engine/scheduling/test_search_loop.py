@@ -30,6 +30,7 @@ from advisor.engine.scheduling.study import Study
 from advisor.engine.space.plan import Plan
 from advisor.store import RunFolder
 from tests.builders import RUNTIME, evaluation
+from tests.engine.plans import changed, planned
 from tests.processes import PATIENCE_S
 
 CARDS = ("mobilenet_v2_1.0_224", "efficientnet_lite0_224", "squeezenet_1.1_227")
@@ -38,7 +39,7 @@ Result = Callable[[Configuration], Evaluation]
 
 
 def plan(*trainings: str) -> Plan:
-    return Plan(load_catalogue().select(list(CARDS)), ("float32", "int8"), (1,), trainings or ("head",), RUNTIME)
+    return planned(load_catalogue().select(list(CARDS)), ("float32", "int8"), (1,), trainings or ("head",), RUNTIME)
 
 
 def ok(configuration: Configuration) -> Evaluation:
@@ -216,7 +217,7 @@ def test_a_default_search_says_which_cards_it_had_no_time_to_fine_tune(tmp_path:
         made = evaluation(accuracy=60 + 10 * rank, half_width=1, latency=5 + 5 * rank, size=1e6 * (1 + rank))
         return replace(made, configuration=configuration)
 
-    many = replace(plan("head", "finetune_cached"), images=200_000, validation=1000, tuning_limited=True)
+    many = changed(plan("head", "finetune_cached"), images=200_000, validation=1000, tuning_limited=True)
     search = Search(tmp_path, many, data=str(tmp_path))
     assert asyncio.run(search.evaluate_all(MadeUp(on_the_front))) == COMPLETE
     skipped = [e for e in search.run.evaluations() if e.status is Status.SKIPPED]

@@ -16,6 +16,7 @@ from advisor.engine.scheduling.stopping import CONSECUTIVE, ExpectedGainRule, ma
 from advisor.engine.scheduling.study import Study
 from advisor.engine.space.plan import Plan, prior_accuracy
 from tests.builders import RUNTIME, evaluation
+from tests.engine.plans import planned
 
 RECIPES = ("float32", "float16", "int8")
 
@@ -23,7 +24,7 @@ RECIPES = ("float32", "float16", "int8")
 @pytest.fixture(scope="module")
 def plan() -> Plan:
     cards = [card for card in load_catalogue().values() if card.family in ("mobilenet_v1", "mobilenet_v2")]
-    return Plan(tuple(cards), RECIPES, (1,), ("none",), RUNTIME)
+    return planned(tuple(cards), RECIPES, (1,), ("none",), RUNTIME)
 
 
 @pytest.fixture(scope="module")

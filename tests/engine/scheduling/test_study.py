@@ -15,6 +15,7 @@ from advisor.engine.scheduling.storage import journal
 from advisor.engine.scheduling.study import Study
 from advisor.engine.space.plan import Plan
 from tests.builders import evaluation
+from tests.engine.plans import planned
 
 CARDS = ["mobilenet_v2_1.0_224", "efficientnet_lite0_224", "squeezenet_1.1_227"]
 RUNTIME = "ai-edge-litert==2.3.0"
@@ -22,7 +23,7 @@ RUNTIME = "ai-edge-litert==2.3.0"
 
 @pytest.fixture
 def plan() -> Plan:
-    return Plan(load_catalogue().select(CARDS), ("float32", "int8"), (1,), ("head",), RUNTIME)
+    return planned(load_catalogue().select(CARDS), ("float32", "int8"), (1,), ("head",), RUNTIME)
 
 
 def study(file: Path, plan: Plan, sampler: str = "advisor", done: tuple[Evaluation, ...] = ()) -> Study:

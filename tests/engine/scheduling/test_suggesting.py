@@ -13,11 +13,11 @@ from advisor.engine.scheduling.halving import SuccessiveHalving, unlimited
 from advisor.engine.scheduling.sampler import AdvisorSampler, CandidatesExhausted
 from advisor.engine.scheduling.suggesting import Suggester, make_suggester
 from advisor.engine.scheduling.trial_record import configuration_of
-from advisor.engine.space.plan import Plan
 from tests.builders import RUNTIME, evaluation
+from tests.engine.plans import planned
 
 CARDS = ["mobilenet_v2_1.0_224", "squeezenet_1.1_227"]
-PLAN = Plan(load_catalogue().select(CARDS), ("float32", "int8"), (1,), ("head", "finetune_top"), RUNTIME)
+PLAN = planned(load_catalogue().select(CARDS), ("float32", "int8"), (1,), ("head", "finetune_top"), RUNTIME)
 
 
 def suggester(name: str = ADVISOR) -> Suggester:

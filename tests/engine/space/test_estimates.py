@@ -12,12 +12,12 @@ from advisor.catalog.weights.fetching import fetch
 from advisor.compression.recipes import RECIPES
 from advisor.core.quantity import Provenance, Quantity
 from advisor.engine.question import resolve
-from advisor.engine.space.candidates import Candidates, chosen_recipes, make_plan, materials_of
+from advisor.engine.space.candidates import Candidates
 from advisor.engine.space.estimates import CachedResults, cached_results, latency_estimates
-from advisor.engine.space.images import read_images
-from advisor.engine.space.plan import Plan
+from advisor.engine.space.resolved import resolve_parts
 from advisor.isolation import ChildPool
 from tests.engine.conftest import SMALLEST, Searched
+from tests.engine.plans import planned
 
 
 def test_a_training_that_was_not_done_is_not_begun(
@@ -31,10 +31,9 @@ def test_a_training_that_was_not_done_is_not_begun(
     weights = fetch(card)
     monkeypatch.setattr(ChildPool, "call", refuse)
     request = resolve({"data": str(photos), "candidates": [SMALLEST], "training": ["finetune_top", "finetune_all"]})
-    images = read_images(request.question, lambda _: None)
-    question = request.question
-    plan = make_plan(question, Candidates((card,), {SMALLEST: weights}, {}), chosen_recipes(question), images, 2)
-    materials = materials_of(question, images, {SMALLEST: weights}, plan.size)
+    resolved = resolve_parts(request, lambda _: None)
+    plan = resolved.plan(Candidates((card,), {SMALLEST: weights}, {}))
+    materials = resolved.materials({SMALLEST: weights}, plan.size)
     found = cached_results(materials, plan.workload, {SMALLEST: card})
     done = {stage.name for stage in found[SMALLEST].done}
     assert with_images.code == 0
@@ -50,7 +49,7 @@ def test_what_runs_as_int8_or_float_is_predicted_from_their_timings(
 ) -> None:
     monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path))
     recipes = tuple(recipe.name for recipe in RECIPES)
-    plan = Plan(load_catalogue().select([TIMED, NEW]), recipes, (1,), ("head",), "ai-edge-litert==2.3.0")
+    plan = planned(load_catalogue().select([TIMED, NEW]), recipes, (1,), ("head",), "ai-edge-litert==2.3.0")
     timings = {("float32", 1): 3.2, ("int8", 1): 1.5}
     latency = {key: Quantity(value, "ms", Provenance.MEASURED) for key, value in timings.items()}
     known = {TIMED: CachedResults(latency=latency, latency_p90=latency), NEW: CachedResults()}

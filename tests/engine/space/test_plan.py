@@ -15,6 +15,7 @@ from advisor.core.training import DEFAULT
 from advisor.engine.pipeline.cost import rough_latency_ms, rough_size
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.space.plan import MIDDLING, TUNING_S, Plan, expected_top1, order_by_promise, prior_accuracy
+from tests.engine.plans import changed, planned
 
 FORM = ("head", "float32")
 
@@ -25,7 +26,7 @@ def cards() -> tuple[Card, ...]:
 
 
 def plan(cards: tuple[Card, ...]) -> Plan:
-    return Plan(cards, ("float32", "int8"), (1, 2), ("head",), "ai-edge-litert==2.3.0", images=100, holdout=20)
+    return planned(cards, ("float32", "int8"), (1, 2), ("head",), "ai-edge-litert==2.3.0", images=100, holdout=20)
 
 
 def test_the_space_is_every_card_recipe_and_thread_count_once(cards: tuple[Card, ...]) -> None:
@@ -45,13 +46,13 @@ def test_compression_makes_the_rough_size_smaller(cards: tuple[Card, ...]) -> No
 
 
 def test_reading_more_images_costs_more(cards: tuple[Card, ...]) -> None:
-    many = replace(plan(cards), images=10_000)
+    many = changed(plan(cards), images=10_000)
     assert many.costs.variant_s(cards[0], FORM) > plan(cards).costs.variant_s(cards[0], FORM)
 
 
 def test_a_rung_above_makes_beginning_a_card_no_cheaper(cards: tuple[Card, ...]) -> None:
-    heads = replace(plan(cards), trainings=("head",), images=2000, validation=400)
-    climbing = replace(heads, trainings=("head", "finetune_top"))
+    heads = changed(plan(cards), trainings=("head",), images=2000, validation=400)
+    climbing = changed(heads, trainings=("head", "finetune_top"))
     assert climbing.costs.variant_s(cards[0], ("head", "int8")) == heads.costs.variant_s(cards[0], ("head", "int8"))
 
 
@@ -63,9 +64,9 @@ def test_promise_does_not_depend_on_the_order_of_the_catalogue(order: list[int])
 
 
 def test_every_trial_of_a_fine_tuning_is_paid_for(cards: tuple[Card, ...]) -> None:
-    tuned = replace(plan(cards), trainings=("head", "finetune_top"), images=2000, validation=400)
+    tuned = changed(plan(cards), trainings=("head", "finetune_top"), images=2000, validation=400)
     card = cards[0]
-    once, thrice = (replace(tuned, tunings=count).costs.of_card(card).trained_s["finetune_top"] for count in (0, 3))
+    once, thrice = (changed(tuned, tunings=count).costs.of_card(card).trained_s["finetune_top"] for count in (0, 3))
     assert 2 < thrice / once < 3
 
 
@@ -97,7 +98,7 @@ def test_int8_without_a_figure_of_its_own_is_expected_to_lose_a_little(card: Car
 
 def test_a_slow_machine_fine_tunes_as_many_cards_as_the_reference_machine() -> None:
     cards = load_catalogue().select(["mobilenet_v2_1.0_224"])
-    plan = Plan(cards, ("int8",), (1,), DEFAULT, "", images=2000, validation=400, tuning_limited=True)
+    plan = planned(cards, ("int8",), (1,), DEFAULT, "", images=2000, validation=400, tuning_limited=True)
     slow = replace(plan, pace={StageName.FINETUNE_CACHED: 3.0, StageName.HEAD: 9.0})
     assert slow.tuning_s == pytest.approx(3 * plan.tuning_s)
     assert plan.tuning_s == TUNING_S

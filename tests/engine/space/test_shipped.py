@@ -14,16 +14,9 @@ from advisor.core.tasks import IMAGE_CLASSIFICATION
 from advisor.core.training import FINETUNE_CACHED, HEAD
 from advisor.engine.pipeline.images import Images
 from advisor.engine.question import Question, resolve
-from advisor.engine.space.candidates import (
-    Candidates,
-    cards_to_try,
-    chosen_cards,
-    chosen_recipes,
-    make_plan,
-    require_known_classes,
-)
+from advisor.engine.space.candidates import Candidates, require_known_classes
 from advisor.engine.space.images import read_images
-from advisor.engine.space.prepared import with_files
+from advisor.engine.space.resolved import Resolved, resolve_cards, with_files
 from tests.catalog.user_models.test_fixed_form import SIDE, kept
 from tests.datasets.folders import make
 from tests.measurement import small_models
@@ -51,8 +44,8 @@ def file(own_folders: None, tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(kept(folder, small_models.dynamic_int8(small_models.classifier(SIDE))))
 
 
-def asked(*candidates: str, data: str = "photos", **options: Any) -> Question:
-    return with_files(resolve({"candidates": list(candidates), "data": data, **options})).question
+def asked(*candidates: str, data: str = "photos", **options: Any) -> Resolved:
+    return resolve_cards(with_files(resolve({"candidates": list(candidates), "data": data, **options})))
 
 
 def test_a_file_becomes_the_name_of_a_card_in_a_catalogue_that_the_run_keeps(file: str) -> None:
@@ -69,25 +62,21 @@ def test_names_alone_change_nothing() -> None:
 
 
 def test_beside_names_only_these_take_part(file: str) -> None:
-    question = asked(file, CARD)
-    cards = chosen_cards(question)
-    assert [card.name for card in cards] == ["net", CARD]
-    assert cards_to_try(question, cards) == 2
+    resolved = asked(file, CARD)
+    assert [card.name for card in resolved.cards] == ["net", CARD]
+    assert resolved.cards_to_try == 2
 
 
 def test_a_file_alone_leaves_the_usual_cards_in_the_search(file: str) -> None:
-    question = asked(file)
-    cards = chosen_cards(question)
-    assert cards[0].name == "net"
-    assert {card.name for card in chosen_cards(resolve({}).question)} < {card.name for card in cards}
-    assert cards_to_try(question, cards) == 1 + question.of_task.cards
+    resolved = asked(file)
+    assert resolved.cards[0].name == "net"
+    assert {card.name for card in resolve_cards(resolve({})).cards} < {card.name for card in resolved.cards}
+    assert resolved.cards_to_try == 1 + resolved.question.of_task.cards
 
 
 def test_it_has_one_configuration_a_thread_count_in_its_own_form(file: str) -> None:
-    question = asked(file, CARD, compressions=["float16"], training=[HEAD, FINETUNE_CACHED], threads=[1, 2])
-    cards = chosen_cards(question)
-    candidates = Candidates(cards, dict.fromkeys((card.name for card in cards), None), {})
-    plan = make_plan(question, candidates, chosen_recipes(question), None, cores=2)
+    resolved = asked(file, CARD, compressions=["float16"], training=[HEAD, FINETUNE_CACHED], threads=[1, 2])
+    plan = resolved.plan(Candidates(resolved.cards, dict.fromkeys(card.name for card in resolved.cards), {}))
     own = [each for each in plan.configurations() if each.card == "net"]
     assert [(each.training, each.compression, each.target.threads) for each in own] == [
         (HEAD, "dynamic_int8", 1),
@@ -97,7 +86,7 @@ def test_it_has_one_configuration_a_thread_count_in_its_own_form(file: str) -> N
     assert plan.forms == ("float32", "float16", "dynamic_int8")
 
 
-def read(folder: Path, question: Question) -> Images:
+def read(question: Question) -> Images:
     images = read_images(question, lambda _: None)
     assert images is not None
     return images
@@ -107,17 +96,17 @@ def read(folder: Path, question: Question) -> Images:
 def test_classes_are_matched_by_name_and_the_file_may_know_more(
     file: str, tmp_path: Path, names: tuple[str, ...]
 ) -> None:
-    question = asked(file, data=str(make(tmp_path / "photos", **dict.fromkeys(names, 20))))
-    require_known_classes(question, chosen_cards(question), read(tmp_path, question))
+    resolved = asked(file, data=str(make(tmp_path / "photos", **dict.fromkeys(names, 20))))
+    require_known_classes(resolved.question, resolved.cards, read(resolved.question))
 
 
 def test_a_class_that_the_file_does_not_know_is_refused_with_the_nearest_name(file: str, tmp_path: Path) -> None:
-    question = asked(file, data=str(make(tmp_path / "photos", ant=20, dogs=20)))
+    resolved = asked(file, data=str(make(tmp_path / "photos", ant=20, dogs=20)))
     with pytest.raises(UsageError, match=r"--candidates: net: the model has no class 'dogs'.*'dog'") as refused:
-        require_known_classes(question, chosen_cards(question), read(tmp_path, question))
+        require_known_classes(resolved.question, resolved.cards, read(resolved.question))
     assert "ant, bee, cat, dog" in refused.value.hint
 
 
 def test_a_search_for_boxes_refuses_it(file: str) -> None:
     with pytest.raises(UsageError, match=f"net is a file for {IMAGE_CLASSIFICATION}"):
-        chosen_cards(asked(file, task="object-detection", data="boxes"))
+        asked(file, task="object-detection", data="boxes")

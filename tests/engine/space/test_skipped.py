@@ -11,12 +11,12 @@ from advisor.core.budget import Budget
 from advisor.core.evaluation import Evaluation, Status
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.scheduling.stopping import max_trials_reached
-from advisor.engine.space.plan import Plan
 from advisor.engine.space.skipped import record_unevaluated, skip_ruled_out
 from advisor.store import RunFolder
+from tests.engine.plans import planned
 
 CATALOGUE = load_catalogue()
-PLAN = Plan(
+PLAN = planned(
     cards=tuple(CATALOGUE[name] for name in ("mobilenet_v1_0.25_128", "mobilenet_v2_0.35_96")),
     recipes=("float32", "float16"),
     threads=(1, 2),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from advisor.catalog.catalogue import load_catalogue
 from advisor.core.errors import AdvisorError, UsageError
 from advisor.core.figures import HOST
 from advisor.devices.profiles.runtimes import runtime_of
@@ -13,7 +14,7 @@ from advisor.engine.history.loaded_run import LoadedRun, section
 from advisor.engine.pipeline.materials import versions
 from advisor.engine.space.candidates import RUNTIME, card_hash, chosen_cards
 from advisor.engine.targets.device_prediction import DevicePredictor, environment_of
-from advisor.engine.targets.target_devices import TargetDevice, select_devices
+from advisor.engine.targets.target_devices import TargetDevice, TargetDevices, select_devices, select_targets
 from advisor.measurement import host
 from advisor.store.files import sha256_json
 
@@ -159,9 +160,12 @@ def find_card_changes(run: LoadedRun) -> CardChanges:
     """Compare the cards that the run considered with the catalogue."""
     considered = run.manifest.get("cards")
     try:
-        now = {card.name: card_hash(card) for card in chosen_cards(run.question)}
+        question = run.question
+        targets = TargetDevices(host=True) if HOST in question.devices else select_targets(question)
+        cards = chosen_cards(question, load_catalogue(question.catalog), targets)
     except AdvisorError as error:
         return CardChanges({}, remark=f"the catalogue cannot be read: {error.message}")
+    now = {card.name: card_hash(card) for card in cards}
     if not isinstance(considered, Mapping):
         return CardChanges(now, remark="the run does not say which cards it considered")
     evaluated = {evaluation.configuration.card for evaluation in run.evaluations}

@@ -69,7 +69,8 @@ def _walker(
     run: LoadedRun, images: Images | None, evaluations: Sequence[Evaluation], pool: ChildPool, tell: Tell
 ) -> Walker:
     thread_counts = tuple(sorted({evaluation.configuration.target.threads for evaluation in evaluations}))
-    materials = Materials(ArtifactCache(), images, {}, host.describe(), thread_counts)
+    question = replace(run.question, thread_counts=thread_counts)
+    materials = Materials(ArtifactCache(), images, {}, host.describe(), question)
 
     def listen(event: StageEvent) -> None:
         tell(event.stage.subject)
@@ -165,6 +166,6 @@ async def _score(run: LoadedRun, walker: Walker, evaluation: Evaluation) -> Held
     stage = SCORES[question.task](scope_of(evaluation), input_spec(evaluation), artefact, Role.HOLDOUT, 0.0)
     answers = await walker.run(stage)
     file = evaluation.holdout_answers.file if evaluation.holdout_answers else ""
-    judge = judge_of(question.task, question.metric, question.costs)
+    judge = judge_of(question)
     scored, kept = judge.held_out(evaluation, answers, images, file)
     return with_new_conditions(scored, images.own_holdout), kept

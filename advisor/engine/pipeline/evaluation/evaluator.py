@@ -10,7 +10,6 @@ from typing import cast
 from advisor.catalog.cards import Card
 from advisor.compression.recipes import Recipe
 from advisor.compression.recipes.escalation import Escalation
-from advisor.core.budget import Budget
 from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.core.evaluation_facts import CardFacts, FileFacts, Normalisation
 from advisor.core.evaluation_json import facts_from_json
@@ -47,11 +46,9 @@ class Evaluator:
 
     Args:
         walker: runs the stages.
-        workload: the work for each card.
+        workload: the work for each card; recipes that its question names are tried even if lighter ones lose little.
         cards: by name.
         recipes: compression recipes by name.
-        limits: the budget.
-        named: compression recipes that the user named; they are tried even if lighter recipes lose little.
         run: stores the artefacts and the answers.
         timed: time files on this machine, because it is a device of the question.
 
@@ -66,13 +63,11 @@ class Evaluator:
         workload: Workload,
         cards: Mapping[str, Card],
         recipes: Mapping[str, Recipe],
-        limits: Budget,
-        named: frozenset[str],
         run: RunFolder,
         timed: bool = True,
     ) -> None:
-        self._walker, self._workload, self._run, given = walker, workload, run, walker.materials
-        self._judge = judge_of(workload.task, given.metric, given.costs, given.promises)
+        self._walker, self._workload, self._run, question = walker, workload, run, workload.question
+        self._judge, limits, named = judge_of(question), question.limits, frozenset(question.compressions)
         self._cards, self._limits, self._timed = cards, limits, timed
         self._escalation, self._named = Escalation(recipes, limits.max_drop_points, named), named
         self._floats: dict[Configuration, asyncio.Task[Evaluation]] = {}
@@ -152,7 +147,7 @@ class Evaluator:
         if not self.screening or not self._timed or materials.images is None or limit is None or card.as_it_is:
             return
         least_ms = await self._walker.run(screen(card))
-        if least_ms / max(materials.thread_counts) > SCREEN_MARGIN * limit:
+        if least_ms / max(materials.question.thread_counts) > SCREEN_MARGIN * limit:
             reason = (
                 f"its float backbone takes {show_ms(least_ms)} of CPU time an image, over {SCREEN_MARGIN:.0f} times "
                 f"the budget {show_ms(limit)} with every thread at work: not trained"
@@ -232,7 +227,7 @@ class Evaluator:
         verdict = await asyncio.to_thread(self._judge.verdict, scored, images, self._run, name)
         if stages.card.form:  # its probabilities are not calibrated, and no threshold is written into it
             verdict = replace(verdict, answers=replace(verdict.answers, confidence=None))
-        if not self._workload.robust:
+        if not self._workload.question.robust:
             return verdict
         validation = images.part(Role.VALIDATION)
         labels, float_labels = await asyncio.gather(self._captured(stages), self._captured(stages.reference))

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from advisor.core.costs import Costs
 from advisor.core.evaluation import Evaluation
 from advisor.core.metrics import TOP1
-from advisor.core.promises import NO_PROMISES, Promises
 from advisor.core.statistics import paired_shares
 from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_COUNTING, OBJECT_DETECTION
 from advisor.engine.pipeline.evaluation import accuracy, confidence, metrics, objects
 from advisor.engine.pipeline.evaluation.accuracy import Verdict
 from advisor.engine.pipeline.images import Images, Role
+from advisor.engine.question import Question
 from advisor.store import RunFolder, answers_file
 
 HeldOut = tuple[Evaluation, Mapping[str, Sequence[float]]]
@@ -66,36 +65,32 @@ class Classified:
     """Judge of classifiers, which keeps the answers of each file, so that files are compared image by image.
 
     Attributes:
-        metric: what accuracy is: one of :data:`advisor.core.metrics.METRICS`.
-        costs: the cost of each answer; None for none.
-        promises: what the user asked of thresholds.
+        question: says what accuracy is, what answers cost and what thresholds shall keep.
     """
 
-    metric: str = TOP1
-    costs: Costs | None = None
-    promises: Promises = NO_PROMISES
+    question: Question = field(default_factory=Question)
 
     def verdict(self, scored: Scored, images: Images, run: RunFolder, name: str) -> Verdict:
         """See :class:`Judge`."""
-        own, floats, folds = scored
+        (own, floats, folds), question, metric = scored, self.question, self.question.metric
         answers, part = accuracy.read_answers(own), images.part(Role.VALIDATION)
         found = accuracy.measured(answers, accuracy.read_answers(floats), part.labels, images.classes)
-        scores = metrics.scored(own, images, Role.VALIDATION, self.costs)
+        scores = metrics.scored(own, images, Role.VALIDATION, question.costs)
         by_class = replace(
             found.answers,
             file=run.keep_answers(name, answers),
             confidence=confidence.chosen(
-                own, images, self.promises, confidence.Folds(folds, floats) if folds else None
+                own, images, question.promises, confidence.Folds(folds, floats) if folds else None
             ),
             metrics=metrics.quantities(scores, accuracy.VALIDATED),
         )
-        if self.metric == TOP1:
+        if metric == TOP1:
             return replace(found, answers=by_class)
-        shares = scores[self.metric].shares.tolist()
-        reference = metrics.scored(floats, images, Role.VALIDATION, self.costs, [self.metric])[self.metric].shares
+        shares = scores[metric].shares.tolist()
+        reference = metrics.scored(floats, images, Role.VALIDATION, question.costs, [metric])[metric].shares
         return replace(
             found,
-            accuracy=by_class.metrics[self.metric],
+            accuracy=by_class.metrics[metric],
             drop=accuracy.drop_of(paired_shares(reference.tolist(), shares), len(shares)),
             answers=replace(by_class, shares=run.keep_answers(shares_name(name), shares)),
         )
@@ -103,17 +98,18 @@ class Classified:
     def held_out(self, evaluation: Evaluation, own: Path, images: Images, file: str = "") -> HeldOut:
         """See :class:`Judge`."""
         answers, part = accuracy.read_answers(own), images.part(Role.HOLDOUT)
-        scores = metrics.scored(own, images, Role.HOLDOUT, self.costs)
+        metric = self.question.metric
+        scores = metrics.scored(own, images, Role.HOLDOUT, self.question.costs)
         figures = metrics.quantities(scores, accuracy.HELD_OUT)
         by_class = replace(accuracy.per_class(answers, part.labels, images.classes, file), metrics=figures)
         kept: dict[str, Sequence[float]] = {file: answers} if file else {}
-        if file and self.metric != TOP1:
+        if file and metric != TOP1:
             by_class = replace(by_class, shares=answers_file(shares_name(Path(file).stem)))
-            kept[by_class.shares] = scores[self.metric].shares.tolist()
+            kept[by_class.shares] = scores[metric].shares.tolist()
         if evaluation.answers.confidence is not None:
             believed = confidence.verified(own, images, evaluation.answers.confidence)
             by_class = replace(by_class, confidence=believed)
-        return replace(evaluation, holdout_accuracy=figures[self.metric], holdout_answers=by_class), kept
+        return replace(evaluation, holdout_accuracy=figures[metric], holdout_answers=by_class), kept
 
 
 @dataclass(frozen=True)
@@ -146,9 +142,9 @@ JUDGES: Mapping[str, Judge] = {
 """The judge of each task; that of classifiers is by top-1."""
 
 
-def judge_of(task: str, metric: str = TOP1, costs: Costs | None = None, promises: Promises = NO_PROMISES) -> Judge:
-    """Return the judge of a task's answers by a metric; only classifiers have several, and thresholds."""
-    return Classified(metric, costs, promises) if task == IMAGE_CLASSIFICATION else JUDGES[task]
+def judge_of(question: Question) -> Judge:
+    """Return the judge of a question's answers; only classifiers have several metrics, and thresholds."""
+    return Classified(question) if question.task == IMAGE_CLASSIFICATION else JUDGES[question.task]
 
 
 def shares_name(name: str) -> str:

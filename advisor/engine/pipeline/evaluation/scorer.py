@@ -36,13 +36,13 @@ class Scorer:
     """
 
     def __init__(self, walker: Walker, workload: Workload, cards: Mapping[str, Card], run: RunFolder) -> None:
-        self._walker, self._workload, self._cards, self._run, given = walker, workload, cards, run, walker.materials
-        self._judge = judge_of(workload.task, given.metric, given.costs, given.promises)
+        self._walker, self._workload, self._cards, self._run = walker, workload, cards, run
+        self._judge = judge_of(workload.question)
 
     @property
     def captures(self) -> bool:
         """True if finalists run under capture conditions."""
-        return self._workload.of_task.conditions
+        return self._workload.question.of_task.conditions
 
     @property
     def holdout_images(self) -> int:
@@ -60,7 +60,7 @@ class Scorer:
         card, scope = self._cards[evaluation.configuration.card], scope_of(evaluation)
         seconds = cost.scoring_s(card, scope.compression, len(part.paths))
         answers = await self._walker.run(
-            SCORES[self._workload.task](scope, input_spec(card), artefact, Role.HOLDOUT, seconds)
+            SCORES[self._workload.question.task](scope, input_spec(card), artefact, Role.HOLDOUT, seconds)
         )
         name = f"{HOLDOUT}-{artefact.path.stem}"
         judged, kept = await asyncio.to_thread(self._judge.held_out, evaluation, answers, images, answers_file(name))
@@ -75,7 +75,7 @@ class Scorer:
         """
         images = self._walker.materials.images
         asked = images is not None and bool(images.others)
-        return self._workload.of_task.probabilities and bool(self.holdout_images) and (asked or in_time)
+        return self._workload.question.of_task.probabilities and bool(self.holdout_images) and (asked or in_time)
 
     async def tell_unknown(self, evaluation: Evaluation) -> Evaluation:
         """Return a finalist with what its file answers to images of things that are none of its classes.

@@ -89,8 +89,8 @@ def calibrated(
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
         return partial(
-            jobs.calibrate, results[source].path, grids, _calibration(materials), input_spec(card), materials.seed,
-            folders.out, _stands_in(materials, card), _files(earlier, results),
+            jobs.calibrate, results[source].path, grids, _calibration(materials), input_spec(card),
+            materials.question.seed, folders.out, _stands_in(materials, card), _files(earlier, results),
         )  # fmt: skip
 
     return Stage(
@@ -133,7 +133,7 @@ def compressed(
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
         return partial(
             jobs.compress, results[source].path, recipe.name, _calibration(materials), input_spec(card),
-            materials.seed, metadata_of(card, materials.images, scope.training), folders.model,
+            materials.question.seed, metadata_of(card, materials.images, scope.training), folders.model,
             _stands_in(materials, card), recipe_inputs(materials, results),
             _files(calibration, results),
         )  # fmt: skip
@@ -143,7 +143,7 @@ def compressed(
             return None
         decided = results[compared].notes if compared else None
         images = _training_images(materials, card, scope.purpose)
-        return RecipeInputs(images=images, max_drop_points=materials.max_drop_points, decided=decided)
+        return RecipeInputs(images=images, max_drop_points=materials.question.limits.max_drop_points, decided=decided)
 
     resources = {Needs.SCORING: SCORING, Needs.TRAINING: LEARNING}.get(recipe.needs, Resources())
     return Stage(
@@ -237,7 +237,8 @@ def _training_images(materials: Materials, card: Card, purpose: str) -> Training
     learnt = images.part(Role.TRAIN if compares else Role.LEARNT)
     validation = images.part(Role.VALIDATION)
     judged = (validation.paths, validation.labels) if compares else ((), ())
-    return TrainingImages(learnt.paths, learnt.labels, len(images.classes), input_spec(card), materials.seed, *judged)
+    seed, classes = materials.question.seed, len(images.classes)
+    return TrainingImages(learnt.paths, learnt.labels, classes, input_spec(card), seed, *judged)
 
 
 def _key(given: RecipeInputs | None, purpose: str, images: Images | None) -> Mapping[str, Any]:
@@ -254,10 +255,10 @@ def _calibration(materials: Materials) -> tuple[Path, ...] | None:
     if materials.images is None:
         return None
     train = materials.images.part(Role.TRAIN)
-    return tuple(train.paths[index] for index in choose(train.labels, CALIBRATION_IMAGES, materials.seed))
+    return tuple(train.paths[index] for index in choose(train.labels, CALIBRATION_IMAGES, materials.question.seed))
 
 
 def _calibration_key(materials: Materials) -> list[object]:
     if materials.images is None:
-        return ["photographs", PHOTOGRAPHS_VERSION, materials.seed]
-    return [materials.images.part(Role.TRAIN).fingerprint, CALIBRATION_IMAGES, materials.seed]
+        return ["photographs", PHOTOGRAPHS_VERSION, materials.question.seed]
+    return [materials.images.part(Role.TRAIN).fingerprint, CALIBRATION_IMAGES, materials.question.seed]

@@ -58,7 +58,7 @@ def detector(card: Card, training: str, purpose: Purpose, workload: Workload) ->
         if card.own_file:
             raise UnsupportedRecipe("a file of your own has no graph that boxes can be trained on; name a network")
         part = materials.part(role)
-        own = {"pictures": part.fingerprint, "seed": materials.seed, "task": workload.task}
+        own = {"pictures": part.fingerprint, "seed": materials.question.seed, "task": workload.question.task}
         packages = versions("tensorflow", "keras", "ai-edge-litert", "pillow", "numpy")
         start = {"head": results[head].sha256, "share": SHARES[training]} if head else {}
         return {**identity(materials, card), **own, **start, **packages}
@@ -66,8 +66,9 @@ def detector(card: Card, training: str, purpose: Purpose, workload: Workload) ->
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
         part, classes = materials.part(role), len(materials.require_images().classes)
         return partial(
-            detection_jobs.train, card, materials.weights[card.name], part.paths, part.objects, classes, workload.task,
-            materials.seed, folders.model, (results[head].path, SHARES[training]) if head else None,
+            detection_jobs.train, card, materials.weights[card.name], part.paths, part.objects, classes,
+            workload.question.task, materials.question.seed, folders.model,
+            (results[head].path, SHARES[training]) if head else None,
         )  # fmt: skip
 
     scope = Scope(card.name, training, purpose=purpose)

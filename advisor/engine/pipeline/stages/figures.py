@@ -142,7 +142,7 @@ def answers(scope: Scope, spec: InputSpec, source: Source, cost_s: float) -> Sta
         }
 
     def job(materials: Materials, results: Results, _folders: Folders) -> Job:
-        return partial(jobs.answers, artefact_of(source, results).path, spec, materials.seed + 1)
+        return partial(jobs.answers, artefact_of(source, results).path, spec, materials.question.seed + 1)
 
     return Stage(
         StageName.ANSWERS, scope, "2", "comparing", after(source), inputs, job, _read_answers,
@@ -165,7 +165,7 @@ def timing(scope: Scope, source: Source, effort: str = "") -> Stage[Timings]:
         return {
             "artefact": artefact_of(source, results).sha256,
             "host": materials.host.fingerprint,
-            "threads": list(materials.thread_counts),
+            "threads": list(materials.question.thread_counts),
             "effort": wanted,
             **versions("ai-edge-litert"),
         }
@@ -178,7 +178,7 @@ def timing(scope: Scope, source: Source, effort: str = "") -> Stage[Timings]:
 
     def job(materials: Materials, results: Results, _folders: Folders) -> Job:
         path = artefact_of(source, results).path
-        return partial(jobs.time_file, path, materials.thread_counts, effort or materials.effort)
+        return partial(jobs.time_file, path, materials.question.thread_counts, effort or materials.effort)
 
     return Stage(
         StageName.TIMING, with_detail(scope, effort, source), "2", f"timing {scope.compression} of",

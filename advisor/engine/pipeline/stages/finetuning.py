@@ -51,7 +51,7 @@ def finetuned(card: Card, training: str, purpose: Purpose, workload: Workload) -
     The model that ships continues for a few epochs, and learns from the validation part too. The stage is unsupported
     for a user's file, which has no Keras graph.
     """
-    trials = tuple(_trial(card, training, number, workload) for number in range(workload.trials))
+    trials = tuple(_trial(card, training, number, workload) for number in range(workload.question.tune_training))
     images = workload.images[Role.TRAIN]
     compared = _finetuned(
         card, training, Scope(card.name, training, purpose=Purpose.COMPARE), trials, None,
@@ -98,12 +98,13 @@ def _finetuned(
     """Return one fine-tuning: a trial, the compared model, or the model that ships, which follows the compared one."""
     read, head = features(card, Role.LEARNT, workload.images[Role.LEARNT]), fitted(card, HEAD, workload)
     best = not scope.detail
-    to_come = 0.0 if compared else SHIPPING_SHARE if best else workload.trials - len(trials) - 1 + SHIPPING_SHARE
+    further = 0 if best else workload.question.tune_training - len(trials) - 1
+    to_come = 0.0 if compared else further + SHIPPING_SHARE
     unsupported = f"{training} needs a Keras graph, and {card.name} is a file" if card.own_file else ""
 
     def hyperparameters(materials: Materials, results: Results) -> Finetuning:
-        capture = CAPTURED_SHARE if materials.robust else 0.0
-        own = replace(FINETUNING[training], seed=materials.seed, capture=capture)
+        capture = CAPTURED_SHARE if materials.question.robust else 0.0
+        own = replace(FINETUNING[training], seed=materials.question.seed, capture=capture)
         return chosen(own, [results[trial] for trial in trials], best)
 
     def inputs(materials: Materials, results: Results) -> Inputs:

@@ -98,7 +98,7 @@ def fitted(card: Card, training: str, workload: Workload) -> Stage[Head]:
 
     def inputs(materials: Materials, results: Results) -> Inputs:
         part = materials.part(train)
-        own = {"train": part.fingerprint, "groups": part.groups, "seed": materials.seed}
+        own = {"train": part.fingerprint, "groups": part.groups, "seed": materials.question.seed}
         return {**_head_inputs(read, materials, results), **own}
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
@@ -106,8 +106,8 @@ def fitted(card: Card, training: str, workload: Workload) -> Stage[Head]:
         part, rows = images.part(train), images.part(read[0].role).rows_of(images.part(train))
         files, classes = [look.files(results) for look in read], len(images.classes)
         return partial(
-            head_jobs.train_head, results[source].path, files, rows, part.labels, part.groups, classes, materials.seed,
-            folders.out / HEAD_FILE,
+            head_jobs.train_head, results[source].path, files, rows, part.labels, part.groups, classes,
+            materials.question.seed, folders.out / HEAD_FILE,
         )  # fmt: skip
 
     return Stage(
@@ -193,7 +193,7 @@ def refitted(card: Card, workload: Workload) -> Stage[Head]:
 
 def feature_sets(card: Card, role: Role, workload: Workload, training: str = "") -> tuple[FeatureSet, ...]:
     """Return the features of images; if robust accuracy counts, also those of images changed like a phone's camera."""
-    seen = (AS_IT_IS, *(CAPTURED if workload.robust else ()))
+    seen = (AS_IT_IS, *(CAPTURED if workload.question.robust else ()))
     return tuple(features(card, role, workload.images[role], each, training) for each in seen)
 
 

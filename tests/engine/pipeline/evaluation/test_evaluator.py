@@ -29,6 +29,7 @@ from advisor.engine.pipeline.stage import Stage
 from advisor.engine.pipeline.stages.figures import ThreadTiming
 from advisor.engine.pipeline.stages.head import Head
 from advisor.engine.pipeline.walker import Walker
+from advisor.engine.question import Question
 from advisor.isolation.coroutine import run_coroutine
 from advisor.store import RunFolder
 from tests.engine.pipeline.boxed import boxed_images, save_found
@@ -106,12 +107,11 @@ def evaluated(
     walker: Prepared, recipe: str, tmp_path: Path, limits: Budget | None = None, named: tuple[str, ...] = (),
     screening: bool = True, timed: bool = True, outclassed: Outclassed | None = None, task: str = IMAGE_CLASSIFICATION,
 ) -> Evaluation:  # fmt: skip
-    workload = Workload((HEAD,), NAMES, images().counts, task=task)
+    question = Question(task, limits=limits or Budget(), compressions=named)
+    workload = Workload((HEAD,), NAMES, images().counts, question)
     run = RunFolder.create(tmp_path / "runs", "run")
     recipes = {name: MADE[name] for name in NAMES}
-    evaluator = Evaluator(
-        walker, workload, {CARD.name: CARD}, recipes, limits or Budget(), frozenset(named), run, timed
-    )
+    evaluator = Evaluator(walker, workload, {CARD.name: CARD}, recipes, run, timed)
     evaluator.screening, evaluator.outclassed = screening, outclassed
     configuration = Configuration(CARD.name, HEAD, recipe, Target("host", "runtime", "cpu", 1))
     return run_coroutine(evaluator.evaluate(configuration))

@@ -14,6 +14,7 @@ from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_DETECTION, TASKS
 from advisor.engine.pipeline.evaluation import accuracy, objects
 from advisor.engine.pipeline.evaluation.judging import JUDGES, Scored, judge_of
 from advisor.engine.pipeline.images import Role
+from advisor.engine.question import Question
 from advisor.store import RunFolder
 from tests.builders import evaluation
 from tests.engine.pipeline.boxed import boxed_images, save_found
@@ -55,7 +56,7 @@ def test_a_classifier_has_every_metric_that_its_images_allow(run: RunFolder, tmp
     answers = CLASSIFIED.verdict(Scored(own, own), images(), run, "net").answers
     assert set(answers.metrics) == {TOP1, BALANCED_ACCURACY, MACRO_F1, LOG_LOSS}
     assert (answers.metrics[TOP1].value, answers.metrics[TOP1].n) == (75.0, 4)
-    judged, _ = judge_of(IMAGE_CLASSIFICATION, TOP1, COSTS).held_out(evaluation(), own, images())
+    judged, _ = judge_of(Question(metric=TOP1, costs=COSTS)).held_out(evaluation(), own, images())
     assert judged.holdout_answers is not None
     assert set(judged.holdout_answers.metrics) == {*answers.metrics, COST_SAVED}
     assert judged.holdout_accuracy == judged.holdout_answers.metrics[TOP1]
@@ -63,7 +64,7 @@ def test_a_classifier_has_every_metric_that_its_images_allow(run: RunFolder, tmp
 
 def test_a_classifier_is_judged_by_the_metric_asked_for(run: RunFolder, tmp_path: Path) -> None:
     own, floats = answered(tmp_path / "own.npy", [0, 1, 1, 1]), answered(tmp_path / "float.npy", [0, 1, 0, 1])
-    verdict = judge_of(IMAGE_CLASSIFICATION, MACRO_F1).verdict(Scored(own, floats), images(), run, "net")
+    verdict = judge_of(Question(metric=MACRO_F1)).verdict(Scored(own, floats), images(), run, "net")
     assert verdict.accuracy == verdict.answers.metrics[MACRO_F1]
     assert verdict.accuracy.value == pytest.approx(100 * (2 / 3 + 4 / 5) / 2)
     assert verdict.drop is not None
@@ -75,7 +76,7 @@ def test_a_classifier_is_judged_by_the_metric_asked_for(run: RunFolder, tmp_path
 
 def test_the_hold_out_is_judged_by_the_metric_asked_for(tmp_path: Path) -> None:
     own = answered(tmp_path / "own.npy", [0, 1, 1, 1])
-    judge = judge_of(IMAGE_CLASSIFICATION, COST_SAVED, COSTS)
+    judge = judge_of(Question(metric=COST_SAVED, costs=COSTS))
     judged, kept = judge.held_out(evaluation(), own, images(), "answers/holdout-net.npy")
     assert judged.holdout_accuracy is not None
     assert judged.holdout_accuracy.value == pytest.approx(50)  # one answer costs 1; always answering "b" costs 2
@@ -89,7 +90,7 @@ def test_the_worst_group_is_named_as_the_source(tmp_path: Path) -> None:
     given = images_of(groups=SITES)
     own = tmp_path / "own.npy"
     np.save(own, np.eye(2, dtype=np.float32)[[int(place >= 25) for place in range(60)]])
-    judged, _ = judge_of(IMAGE_CLASSIFICATION, WORST_GROUP).held_out(evaluation(), own, given)
+    judged, _ = judge_of(Question(metric=WORST_GROUP)).held_out(evaluation(), own, given)
     assert judged.holdout_accuracy is not None
     assert judged.holdout_accuracy.n == 20
     assert judged.holdout_accuracy.source == (
@@ -98,7 +99,7 @@ def test_the_worst_group_is_named_as_the_source(tmp_path: Path) -> None:
 
 
 def test_objects_have_one_metric() -> None:
-    assert judge_of(OBJECT_DETECTION) is DETECTED
+    assert judge_of(Question(OBJECT_DETECTION)) is DETECTED
 
 
 def test_a_classifier_on_the_hold_out_has_its_labels_to_keep(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from advisor.core.training import HEAD
 from advisor.engine.pipeline.evaluation import accuracy, objects
 from advisor.engine.pipeline.evaluation.scorer import Scorer
 from advisor.engine.pipeline.materials import Workload
+from advisor.engine.question import Question
 from advisor.isolation.coroutine import run_coroutine
 from advisor.store import RunFolder
 
@@ -19,7 +20,7 @@ from .test_evaluator import CARD, NAMES, Detecting, Prepared, evaluated, images
 
 @pytest.mark.parametrize(("task", "captures"), [(IMAGE_CLASSIFICATION, True), (OBJECT_DETECTION, False)])
 def test_only_classifiers_run_under_capture_conditions(tmp_path: Path, task: str, captures: bool) -> None:
-    workload, run = Workload((HEAD,), NAMES, images().counts, task=task), RunFolder.create(tmp_path, "run")
+    workload, run = Workload((HEAD,), NAMES, images().counts, Question(task)), RunFolder.create(tmp_path, "run")
     scorer = Scorer(Prepared(tmp_path, {}), workload, {}, run)
     assert scorer.captures is captures
 
@@ -36,7 +37,8 @@ def test_a_finalist_is_judged_on_the_hold_out_by_its_task(
 ) -> None:
     walker = kind(tmp_path, {"float32": 4, "int8": 3})
     finalist = evaluated(walker, "int8", tmp_path, task=task)
-    run, workload = RunFolder((tmp_path / "runs" / "latest").resolve()), Workload((HEAD,), NAMES, task=task)
+    run = RunFolder((tmp_path / "runs" / "latest").resolve())
+    workload = Workload((HEAD,), NAMES, question=Question(task))
     scorer = Scorer(walker, workload, {CARD.name: CARD}, run)
     judged = run_coroutine(scorer.hold_out(finalist))
     assert judged.holdout_accuracy is not None

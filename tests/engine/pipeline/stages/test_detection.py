@@ -33,7 +33,7 @@ from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import Pool, Scope
 from advisor.engine.pipeline.stages.artefacts import metadata_of
 from advisor.engine.pipeline.stages.detection import detections, detector
-from advisor.engine.question import resolve
+from advisor.engine.question import Question, resolve
 from advisor.engine.space.images import read_images
 from advisor.measurement.counting import CentreFinder
 from advisor.measurement.detection import Detector, load
@@ -49,7 +49,7 @@ from tests.engine.pipeline.walking import materials, walk
 from tests.tflite.graphs import tiny_detector, tiny_marker
 
 CARD = load_catalogue()["mobilenet_v2_1.0_224"]
-WORKLOAD = Workload((HEAD,), ("float32",), boxed_images().counts, task=OBJECT_DETECTION)
+WORKLOAD = Workload((HEAD,), ("float32",), boxed_images().counts, Question(OBJECT_DETECTION))
 VIEW = InputSpec(2, (127.5,) * 3, (127.5,) * 3)
 ANCHORS = np.array([[0.2, 0.2, 0.2, 0.2], [0.5, 0.5, 0.4, 0.2], [0.9, 0.9, 0.4, 0.4]], np.float32)
 
@@ -185,7 +185,7 @@ def test_the_centres_in_each_image_of_a_part_are_written(tmp_path: Path, images:
 def test_the_kind_of_head_follows_from_the_task(tmp_path: Path) -> None:
     given = materials(tmp_path, boxed_images(), weights={CARD.name: None})
     boxes, marks = (
-        detector(CARD, HEAD, Purpose.COMPARE, replace(WORKLOAD, task=task))
+        detector(CARD, HEAD, Purpose.COMPARE, replace(WORKLOAD, question=Question(task)))
         for task in (OBJECT_DETECTION, OBJECT_COUNTING)
     )
     assert dict(boxes.inputs(given, {})) == {**marks.inputs(given, {}), "task": OBJECT_DETECTION}

@@ -23,6 +23,7 @@ from advisor.engine.pipeline.stage import Stage
 from advisor.engine.pipeline.stages import finetuning as stages
 from advisor.engine.pipeline.stages.backbone import cut
 from advisor.engine.pipeline.stages.finetuning import finetuned
+from advisor.engine.question import Question
 from advisor.isolation import ChildPool
 from advisor.isolation.pool import trainers
 from advisor.store.files import sha256_file
@@ -85,7 +86,7 @@ def _tuned(
     backbone: Path, images: Images, pool: ChildPool, cache: Path, trials: int = 0, limit_s: float | None = None
 ) -> tuple[FloatModel, FloatModel]:
     """Return what was compared and what ships, with so many seconds for training."""
-    workload = Workload((HEAD, TRAINING), ("float32",), images.counts, trials=trials)
+    workload = Workload((HEAD, TRAINING), ("float32",), images.counts, Question(tune_training=trials))
     source = replace(
         cut(CARD, FEATURES), after=(), inputs=lambda *_: {"file": sha256_file(backbone)},
         job=lambda _materials, _results, folders: partial(jobs.copy, backbone, folders.model),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,8 +19,9 @@ from advisor.engine.pipeline.images import Images, Role
 from advisor.engine.progress import Progress
 from advisor.engine.question import resolve
 from advisor.engine.run import run_search
-from advisor.engine.space import candidates
-from advisor.engine.space.candidates import Candidates, make_plan, trainings_of
+from advisor.engine.space import images as reading
+from advisor.engine.space.candidates import Candidates
+from advisor.engine.space.resolved import Resolved, resolve_cards
 from tests.engine.conftest import SMALLEST
 
 
@@ -32,6 +34,10 @@ def _images(counts: list[int], subset: int = 100) -> Images:
     )
     dataset = Dataset(root, names, made, (), fingerprint(names, made))
     return Images(dataset, split(dataset, 0), subset_images=subset)
+
+
+def _asked(images: Images) -> Resolved:
+    return replace(resolve_cards(resolve({"data": "x", "training": ["head"]})), images=images)
 
 
 @given(st.lists(st.integers(8, 400), min_size=2, max_size=5), st.integers(10, 300))
@@ -51,13 +57,12 @@ def test_the_plan_reads_as_many_images_as_the_first_look_has(counts: list[int], 
     """Classes that a share leaves out have one image each, so there may be more images than were asked for."""
     images = _images(counts, wanted)
     chosen = Candidates((load_catalogue()[SMALLEST],), {}, {})
-    plan = make_plan(resolve({"data": "x", "training": ["head"]}).question, chosen, {}, images, 1)
+    plan = _asked(images).plan(chosen)
     assert plan.workload.images[Role.SUBSET] == len(images.part(Role.SUBSET).indices)
 
 
 def test_a_small_set_needs_no_first_look() -> None:
-    images = _images([30, 30])
-    assert trainings_of(resolve({"data": "x", "training": ["head"]}).question, images) == ("head",)
+    assert _asked(_images([30, 30])).trainings == ("head",)
 
 
 def test_a_card_that_passes_the_first_look_is_answered_by_all_images(
@@ -65,7 +70,7 @@ def test_a_card_that_passes_the_first_look_is_answered_by_all_images(
 ) -> None:
     monkeypatch.setenv("ADVISOR_CACHE_DIR", str(warm_cache))
     monkeypatch.setattr(images_module, "LARGE", 20)
-    monkeypatch.setattr(candidates, "SUBSET_IMAGES", 12)
+    monkeypatch.setattr(reading, "SUBSET_IMAGES", 12)
     options = {
         "data": str(photos),
         "candidates": [SMALLEST],

@@ -18,7 +18,7 @@ from advisor.datasets.images import InputSpec
 from advisor.engine.pipeline.evaluation.accuracy import per_class
 from advisor.engine.pipeline.graph import VariantStages, with_all_before
 from advisor.engine.pipeline.images import Images
-from advisor.engine.pipeline.materials import Workload, image_counts
+from advisor.engine.pipeline.materials import Workload
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stages import jobs
 from advisor.engine.pipeline.stages.own_file import require_classes
@@ -29,6 +29,7 @@ from advisor.tflite.metadata import Metadata
 from advisor.tflite.metadata_writer import write_metadata
 from tests.datasets.folders import make
 from tests.engine.pipeline.walking import materials, walk
+from tests.engine.plans import image_counts
 from tests.measurement import small_models
 
 COLOURS = ("red", "green", "blue")

@@ -8,19 +8,19 @@ import pytest
 
 from advisor.core.errors import UsageError
 from advisor.engine.question import resolve
-from advisor.engine.space.prepared import prepare
+from advisor.engine.space.resolved import resolve_parts
 
 
-def test_a_question_is_prepared_without_spending_anything(tmp_path: Path) -> None:
+def test_a_question_is_resolved_without_spending_anything(tmp_path: Path) -> None:
     said: list[str] = []
     request = resolve({"candidates": ["squeezenet_1.1_227"], "compressions": ["int8"], "out": str(tmp_path / "runs")})
-    prepared = prepare(request, said.append)
-    assert [card.name for card in prepared.cards] == ["squeezenet_1.1_227"]
-    assert list(prepared.recipes) == ["float32", "int8"]
-    assert prepared.images is None
+    found = resolve_parts(request, said.append)
+    assert [card.name for card in found.cards] == ["squeezenet_1.1_227"]
+    assert list(found.recipes) == ["float32", "int8"]
+    assert found.images is None
     assert not (tmp_path / "runs").exists()
 
 
 def test_an_unknown_candidate_is_refused_with_the_nearest() -> None:
     with pytest.raises(UsageError, match=r"squeezenet_1\.1_22.*squeezenet_1\.1_227"):
-        prepare(resolve({"candidates": ["squeezenet_1.1_22"]}), lambda _: None)
+        resolve_parts(resolve({"candidates": ["squeezenet_1.1_22"]}), lambda _: None)

@@ -1,0 +1,60 @@
+"""Plans of searches that were never asked for, by the names of what differs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from advisor.catalog.cards import Card
+from advisor.engine.pipeline.images import CAPTURED_IMAGES, SUBSET_IMAGES, Role
+from advisor.engine.pipeline.materials import Workload
+from advisor.engine.space.plan import Plan
+
+ASKED = {"threads": "thread_counts", "tunings": "tune_training"}
+"""Names in the question."""
+
+
+def planned(
+    cards: Sequence[Card], recipes: Sequence[str], threads: Sequence[int], trainings: Sequence[str], runtime: str,
+    **more: Any,
+) -> Plan:  # fmt: skip
+    """Return a plan; ``more`` is what :func:`changed` takes."""
+    workload = Workload(tuple(trainings), tuple(recipes))
+    return changed(Plan(tuple(cards), workload, runtime), threads=tuple(threads), **more)
+
+
+def changed(plan: Plan, **changes: Any) -> Plan:
+    """Return the plan with other images, trainings, threads, trials or own attributes."""
+    work, now = plan.workload, plan.workload.images
+    counts = image_counts(
+        changes.pop("images", plan.images),
+        changes.pop("validation", now.get(Role.VALIDATION, 0)),
+        changes.pop("holdout", plan.holdout),
+        changes.pop("subset", SUBSET_IMAGES),
+    )
+    question = replace(work.question, **{ASKED[name]: changes.pop(name) for name in ASKED if name in changes})
+    trainings = changes.pop("trainings", work.trainings)
+    work = replace(work, trainings=trainings, images=counts, question=question)
+    return replace(plan, workload=work, **changes)
+
+
+def image_counts(learnt: int, validation: int, holdout: int, subset: int = SUBSET_IMAGES) -> dict[Role, int]:
+    """Return the number of images by role; none without images to learn from.
+
+    Args:
+        learnt: images to learn from, validation included.
+        validation: images to compare candidates on.
+        holdout: images to judge finalists on.
+        subset: images of a first look, at most.
+    """
+    if not learnt:
+        return {}
+    return {
+        Role.TRAIN: learnt - validation,
+        Role.VALIDATION: validation,
+        Role.LEARNT: learnt,
+        Role.SUBSET: min(subset, learnt - validation),
+        Role.HOLDOUT: holdout,
+        Role.CAPTURED: min(holdout, CAPTURED_IMAGES),
+    }
