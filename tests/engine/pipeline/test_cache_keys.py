@@ -16,11 +16,12 @@ from advisor.datasets.dataset import Dataset, LabelledImage, fingerprint
 from advisor.datasets.split import Split
 from advisor.engine.pipeline.graph import VariantStages, with_all_before
 from advisor.engine.pipeline.images import Images
-from advisor.engine.pipeline.materials import Workload, image_counts
+from advisor.engine.pipeline.materials import Workload
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import Results, Stage
 from advisor.training.finetune.tuning import WEIGHTS
 from tests.engine.pipeline.walking import materials
+from tests.engine.plans import image_counts
 
 CARD = load_catalogue()["mobilenet_v2_1.0_224"]
 GOLDEN = Path(__file__).with_name("cache_keys.json")

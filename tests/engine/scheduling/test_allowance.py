@@ -132,6 +132,21 @@ def test_a_limit_that_is_too_short_for_any_fine_tuning_is_left_to_all_heads() ->
     assert not search.tuned
 
 
+def test_of_one_card_the_head_comes_first_and_then_its_fine_tuning() -> None:
+    search = Allowed(replace(DEFAULT, cards=DEFAULT.cards[:1]), left_s=600.0)
+    search.start()
+    (head,) = search.started
+    assert (head.training, head.compression) == ("head", "float32")
+    search.end(head)
+    search.start()
+    assert search.tuned == [head.card]
+
+
+def test_two_hundred_images_leave_time_for_fine_tuning() -> None:
+    few = changed(DEFAULT, images=160, validation=40)
+    assert _limited(few, left_s=150.0).first
+
+
 def test_a_machine_on_which_stages_take_long_begins_with_fewer_heads() -> None:
     assert len(_limited(observed=3.0).first) < len(_limited().first)
 
@@ -185,7 +200,7 @@ def test_the_running_evaluations_leave_less_time_for_another_one() -> None:
 
 
 def test_int8_of_the_fine_tuned_card_always_has_time_and_its_other_forms_only_if_they_end() -> None:
-    plan = replace(DEFAULT, recipes=("float32", "int8", "float16"))
+    plan = replace(DEFAULT, workload=replace(DEFAULT.workload, recipes=("float32", "int8", "float16")))
     forms = {form: plan.configuration(BEST, form, 1, CACHED) for form in plan.recipes}
     late = {form: _limited(plan, left_s=100.0).no_time(each) for form, each in forms.items()}
     assert late == {"float32": "", "int8": "", "float16": NO_TIME}

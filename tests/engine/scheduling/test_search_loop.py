@@ -353,7 +353,7 @@ def test_within_a_limit_pick_and_runner_up_are_scored_and_others_if_there_is_tim
 
 
 def test_evaluations_end_early_enough_for_the_hold_out(tmp_path: Path) -> None:
-    search = Search(tmp_path, replace(plan(), holdout=5000), time_limit="1h")
+    search = Search(tmp_path, changed(plan(), images=1000, holdout=5000), time_limit="1h")
     loop = search.loop()
     asyncio.run(loop.evaluate_all(search.study, MadeUp(), search.plan, done=0))
     left_s, whole_s = loop._evaluating_left(), loop._time_left()
