@@ -27,7 +27,7 @@ these heads may take if there are several."""
 
 LEAST_SHARE, GAINING_SHARE = 0.15, 0.4
 """Least share of a card's expected fine-tuning that the rest of a time limit must leave room for, and the share that
-gains as much as all of it: two of six epochs gave MobileNetV2 9 of its 10 points on the training folder of groceries."""
+gains about as much: two of six epochs gave MobileNetV2 9 of its 10 points on the training folder of groceries."""
 
 NO_TIME = "not started: it would not end within the time limit"
 """Reason of configurations whose stages need more time than a limit leaves."""
