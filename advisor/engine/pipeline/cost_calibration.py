@@ -104,7 +104,8 @@ def _with_trainings(pace: Mapping[StageName, float]) -> Mapping[StageName, float
     """
     trainings = [StageName(name) for name in FINETUNED]
     known = [pace[stage] for stage in trainings if stage in pace]
-    known = known or list(pace.values())
+    if not known and StageName.FEATURES in pace:
+        known = list(pace.values())
     return {**dict.fromkeys(trainings, statistics.median(known)), **pace} if known else pace
 
 
