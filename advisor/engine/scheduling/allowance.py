@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 from advisor.core.evaluation import Configuration, Status
-from advisor.core.training import FINETUNED
+from advisor.core.training import recipe_of
 from advisor.engine.scheduling.halving import CardTraining
 from advisor.engine.scheduling.promotion import FrontBound
 from advisor.engine.space.plan import Plan
@@ -74,7 +74,7 @@ class Allowance:
             most: largest number of cards that are fine-tuned at a time.
         """
         tuned = self._tuned(running)
-        in_work = {CardTraining.of(each) for each in running if each.training in FINETUNED}
+        in_work = {CardTraining.of(each) for each in running if recipe_of(each.training).tunes_backbone}
         following = None if len(in_work) >= most else self._following(open_units, tuned)
         return tuned if following is None else tuned | {following}
 
@@ -89,7 +89,7 @@ class Allowance:
 
     def _tuned(self, running: Collection[Configuration]) -> frozenset[CardTraining]:
         evaluated = [each for each, result in self.bound.results.items() if result.status is not Status.SKIPPED]
-        return frozenset(CardTraining.of(each) for each in (*running, *evaluated) if each.training in FINETUNED)
+        return frozenset(CardTraining.of(e) for e in (*running, *evaluated) if recipe_of(e.training).tunes_backbone)
 
     def _following(self, open_units: Iterable[CardTraining], tuned: Collection[CardTraining]) -> CardTraining | None:
         """Return what is tuned after ``tuned``; None if nothing is."""

@@ -12,7 +12,7 @@ from advisor.catalog.cards import Card
 from advisor.core.evaluation import Configuration, Target
 from advisor.core.forms import form_of
 from advisor.core.tasks import IMAGE_CLASSIFICATION
-from advisor.core.training import FINETUNED
+from advisor.core.training import recipe_of
 from advisor.engine.pipeline.cost_model import CostModel
 from advisor.engine.pipeline.images import SUBSET_IMAGES
 from advisor.engine.pipeline.materials import LocalTarget, Variant, Workload, image_counts
@@ -154,7 +154,7 @@ class Plan:
         return FINISHING_MARGIN * most / self.cores
 
     def _trainings(self, heavy: bool) -> tuple[str, ...]:
-        return tuple(training for training in self.trainings if (training in FINETUNED) == heavy)
+        return tuple(training for training in self.trainings if recipe_of(training).tunes_backbone == heavy)
 
     def _of(self, trainings: Collection[str]) -> list[Variant]:
         return [variant for variant in self.workload.variants if variant[0] in trainings]
