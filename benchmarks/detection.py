@@ -32,10 +32,9 @@ from advisor.catalog.weights.fetching import fetch
 from advisor.compression.recipes import recipe
 from advisor.compression.recipes.base import RecipeInputs
 from advisor.core.tasks import DETECTION, OBJECT_COUNTING, OBJECT_DETECTION
-from advisor.core.training import HEAD
+from advisor.core.training import HEAD, recipe_of
 from advisor.datasets.boxes.reading import survey_boxes
 from advisor.datasets.images import InputSpec, load
-from advisor.engine.pipeline.stages.detection import SHARES
 from advisor.measurement.average_precision import DetectionScore, score
 from advisor.measurement.box_counts import counts
 from advisor.measurement.counting import CentreFinder, centre_score, match_centres
@@ -98,7 +97,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--cards", default=CARDS, help="networks, joined by commas")
     parser.add_argument("--task", default=OBJECT_DETECTION, choices=sorted(KINDS), help="what the head finds")
-    parser.add_argument("--training", default=HEAD, choices=[HEAD, *SHARES], help="what learns: the head, or more")
+    parser.add_argument("--training", default=HEAD, choices=DETECTION.trainings, help="what learns: the head, or more")
     parser.add_argument("--side", type=int, default=DETECTION.side, help="side of the input in pixels")
     chosen = parser.parse_args()
     classes, learnt, judged = parts_of(FOLDER)
@@ -145,18 +144,19 @@ def rows_of(
     """Train one network and return a row for each form."""
     card = load_catalogue().select([name])[0].at(side)
     spec, kind = InputSpec(side, card.preprocessing.mean, card.preprocessing.std), KINDS[task]
+    layers = recipe_of(training).layers
     title = f"{name} at {side}" if training == HEAD else f"{name} at {side}, {training}"
     with tempfile.TemporaryDirectory() as folder:
         began, cpu, epochs = time.monotonic(), time.process_time(), kind.epochs
         trained = train(card, fetch(card), learnt.boxed, len(classes), kind, 0, Path(folder))
-        if training in SHARES:
+        if layers:
             began, cpu, epochs = time.monotonic(), time.process_time(), FINETUNING.epochs
-            start = Start(trained.head, SHARES[training])
+            start = Start(trained.head, layers)
             trained = train(card, fetch(card), learnt.boxed, len(classes), kind, 0, Path(folder), start)
         seconds = time.monotonic() - began
         spent = f"{seconds:.0f}", f"{time.process_time() - cpu:.0f}"
         own = epochs * len(learnt.boxed.paths) / seconds
-        plain = plain_keras(card, learnt.boxed, len(classes), kind, SHARES.get(training, 0.0))
+        plain = plain_keras(card, learnt.boxed, len(classes), kind, layers)
         raw, process = split_postprocess(trained.data)
         step = max(1, len(learnt.boxed.paths) // CALIBRATION)
         inputs = RecipeInputs(calibration=np.stack([spec.read(path) for path in learnt.boxed.paths[::step]]))

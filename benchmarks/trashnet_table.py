@@ -29,7 +29,7 @@ import yaml
 
 from advisor.catalog.catalogue_files import shipped_files
 from advisor.core.evaluation import Evaluation, Status
-from advisor.core.training import FINETUNED, HEAD
+from advisor.core.training import HEAD, choosable, recipe_of
 from advisor.engine.pipeline.events import Durations, StageEvent
 from advisor.engine.progress import Progress
 from advisor.engine.question import Request, resolve
@@ -60,7 +60,7 @@ CUTS = ((0, 1), (1, 1), (0, 2))
 
 RECIPES = ("float32", "float16", "dynamic_int8", "int8")
 SHARED = ("convert", "cut", "features")
-TRAINED = ("head", "refit", "join", *FINETUNED)
+TRAINED = ("head", "refit", "join", *(name for name in choosable() if recipe_of(name).tunes_backbone))
 HEADER = (
     "card", "base", "family", "input_size", "params", "macs", "published_top1", "training", "recipe", "threads",
     "accuracy", "latency_ms", "latency_p90_ms", "size_bytes", "contended", "shared_s", "training_s", "own_s",

@@ -13,9 +13,9 @@ LISTED: Mapping[str, tuple[str, str]] = {
     "prefer": ("advisor.core.preference", "PREFERENCES"),
     "sampler": ("advisor.engine.question.names", "SAMPLERS"),
     "task": ("advisor.core.tasks", "TASKS"),
-    "training": ("advisor.core.training", "CHOOSABLE"),
+    "training": ("advisor.core.training", "choosable"),
 }
-"""Module and value that list the names of an option; the module is imported when it is needed."""
+"""Module, and value or function, that list the names of an option; the module is imported when it is needed."""
 
 
 def choices(option: str) -> tuple[str, ...]:
@@ -33,4 +33,5 @@ def choices(option: str) -> tuple[str, ...]:
     if option not in LISTED:
         return ()
     module, value = LISTED[option]
-    return tuple(each if isinstance(each, str) else each.name for each in getattr(import_module(module), value))
+    listed = getattr(import_module(module), value)
+    return tuple(each if isinstance(each, str) else each.name for each in (listed() if callable(listed) else listed))

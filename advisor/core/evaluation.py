@@ -21,7 +21,7 @@ from advisor.core.evaluation_facts import (
 from advisor.core.file_features import FileFeatures
 from advisor.core.latency_distribution import LatencyDistribution
 from advisor.core.quantity import Quantity
-from advisor.core.training import NAMED
+from advisor.core.training import recipe_of
 from advisor.core.unknown_facts import UnknownFacts
 
 
@@ -68,7 +68,7 @@ class Configuration:
     @property
     def variant_name(self) -> str:
         """Training and compression in short: ``int8``, or ``finetune_top int8``."""
-        return f"{self.training} {self.compression}" if self.training in NAMED else self.compression
+        return self.compression if recipe_of(self.training).base else f"{self.training} {self.compression}"
 
 
 class Status(StrEnum):

@@ -10,7 +10,7 @@ from advisor.core.beliefs import top1_on_parts
 from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import NewConditions
 from advisor.core.quantity import Provenance, Quantity
-from advisor.core.training import FINETUNED
+from advisor.core.training import recipe_of
 
 OWN_HOLDOUT = "the hold-out of your own split, run in LiteRT"
 
@@ -34,7 +34,7 @@ def with_new_conditions(evaluation: Evaluation, own_holdout: bool = False) -> Ev
         return evaluation
     if judged and not facts.grouped:
         plain = judged
-    finetuned = evaluation.configuration.training in FINETUNED
+    finetuned = recipe_of(evaluation.configuration.training).tunes_backbone
     return replace(evaluation, new_conditions=_at_most(in_new_conditions(plain, facts, finetuned), judged))
 
 

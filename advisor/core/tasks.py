@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from advisor.core.training import CHOOSABLE, DEFAULT, FINETUNE_ALL, FINETUNE_TOP, HEAD
+from advisor.core.training import DEFAULT, HEAD, choosable, recipe_of
 
 IMAGE_CLASSIFICATION, OBJECT_DETECTION = "image-classification", "object-detection"
 OBJECT_COUNTING = "object-counting"
@@ -22,7 +22,6 @@ class Task:
         by_class: the figure of a single class.
         by_class_is: what that figure is, in words.
         right_if: when a found object counts as right, as a sentence; empty where none is found.
-        trainings: training recipes that a user may choose.
         default: training recipes of a search whose user chose none.
         published: cards have published figures of the metric, so a search needs no images.
         conditions: models are also judged under capture conditions and for new conditions.
@@ -38,7 +37,6 @@ class Task:
     metric: str
     by_class: str
     by_class_is: str
-    trainings: tuple[str, ...]
     default: tuple[str, ...]
     right_if: str = ""
     published: bool = True
@@ -50,17 +48,22 @@ class Task:
     cards: int = 12
 
     @property
+    def trainings(self) -> tuple[str, ...]:
+        """Training recipes that a user may choose: of a task that finds objects, those that train detectors."""
+        return tuple(name for name in choosable() if recipe_of(name).detects or not self.right_if)
+
+    @property
     def heading(self) -> str:
         """The metric as a heading begins."""
         return self.metric[:1].upper() + self.metric[1:] if self.metric.split()[0].islower() else self.metric
 
 
 CLASSIFICATION = Task(
-    IMAGE_CLASSIFICATION, "top-1", "Recall", "share of a class's images that were recognised", CHOOSABLE, DEFAULT
+    IMAGE_CLASSIFICATION, "top-1", "Recall", "share of a class's images that were recognised", DEFAULT
 )
 DETECTION = Task(
     OBJECT_DETECTION, "mAP@0.5", "AP@0.5", "average precision of a class's boxes at an overlap of 0.5",
-    (HEAD, FINETUNE_TOP, FINETUNE_ALL), (HEAD,), "A box is right if it overlaps a true one of its class by half.",
+    (HEAD,), "A box is right if it overlaps a true one of its class by half.",
     published=False, conditions=False, labelled=False, probabilities=False, tunable=False, side=320, cards=4,
 )  # fmt: skip
 COUNTING = replace(

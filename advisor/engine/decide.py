@@ -19,7 +19,7 @@ from advisor.core.posterior import Answers
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.relaxation import Relaxation
 from advisor.core.statistics import paired
-from advisor.core.training import HEAD_SUBSET
+from advisor.core.training import recipe_of
 from advisor.core.worst_case import on_device, with_required_figures, worst_case
 from advisor.datasets.split import HOLDOUT, VALIDATION
 from advisor.engine.question import Question
@@ -108,7 +108,7 @@ def _with_holdout_drops(run: RunFolder, evaluations: Sequence[Evaluation], limit
 
 def _without_subset_heads(evaluations: list[Evaluation]) -> list[Evaluation]:
     """Exclude heads trained on a subset of the images, unless there is no other answer."""
-    full = [e for e in evaluations if e.configuration.training != HEAD_SUBSET]
+    full = [e for e in evaluations if not recipe_of(e.configuration.training).first_look]
     return full if any(e.status is Status.OK for e in full) else evaluations
 
 

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from advisor.core.evaluation import Configuration
-from advisor.core.training import FINETUNED
+from advisor.core.training import recipe_of
 from advisor.engine.pipeline.cost import judging_s
 from advisor.engine.pipeline.events import EventKind, StageEvent
 from advisor.engine.pipeline.graph import VariantStages, with_all_before
@@ -94,7 +94,7 @@ class Remaining:
             self._alone_s += seconds
         else:
             self._jobs_s += seconds
-        if stage.name in FINETUNED:
+        if recipe_of(stage.name).tunes_backbone:
             self._tuned_s += planned
 
     def evaluated(self, configuration: Configuration, made: bool) -> None:
@@ -131,16 +131,16 @@ class Remaining:
         """Return the stages that are left, each with the share of it that is expected to run."""
         open_variants = {_variant(each) for each in self._left - self._deferred}
         needed = {stage for variant in open_variants for stage in self._by_variant[variant]} - self._finished
-        heavy = [stage for stage in needed if stage.name in FINETUNED]
+        heavy = [stage for stage in needed if recipe_of(stage.name).tunes_backbone]
         price = self._plan.costs.total_s(heavy)
         tuned = min(1.0, max(0.0, self._plan.tuning_s - self._tuned_s) / price) if price else 1.0
         made = (self._made + FORMS) / (self._evaluated + FORMS)
         for stage in needed:
             form = made if stage.scope.compression else 1.0
-            yield stage, form * (tuned if stage.scope.training in FINETUNED else 1.0)
+            yield stage, form * (tuned if recipe_of(stage.scope.training).tunes_backbone else 1.0)
         for network, stage in self._judging.items():
             if not self._judged[network]:
-                yield stage, tuned if network[1] in FINETUNED else 1.0
+                yield stage, tuned if recipe_of(network[1]).tunes_backbone else 1.0
 
     def _pace(self, name: StageName) -> float:
         """Return the seconds that a stage takes for each planned second."""

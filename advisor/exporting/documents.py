@@ -12,7 +12,7 @@ from advisor.core.figures import show_figure
 from advisor.core.latency_distribution import percent
 from advisor.core.metrics import METRICS
 from advisor.core.tasks import TASKS
-from advisor.core.training import FINETUNE_ALL, FINETUNE_CACHED, FINETUNE_TOP, HEAD, HEAD_SUBSET, NONE
+from advisor.core.training import recipe_of
 from advisor.core.units import plural, show_bytes, show_ms
 from advisor.engine.history.loaded_run import LoadedRun
 from advisor.engine.question import Question
@@ -50,15 +50,6 @@ CONTENTS: Mapping[str, str] = {
 }
 """Content of each file or folder of a bundle; the words of the task are filled in."""
 
-_TRAINED: Mapping[str, str] = {
-    NONE: "published weights",
-    HEAD_SUBSET: "head retrained on some of your images",
-    HEAD: "head retrained on your images",
-    FINETUNE_CACHED: "last blocks fine-tuned on your images",
-    FINETUNE_TOP: "last layers fine-tuned on your images",
-    FINETUNE_ALL: "all layers fine-tuned on your images",
-}
-
 
 def model_card(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, found: Sequence[Risk]) -> str:
     """Return the card as Markdown, with the risks ``found``; names of classes, cards and sources are escaped."""
@@ -73,7 +64,7 @@ def model_card(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, foun
         configuration=configuration,
         target=configuration.target,
         threads=plural(configuration.target.threads, "thread"),
-        trained=_TRAINED.get(configuration.training, configuration.training),
+        trained=recipe_of(configuration.training).result or configuration.training,
         selected_by_hand=pick is not None and pick.configuration != configuration,
         model=model,
         near=NEAR,

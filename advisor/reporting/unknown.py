@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from advisor.core.evaluation import Evaluation
 from advisor.core.posterior import FLOAT
 from advisor.core.statistics import Interval
-from advisor.core.training import FINETUNED
+from advisor.core.training import recipe_of
 from advisor.core.units import plural, show_bytes
 from advisor.core.unknown_facts import UnknownFacts
 from advisor.measurement.unknown import KEPT
@@ -59,7 +59,7 @@ TOO_HIGH = "The AUROC is too high: fine-tuning has shown the network the left-ou
 
 def flattered(pick: Evaluation) -> bool:
     """Return whether the network learnt from the classes that were left out: only the head was fitted without them."""
-    return pick.configuration.training in FINETUNED
+    return recipe_of(pick.configuration.training).tunes_backbone
 
 
 def other_things(facts: UnknownFacts) -> str:

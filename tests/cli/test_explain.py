@@ -10,7 +10,7 @@ import pytest
 
 from advisor.compression.recipes.listed import RECIPES
 from advisor.core.metrics import METRICS
-from advisor.core.training import CHOOSABLE
+from advisor.core.training import choosable
 from advisor.reporting.glossary import Term, term, terms
 from tests.cli.conftest import Advisor
 
@@ -53,5 +53,5 @@ def test_each_has_two_to_four_sentences_and_a_heading_that_exists(explained: Ter
 def test_what_a_user_can_choose_by_name_is_explained() -> None:
     default_recipes = ("float32", "float16", "dynamic_int8", "weight_int8", "int8", "mixed_int8", "qat_int8")
     assert set(default_recipes) <= {recipe.name for recipe in RECIPES}
-    for name in (*CHOOSABLE, *METRICS, *default_recipes):
+    for name in (*choosable(), *METRICS, *default_recipes):
         assert name in ("none", "cost-saved", "worst-group") or term(name)

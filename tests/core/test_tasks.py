@@ -16,7 +16,7 @@ from advisor.core.tasks import (
     TASKS,
     Task,
 )
-from advisor.core.training import CHOOSABLE, DEFAULT, FINETUNE_ALL, FINETUNE_TOP, FINETUNED, HEAD
+from advisor.core.training import DEFAULT, FINETUNE_ALL, FINETUNE_TOP, HEAD, choosable, recipe_of
 
 EVERY = pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
 
@@ -33,7 +33,7 @@ def test_a_task_is_found_by_its_name() -> None:
 @EVERY
 def test_what_is_trained_by_default_can_be_chosen(task: Task) -> None:
     assert task.default
-    assert set(task.default) <= set(task.trainings) <= set(CHOOSABLE)
+    assert set(task.default) <= set(task.trainings) <= set(choosable())
 
 
 @EVERY
@@ -42,13 +42,13 @@ def test_a_head_is_always_trained_so_every_task_has_one(task: Task) -> None:
 
 
 def test_classification_has_every_recipe_and_the_default_ones() -> None:
-    assert (CLASSIFICATION.trainings, CLASSIFICATION.default) == (CHOOSABLE, DEFAULT)
+    assert (CLASSIFICATION.trainings, CLASSIFICATION.default) == (choosable(), DEFAULT)
 
 
 @pytest.mark.parametrize("task", [DETECTION, COUNTING], ids=lambda task: task.name)
 def test_a_detector_is_fine_tuned_only_if_asked(task: Task) -> None:
-    assert set(task.trainings) & set(FINETUNED) == {FINETUNE_TOP, FINETUNE_ALL}
-    assert not set(task.default) & set(FINETUNED)
+    assert {name for name in task.trainings if recipe_of(name).tunes_backbone} == {FINETUNE_TOP, FINETUNE_ALL}
+    assert not any(recipe_of(name).tunes_backbone for name in task.default)
 
 
 def test_what_counts_objects_is_a_detector_with_another_metric() -> None:

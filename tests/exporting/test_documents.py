@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from advisor.core.quantity import Provenance, Quantity
-from advisor.core.training import CHOOSABLE
+from advisor.core.training import choosable
 from advisor.engine.history.loaded_run import load_run
 from advisor.exporting.documents import model_card
 from advisor.exporting.model import ShippedModel
@@ -26,7 +26,7 @@ WORDS = {
 }
 
 
-@pytest.mark.parametrize("training", CHOOSABLE)
+@pytest.mark.parametrize("training", choosable())
 def test_the_card_names_the_training(tmp_path: Path, training: str) -> None:
     row = evaluation("net", "int8")
     row = replace(row, configuration=replace(row.configuration, training=training))

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from advisor.catalog.catalogue import load_catalogue
 from advisor.core.errors import AdvisorError
 from advisor.core.figures import accuracy_of
-from advisor.core.training import FINETUNE_CACHED, FINETUNED, HEAD
+from advisor.core.training import FINETUNE_CACHED, HEAD, recipe_of
 from advisor.core.units import show_seconds
 from advisor.engine.history.loaded_run import LoadedRun
 from advisor.engine.pipeline.cost_calibration import CostCalibration
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stages.finetuning import training_s
-from advisor.engine.scheduling.promotion import GAINS, PERFECT
+from advisor.engine.scheduling.promotion import PERFECT
 
 LEAST_POINTS = 0.5
 """Fine-tuning that is expected to add less than this is not mentioned."""
@@ -68,17 +68,16 @@ def expected_tuning(run: LoadedRun) -> ExpectedTuning | None:
         return None
     name = pick.configuration.card
     tuned = (each.configuration for each in run.evaluations if each.accuracy is not None)
-    if any(each.card == name and each.training in FINETUNED for each in tuned):
+    if any(each.card == name and recipe_of(each.training).tunes_backbone for each in tuned):
         return None
     try:
         card = load_catalogue(run.question.catalog).get(name)
     except AdvisorError:
         return None
-    mean, spread = GAINS[FINETUNE_CACHED]
-    room = PERFECT - accuracy_of(pick)
-    if card is None or card.own_file or math.isnan(room) or mean * room < LEAST_POINTS:
+    tuning, room = recipe_of(FINETUNE_CACHED), PERFECT - accuracy_of(pick)
+    if card is None or card.own_file or math.isnan(room) or tuning.gain * room < LEAST_POINTS:
         return None
     rough_s = training_s(card, FINETUNE_CACHED, train) + training_s(card, FINETUNE_CACHED, train, ships=True)
     seconds = rough_s * CostCalibration().pace.get(StageName.FINETUNE_CACHED, 1.0)
-    low, middle, high = (share * room for share in (mean - spread, mean, mean + spread))
+    low, middle, high = (room * (tuning.gain + sd * tuning.spread) for sd in (-1, 0, 1))
     return ExpectedTuning(middle, low, high, seconds, name)

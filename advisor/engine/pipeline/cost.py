@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from advisor.catalog.cards import Card
 from advisor.core.forms import form_of
+from advisor.core.training import recipe_of
 
 GMACS_PER_SECOND = 90.0
 """Multiply-accumulates a second of one core, in 10^9: MobileNetV2 1.0 224 (0.3 GMACs) runs in 3.35 ms float32 in LiteRT
@@ -36,10 +37,6 @@ COMPRESS_S: Mapping[str, float] = {"float16": 0.6, "weight_int8": 0.5, "dynamic_
 READ_START_S, FINETUNE_START_S = 0.5, 40.0
 """Seconds before the first image: a child process and its imports; for fine-tuning also the graph and its
 compilation."""
-
-FINETUNE_STEP: Mapping[str, float] = {"finetune_cached": 5.2, "finetune_top": 7.0, "finetune_all": 12.0}
-"""A step of training over one float run in LiteRT, for an image. With ``finetune_cached``, 0.6 to 0.8 CPU seconds for
-32 images of EfficientNet-Lite0 (decision 0048)."""
 
 MAP_PASSES = 1.5
 """Runs in LiteRT that a cached map takes: the lower layers, and reading and changing the image."""
@@ -89,7 +86,7 @@ def finetuning_s(card: Card, training: str, images: int, epochs: int, maps: int 
         epochs: largest number of epochs.
         maps: number of cached maps of each image.
     """
-    passes = epochs * FINETUNE_STEP[training] + maps * MAP_PASSES
+    passes = epochs * recipe_of(training).step + maps * MAP_PASSES
     return passes * images * rough_latency_ms(card, "float32") / 1e3
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from advisor.core.codec import parse
 from advisor.core.errors import UsageError
-from advisor.core.training import FINETUNED
+from advisor.core.training import recipe_of
 from advisor.engine.pipeline.events import EventKind, StageEvent
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import Stage
@@ -102,7 +102,7 @@ def _with_trainings(pace: Mapping[StageName, float]) -> Mapping[StageName, float
 
     Such a fine-tuning has the ratio of the others, else the median of all stages.
     """
-    trainings = [StageName(name) for name in FINETUNED]
+    trainings = [stage for stage in StageName if recipe_of(stage).tunes_backbone]
     known = [pace[stage] for stage in trainings if stage in pace]
     if not known and StageName.FEATURES in pace:
         known = list(pace.values())

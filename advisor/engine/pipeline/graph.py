@@ -16,7 +16,7 @@ from advisor.catalog.cards import Card
 from advisor.core.evaluation_facts import NewConditions
 from advisor.core.forms import form_of
 from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_COUNTING, OBJECT_DETECTION
-from advisor.core.training import FINETUNED, HEAD, HEAD_SUBSET
+from advisor.core.training import recipe_of
 from advisor.datasets.images import InputSpec
 from advisor.devices.profiles import MICRO_RUNTIME
 from advisor.engine.pipeline import cost
@@ -49,7 +49,7 @@ def _classifier(card: Card, training: str, purpose: Purpose, workload: Workload)
     """Return the stage that leaves the card's float classifier: of ImageNet, or of the user's classes."""
     if not workload.images:
         return cut(card, PROBABILITIES)
-    if training in FINETUNED:
+    if recipe_of(training).tunes_backbone:
         return finetuned(card, training, purpose, workload)
     return joined(card, training, purpose, workload)
 
@@ -79,7 +79,7 @@ def variant(card: Card, training: str, compression: str, purpose: Purpose, workl
     if card.form:
         return taken(card, Scope(card.name, training, compression), workload)
     if not workload.trained_twice(training):
-        purpose = Purpose.COMPARE if training == HEAD_SUBSET else Purpose.SHIP
+        purpose = Purpose.COMPARE if recipe_of(training).first_look else Purpose.SHIP
     compared = None
     if purpose is Purpose.SHIP and workload.images and decides_on_scores(compression):
         compared = variant(card, training, compression, Purpose.COMPARE, workload)
@@ -124,8 +124,8 @@ class VariantStages:
     @cached_property
     def ships(self) -> Stage[Artefact]:
         """Leaves the file that ships."""
-        bare = not self.workload.images or self.training == HEAD_SUBSET or self.card.form
-        if bare or not self.workload.question.of_task.probabilities:
+        bare = not self.workload.images or not self.workload.question.of_task.probabilities
+        if bare or self.card.form or recipe_of(self.training).first_look:
             return self.made
         return with_confidence(self._scope, self.made, self.scored)
 
@@ -137,7 +137,7 @@ class VariantStages:
     @cached_property
     def head(self) -> Stage[Head] | None:
         """Leaves a classifier's head that candidates are compared by; None if none is, or it is trained further."""
-        untrained = not self.workload.images or self.training in FINETUNED or bool(self.card.form)
+        untrained = not self.workload.images or recipe_of(self.training).tunes_backbone or bool(self.card.form)
         if untrained or not self.workload.question.of_task.labelled:
             return None
         return fitted(self.card, self.training, self.workload)
@@ -153,7 +153,7 @@ class VariantStages:
     @cached_property
     def scored(self) -> Stage[Path]:
         """Leaves what the file answers on the validation part."""
-        if self.head and (self.training, self.compression) == (HEAD, FLOAT):
+        if self.head and self.compression == FLOAT and not recipe_of(self.training).first_look:
             return scored(self.card, self._scope, self.workload)
         count = self.workload.images[Role.VALIDATION]
         seconds = cost.scoring_s(self.card, self.compression, count)
@@ -212,7 +212,7 @@ class VariantStages:
         A head leaves the backbone as it is, whose features are known. Further columns come after them.
         """
         count = self.workload.images[Role.LEARNT]
-        if self.training not in FINETUNED:
+        if not recipe_of(self.training).tunes_backbone:
             return features(self.card, Role.LEARNT, count).parts
         floats = variant(self.card, self.training, FLOAT, purpose, self.workload)
         scope, seconds = Scope(self.card.name, self.training, FLOAT, purpose), cost.scoring_s(self.card, FLOAT, count)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.catalog.cards import Card, WeightsFile
-from advisor.core.training import FINETUNED, HEAD, HEAD_SUBSET, NONE
+from advisor.core.training import recipe_of
 from advisor.datasets.images import InputSpec
 from advisor.devices.profiles import DeviceTarget
 from advisor.engine.pipeline.images import Images, Part, Role
@@ -80,21 +80,21 @@ class Workload:
 
     def recipes_of(self, training: str) -> tuple[str, ...]:
         """Return the compression recipes of a training; a first look takes float32 alone."""
-        return ("float32",) if training == HEAD_SUBSET else self.recipes
+        return ("float32",) if recipe_of(training).first_look else self.recipes
 
     def variants_of(self, card: Card) -> tuple[Variant, ...]:
         """Return the variants of a card: all, or of a file of fixed form the only one."""
         if not card.form:
             return self.variants
-        return ((next((each for each in self.trainings if each in (HEAD, NONE)), self.trainings[0]), card.form),)
+        return ((next((each for each in self.trainings if recipe_of(each).base), self.trainings[0]), card.form),)
 
     def judged(self, training: str) -> bool:
         """Return whether a model of this training may be a finalist; a first look is none."""
-        return bool(self.images.get(Role.HOLDOUT)) and training != HEAD_SUBSET
+        return bool(self.images.get(Role.HOLDOUT)) and not recipe_of(training).first_look
 
     def trained_twice(self, training: str) -> bool:
         """Return whether the model that ships is another than the one that is compared."""
-        return bool(self.images) and (training == "head" or training in FINETUNED)
+        return bool(self.images) and recipe_of(training).trained_twice
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from advisor.core.figures import HOST
 from advisor.core.latency_distribution import CONFIDENCE
 from advisor.core.preference import BALANCED, parse_preference
 from advisor.core.tasks import TASKS
-from advisor.core.training import CHOOSABLE, HEAD, NONE, in_order
+from advisor.core.training import HEAD, NONE, choosable, in_order
 from advisor.devices.profiles.runtimes import canonical
 from advisor.engine.question.metrics import costs_of, floors_of, metric_of, validate_metric, with_metric
 from advisor.engine.question.names import (
@@ -170,7 +170,7 @@ def _devices(text: str) -> tuple[str, ...]:
 def _trainings(written: Options) -> tuple[str, ...]:
     """Return the training recipes, the lightest first; fine-tuning starts from a head, so ``head`` is one of them."""
     for name in written.training:
-        require_known("--training", name, CHOOSABLE)
+        require_known("--training", name, choosable())
     return in_order((HEAD, *(written.training or TASKS[written.task].default))) if written.data else (NONE,)
 
 

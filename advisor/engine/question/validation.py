@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 from advisor.core.errors import UsageError, install_extra
-from advisor.core.training import FINETUNED, HEAD, NONE
+from advisor.core.training import NONE, recipe_of
 from advisor.engine.question.names import ADVISOR, GP, LOCAL
 from advisor.engine.question.values import Execution, Question
 
@@ -28,9 +28,9 @@ def validate_question(question: Question, training: tuple[str, ...]) -> None:
     elif NONE in training:
         raise UsageError(
             "--training none cannot be combined with --data",
-            f"take {HEAD}, {', '.join(FINETUNED)}, or leave --data out",
+            f"take {', '.join(name for name in question.of_task.trainings if name != NONE)}, or leave --data out",
         )
-    if question.tune_training and not set(question.trainings) & set(FINETUNED):
+    if question.tune_training and not any(recipe_of(name).tunes_backbone for name in question.trainings):
         raise UsageError(
             f"--tune-training: {question.tune_training} trials of fine-tuning, and nothing is fine-tuned",
             "add --training finetune_top, or leave --tune-training out",
@@ -65,7 +65,7 @@ def _refuse_for_task(question: Question, training: tuple[str, ...]) -> None:
 
 def _refuse_without_data(question: Question, training: tuple[str, ...]) -> None:
     for name in training:
-        if name != NONE:
+        if recipe_of(name).learns:
             raise UsageError(
                 f"--training: '{name}' learns from images, and --data is not given",
                 "add --data DIR (one sub-folder for each class), or leave --training out",

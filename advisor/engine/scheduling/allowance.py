@@ -11,11 +11,11 @@ from advisor.catalog.cards import Card
 from advisor.core.evaluation import Configuration, Status
 from advisor.core.figures import accuracy_of, latency_of, size_of
 from advisor.core.preference import BALANCED, Preference
-from advisor.core.training import FINETUNED, HEAD
+from advisor.core.training import HEAD, recipe_of
 from advisor.engine.pipeline.cost import rough_ms
 from advisor.engine.scheduling.expensive import MOST_AHEAD
 from advisor.engine.scheduling.halving import CardTraining
-from advisor.engine.scheduling.promotion import FLOAT, GAINS, PERFECT, FrontBound
+from advisor.engine.scheduling.promotion import FLOAT, PERFECT, FrontBound
 from advisor.engine.space.plan import ALWAYS, Plan, prior_accuracy
 
 HEADS_SHARE = 0.5
@@ -124,7 +124,7 @@ class Allowance:
 
         The card that is fine-tuned always has time for :data:`~advisor.engine.space.plan.ALWAYS`.
         """
-        tuned = configuration.training in FINETUNED and configuration.compression in ALWAYS
+        tuned = recipe_of(configuration.training).tunes_backbone and configuration.compression in ALWAYS
         if self.limit is None or tuned or self._seconds([*running, configuration]) <= self.limit.left_s():
             return ""
         return NO_TIME
@@ -142,7 +142,7 @@ class Allowance:
             most: largest number of cards that are fine-tuned at a time.
         """
         tuned = self._tuned(running)
-        in_work = {CardTraining.of(each) for each in running if each.training in FINETUNED}
+        in_work = {CardTraining.of(each) for each in running if recipe_of(each.training).tunes_backbone}
         following = None if len(in_work) >= most else self._following(open_units, tuned)
         return tuned if following is None else tuned | {following}
 
@@ -157,7 +157,7 @@ class Allowance:
 
     def _tuned(self, running: Collection[Configuration]) -> frozenset[CardTraining]:
         evaluated = [each for each, result in self.bound.results.items() if result.status is not Status.SKIPPED]
-        return frozenset(CardTraining.of(each) for each in (*running, *evaluated) if each.training in FINETUNED)
+        return frozenset(CardTraining.of(e) for e in (*running, *evaluated) if recipe_of(e.training).tunes_backbone)
 
     def _following(self, open_units: Iterable[CardTraining], tuned: Collection[CardTraining]) -> CardTraining | None:
         """Return what is tuned after ``tuned``; None if nothing is."""
@@ -189,14 +189,14 @@ class Allowance:
         assert self.limit is not None, "only a time limit needs it"
         left_s = max(0.0, self.limit.left_s() - self._finishing_s(self.plan.cards_by_name[name]))
         share = min(1.0, left_s / (GAINING_SHARE * self._training_s(CardTraining(name, self._heavy))))
-        behind = (1.0 - share * GAINS[self._heavy][0]) * (PERFECT - accuracy_of(head))
+        behind = (1.0 - share * recipe_of(self._heavy).gain) * (PERFECT - accuracy_of(head))
         if self.preference.accuracy_first:
             return behind
         return float(self.preference.cost(math.log(latency_of(head)), math.log(size_of(head)), behind, behind, 0.0))
 
     @property
     def _heavy(self) -> str:
-        return next(training for training in self.plan.trainings if training in FINETUNED)
+        return next(training for training in self.plan.trainings if recipe_of(training).tunes_backbone)
 
     def _fast(self, card: Card) -> bool:
         """Return whether a form of the card may meet the latency budget, by its multiply-accumulates."""
@@ -223,7 +223,7 @@ class Allowance:
         shared_s = sum(costs[name].shared_s for name in {each.card for each in new} - {card for card, *_ in known})
         own_s = sum(costs[each.card].own_s[each.training, each.compression] for each in configurations)
         trained_s = {unit: costs[unit.card].trained_s[unit.training] for unit in map(CardTraining.of, new)}
-        heavy_s = sum(seconds for unit, seconds in trained_s.items() if unit.training in FINETUNED)
+        heavy_s = sum(seconds for unit, seconds in trained_s.items() if recipe_of(unit.training).tunes_backbone)
         light_s = sum(trained_s.values()) - heavy_s + shared_s + own_s / len(self.plan.threads)
         return self._observed() * (heavy_s + light_s / self.plan.cores)
 

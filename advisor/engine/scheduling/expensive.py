@@ -14,7 +14,7 @@ from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.core.figures import accuracy_of, describe, latency_of, size_of
 from advisor.core.forms import FORM_GAIN, most_speedup
 from advisor.core.preference import BALANCED, Preference
-from advisor.core.training import HEAD, NONE
+from advisor.core.training import recipe_of
 from advisor.engine.pipeline import cost
 from advisor.engine.space.plan import Plan, prior_accuracy
 
@@ -118,4 +118,4 @@ def _rough_ms(card: Card, configuration: Configuration) -> float:
 
 
 def _is_head(configuration: Configuration) -> bool:
-    return configuration.training in (HEAD, NONE) and configuration.compression == FLOAT
+    return recipe_of(configuration.training).base and configuration.compression == FLOAT

@@ -12,7 +12,7 @@ from advisor.core.decision import Decision
 from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.figures import accuracy_of
-from advisor.core.training import HEAD_SUBSET
+from advisor.core.training import recipe_of
 from advisor.engine.decide import FLOAT
 from advisor.engine.pipeline.evaluation.scorer import Scorer
 from advisor.engine.space.plan import JUDGED_FILES
@@ -173,7 +173,7 @@ class PickSoFar:
         if self._scorer is None or self._scoring is not None or time.monotonic() < self._rest_until:
             return
         pick = self._pick()
-        if pick is None or pick.configuration.training == HEAD_SUBSET:  # a first look is never the answer
+        if pick is None or recipe_of(pick.configuration.training).first_look:
             return
         if pick.artefact_sha256 and pick.holdout_accuracy is None:
             self._scoring = asyncio.ensure_future(self._score(pick.artefact_sha256, self._scorer))

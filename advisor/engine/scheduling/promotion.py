@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from statistics import mean
 
@@ -13,21 +13,9 @@ from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.core.figures import accuracy_of, describe, latency_of, size_of
 from advisor.core.forms import FORM_GAIN, most_shrinkage, most_speedup
 from advisor.core.quantity import Quantity
-from advisor.core.training import FINETUNE_ALL, FINETUNE_CACHED, FINETUNE_TOP, FINETUNED, HEAD, HEAD_SUBSET, TRAININGS
+from advisor.core.training import lighter_than, recipe_of
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.scheduling.expensive import ExpensiveCards
-
-GAINS: Mapping[str, tuple[float, float]] = {
-    HEAD: (0.13, 0.10),
-    FINETUNE_CACHED: (0.30, 0.12),
-    FINETUNE_TOP: (0.25, 0.12),
-    FINETUNE_ALL: (0.25, 0.12),
-}
-"""Share of the errors that a training removes from the lighter one, and its standard deviation, before the run has
-results. For a head, over one that learns from about two thousand images; for fine-tuning, over the head. A share holds
-for sets of any difficulty: with ``finetune_cached``, EfficientNet-Lite0 gained 2 points at 90 % on TrashNet, and
-MobileNetV2 14 points at 65 % on groceries of another visit (decision 0048). With ``finetune_top``, they removed 0.34
-and 0.16 of the errors on TrashNet."""
 
 PERFECT = 100.0
 
@@ -74,21 +62,22 @@ class FrontBound:
         A heavier training changes neither latency nor size of a network. So the bound has the latency and the size of
         the lighter result. Its accuracy is the upper end of that result's interval plus the largest gain.
         """
-        if self.expensive and configuration.card in self.expensive.cards and configuration.training not in FINETUNED:
+        recipe = recipe_of(configuration.training)
+        if self.expensive and configuration.card in self.expensive.cards and not recipe.tunes_backbone:
             reason = self.expensive.rejection_reason(configuration.card, self.results)
             if reason:
                 return reason
-        if configuration.training == HEAD:
-            lighter = self.results.get(replace(configuration, training=HEAD_SUBSET, compression=FLOAT))
-        else:
+        if recipe.tunes_backbone:
             lighter = self._lighter(configuration)
-        if configuration.training not in FINETUNED and lighter is None:
+        else:
+            lighter = self.results.get(replace(configuration, training=recipe.over, compression=FLOAT))
+        if not recipe.tunes_backbone and lighter is None:
             return ""
         if lighter is None:
             return "no lighter training of this model was evaluated"
         if lighter.status is not Status.OK:
             return f"{lighter.configuration.training} was {lighter.status}: {lighter.reason}"
-        if configuration.training in FINETUNED and lighter.accuracy is not None and lighter.accuracy.value >= PERFECT:
+        if recipe.tunes_backbone and lighter.accuracy is not None and lighter.accuracy.value >= PERFECT:
             return "its head is right on every validation image: fine-tuning cannot show a gain"
         share = self.largest_gain(configuration.training)
         best = replace(_in_form(lighter, configuration), accuracy=_optimistic(lighter, share))
@@ -119,7 +108,7 @@ class FrontBound:
         """
         gains = self._gains(training)
         weight = PRIOR_WEIGHT + len(gains)
-        gain, spread = GAINS[training]
+        gain, spread = recipe_of(training).gain, recipe_of(training).spread
         centre = (PRIOR_WEIGHT * gain + sum(gains)) / weight
         squares = PRIOR_WEIGHT * (spread**2 + (gain - centre) ** 2) + sum((g - centre) ** 2 for g in gains)
         return min(1.0, max(0.0, centre + STANDARD_DEVIATIONS * math.sqrt(squares / weight)))
@@ -130,7 +119,7 @@ class FrontBound:
         A training that adds errors removes none: counted below zero, it would widen the spread and raise the bound.
         """
         by_card: dict[str, list[float]] = {}
-        lighter = HEAD_SUBSET if training == HEAD else HEAD
+        lighter = recipe_of(training).over
         for configuration, tuned in self.results.items():
             base = self.results.get(replace(configuration, training=lighter))
             if configuration.training == training and tuned.accuracy and base is not None and base.accuracy:
@@ -141,11 +130,10 @@ class FrontBound:
 
     def _lighter(self, configuration: Configuration) -> Evaluation | None:
         """Return the result of the heaviest training below this one."""
-        below = TRAININGS[: TRAININGS.index(configuration.training)]
         forms = (configuration.compression, FLOAT)  # a form may have been left out, see :meth:`outclassed`
         found = (
             self.results.get(replace(configuration, training=training, compression=form))
-            for training in reversed(below)
+            for training in reversed(lighter_than(configuration.training))
             for form in forms
         )
         return next((each for each in found if each is not None and each.stage != STAGE), None)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection
 
 from advisor.core.evaluation import Configuration
-from advisor.core.training import FINETUNED
+from advisor.core.training import recipe_of
 from advisor.engine.scheduling.allowance import Allowance
 from advisor.engine.scheduling.halving import CardTraining, HasCapacity
 from advisor.engine.scheduling.promotion import FLOAT, FrontBound
@@ -113,7 +113,7 @@ class Scheduler:
         if self._allowance is not None:
             return self._allowed(self._allowance, running)
         suggested = self._study.ask(self._in_turn(_capacity(running, self._cores - 1)))
-        if suggested is None and all(each.training in FINETUNED for each in running):
+        if suggested is None and all(recipe_of(each.training).tunes_backbone for each in running):
             suggested = self._study.ask(self._in_turn(_capacity(running, self._cores)))
         return suggested
 
@@ -150,7 +150,7 @@ class Scheduler:
     def _open(self) -> list[CardTraining]:
         """Return the heavier trainings of cards that may start and can still reach the front."""
         left = [each for each in self._halving.not_started if not self._bound.rejection_reason(each)]
-        promising = {CardTraining.of(each) for each in left if each.training in FINETUNED}
+        promising = {CardTraining.of(each) for each in left if recipe_of(each.training).tunes_backbone}
         return [unit for unit in self._halving.runnable() if unit in promising]
 
     def _reconsidered(self, running: Collection[Configuration]) -> Configuration | None:
@@ -166,11 +166,11 @@ class Scheduler:
 
 
 def _is_finetuned(unit: CardTraining) -> bool:
-    return unit.training in FINETUNED
+    return recipe_of(unit.training).tunes_backbone
 
 
 def _is_light(unit: CardTraining) -> bool:
-    return unit.training not in FINETUNED
+    return not recipe_of(unit.training).tunes_backbone
 
 
 def _capacity(running: Collection[Configuration], most_finetuned: int) -> HasCapacity:
@@ -178,9 +178,9 @@ def _capacity(running: Collection[Configuration], most_finetuned: int) -> HasCap
 
     The limit is there to learn what fine-tuning gains on one card before it starts on the next.
     """
-    finetuned = {CardTraining.of(each) for each in running if each.training in FINETUNED}
+    finetuned = {CardTraining.of(each) for each in running if recipe_of(each.training).tunes_backbone}
 
     def has_capacity(unit: CardTraining) -> bool:
-        return unit.training not in FINETUNED or unit in finetuned or len(finetuned) < most_finetuned
+        return not recipe_of(unit.training).tunes_backbone or unit in finetuned or len(finetuned) < most_finetuned
 
     return has_capacity

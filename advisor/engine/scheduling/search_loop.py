@@ -14,7 +14,7 @@ from advisor.core.decision import Decision
 from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.core.figures import HOST
-from advisor.core.training import FINETUNED, HEAD
+from advisor.core.training import recipe_of
 from advisor.engine.decide import decide_run
 from advisor.engine.pipeline.evaluation.scorer import Scorer
 from advisor.engine.pipeline.names import StageName
@@ -92,7 +92,7 @@ class SearchLoop:
         self._bound.expensive = self._expensive(plan)
         allowance = self._allowance(plan) if self._question.tuning_limited else None
         scheduler = Scheduler(study, self._bound, plan, self._trials_left(plan, done), self._cores, allowance)
-        counted = [each for each in plan.configurations() if allowance is None or each.training not in FINETUNED]
+        counted = [e for e in plan.configurations() if not (allowance and recipe_of(e.training).tunes_backbone)]
         early, so_far = dict[Configuration, Evaluation](), PickSoFar(self._pick, scorer, self._run)
 
         def outclassed(floats: Evaluation, configuration: Configuration) -> str:
@@ -236,7 +236,8 @@ class SearchLoop:
     def _leaves_out(self) -> bool:
         """True if forms that cannot reach the front are left out: the user named no recipe of fine-tuning."""
         question = self._question
-        return question.data is not None and (question.tuning_limited or question.trainings == (HEAD,))
+        tunes = any(recipe_of(name).tunes_backbone for name in question.trainings)
+        return question.data is not None and (question.tuning_limited or not tunes)
 
     def _expensive(self, plan: Plan) -> ExpensiveCards | None:
         """Return the cards that have to pay; None if the user chose the cards, or wants another figure or device."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from advisor.catalog.cards import Card
 from advisor.core.evaluation import Evaluation
+from advisor.core.training import recipe_of
 from advisor.engine.question.names import ADVISOR, GP, NSGA2, RANDOM, TPE
 from advisor.engine.scheduling.cost_estimates import CostEstimates
 from advisor.engine.scheduling.halving import CardTraining, HasCapacity, SuccessiveHalving
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
     from optuna.samplers import BaseSampler
 
     from advisor.engine.scheduling.sampler import AdvisorSampler, Candidate
-
-TRAINING_GAIN: Mapping[str, float] = {"finetune_cached": 4.0, "finetune_top": 2.0, "finetune_all": 3.0}
-"""Points that the prior expects of a training over the head alone; the run's own results correct it."""
 
 UPDATE_SHARE = 0.02
 """The sampler scores its whole table again after an update. So updates wait until so large a share of the results is
@@ -140,7 +138,7 @@ def candidate_table(plan: Plan, estimates: CostEstimates) -> list[Candidate]:
     table = []
     for each in plan.configurations():
         card, estimate = plan.cards_by_name[each.card], estimates_of[each.card][each]
-        prior = prior_accuracy(card, each.compression) + TRAINING_GAIN.get(each.training, 0.0)
+        prior = prior_accuracy(card, each.compression) + recipe_of(each.training).points
         features = _features(card, each.training, each.compression)
         table.append(Candidate(parameters(each), prior, estimate.known, features, estimate.cost_s))
     return table

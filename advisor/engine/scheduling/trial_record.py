@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from advisor.core.beliefs import without_holdout
 from advisor.core.budget import Budget
 from advisor.core.evaluation import Configuration, Evaluation, Status
-from advisor.core.training import HEAD_SUBSET
+from advisor.core.training import recipe_of
 from advisor.engine.scheduling.cost_estimates import also_shown
 from advisor.engine.space.plan import Plan
 
@@ -71,7 +71,7 @@ def attributes(evaluation: Evaluation, recipes: Collection[str]) -> dict[str, ob
         found["reason"] = evaluation.reason
     if shown := also_shown(evaluation, recipes):
         found[ALSO] = [[parameters(each), value] for each, value in shown]
-    if evaluation.configuration.training == HEAD_SUBSET:
+    if recipe_of(evaluation.configuration.training).first_look:
         found[TEACHES_ONLY] = True
     return found
 

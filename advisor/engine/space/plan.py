@@ -12,7 +12,7 @@ from statistics import median
 from advisor.catalog.cards import Card
 from advisor.core.evaluation import Configuration, Target
 from advisor.core.forms import form_of
-from advisor.core.training import FINETUNED
+from advisor.core.training import recipe_of
 from advisor.engine.pipeline.cost import CALIBRATE_AGAIN_S, CONVERT_S, scoring_s
 from advisor.engine.pipeline.cost_model import CostModel
 from advisor.engine.pipeline.images import Role
@@ -159,7 +159,7 @@ class Plan:
         return JUDGED_FILES * median(prices) * self.pace.get(StageName.SCORE, 1.0) / self.cores if self.holdout else 0.0
 
     def _trainings(self, heavy: bool) -> tuple[str, ...]:
-        return tuple(training for training in self.trainings if (training in FINETUNED) == heavy)
+        return tuple(training for training in self.trainings if recipe_of(training).tunes_backbone == heavy)
 
     def _of(self, trainings: Collection[str]) -> list[Variant]:
         return [variant for variant in self.workload.variants if variant[0] in trainings]

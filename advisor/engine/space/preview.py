@@ -13,7 +13,7 @@ from advisor.catalog.cards import Card, WeightsFile
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Configuration
 from advisor.core.quantity import Provenance, Quantity
-from advisor.core.training import FINETUNED
+from advisor.core.training import recipe_of
 from advisor.core.units import show_seconds
 from advisor.engine.pipeline.cost import rough_size
 from advisor.engine.pipeline.cost_calibration import CostCalibration
@@ -112,7 +112,7 @@ class _SearchSpace:
         ]
         lightest = [variant for variant in wanted if variant[0] == wanted[0][0]]
         first = (plan.costs.chain_s(self._left(card, [variant]), plan.cores) for variant in lightest)
-        light = [variant for variant in wanted if variant[0] not in FINETUNED]
+        light = [variant for variant in wanted if not recipe_of(variant[0]).tunes_backbone]
         wall, heads = (plan.costs.wall_s(self._left(card, those), plan.cores) for those in (wanted, light))
         on_disk = card.name in self.candidates.weights
         first_s = min(first, default=float("inf"))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from advisor.core.training import FINETUNE_ALL, FINETUNE_CACHED, FINETUNE_TOP, recipe_of
 from advisor.training.augment import Augmentation
 
 CHANGES = Augmentation(crop=0.6, colour=0.25, mixup=0.2, turn=15.0)
@@ -82,19 +84,13 @@ class Finetuning:
         return kept
 
 
-FINETUNE_CACHED = Finetuning(
-    trained=0.61,
-    cached=True,
-    copies=2,
-    epochs=6,
-    learning_rate=1e-3,
-    averaging=50.0,
-    augmentation=Augmentation(crop=0.8, colour=0.1, mixup=0.0),
-)
-"""Trains the last 61 % of the layers on maps of the others: about two thirds of the MACs of a mobile network."""
-
-FINETUNE_TOP = Finetuning()
-"""Trains the last two thirds of the layers."""
-
-FINETUNE_ALL = Finetuning(trained=1.0, lowest_rate=0.1)
-"""Trains all layers, the first ones at a low rate."""
+FINETUNING: Mapping[str, Finetuning] = {
+    FINETUNE_CACHED: Finetuning(
+        trained=recipe_of(FINETUNE_CACHED).layers, cached=True, copies=2, epochs=6, learning_rate=1e-3, averaging=50.0,
+        augmentation=Augmentation(crop=0.8, colour=0.1, mixup=0.0),
+    ),
+    FINETUNE_TOP: Finetuning(trained=recipe_of(FINETUNE_TOP).layers),
+    FINETUNE_ALL: Finetuning(trained=recipe_of(FINETUNE_ALL).layers, lowest_rate=0.1),
+}  # fmt: skip
+"""The hyperparameters of each recipe by its name. ``finetune_cached`` trains on maps of the lower layers, about two
+thirds of the MACs of a mobile network; ``finetune_all`` trains the first layers at a low rate."""

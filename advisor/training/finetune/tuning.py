@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from advisor.core import training
 from advisor.core.evaluation_facts import HeadFacts
 from advisor.datasets.images import InputSpec
 from advisor.tflite.levels import with_levels
@@ -17,7 +16,7 @@ from advisor.tflite.surgery import attach_head
 from advisor.training.features import joined
 from advisor.training.finetune.finetune import VERSION, WEIGHTS, Finetuned, finetune
 from advisor.training.finetune.first_head import FinetuneData
-from advisor.training.finetune.hyperparameters import FINETUNE_ALL, FINETUNE_CACHED, FINETUNE_TOP, Finetuning
+from advisor.training.finetune.hyperparameters import FINETUNING, Finetuning
 from advisor.training.finetune.network import flatbuffer
 from advisor.training.finetune.progress import read_progress
 from advisor.training.head.train import Head
@@ -28,13 +27,6 @@ if TYPE_CHECKING:
     from advisor.catalog.cards import Card, WeightsFile
 
 __all__ = ["FINETUNING", "VERSION", "WEIGHTS", "Finetuning", "epochs_done", "tune"]
-
-FINETUNING: Mapping[str, Finetuning] = {
-    training.FINETUNE_CACHED: FINETUNE_CACHED,
-    training.FINETUNE_TOP: FINETUNE_TOP,
-    training.FINETUNE_ALL: FINETUNE_ALL,
-}
-"""The hyperparameters of each recipe by its name."""
 
 _SHIPS = "ships"
 """Folder beside the maps with a note for each training that ships."""

@@ -62,11 +62,14 @@ def test_an_expensive_card_is_evaluated_where_it_may_be_picked(accuracies: tuple
 PUBLISHED = changed(PLAN, trainings=("none",), images=0, validation=0)
 
 
-def _reason_without_images(preference: Preference = BALANCED) -> str:
+def _quoted() -> list[Evaluation]:
     made = [_head(card, 77.9) for card in CARDS]
-    quoted = [replace(each, configuration=replace(each.configuration, training="none")) for each in made]
+    return [replace(each, configuration=replace(each.configuration, training="none")) for each in made]
+
+
+def _reason_without_images(preference: Preference = BALANCED) -> str:
     cards = ExpensiveCards.of(PUBLISHED, NO_LIMITS, preference)
-    return cards.rejection_reason(EXPENSIVE, {each.configuration: each for each in quoted})
+    return cards.rejection_reason(EXPENSIVE, {each.configuration: each for each in _quoted()})
 
 
 def test_without_images_the_published_accuracy_is_the_bound() -> None:
@@ -111,6 +114,14 @@ def test_an_expensive_card_is_not_counted_as_work_before_it_starts() -> None:
 def test_an_expensive_card_that_cannot_be_picked_is_rejected_at_the_end() -> None:
     search = _searched(97.0)
     assert EXPENSIVE not in {each.card for each in search.started}
+    assert [each.card for each, _ in search.scheduler.reject_deferred()] == [EXPENSIVE] * len(PLAN.recipes)
+
+
+def test_an_expensive_card_is_rejected_without_images_too() -> None:
+    search = Search(plan=replace(PUBLISHED, cards=load_catalogue().select([EXPENSIVE])))
+    search.bound.expensive = ExpensiveCards.of(PUBLISHED, NO_LIMITS)
+    search.bound.add(_quoted())
+    assert search.scheduler.next([]) is None
     assert [each.card for each, _ in search.scheduler.reject_deferred()] == [EXPENSIVE] * len(PLAN.recipes)
 
 

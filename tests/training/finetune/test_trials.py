@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from advisor.training.finetune.hyperparameters import FINETUNE_ALL, FINETUNE_CACHED, FINETUNE_TOP, Finetuning
+from advisor.training.finetune.hyperparameters import FINETUNING, Finetuning
 from advisor.training.finetune.trials import EPOCHS, LEARNING_RATE, SPACE, Trials
+
+FINETUNE_CACHED, FINETUNE_TOP, FINETUNE_ALL = FINETUNING.values()
 
 
 def _asked(count: int, seed: int = 0, base: Finetuning = FINETUNE_TOP) -> list[Finetuning]:

@@ -17,7 +17,7 @@ from advisor.core.expectation import with_new_conditions
 from advisor.core.forms import most_speedup
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.relaxation import LOOSER
-from advisor.core.training import FINETUNED, HEAD
+from advisor.core.training import recipe_of
 from advisor.core.units import show_ms
 from advisor.engine.pipeline.evaluation import accuracy
 from advisor.engine.pipeline.evaluation.accuracy import Captured, Verdict
@@ -106,7 +106,7 @@ class Evaluator:
         training, compression = configuration.training, configuration.compression
         stages = VariantStages(card, training, compression, self._workload)
         await self._screen(card)
-        if training in FINETUNED:
+        if recipe_of(training).tunes_backbone:
             await self._walker.run(float_model(card, training, Purpose.SHIP, self._workload))
         await self._require_chance(configuration)
         await self._escalate(stages)
@@ -221,7 +221,7 @@ class Evaluator:
             return await self._published(stages)
         name = f"{stages.card.name}-{stages.training}-{stages.compression}"
         own, floats = await asyncio.gather(*(self._walker.run(each.scored) for each in (stages, stages.reference)))
-        trained = stages.head if stages.training == HEAD else None
+        trained = None if recipe_of(stages.training).first_look else stages.head
         folds = (await self._walker.run(trained)).answers if trained else None
         scored = Scored(own, floats, folds)
         verdict = await asyncio.to_thread(self._judge.verdict, scored, images, self._run, name)

@@ -13,7 +13,7 @@ from advisor.catalog.labels import published_labels
 from advisor.compression.calibration import PHOTOGRAPHS_VERSION, choose
 from advisor.compression.recipes import recipe as find_recipe
 from advisor.compression.recipes.base import Needs, RecipeInputs, TrainingImages
-from advisor.core.training import HEAD, HEAD_SUBSET
+from advisor.core.training import recipe_of
 from advisor.engine.pipeline import cost
 from advisor.engine.pipeline.images import Images, Role
 from advisor.engine.pipeline.materials import (
@@ -200,7 +200,8 @@ def metadata_of(card: Card, images: Images | None, training: str) -> Metadata:
     if card.as_it_is:
         data = "not retrained"
     elif images:
-        role = {HEAD: Role.LEARNT, HEAD_SUBSET: Role.SUBSET}.get(training, Role.TRAIN)
+        recipe = recipe_of(training)
+        role = Role.SUBSET if recipe.first_look else Role.TRAIN if recipe.tunes_backbone else Role.LEARNT
         data = f"retrained ({training}) on {images.counts[role]} images of {len(labels)} classes"
     return Metadata(
         name=card.name,

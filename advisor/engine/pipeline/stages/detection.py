@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
 from advisor.catalog.cards import Card
 from advisor.core.errors import UnsupportedRecipe
-from advisor.core.training import FINETUNE_ALL, FINETUNE_TOP, HEAD
+from advisor.core.training import HEAD, recipe_of
 from advisor.datasets.images import InputSpec
 from advisor.engine.pipeline import cost
 from advisor.engine.pipeline.images import Role
@@ -37,9 +36,6 @@ DETECTIONS_FILE = "detections.npz"
 VERSION = "4"
 """Raised when equal images and weights give another detector."""
 
-SHARES: Mapping[str, float] = {FINETUNE_TOP: 0.65, FINETUNE_ALL: 1.0}
-"""Share of the backbone's layers that fine-tuning trains, from the top."""
-
 TRAINING = Resources(Pool.TRAINERS, 3_000_000_000, Limits(seconds=3 * 3600, memory_bytes=8_000_000_000))
 
 
@@ -51,8 +47,8 @@ def detector(card: Card, training: str, purpose: Purpose, workload: Workload) ->
     """
     if card.as_it_is:
         return _own(card)
-    role = Role.TRAIN if purpose is Purpose.COMPARE else Role.LEARNT
-    head = detector(card, HEAD, Purpose.COMPARE, workload) if training in SHARES else None
+    role, recipe = Role.TRAIN if purpose is Purpose.COMPARE else Role.LEARNT, recipe_of(training)
+    head = detector(card, HEAD, Purpose.COMPARE, workload) if recipe.tunes_backbone else None
 
     def inputs(materials: Materials, results: Results) -> Inputs:
         if card.own_file:
@@ -60,7 +56,7 @@ def detector(card: Card, training: str, purpose: Purpose, workload: Workload) ->
         part = materials.part(role)
         own = {"pictures": part.fingerprint, "seed": materials.question.seed, "task": workload.question.task}
         packages = versions("tensorflow", "keras", "ai-edge-litert", "pillow", "numpy")
-        start = {"head": results[head].sha256, "share": SHARES[training]} if head else {}
+        start = {"head": results[head].sha256, "share": recipe.layers} if head else {}
         return {**identity(materials, card), **own, **start, **packages}
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
@@ -68,7 +64,7 @@ def detector(card: Card, training: str, purpose: Purpose, workload: Workload) ->
         return partial(
             detection_jobs.train, card, materials.weights[card.name], part.paths, part.objects, classes,
             workload.question.task, materials.question.seed, folders.model,
-            (results[head].path, SHARES[training]) if head else None,
+            (results[head].path, recipe.layers) if head else None,
         )  # fmt: skip
 
     scope = Scope(card.name, training, purpose=purpose)

@@ -12,7 +12,7 @@ from advisor.catalog.cards import Card
 from advisor.core.codec import parse
 from advisor.core.errors import StageError
 from advisor.core.evaluation_facts import HeadFacts, NewConditions
-from advisor.core.training import HEAD, HEAD_SUBSET
+from advisor.core.training import HEAD, recipe_of
 from advisor.engine.pipeline import cost
 from advisor.engine.pipeline.images import Role
 from advisor.engine.pipeline.materials import (
@@ -75,7 +75,7 @@ class Head:
 def joined(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
     """Join the backbone with a trained head: softmax over the user's classes."""
     source = cut(card, FEATURES)
-    ships = purpose is Purpose.SHIP and training == HEAD
+    ships = purpose is Purpose.SHIP and recipe_of(training).trained_twice
     head = refitted(card, workload) if ships else fitted(card, training, workload)
 
     def inputs(_materials: Materials, results: Results) -> Inputs:
@@ -92,9 +92,9 @@ def joined(card: Card, training: str, purpose: Purpose, workload: Workload) -> S
 
 def fitted(card: Card, training: str, workload: Workload) -> Stage[Head]:
     """Choose kind and penalty of the head by cross-validation and fit it to the training part, or to a subset of it."""
-    source, first_look = cut(card, FEATURES), training == HEAD_SUBSET
+    source, first_look = cut(card, FEATURES), recipe_of(training).first_look
     train = Role.SUBSET if first_look else Role.TRAIN
-    read = feature_sets(card, Role.SUBSET if first_look else Role.LEARNT, workload, HEAD_SUBSET if first_look else "")
+    read = feature_sets(card, Role.SUBSET if first_look else Role.LEARNT, workload, training if first_look else "")
 
     def inputs(materials: Materials, results: Results) -> Inputs:
         part = materials.part(train)
@@ -121,7 +121,7 @@ def scored(card: Card, scope: Scope, workload: Workload) -> Stage[Path]:
 
     The file has the same backbone and head, so it is not run again.
     """
-    head, read = fitted(card, HEAD, workload), features(card, Role.LEARNT, workload.images[Role.LEARNT])
+    head, read = fitted(card, scope.training, workload), features(card, Role.LEARNT, workload.images[Role.LEARNT])
 
     def inputs(materials: Materials, results: Results) -> Inputs:
         own = {"features": read.key(materials, results), "head": results[head].sha256}
