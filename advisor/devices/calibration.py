@@ -11,7 +11,7 @@ from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import load_catalogue
 from advisor.core.errors import StageError, UsageError
 from advisor.devices.calibration_report import CalibrationReport, calibration_report, expected_error
-from advisor.devices.connections.protocol import Connection, Job
+from advisor.devices.connections.protocol import Connection, MeasurementJob
 from advisor.devices.kernels.files import as_int8
 from advisor.devices.kernels.timing import TimedKernels, time_kernels
 from advisor.devices.latency.features import ModelFeatures, load_features
@@ -193,7 +193,7 @@ def measured(
         StageError: the same, or the device slowed down during the measurement.
     """
     keys = {path: key for key, path in files.items()}
-    timings = connection.measure(Job(tuple(keys), (threads,), timeout_s=120.0 * len(files) + 120))
+    timings = connection.measure(MeasurementJob(tuple(keys), (threads,), timeout_s=120.0 * len(files) + 120))
     hot = next((timing for timing in timings if timing.throttled), None)
     if hot is not None:
         raise StageError(

@@ -16,7 +16,7 @@ from advisor.devices.connections.ssh import check_destination, check_interpreter
 from advisor.devices.profiles.cores import core_named
 from advisor.devices.profiles.measurements import PRECISIONS, check_version
 from advisor.devices.profiles.validation import FileKind
-from advisor.devices.profiles.values import KINDS, NAME_PATTERN, Cluster, DeviceProfile, DeviceTarget, Limits
+from advisor.devices.profiles.values import KINDS, NAME_PATTERN, Cluster, DeviceLimits, DeviceProfile, DeviceTarget
 from advisor.store.yamlfile import Document
 
 ACCELERATORS = ("cpu", "gpu", "npu", "tpu")
@@ -205,7 +205,7 @@ def _profile(data: ProfileSchema, document: Document) -> DeviceProfile:
         cores=tuple(Cluster(**cluster.model_dump()) for cluster in data.cores),
         memory_bytes=data.memory,
         storage_bytes=data.storage,
-        limits=Limits(data.limits.arena, data.limits.flash, data.limits.package),
+        limits=DeviceLimits(data.limits.arena, data.limits.flash, data.limits.package),
         targets=tuple(
             DeviceTarget(
                 t.name, t.runtime, t.accelerator, t.threads, t.version, tuple(t.precisions), tuple(t.operators)

@@ -36,10 +36,10 @@ def measured_over_connection(before: Evaluation, device: TargetDevice, model: Pa
         device: a device that is connected over ssh or adb.
         model: the ``.tflite`` file.
     """
-    from advisor.devices.connections.protocol import Job, exclusive
+    from advisor.devices.connections.protocol import MeasurementJob, exclusive
 
     target = device.target
-    job = Job((model,), (target.threads,), runtime=target.runtime)
+    job = MeasurementJob((model,), (target.threads,), runtime=target.runtime)
     try:
         connection = device.connect()
         with exclusive(connection.label):

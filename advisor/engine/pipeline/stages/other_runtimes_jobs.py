@@ -60,12 +60,12 @@ def measure(device: str, target: DeviceTarget, model: Path, effort: str) -> dict
         UsageError: the runtime is not installed.
         StageError: it does not run the file, it ended, or its timings are invalid.
     """
-    from advisor.devices.connections.protocol import Job, exclusive
+    from advisor.devices.connections.protocol import MeasurementJob, exclusive
     from advisor.devices.profiles.runtimes import RUNTIMES
     from advisor.measurement.latency.trust import disturbance
 
     connection = RUNTIMES[device].connect(target)
-    job = Job((model,), (target.threads,), effort, HANGS_AFTER_S, target.runtime)
+    job = MeasurementJob((model,), (target.threads,), effort, HANGS_AFTER_S, target.runtime)
     with exclusive(connection.label):
         (timing,) = connection.measure(job)
         result = _judged(timing)
