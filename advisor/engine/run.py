@@ -32,7 +32,7 @@ from advisor.engine.scheduling.storage import check_storage, explain_lost_connec
 from advisor.engine.scheduling.study import Study
 from advisor.engine.space.candidates import Candidates, find_weights, make_plan, materials_of
 from advisor.engine.space.plan import Plan
-from advisor.engine.space.prepared import Prepared, prepare
+from advisor.engine.space.prepared import PreparedQuestion, prepare
 from advisor.engine.space.preview import refuse_too_short
 from advisor.engine.space.skipped import record_unevaluated, skip_ruled_out
 from advisor.engine.targets.multi_device import MultiDeviceEvaluator
@@ -90,7 +90,7 @@ def run_search(request: Request, progress: Progress, resume: Path | None = None,
         return _Search(prepared, run, executor, progress, started).result(held.pop_all())
 
 
-def refuse_what_cannot_work(prepared: Prepared) -> None:
+def refuse_what_cannot_work(prepared: PreparedQuestion) -> None:
     """Refuse a time limit that is too short, and a database that cannot be reached.
 
     Raises:
@@ -106,7 +106,7 @@ class _Search:
     """One search while it runs."""
 
     def __init__(
-        self, prepared: Prepared, run: RunFolder, executor: Executor, progress: Progress, started: float
+        self, prepared: PreparedQuestion, run: RunFolder, executor: Executor, progress: Progress, started: float
     ) -> None:
         self._prepared, self._run, self._executor, self._progress = prepared, run, executor, progress
         self._started = started

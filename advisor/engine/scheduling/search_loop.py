@@ -42,7 +42,7 @@ MOST_ROUNDS = 3
 """Times that the hold-out may refute a pick before what is picked then stays without a hold-out figure."""
 
 
-class Progress(Protocol):
+class SearchProgress(Protocol):
     """Shows a search while it runs."""
 
     def say(self, text: str) -> None:
@@ -69,7 +69,7 @@ class SearchLoop:
         stopping: set it to end the search; what is done is kept.
     """
 
-    def __init__(self, request: Request, run: RunFolder, progress: Progress, started: float, cores: int) -> None:
+    def __init__(self, request: Request, run: RunFolder, progress: SearchProgress, started: float, cores: int) -> None:
         self._cores = cores
         self._question, self._execution = request.question, request.execution
         self._run, self._progress, self._started = run, progress, started

@@ -17,7 +17,7 @@ from advisor.engine.targets.target_devices import TargetDevices, select_targets
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedQuestion:
     """A question after all its parts were found and checked, before any work starts.
 
     Attributes:
@@ -35,7 +35,7 @@ class Prepared:
     images: Images | None
 
 
-def prepare(request: Request, say: Callable[[str], None]) -> Prepared:
+def prepare(request: Request, say: Callable[[str], None]) -> PreparedQuestion:
     """Find and check all parts of a question.
 
     Raises:
@@ -46,7 +46,7 @@ def prepare(request: Request, say: Callable[[str], None]) -> Prepared:
     targets, recipes, cards = select_targets(question), chosen_recipes(question), chosen_cards(question)
     images = read_images(question, say)
     require_known_classes(question, cards, images)
-    return Prepared(request, targets, recipes, cards, images)
+    return PreparedQuestion(request, targets, recipes, cards, images)
 
 
 def with_files(request: Request) -> Request:

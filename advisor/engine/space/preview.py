@@ -24,7 +24,7 @@ from advisor.engine.space.candidates import Candidates, cards_to_try, make_plan,
 from advisor.engine.space.estimates import CachedResults, Key, cached_results, latency_estimates
 from advisor.engine.space.forecast import CardForecast, Forecast, PlanView, quickest
 from advisor.engine.space.plan import Plan, prior_accuracy
-from advisor.engine.space.prepared import Prepared, prepare
+from advisor.engine.space.prepared import PreparedQuestion, prepare
 from advisor.engine.space.skipped import ruled_out
 from advisor.engine.targets.device_prediction import LatencyEstimate, Prefilter
 
@@ -53,7 +53,7 @@ def preview(request: Request) -> PlanView:
     )  # fmt: skip
 
 
-def refuse_too_short(prepared: Prepared) -> None:
+def refuse_too_short(prepared: PreparedQuestion) -> None:
     """Refuse a time limit that is too short to evaluate any candidate.
 
     Raises:
@@ -152,7 +152,7 @@ class _SearchSpace:
         return {key: self.prefilter.worst_latency(cards[key[0]], key[1], each) for key, each in here.items()}
 
 
-def _look_up(prepared: Prepared) -> _SearchSpace | None:
+def _look_up(prepared: PreparedQuestion) -> _SearchSpace | None:
     """Return what would be tried, None if no card has weights at a known address."""
     question, execution, images = prepared.request.question, prepared.request.execution, prepared.images
     candidates, downloads = _locate_weights(question, execution, prepared.cards)

@@ -31,7 +31,7 @@ HANGS_AFTER_S = 240.0
 
 
 @dataclass(frozen=True)
-class Figures(ThreadTiming):
+class RuntimeFigures(ThreadTiming):
     """What a runtime of this machine measured of a file; the fields are those of an evaluation.
 
     Attributes:
@@ -54,7 +54,7 @@ def measure(device: str, target: DeviceTarget, model: Path, effort: str) -> dict
         effort: name of the agent's effort.
 
     Returns:
-        :class:`Figures` as JSON, with the date.
+        :class:`RuntimeFigures` as JSON, with the date.
 
     Raises:
         UsageError: the runtime is not installed.
@@ -76,7 +76,7 @@ def measure(device: str, target: DeviceTarget, model: Path, effort: str) -> dict
     now = datetime.now(UTC).isoformat(timespec="seconds")
     source = f"{timing.runtime} on this machine, measured on {now[:10]}"
     quantities = result.to_quantities(source)
-    found = Figures(
+    found = RuntimeFigures(
         latency=quantities["latency"],
         latency_p90=quantities["latency_p90"],
         memory=memory_of(timing, source),
