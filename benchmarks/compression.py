@@ -30,7 +30,7 @@ from advisor.core.statistics import Interval
 from advisor.datasets.images import InputSpec
 from advisor.engine.question import resolve
 from advisor.engine.space.images import read_images
-from advisor.isolation import ChildPool, Limits
+from advisor.isolation import CallLimits, ChildPool
 from benchmarks import converter
 from benchmarks.tables import Row, keep, kept_of_others
 
@@ -50,7 +50,7 @@ RANDOM = (
 
 CARDS = (*TRAINED, HARD_SWISH)
 
-LIMITS = Limits(seconds=1800, memory_bytes=4_000_000_000)
+LIMITS = CallLimits(seconds=1800, memory_bytes=4_000_000_000)
 DASH = "\u2013"
 
 

@@ -15,14 +15,14 @@ from advisor.catalog.files.reading import CardFile, read_catalogue_file
 from advisor.catalog.weights.options import FetchOptions
 from advisor.catalog.weights.store import Cache
 from advisor.core.errors import AdvisorError, StageError, UsageError, nearest
-from advisor.isolation import ChildPool, Limits
+from advisor.isolation import CallLimits, ChildPool
 from advisor.store.files import sha256_file
 
 MACS_TOLERANCE = 0.02
 CHILDREN = 2
 # A note explains a difference where it speaks of what is counted.
 _EXPLAINS = {"MACs": ("mac", "flop"), "parameters": ("param", "value", "statistic", "gamma")}
-_LIMITS = Limits(seconds=600, memory_bytes=4_000_000_000)
+_LIMITS = CallLimits(seconds=600, memory_bytes=4_000_000_000)
 _DAMAGED = "the cache holds another file than its hash says; it is not used: `advisor catalog fetch` gets it anew"
 
 

@@ -21,7 +21,7 @@ from advisor.devices.profiles.kernels import FORMS
 from advisor.devices.profiles.measurements import Measurement
 from advisor.devices.profiles.runtimes import RUNTIMES
 from advisor.devices.profiles.team import folder_of, write_profile
-from advisor.isolation import ChildPool, Limits, Scratch
+from advisor.isolation import CallLimits, ChildPool, Scratch
 from advisor.tflite.surgery import select_output
 
 Tell = Callable[[str], None]
@@ -173,7 +173,7 @@ def _made(cards: Sequence[Card], forms: Sequence[str], folder: Path, tell: Tell)
         for card in cards:
             tell(f"making {card.name}")
             path = folder / f"{card.name}.tflite"
-            limits = Limits(seconds=600, memory_bytes=3_000_000_000)
+            limits = CallLimits(seconds=600, memory_bytes=3_000_000_000)
             pool.call("advisor.catalog.convert:convert", card, None, path, limits=limits)
             data = select_output(path.read_bytes(), "probabilities")
             for form in forms:

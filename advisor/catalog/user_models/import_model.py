@@ -21,7 +21,7 @@ from advisor.catalog.user_models.master import ModelFacts
 from advisor.core.errors import StageError, UsageError
 from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_DETECTION
 from advisor.core.units import show_bytes, show_seconds
-from advisor.isolation import WRITES_BELOW, ChildPool, Limits, Scratch
+from advisor.isolation import WRITES_BELOW, CallLimits, ChildPool, Scratch
 from advisor.store.files import sha256_file, write_atomically
 from advisor.store.packages import import_path, is_installed
 from advisor.tflite.metadata import Metadata
@@ -31,8 +31,8 @@ ARCHITECTURES: Mapping[str, str] = {IMAGE_CLASSIFICATION: OWN_FILE, OBJECT_DETEC
 """Architecture on the card of a float file, by task."""
 
 _WORK = "advisor.catalog.user_models.master"
-CONVERT_LIMITS = Limits(seconds=120, memory_bytes=6_000_000_000, processes=4)
-RUN_LIMITS = Limits(seconds=60, memory_bytes=6_000_000_000, processes=4)
+CONVERT_LIMITS = CallLimits(seconds=120, memory_bytes=6_000_000_000, processes=4)
+RUN_LIMITS = CallLimits(seconds=60, memory_bytes=6_000_000_000, processes=4)
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 BYTES_A_SECOND = 1_000_000
 """Each limit of time is a second longer for so many bytes of the model."""
@@ -109,7 +109,12 @@ def _size_bytes(file: Path) -> int:
 
 
 def _in_child(
-    folder: Path, limits: Limits, size_bytes: int, work: str, *arguments: Any, environment: Mapping[str, str] = _NOTHING
+    folder: Path,
+    limits: CallLimits,
+    size_bytes: int,
+    work: str,
+    *arguments: Any,
+    environment: Mapping[str, str] = _NOTHING,
 ) -> Any:
     longer = replace(limits, seconds=limits.seconds + size_bytes / BYTES_A_SECOND)
     try:

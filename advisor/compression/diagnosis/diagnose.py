@@ -25,7 +25,7 @@ from advisor.compression.diagnosis.weights import (
 from advisor.compression.diagnosis.words import cause, verdict
 from advisor.core.errors import StageError, UsageError
 from advisor.datasets.images import InputSpec
-from advisor.isolation import ChildPool, Limits, Scratch
+from advisor.isolation import CallLimits, ChildPool, Scratch
 from advisor.measurement.accelerators.delegation import Delegation, delegate
 from advisor.measurement.accelerators.rules import accelerator
 from advisor.tflite.metadata import read_metadata
@@ -89,7 +89,7 @@ def run_in_child(
     Raises:
         UsageError: as :func:`diagnose`.
     """
-    limits = Limits(seconds=seconds + _MARGIN_S, memory_bytes=3_000_000_000)
+    limits = CallLimits(seconds=seconds + _MARGIN_S, memory_bytes=3_000_000_000)
     job = f"{__name__}:diagnose_images"
     with Scratch() as folder, ChildPool(folder / "log.txt") as pool:
         try:

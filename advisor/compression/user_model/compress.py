@@ -16,13 +16,13 @@ from advisor.compression.user_model.question import FLOAT, CompressionQuestion
 from advisor.compression.user_model.values import ANY, Compression, Likeness, RecipeResult, Speed
 from advisor.core.errors import AdvisorError, RuntimeRefusal, StageError, UnsupportedRecipe, UsageError
 from advisor.core.tasks import TASKS
-from advisor.isolation import Limits, Scratch
+from advisor.isolation import CallLimits, Scratch
 from advisor.isolation.pool import ChildPool, trainers
 from advisor.measurement.latency.findings import FileBenchmark
 from advisor.measurement.latency.session import benchmark
 from advisor.tflite.model import read
 
-LIMITS = Limits(seconds=3600, memory_bytes=10_000_000_000)
+LIMITS = CallLimits(seconds=3600, memory_bytes=10_000_000_000)
 """Limits of one recipe. Training takes minutes, and gradients keep every activation of a batch."""
 
 FEW = 200

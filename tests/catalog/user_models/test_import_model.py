@@ -23,7 +23,7 @@ from advisor.catalog.user_models.keras_archive import check, fixed_side
 from advisor.catalog.weights.fetching import fetch
 from advisor.catalog.weights.options import FetchOptions
 from advisor.core.errors import StageError, UsageError, WeightsError
-from advisor.isolation import Limits
+from advisor.isolation import CallLimits
 from advisor.tflite.float16 import to_float16
 from advisor.tflite.model import read
 from tests.catalog.user_models.models import CLASSES, SIZE, labels_file, network, tflite
@@ -395,13 +395,13 @@ def endless(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("limits", "said"),
     [
-        (Limits(seconds=6), "timed out: stopped after its limit of 6 s"),
-        (Limits(memory_bytes=200_000_000), "of memory, more than its limit of 200.0 MB"),
+        (CallLimits(seconds=6), "timed out: stopped after its limit of 6 s"),
+        (CallLimits(memory_bytes=200_000_000), "of memory, more than its limit of 200.0 MB"),
     ],
     ids=["time", "memory"],
 )
 def test_an_import_ends_at_its_limits_and_leaves_nothing(
-    endless: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limits: Limits, said: str
+    endless: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limits: CallLimits, said: str
 ) -> None:
     monkeypatch.setattr(import_model, "CONVERT_LIMITS", limits)
     (tmp_path / "temporary").mkdir()

@@ -31,7 +31,7 @@ from advisor.engine.pipeline.stages import detection_jobs
 from advisor.engine.pipeline.stages.backbone import identity
 from advisor.engine.pipeline.stages.figures import with_detail
 from advisor.engine.pipeline.stages.own_file import require_classes
-from advisor.isolation import Limits
+from advisor.isolation import CallLimits
 
 DETECTIONS_FILE = "detections.npz"
 VERSION = "4"
@@ -40,7 +40,7 @@ VERSION = "4"
 SHARES: Mapping[str, float] = {FINETUNE_TOP: 0.65, FINETUNE_ALL: 1.0}
 """Share of the backbone's layers that fine-tuning trains, from the top."""
 
-TRAINING = Resources(Pool.TRAINERS, 3_000_000_000, Limits(seconds=3 * 3600, memory_bytes=8_000_000_000))
+TRAINING = Resources(Pool.TRAINERS, 3_000_000_000, CallLimits(seconds=3 * 3600, memory_bytes=8_000_000_000))
 
 
 def detector(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:

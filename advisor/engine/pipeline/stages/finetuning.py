@@ -24,7 +24,7 @@ from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import Epochs, Folders, Inputs, Job, Pool, Resources, Results, Scope, Stage
 from advisor.engine.pipeline.stages.backbone import features, identity
 from advisor.engine.pipeline.stages.head import fitted
-from advisor.isolation import Limits
+from advisor.isolation import CallLimits
 from advisor.isolation.pool import EXPECTED_BYTES, TRAINERS
 from advisor.store.files import sha256_file, sha256_json
 from advisor.tflite.levels import VERSION as LEVELS_VERSION
@@ -37,7 +37,7 @@ CAPTURED_SHARE = 0.5
 SHIPPING_SHARE = 0.25
 """Further training of the model that ships over its first training, in the time that a limit leaves."""
 
-TRAIN_LIMITS = Limits(seconds=24 * 3600, memory_bytes=8_000_000_000)
+TRAIN_LIMITS = CallLimits(seconds=24 * 3600, memory_bytes=8_000_000_000)
 LONG = Resources(Pool.TRAINERS, EXPECTED_BYTES[TRAINERS], TRAIN_LIMITS, long=True)
 
 
