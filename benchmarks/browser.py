@@ -19,7 +19,7 @@ import numpy as np
 
 from advisor.core.units import plural
 from advisor.devices.browser.connection import BrowserConnection
-from advisor.devices.connections.protocol import Job, Timing
+from advisor.devices.connections.protocol import MeasurementJob, Timing
 from benchmarks.runtimes import networks
 from benchmarks.tables import Row, keep
 
@@ -74,7 +74,9 @@ def repeated(files: Sequence[Path], rounds: int, pause_s: float) -> dict[str, li
         if number:
             time.sleep(pause_s)
         for runtime, timings in found.items():
-            timings += BrowserConnection(runtime).measure(Job(tuple(files), THREADS, "quick", timeout_s=1200))
+            timings += BrowserConnection(runtime).measure(
+                MeasurementJob(tuple(files), THREADS, "quick", timeout_s=1200)
+            )
         print(f"round {number + 1} of {rounds}", flush=True)
     return found
 

@@ -24,13 +24,13 @@ from advisor.compression.recipes import RECIPES
 from advisor.compression.recipes.base import Needs
 from advisor.compression.user_model.by_task import Classifiers
 from advisor.compression.user_model.compress import time_forms
-from advisor.compression.user_model.values import Compression, Form, Likeness, notes_text
+from advisor.compression.user_model.values import Compression, Likeness, RecipeResult, notes_text
 from advisor.core.errors import AdvisorError
 from advisor.core.statistics import Interval
 from advisor.datasets.images import InputSpec
 from advisor.engine.question import resolve
 from advisor.engine.space.images import read_images
-from advisor.isolation import ChildPool, Limits
+from advisor.isolation import CallLimits, ChildPool
 from benchmarks import converter
 from benchmarks.tables import Row, keep, kept_of_others
 
@@ -50,7 +50,7 @@ RANDOM = (
 
 CARDS = (*TRAINED, HARD_SWISH)
 
-LIMITS = Limits(seconds=1800, memory_bytes=4_000_000_000)
+LIMITS = CallLimits(seconds=1800, memory_bytes=4_000_000_000)
 DASH = "\u2013"
 
 
@@ -156,7 +156,7 @@ def _rows(card: str, found: Compression) -> list[Row]:
     return [_row(card, form, found) for form in found.forms]
 
 
-def _row(card: str, form: Form, found: Compression) -> Row:
+def _row(card: str, form: RecipeResult, found: Compression) -> Row:
     reason = _reason(form, found)
     if form.sizes is None or form.taken is None:
         return (card, form.recipe, *[DASH] * 8, f"{form.status}: {reason}")
@@ -167,7 +167,7 @@ def _row(card: str, form: Form, found: Compression) -> Row:
     return (card, form.recipe, *_accuracy(form), *megabytes, speed, taken, f"{form.seconds:.1f}", reason)
 
 
-def _accuracy(form: Form) -> tuple[str, str]:
+def _accuracy(form: RecipeResult) -> tuple[str, str]:
     likeness = form.likeness
     if likeness is None:
         return DASH, DASH
@@ -182,7 +182,7 @@ def _percent(interval: Interval) -> str:
     return f"{100 * interval.value:.1f} ({low:.1f} to {high:.1f})"
 
 
-def _reason(form: Form, found: Compression) -> str:
+def _reason(form: RecipeResult, found: Compression) -> str:
     """Say why a form is not there, what it left in float, why it loses, or why it is slow."""
     said = [form.reason, notes_text(form.notes)]
     if form.likeness and form.likeness.drop and form.likeness.drop.low > 0:
@@ -193,7 +193,7 @@ def _reason(form: Form, found: Compression) -> str:
     return "; ".join(part for part in said if part)
 
 
-def _blame(form: Form, found: Compression) -> str:
+def _blame(form: RecipeResult, found: Compression) -> str:
     try:
         verdict = diagnose(form.path, found.model, calibration=TRASHNET).verdict
     except AdvisorError as error:

@@ -42,11 +42,11 @@ from advisor.measurement.detection import Detections, Detector
 from advisor.measurement.latency.timing import measure
 from advisor.tflite.postprocess import put_back, split_postprocess
 from advisor.training.detection import network
-from advisor.training.detection.changes import Changes, Objects, changed
+from advisor.training.detection.changes import Objects, RandomChanges, changed
 from advisor.training.detection.fit import Hyperparameters
 from advisor.training.detection.maps import Boxed
 from advisor.training.detection.network import with_maps
-from advisor.training.detection.train import FINETUNING, KINDS, Kind, Start, train
+from advisor.training.detection.train import FINETUNING, KINDS, DetectorStart, HeadKind, train
 from advisor.training.finetune.network import freeze
 from benchmarks.tables import Row, keep, kept_of_others, percent
 
@@ -151,7 +151,7 @@ def rows_of(
         trained = train(card, fetch(card), learnt.boxed, len(classes), kind, 0, Path(folder))
         if layers:
             began, cpu, epochs = time.monotonic(), time.process_time(), FINETUNING.epochs
-            start = Start(trained.head, layers)
+            start = DetectorStart(trained.head, layers)
             trained = train(card, fetch(card), learnt.boxed, len(classes), kind, 0, Path(folder), start)
         seconds = time.monotonic() - began
         spent = f"{seconds:.0f}", f"{time.process_time() - cpu:.0f}"
@@ -173,7 +173,7 @@ def rows_of(
     return rows
 
 
-def plain_keras(card: Card, boxed: Boxed, classes: int, kind: Kind, share: float) -> float:
+def plain_keras(card: Card, boxed: Boxed, classes: int, kind: HeadKind, share: float) -> float:
     """Return the images a second of plain Keras: AdamW on the same head and loss, and on a share of the backbone."""
     import keras
     import tensorflow as tf
@@ -201,7 +201,7 @@ def plain_keras(card: Card, boxed: Boxed, classes: int, kind: Kind, share: float
         if number == 2:
             began = time.monotonic()
         rows = draw.integers(0, len(boxed.paths), Hyperparameters.batch)
-        pairs = [changed(load(boxed.paths[row], side), boxed.objects[row], Changes(), draw) for row in rows]
+        pairs = [changed(load(boxed.paths[row], side), boxed.objects[row], RandomChanges(), draw) for row in rows]
         targets = [head.target(objects) for _, objects in pairs]
         images = np.stack([spec.normalise(pixels) for pixels, _ in pairs])
         step(tf.constant(images), tuple(tf.constant(np.stack(part)) for part in zip(*targets, strict=True)))

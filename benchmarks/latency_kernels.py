@@ -26,7 +26,7 @@ import numpy as np
 
 from advisor.devices.calibration import replace_kernels, with_measurements
 from advisor.devices.connections.host import HostConnection
-from advisor.devices.connections.protocol import Job
+from advisor.devices.connections.protocol import MeasurementJob
 from advisor.devices.kernels.timing import time_kernels
 from advisor.devices.latency.features import load_features
 from advisor.devices.prediction.predictor import Prediction, Predictor, fit_predictor
@@ -126,7 +126,7 @@ def _passed(
     found, keys = dict[tuple[str, str], float](), list(files)
     for place in range(0, len(keys), BATCH):
         part = {files[key]: key for key in keys[place : place + BATCH]}
-        for timing in connection.measure(Job(tuple(part), (threads,), "search")):
+        for timing in connection.measure(MeasurementJob(tuple(part), (threads,), "search")):
             found[part[timing.model]] = timing.median_ms
     return found
 

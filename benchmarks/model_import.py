@@ -16,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from advisor.catalog.user_models.description import Given
+from advisor.catalog.user_models.description import ModelDescription
 from advisor.catalog.user_models.formats import Format, format_of
 from advisor.catalog.user_models.import_model import add, inspect
 from advisor.core.errors import UsageError
@@ -68,7 +68,7 @@ def _files(python: str, names: list[str]) -> list[Path]:
 
 def _row(file: Path) -> Row:
     raw = _raw_transposes(file, format_of(file))
-    given = Given(labels="imagenet", mean=(123.7, 116.3, 103.5), std=(58.4, 57.1, 57.4))
+    given = ModelDescription(labels="imagenet", mean=(123.7, 116.3, 103.5), std=(58.4, 57.1, 57.4))
     with tempfile.TemporaryDirectory() as folder:
         started = time.monotonic()
         try:

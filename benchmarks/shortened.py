@@ -26,7 +26,7 @@ Cut = tuple[int, int]
 
 def add_shortened(card: Card, weights: WeightsFile, cuts: Sequence[Cut], catalogue: Path) -> None:
     """Add ``card`` cut short in several ways to ``catalogue``."""
-    from advisor.catalog.user_models.import_model import Given, add, inspect
+    from advisor.catalog.user_models.import_model import ModelDescription, add, inspect
 
     labels = catalogue.parent / "labels.txt"
     labels.write_text("".join(f"class {place}\n" for place in range(CLASSES)), encoding="utf-8")
@@ -37,7 +37,9 @@ def add_shortened(card: Card, weights: WeightsFile, cuts: Sequence[Cut], catalog
     if child.exitcode:
         raise RuntimeError(f"{card.name} could not be cut short")
     looks = card.preprocessing
-    given = Given(labels=str(labels), mean=looks.mean, std=looks.std, licence=card.licence, family=card.family)
+    given = ModelDescription(
+        labels=str(labels), mean=looks.mean, std=looks.std, licence=card.licence, family=card.family
+    )
     for file in files:
         with inspect(file) as inspected:
             add(inspected, given, into=catalogue)

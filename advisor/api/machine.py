@@ -121,11 +121,11 @@ def _weights() -> Iterator[Check]:
 
 
 def _runtime() -> Iterator[Check]:
-    from advisor.isolation import ChildPool, Limits, Scratch
+    from advisor.isolation import CallLimits, ChildPool, Scratch
 
     with Scratch() as folder, ChildPool(folder / "log.txt") as pool:
         try:
-            pool.call("ai_edge_litert.interpreter:OpResolverType", 0, limits=Limits(seconds=60))
+            pool.call("ai_edge_litert.interpreter:OpResolverType", 0, limits=CallLimits(seconds=60))
             network = pool.call("advisor.isolation.confinement:has_network")
         except AdvisorError as error:
             yield Check("child process", State.FAILED, error.message, "reinstall ai-edge-litert")

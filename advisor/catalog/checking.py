@@ -15,18 +15,18 @@ from advisor.catalog.files.reading import CardFile, read_catalogue_file
 from advisor.catalog.weights.options import FetchOptions
 from advisor.catalog.weights.store import Cache
 from advisor.core.errors import AdvisorError, StageError, UsageError, nearest
-from advisor.isolation import ChildPool, Limits
+from advisor.isolation import CallLimits, ChildPool
 from advisor.store.files import sha256_file
 
 MACS_TOLERANCE = 0.02
 CHILDREN = 2
 # A note explains a difference where it speaks of what is counted.
 _EXPLAINS = {"MACs": ("mac", "flop"), "parameters": ("param", "value", "statistic", "gamma")}
-_LIMITS = Limits(seconds=600, memory_bytes=4_000_000_000)
+_LIMITS = CallLimits(seconds=600, memory_bytes=4_000_000_000)
 _DAMAGED = "the cache holds another file than its hash says; it is not used: `advisor catalog fetch` gets it anew"
 
 
-class Level(StrEnum):
+class FindingLevel(StrEnum):
     """The severity of a finding: an error makes the check fail, a note does not."""
 
     ERROR = "error"
@@ -34,10 +34,10 @@ class Level(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CatalogueFinding:
     """One finding: its ``file:line``, its card (empty for a whole file), and a message."""
 
-    level: Level
+    level: FindingLevel
     place: str
     card: str
     text: str
@@ -78,14 +78,14 @@ class Checked:
     """
 
     cards: int
-    findings: tuple[Finding, ...]
+    findings: tuple[CatalogueFinding, ...]
     verified: Verified
     built: int = 0
 
     @property
-    def errors(self) -> tuple[Finding, ...]:
+    def errors(self) -> tuple[CatalogueFinding, ...]:
         """The findings that make the check fail."""
-        return tuple(finding for finding in self.findings if finding.level is Level.ERROR)
+        return tuple(finding for finding in self.findings if finding.level is FindingLevel.ERROR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ def check_catalogue(
             file cannot be read, or holds a mistake that reading finds: the check would have to be made again.
         built: called with the name of each card whose graph was built.
     """
-    wrong: list[Finding] = []
+    wrong: list[CatalogueFinding] = []
     files = list(_read(catalogue_paths(extra), wrong))
     wrong += [_broken(error) for error in repeated_names(files)]
     places = {card.name: file.place(position) for file in files for position, card in enumerate(file.cards)}
@@ -122,10 +122,10 @@ def check_catalogue(
     counts = _count_all(tuple(cards.values()), built) if build and not wrong else {}
     for card in cards.values():
         found = counts.get(card.name)
-        wrong += [Finding(level, places[card.name], card.name, text) for level, text in _findings(card, found)]
+        wrong += [CatalogueFinding(level, places[card.name], card.name, text) for level, text in _findings(card, found)]
     against = verified(tuple(cards.values()))
-    wrong += [Finding(Level.ERROR, places[name], name, _DAMAGED) for name in against.damaged]
-    findings = tuple(sorted(wrong, key=lambda finding: finding.level is Level.NOTE))
+    wrong += [CatalogueFinding(FindingLevel.ERROR, places[name], name, _DAMAGED) for name in against.damaged]
+    findings = tuple(sorted(wrong, key=lambda finding: finding.level is FindingLevel.NOTE))
     return Checked(len(cards), findings, against, len(counts))
 
 
@@ -167,7 +167,7 @@ def _count_file(card: Card) -> Counts:
     return Counts(cost.parameters, cost.parameters, cost.macs)
 
 
-def _read(paths: Sequence[Path], wrong: list[Finding]) -> Iterator[CardFile]:
+def _read(paths: Sequence[Path], wrong: list[CatalogueFinding]) -> Iterator[CardFile]:
     for path in paths:
         mistakes: list[UsageError] = []
         try:
@@ -177,9 +177,9 @@ def _read(paths: Sequence[Path], wrong: list[Finding]) -> Iterator[CardFile]:
         wrong += [_broken(error) for error in mistakes]
 
 
-def _broken(error: UsageError) -> Finding:
+def _broken(error: UsageError) -> CatalogueFinding:
     place, _, text = error.message.partition(": ")
-    return Finding(Level.ERROR, place, "", text or error.message)
+    return CatalogueFinding(FindingLevel.ERROR, place, "", text or error.message)
 
 
 def _count_all(cards: Sequence[Card], built: Callable[[str], None] | None) -> dict[str, Counts | AdvisorError]:
@@ -198,7 +198,7 @@ def _count_all(cards: Sequence[Card], built: Callable[[str], None] | None) -> di
         return dict(zip((card.name for card in cards), callers.map(one, cards), strict=True))
 
 
-def _findings(card: Card, counts: Counts | AdvisorError | None) -> Iterator[tuple[Level, str]]:
+def _findings(card: Card, counts: Counts | AdvisorError | None) -> Iterator[tuple[FindingLevel, str]]:
     for source in card.weights:
         yield from _of_source(source)
     exact = counts if isinstance(counts, Counts) else None
@@ -206,28 +206,31 @@ def _findings(card: Card, counts: Counts | AdvisorError | None) -> Iterator[tupl
         yield from _of_published(card, published, exact)
     if isinstance(counts, AdvisorError):
         kind = "crashed" if isinstance(counts, StageError) else "refused"
-        yield Level.ERROR, f"its graph is not built ({kind}): {counts.message}"
+        yield FindingLevel.ERROR, f"its graph is not built ({kind}): {counts.message}"
     if exact is not None and exact.params != card.params:
-        yield Level.ERROR, f"its graph has {exact.params} parameters, the card says {card.params}"
+        yield FindingLevel.ERROR, f"its graph has {exact.params} parameters, the card says {card.params}"
     if exact is not None and abs(exact.macs - card.macs) > MACS_TOLERANCE * card.macs:
-        yield Level.ERROR, f"its graph has {exact.macs} MACs, the card says {card.macs}"
+        yield FindingLevel.ERROR, f"its graph has {exact.macs} MACs, the card says {card.macs}"
 
 
-def _of_source(source: WeightSource) -> Iterator[tuple[Level, str]]:
+def _of_source(source: WeightSource) -> Iterator[tuple[FindingLevel, str]]:
     if not all(member.key for member in source.members):
-        level = Level.NOTE if source.url else Level.ERROR
+        level = FindingLevel.NOTE if source.url else FindingLevel.ERROR
         yield level, "a source without a hash: never downloaded, only a copy of your own is taken"
     elif not all(member.strong or member.archive for member in source.members):
-        yield Level.NOTE, "a source known by an MD5 or the first digits of a hash: enough against damage, not forgery"
+        yield (
+            FindingLevel.NOTE,
+            "a source known by an MD5 or the first digits of a hash: enough against damage, not forgery",
+        )
     if source.kind == "file":
         path = Path(source.file.path)
         if not path.is_file():
-            yield Level.ERROR, f"its file {path} is not there"
+            yield FindingLevel.ERROR, f"its file {path} is not there"
         elif source.file.sha256 and (found := sha256_file(path)) != source.file.sha256:
-            yield Level.ERROR, f"its file {path} has sha256 {found}, expected {source.file.sha256}"
+            yield FindingLevel.ERROR, f"its file {path} has sha256 {found}, expected {source.file.sha256}"
 
 
-def _of_published(card: Card, published: Published, counts: Counts | None) -> Iterator[tuple[Level, str]]:
+def _of_published(card: Card, published: Published, counts: Counts | None) -> Iterator[tuple[FindingLevel, str]]:
     notes = f"{published.note} {card.note}".casefold()
     if published.params is not None:
         own = (card.params, *((counts.values,) if counts else ()))
@@ -239,12 +242,12 @@ def _of_published(card: Card, published: Published, counts: Counts | None) -> It
             yield from _differs(notes, "MACs", published.macs, card.macs, published)
 
 
-def _differs(notes: str, what: str, theirs: int, own: int, published: Published) -> Iterator[tuple[Level, str]]:
+def _differs(notes: str, what: str, theirs: int, own: int, published: Published) -> Iterator[tuple[FindingLevel, str]]:
     text = f"{published.source} says {theirs} {what}, the card {own} ({100 * (own / theirs - 1):+.1f} %)"
     if any(word in notes for word in _EXPLAINS[what]):
-        yield Level.NOTE, f"{what} that differ from the published ones, as a note on the card explains"
+        yield FindingLevel.NOTE, f"{what} that differ from the published ones, as a note on the card explains"
     else:
-        yield Level.ERROR, f"{text}, and no note explains it"
+        yield FindingLevel.ERROR, f"{text}, and no note explains it"
 
 
 def verified(cards: Sequence[Card]) -> Verified:

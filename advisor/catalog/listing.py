@@ -28,7 +28,7 @@ BYTES_A_VALUE = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class CardRow:
     """One card in a table.
 
     Attributes:
@@ -81,7 +81,7 @@ def rows(
     max_macs: float = inf,
     licence: str = "",
     available: bool = False,
-) -> tuple[Row, ...]:
+) -> tuple[CardRow, ...]:
     """Return the cards that pass the filters of ``list_cards``, in the order of the catalogue.
 
     Raises:
@@ -136,8 +136,8 @@ def place(source: WeightSource) -> str:
     return f"{source.kind} {source.package or source.file.name}"
 
 
-def _row(card: Card, mirror: Mirror | None, cache: Cache) -> Row:
-    return Row(
+def _row(card: Card, mirror: Mirror | None, cache: Cache) -> CardRow:
+    return CardRow(
         card=card,
         top1=card.top1(),
         top1_int8=card.top1("int8"),

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from advisor.catalog.cards import Card
     from advisor.catalog.checking import Checked
     from advisor.catalog.fetch_all import Fetched
-    from advisor.catalog.listing import Row
-    from advisor.catalog.user_models.description import Given, Inspected
-    from advisor.catalog.user_models.handles import Source
-    from advisor.catalog.user_models.import_model import Added
+    from advisor.catalog.listing import CardRow
+    from advisor.catalog.user_models.description import Inspected, ModelDescription
+    from advisor.catalog.user_models.handles import LocalModel
+    from advisor.catalog.user_models.import_model import ImportedModel
 
 Files = Sequence[str | Path]
 Progress = Callable[[str, int, int | None], None]
@@ -41,7 +41,7 @@ def list_cards(
     mirror: str | None = None,
     catalog: Files = (),
     tell: Tell | None = None,
-) -> tuple[Row, ...]:
+) -> tuple[CardRow, ...]:
     """Return the cards with published accuracy, size and the sources of their weights.
 
     Args:
@@ -186,7 +186,7 @@ def add(
     into: str | Path | None = None,
     ask: Callable[[str], str] | None = None,
     tell: Tell | None = None,
-) -> Added:
+) -> ImportedModel:
     """Make a card of your own model and check the model by running it. Every later search finds the card.
 
     No code in the file is run.
@@ -213,10 +213,10 @@ def add(
         UsageError: the file is refused, or a value is missing. Nothing is kept.
     """
     from advisor.catalog.user_models import import_model
-    from advisor.catalog.user_models.description import Given
+    from advisor.catalog.user_models.description import ModelDescription
     from advisor.catalog.user_models.handles import local_source
 
-    given = Given(name, str(labels), tuple(mean), tuple(std), licence, family, top1)
+    given = ModelDescription(name, str(labels), tuple(mean), tuple(std), licence, family, top1)
     if tell:
         tell(f"reading {Path(file).name}")
     with (
@@ -228,13 +228,13 @@ def add(
         return import_model.add(known, complete, Path(into) if into else None)
 
 
-def _known(inspected: Inspected, source: Source) -> Inspected:
+def _known(inspected: Inspected, source: LocalModel) -> Inspected:
     """Return an inspected model with what its source says of it."""
     facts = replace(inspected.facts, metadata=source.metadata or inspected.facts.metadata)
     return replace(inspected, origin=source.origin, top1=source.top1, facts=facts)
 
 
-def _completed(inspected: Inspected, given: Given, ask: Callable[[str], str]) -> Given:
+def _completed(inspected: Inspected, given: ModelDescription, ask: Callable[[str], str]) -> ModelDescription:
     """Ask for the values that neither the file nor the arguments give."""
     from advisor.catalog.user_models.description import missing
     from advisor.core.units import channel_values

@@ -37,13 +37,13 @@ def mcp(
     Example: advisor mcp --folder ~/models
     """
     try:
-        from advisor.cli.assistant_tools import Folders, Tools, server
+        from advisor.cli.assistant_tools import AssistantFolders, Tools, server
     except ImportError:
         raise UsageError("the package of the Model Context Protocol is not installed", install_extra("mcp")) from None
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _end)
-    server(Tools(Folders.of(folder or ["."]), seconds(most_time, "--most-time"))).run("stdio")
+    server(Tools(AssistantFolders.of(folder or ["."]), seconds(most_time, "--most-time"))).run("stdio")
 
 
 def _end(_number: int, _frame: object) -> Never:

@@ -51,7 +51,7 @@ RunName = Annotated[str, Field(description="run folder, such as runs/latest")]
 
 
 @dataclass(frozen=True)
-class Folders:
+class AssistantFolders:
     """The folders that an assistant may read and write.
 
     Attributes:
@@ -61,7 +61,7 @@ class Folders:
     roots: tuple[Path, ...]
 
     @classmethod
-    def of(cls, given: Sequence[str]) -> Folders:
+    def of(cls, given: Sequence[str]) -> AssistantFolders:
         """Return the folders with these paths.
 
         Raises:
@@ -97,7 +97,7 @@ class Tools:
         most_s: largest time limit of a search in seconds.
     """
 
-    folders: Folders
+    folders: AssistantFolders
     most_s: float
 
     async def plan(

@@ -15,7 +15,7 @@ from advisor.cli.progress import progress
 from advisor.core.errors import ExitCode
 
 if TYPE_CHECKING:
-    from advisor.compression.user_model.values import Compression, Form
+    from advisor.compression.user_model.values import Compression, RecipeResult
 
 
 def compress(
@@ -106,7 +106,7 @@ def compress(
         raise typer.Exit(ExitCode.UNSATISFIED)
 
 
-def _show(found: Compression, shown: Sequence[Form], as_json: bool) -> None:
+def _show(found: Compression, shown: Sequence[RecipeResult], as_json: bool) -> None:
     if as_json:
         from advisor.reporting.text import finite
 

@@ -19,7 +19,7 @@ ZSTD_LEVEL = 12
 """Level 12 takes 3 s of one core for a file of 95 MB; level 19 takes 36 s and saves 15 % more."""
 
 
-class Calibration(Protocol):
+class CalibrationSource(Protocol):
     """Source of the calibration of a file."""
 
     def read(self) -> Inputs:
@@ -46,7 +46,7 @@ class Sizes:
 def make_file(
     model: Path,
     recipe: str,
-    calibration: Calibration,
+    calibration: CalibrationSource,
     inputs: RecipeInputs,
     metadata: Metadata | None,
     out: Path,

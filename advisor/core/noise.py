@@ -17,21 +17,21 @@ BETTER_UP = frozenset({"accuracy", "holdout_accuracy"})
 
 
 @dataclass(frozen=True)
-class Threshold:
+class NoiseThreshold:
     """The least difference that counts: it must exceed both."""
 
     share: float
     amount: float
 
 
-THRESHOLDS: Mapping[str, Threshold] = {
-    "accuracy": Threshold(0.005, 0.5),
-    "holdout_accuracy": Threshold(0.005, 0.5),
-    "latency": Threshold(0.05, 0.1),
-    "latency_p90": Threshold(0.05, 0.1),
-    "size": Threshold(0.01, 10_000),
-    "memory": Threshold(0.10, 1_000_000),
-    "drop": Threshold(0.0, 0.5),
+THRESHOLDS: Mapping[str, NoiseThreshold] = {
+    "accuracy": NoiseThreshold(0.005, 0.5),
+    "holdout_accuracy": NoiseThreshold(0.005, 0.5),
+    "latency": NoiseThreshold(0.05, 0.1),
+    "latency_p90": NoiseThreshold(0.05, 0.1),
+    "size": NoiseThreshold(0.01, 10_000),
+    "memory": NoiseThreshold(0.10, 1_000_000),
+    "drop": NoiseThreshold(0.0, 0.5),
 }
 """By figure, the amount in its unit (points, ms, bytes). Undisturbed timings of one file differ by 5 % from process to
 process; published accuracies of one model differ by half a point from source to source."""

@@ -35,7 +35,7 @@ _MESH = 14
 
 
 @dataclass(frozen=True)
-class Condition:
+class CaptureCondition:
     """One capture condition.
 
     Attributes:
@@ -166,14 +166,14 @@ def _pixels(values: NDArray[np.number]) -> Pixels:
     return rounded
 
 
-CONDITIONS: tuple[Condition, ...] = (
-    Condition("framing", _framing),
-    Condition("low light", _low_light),
-    Condition("colour cast", _colour_cast),
-    Condition("motion blur", _motion_blur),
-    Condition("JPEG", _jpeg),
-    Condition("perspective", _perspective),
-    Condition("fisheye", _fisheye),
+CONDITIONS: tuple[CaptureCondition, ...] = (
+    CaptureCondition("framing", _framing),
+    CaptureCondition("low light", _low_light),
+    CaptureCondition("colour cast", _colour_cast),
+    CaptureCondition("motion blur", _motion_blur),
+    CaptureCondition("JPEG", _jpeg),
+    CaptureCondition("perspective", _perspective),
+    CaptureCondition("fisheye", _fisheye),
 )
 
 STRENGTHS = (1.0, 2.0)
@@ -182,11 +182,13 @@ STRENGTHS = (1.0, 2.0)
 AUGMENTING = (0.5, 2.2)
 """Range of the strengths for training images."""
 
-TESTS: tuple[tuple[Condition, float], ...] = tuple((one, strength) for one in CONDITIONS for strength in STRENGTHS)
+TESTS: tuple[tuple[CaptureCondition, float], ...] = tuple(
+    (one, strength) for one in CONDITIONS for strength in STRENGTHS
+)
 """The robustness test: every condition at both strengths."""
 
 
-def apply(image: Pixels, condition: Condition, strength: float, seed: int) -> Pixels:
+def apply(image: Pixels, condition: CaptureCondition, strength: float, seed: int) -> Pixels:
     """Return the image under a capture condition.
 
     Args:

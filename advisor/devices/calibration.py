@@ -11,7 +11,7 @@ from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import load_catalogue
 from advisor.core.errors import StageError, UsageError
 from advisor.devices.calibration_report import CalibrationReport, calibration_report, expected_error
-from advisor.devices.connections.protocol import Connection, Job
+from advisor.devices.connections.protocol import Connection, MeasurementJob
 from advisor.devices.kernels.files import as_int8
 from advisor.devices.kernels.timing import TimedKernels, time_kernels
 from advisor.devices.latency.features import ModelFeatures, load_features
@@ -21,7 +21,7 @@ from advisor.devices.profiles.kernels import FORMS
 from advisor.devices.profiles.measurements import Measurement
 from advisor.devices.profiles.runtimes import RUNTIMES
 from advisor.devices.profiles.team import folder_of, write_profile
-from advisor.isolation import ChildPool, Limits, Scratch
+from advisor.isolation import CallLimits, ChildPool, Scratch
 from advisor.tflite.surgery import select_output
 
 Tell = Callable[[str], None]
@@ -173,7 +173,7 @@ def _made(cards: Sequence[Card], forms: Sequence[str], folder: Path, tell: Tell)
         for card in cards:
             tell(f"making {card.name}")
             path = folder / f"{card.name}.tflite"
-            limits = Limits(seconds=600, memory_bytes=3_000_000_000)
+            limits = CallLimits(seconds=600, memory_bytes=3_000_000_000)
             pool.call("advisor.catalog.convert:convert", card, None, path, limits=limits)
             data = select_output(path.read_bytes(), "probabilities")
             for form in forms:
@@ -193,7 +193,7 @@ def measured(
         StageError: the same, or the device slowed down during the measurement.
     """
     keys = {path: key for key, path in files.items()}
-    timings = connection.measure(Job(tuple(keys), (threads,), timeout_s=120.0 * len(files) + 120))
+    timings = connection.measure(MeasurementJob(tuple(keys), (threads,), timeout_s=120.0 * len(files) + 120))
     hot = next((timing for timing in timings if timing.throttled), None)
     if hot is not None:
         raise StageError(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from advisor.devices.calibration import Calibrated
     from advisor.devices.profiles import DeviceProfile
-    from advisor.devices.profiles.team import Added
+    from advisor.devices.profiles.team import NewDevice
 
 Folders = Sequence[str | Path]
 
@@ -74,7 +74,7 @@ def show(name: str, *, profiles: Folders = ()) -> DeviceProfile:
     return known_devices(profiles).profile(name)
 
 
-def add(file: str | Path, *, into: str | Path | None = None, force: bool = False) -> Added:
+def add(file: str | Path, *, into: str | Path | None = None, force: bool = False) -> NewDevice:
     """Check a device profile and copy it with its measurements to your own profiles.
 
     Args:

@@ -5,15 +5,15 @@ from advisor.isolation.pause import ENDS_WITH_PARENT, Pause
 from advisor.isolation.pool import ChildPool, Children
 from advisor.isolation.resources import MemoryGate
 from advisor.isolation.scratch import Scratch
-from advisor.isolation.worker import Limits
+from advisor.isolation.worker import CallLimits
 
 __all__ = [
     "ENDS_WITH_PARENT",
     "NETWORK",
     "WRITES_BELOW",
+    "CallLimits",
     "ChildPool",
     "Children",
-    "Limits",
     "MemoryGate",
     "Pause",
     "Scratch",

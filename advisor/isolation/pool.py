@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from advisor.isolation.confinement import NETWORK
 from advisor.isolation.pause import ENDS_WITH_PARENT, Pause
-from advisor.isolation.worker import Limits, Worker
+from advisor.isolation.worker import CallLimits, Worker
 
 LIGHT, HEAVY, TRAINERS = "light", "heavy", "trainers"
 
@@ -36,7 +36,7 @@ QUIET_ONE_THREAD = {
 class Children(Protocol):
     """Runs functions by name in other processes; several threads may call it."""
 
-    def call(self, function: str, *args: object, limits: Limits | None = None, pause: Pause | None = None) -> Any:
+    def call(self, function: str, *args: object, limits: CallLimits | None = None, pause: Pause | None = None) -> Any:
         """Call ``module:function`` and return its value; :meth:`Worker.call` lists the errors."""
 
     @property
@@ -66,14 +66,14 @@ class ChildPool:
         self._all: list[Worker] = []
         self._closed = False
 
-    def call(self, function: str, *args: object, limits: Limits | None = None, pause: Pause | None = None) -> Any:
+    def call(self, function: str, *args: object, limits: CallLimits | None = None, pause: Pause | None = None) -> Any:
         """Call ``module:function`` in a child and return its value; see :meth:`Worker.call` for the errors.
 
         ``pause`` can pause and resume the child while it works.
         """
         worker = self._take()
         try:
-            return worker.call(function, *args, limits=limits or Limits(), pause=pause)
+            return worker.call(function, *args, limits=limits or CallLimits(), pause=pause)
         finally:
             self._give(worker)
 

@@ -29,7 +29,7 @@ _ENDS_IN_S = 10.0
 
 
 @dataclass(frozen=True)
-class Limits:
+class CallLimits:
     """Limits of one call. A call that exceeds one is stopped and fails.
 
     Attributes:
@@ -60,7 +60,7 @@ class Worker:
         self._changing = threading.RLock()  # one thread may close the pool while the call of another fails
         self.peak_bytes = 0
 
-    def call(self, function: str, *args: object, limits: Limits, pause: Pause | None = None) -> Any:
+    def call(self, function: str, *args: object, limits: CallLimits, pause: Pause | None = None) -> Any:
         """Call ``module:function`` in the child and return its value.
 
         Raises:
@@ -103,7 +103,7 @@ class Worker:
                 self._process, self._connection = _start(self._log, environment)
             return self._process, self._connection
 
-    def _wait(self, process: subprocess.Popen[bytes], connection: Connection[Any, Any], limits: Limits) -> Any:
+    def _wait(self, process: subprocess.Popen[bytes], connection: Connection[Any, Any], limits: CallLimits) -> Any:
         deadline = time.monotonic() + limits.seconds
         watched = psutil.Process(process.pid)
         while not connection.poll(_POLL_S):

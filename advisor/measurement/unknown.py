@@ -81,7 +81,7 @@ class Neighbours:
 
 
 @dataclass(frozen=True)
-class Rule:
+class UnknownRule:
     """The logit of the class ``unknown``: ``offset - weight * similarity``."""
 
     weight: float
@@ -98,7 +98,7 @@ class Rule:
         return found
 
 
-def rule(logits: Floats, similarity: Floats, kept: float = KEPT) -> Rule:
+def rule(logits: Floats, similarity: Floats, kept: float = KEPT) -> UnknownRule:
     """Return the rule that keeps a share of known images, in which both parts of the score vary equally.
 
     Args:
@@ -111,7 +111,7 @@ def rule(logits: Floats, similarity: Floats, kept: float = KEPT) -> Rule:
     spread = float(similarity.std())
     weight = float(logits.max(axis=1).std()) / spread if spread > LEAST_SPREAD else 0.0
     largest = logits.max(axis=1) + weight * similarity
-    return Rule(weight, float(np.quantile(largest, 1 - kept)))
+    return UnknownRule(weight, float(np.quantile(largest, 1 - kept)))
 
 
 def auroc(known: Floats, unknown: Floats) -> Interval:

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from advisor.catalog.cards import Card, Conversion, MemberFile, Published, WeightSource
     from advisor.catalog.checking import Checked
     from advisor.catalog.fetch_all import Fetched
-    from advisor.catalog.listing import Row
-    from advisor.catalog.user_models.import_model import Added
+    from advisor.catalog.listing import CardRow
+    from advisor.catalog.user_models.import_model import ImportedModel
     from advisor.compression.user_model.values import Likeness
 
-CARDS = Rows(listing.COLUMNS, listing.Row.to_row)
+CARDS = Rows(listing.COLUMNS, listing.CardRow.to_row)
 """Cards of the catalogue."""
 
 RICH_ROWS = 300
@@ -43,7 +43,7 @@ COLUMNS = (
 )
 
 
-def print_rows(rows: Sequence[Row]) -> None:
+def print_rows(rows: Sequence[CardRow]) -> None:
     """Print the table, and a legend."""
     cells = [_cells(row) for row in rows]
     if not cells:
@@ -128,7 +128,7 @@ def print_fetched(fetched: Sequence[Fetched]) -> None:
     typer.echo(f"{len(there)} of {len(fetched)} cards have their weights in the cache, {len(new)} of them new.")
 
 
-def print_added(added: Added) -> None:
+def print_added(added: ImportedModel) -> None:
     """Print the new card, its answers on photographs, and the next command."""
     from advisor.catalog.catalogue_files import user_catalogue_file
 
@@ -170,7 +170,7 @@ def print_judged(card: Card, images: str, found: Likeness) -> None:
     typer.echo(f"{metric} on {images}: {100 * reached.value:.1f} % (95 %: {low:.1f} to {high:.1f})")
 
 
-def _on_classifier(added: Added) -> Iterator[str]:
+def _on_classifier(added: ImportedModel) -> Iterator[str]:
     if added.card.form:
         yield _fixed(added.card)
     elif added.features is None:
@@ -184,7 +184,7 @@ def _on_classifier(added: Added) -> Iterator[str]:
         )
 
 
-def _on_detector(added: Added) -> Iterator[str]:
+def _on_detector(added: ImportedModel) -> Iterator[str]:
     if added.card.form:
         yield _fixed(added.card)
     else:
@@ -195,7 +195,7 @@ def _fixed(card: Card) -> str:
     return f"it keeps its form ({card.form}): a search measures and judges it as it is"
 
 
-REMARKS: Mapping[str, Callable[[Added], Iterator[str]]] = {
+REMARKS: Mapping[str, Callable[[ImportedModel], Iterator[str]]] = {
     IMAGE_CLASSIFICATION: _on_classifier,
     OBJECT_DETECTION: _on_detector,
 }
@@ -208,7 +208,7 @@ OPTIONS: Mapping[str, str] = {
 """The options that a search for a task needs."""
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(row: CardRow) -> tuple[str, ...]:
     card = row.card
     return (
         card.name,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from advisor.compression.user_model.values import ANY, Compression, DelegatedPart, Form, notes_text
+from advisor.compression.user_model.values import ANY, Compression, DelegatedPart, RecipeResult, notes_text
 from advisor.core.statistics import Interval
 from advisor.core.units import plural
 from advisor.reporting import text
@@ -15,7 +15,7 @@ from advisor.reporting.console import WIDE, Column, default_console, line, next_
 from advisor.reporting.selection import Rows, rows_of
 from advisor.reporting.text import figure, span
 
-FORMS: Rows[Form] = rows_of(
+FORMS: Rows[RecipeResult] = rows_of(
     {
         "form": "recipe", "status": "status", "size_bytes": "sizes.size_bytes",
         "download_bytes": "sizes.download_bytes", "arena_bytes": "sizes.arena_bytes",
@@ -35,7 +35,9 @@ _LABELLED = (Column("95 %", width=WIDE), Column("drop"), Column("95 %", width=76
 _UNLABELLED = (Column("as float %"), Column("95 %", width=WIDE), Column("SNR dB"))
 
 
-def print_compression(found: Compression, console: Console | None = None, shown: Sequence[Form] | None = None) -> None:
+def print_compression(
+    found: Compression, console: Console | None = None, shown: Sequence[RecipeResult] | None = None
+) -> None:
     """Write the table and the sentences to ``console``, or to standard output.
 
     Args:
@@ -60,14 +62,14 @@ def print_compression(found: Compression, console: Console | None = None, shown:
     write(parts, console)
 
 
-def _row(form: Form, labelled: bool) -> list[str | Text]:
+def _row(form: RecipeResult, labelled: bool) -> list[str | Text]:
     sizes = form.sizes
     assert sizes is not None, "a form that was made has a size"
     bytes_ = (sizes.size_bytes, sizes.download_bytes, sizes.download_zstd_bytes)
     return [form.recipe, *(f"{size / 1e6:.2f}" for size in bytes_), *_answers(form, labelled), *_speed(form)]
 
 
-def _answers(form: Form, labelled: bool) -> list[str]:
+def _answers(form: RecipeResult, labelled: bool) -> list[str]:
     likeness = form.likeness
     if likeness is None:
         return [text.MISSING] * (1 + len(_LABELLED) if labelled else len(_UNLABELLED))
@@ -79,7 +81,7 @@ def _answers(form: Form, labelled: bool) -> list[str]:
     return [f"{100 * likeness.agreement.value:.1f}", _percents(likeness.agreement), noise]
 
 
-def _speed(form: Form) -> list[str]:
+def _speed(form: RecipeResult) -> list[str]:
     taken = f"{form.taken.taken} of {form.taken.operators}" if form.taken else text.MISSING
     speed = form.speed
     if speed is None:

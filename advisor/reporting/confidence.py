@@ -31,7 +31,7 @@ class Curve(NamedTuple):
     lowest: float
 
 
-class Row(NamedTuple):
+class ThresholdRow(NamedTuple):
     """A row of the table of thresholds: whose answers, the promised share of right ones (0-1), the threshold."""
 
     name: str
@@ -57,11 +57,11 @@ def confidence(view: RunView) -> Mapping[str, object] | None:
     }
 
 
-def _rows(facts: ConfidenceFacts) -> Iterator[Row]:
+def _rows(facts: ConfidenceFacts) -> Iterator[ThresholdRow]:
     own, promised = facts.wanted.precision.by_class, facts.promised or 0.0
-    yield Row("other classes" if own else "all classes", promised, facts.threshold)
+    yield ThresholdRow("other classes" if own else "all classes", promised, facts.threshold)
     for name, one in facts.by_class.items():
-        yield Row(name, own.get(name, promised), one)
+        yield ThresholdRow(name, own.get(name, promised), one)
 
 
 def curve_of(facts: ConfidenceFacts) -> Curve | None:

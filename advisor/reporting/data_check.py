@@ -13,7 +13,7 @@ from rich.text import Text
 from advisor.core.units import plural
 from advisor.datasets.boxes import Box
 from advisor.datasets.checks.findings import Finding, Kind
-from advisor.datasets.checks.image_quality import Condition
+from advisor.datasets.checks.image_quality import MeasureDistribution
 from advisor.datasets.checks.object_sizes import SMALL_SIDE, ObjectSizes
 from advisor.engine.data_check import DataCheck
 from advisor.reporting import text
@@ -116,7 +116,7 @@ def _row(checked: DataCheck, finding: Finding) -> list[str | Text]:
     return [Text(finding.kind.value, style=style), finding.message, "\n".join(examples) or text.MISSING]
 
 
-def _condition(one: Condition) -> list[str | Text]:
+def _condition(one: MeasureDistribution) -> list[str | Text]:
     return [one.name, *(f"{value:.3g}" for value in (one.low, one.median, one.high)), f"{100 * one.outside:.1f}"]
 
 

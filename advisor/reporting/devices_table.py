@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from advisor.devices.calibration import Calibrated
     from advisor.devices.calibration_report import CalibrationReport
     from advisor.devices.profiles import Cluster, DeviceProfile, DeviceTarget
-    from advisor.devices.profiles.team import Added
+    from advisor.devices.profiles.team import NewDevice
 
 DEVICES = Rows(listing.LIST_COLUMNS, listing.list_row)
 """Devices, one row each."""
@@ -66,7 +66,7 @@ def print_device(profile: DeviceProfile) -> None:
         typer.echo(f"  {plain(source)}")
 
 
-def print_added(added: Added) -> None:
+def print_added(added: NewDevice) -> None:
     """Print the stored profile, and the next command."""
     profile = added.profile
     targets = plural(len(profile.targets), "target")

@@ -46,7 +46,7 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 
 @dataclass
-class Job:
+class ReevaluationJob:
     """A re-evaluation.
 
     Attributes:
@@ -66,11 +66,11 @@ class Reevaluations:
     """The last re-evaluation of each run. One runs at a time, because they measure."""
 
     def __init__(self) -> None:
-        self._jobs: dict[str, Job] = {}
+        self._jobs: dict[str, ReevaluationJob] = {}
         self._process: subprocess.Popen[str] | None = None
         self._lock = threading.Lock()
 
-    def of(self, run: str) -> Job | None:
+    def of(self, run: str) -> ReevaluationJob | None:
         """Return the last re-evaluation of a run by its name."""
         return self._jobs.get(run)
 
@@ -84,7 +84,7 @@ class Reevaluations:
             busy = next((name for name, job in self._jobs.items() if not job.ended), "")
             if busy:
                 raise UsageError(f"'{busy}' is being re-evaluated", "wait until this has ended")
-            job = self._jobs[run.name] = Job(device)
+            job = self._jobs[run.name] = ReevaluationJob(device)
             options = [f"--device={device}"] if device else []
             self._process = _start(["reevaluate", str(run), *options])
         threading.Thread(target=self._follow, args=(self._process, job), daemon=True).start()
@@ -94,7 +94,7 @@ class Reevaluations:
         if self._process is not None and self._process.poll() is None:
             _end(self._process)
 
-    def _follow(self, process: subprocess.Popen[str], job: Job) -> None:
+    def _follow(self, process: subprocess.Popen[str], job: ReevaluationJob) -> None:
         timer = threading.Timer(LIMIT_S, _end, (process,))
         timer.start()
         printed: list[str] = []

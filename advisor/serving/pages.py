@@ -30,7 +30,7 @@ from advisor.serving.access import REPORT, REPORT_POLICY, Access, Guard
 from advisor.serving.commands import Reevaluations, bundle
 from advisor.serving.photograph import MAX_BYTES, READERS, Answerer
 from advisor.serving.runs import REPORT as REPORT_FILE
-from advisor.serving.runs import SORTS, Row, Runs, State, figures
+from advisor.serving.runs import SORTS, RunRow, Runs, RunState, figures
 
 FORM_BYTES = 10_000
 LABELLED = 12
@@ -97,7 +97,7 @@ class Pages:
             rows=sorted(shown, key=key, reverse=falling),
             all=len(rows),
             folder=typed_path(self._runs.folder),
-            states=list(State),
+            states=list(RunState),
             words=words,
             state=state,
             sort=sort,
@@ -116,16 +116,16 @@ class Pages:
             folder=typed_path(self._runs.folder),
             report=f"{self._access.report(row.name)}/{row.name}",
             names=self._runs.names(),
-            devices=self._devices if row.state is State.FINISHED else (),
+            devices=self._devices if row.state is RunState.FINISHED else (),
             most=MAX_BYTES,
             answers=row.task in READERS,
-            live=row.state is State.RUNNING or (job is not None and not job.ended),
+            live=row.state is RunState.RUNNING or (job is not None and not job.ended),
         )
 
     def report(self, request: Request) -> Response:
         """The report of a run, as it is in its folder."""
         row = self._runs.row(request.path_params["run"])
-        if not row.report or row.state is State.DAMAGED:
+        if not row.report or row.state is RunState.DAMAGED:
             raise UsageError(f"'{row.name}' has no report that can be shown", f"advisor report {row.name} writes it")
         headers = {"content-security-policy": REPORT_POLICY}
         return HTMLResponse((self._runs.path(row.name) / REPORT_FILE).read_bytes(), headers=headers)
@@ -159,7 +159,7 @@ class Pages:
         """Start a re-evaluation, and show the run with its progress."""
         form = parse_qs((await _body(request, FORM_BYTES)).decode("utf-8", "replace"))
         row = self._runs.row(request.path_params["run"])
-        if row.state is not State.FINISHED:
+        if row.state is not RunState.FINISHED:
             raise UsageError(f"'{row.name}' is {row.state}", "only finished runs are re-evaluated")
         self._reevaluations.start(self._runs.path(row.name), form.get("device", [""])[0])
         return RedirectResponse("./", 303)
@@ -188,7 +188,7 @@ class Pages:
         return HTMLResponse(found.render(**values), status)
 
 
-def _has(row: Row, words: list[str]) -> bool:
+def _has(row: RunRow, words: list[str]) -> bool:
     """Return whether each word is somewhere in the row."""
     text = " ".join((row.name, row.state, row.task, row.model, *(f"{name} {value}" for name, value in row.limits)))
     return all(word in text.casefold() for word in words)

@@ -15,12 +15,12 @@ from advisor.core.figures import network_of
 from advisor.core.posterior import FLOAT
 from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_COUNTING, OBJECT_DETECTION, TASKS
 from advisor.exporting.model import ShippedModel
-from advisor.isolation import WRITES_BELOW, ChildPool, Limits, Scratch
+from advisor.isolation import WRITES_BELOW, CallLimits, ChildPool, Scratch
 
 MAX_BYTES = 32 * 2**20
 """Largest photograph in bytes; phones write at most about 20 MB."""
 
-LIMITS = Limits(seconds=60.0, memory_bytes=2_000_000_000, processes=0)
+LIMITS = CallLimits(seconds=60.0, memory_bytes=2_000_000_000, processes=0)
 INT8 = "int8"
 SHOWN = 5
 """Classes of a classifier's answer."""
@@ -74,7 +74,7 @@ class FormAnswer:
 
 
 @dataclass(frozen=True)
-class Answers:
+class PhotographAnswers:
     """The answers of several files to one photograph.
 
     Attributes:
@@ -152,7 +152,7 @@ class Answerer:
         self._pool.close()
         self._scratch.remove()
 
-    def answer(self, run: Path, photograph: bytes) -> Answers:
+    def answer(self, run: Path, photograph: bytes) -> PhotographAnswers:
         """Return the answers of the files of the pick's network.
 
         Raises:
@@ -163,13 +163,13 @@ class Answerer:
             path = self._scratch.path / "photograph"
             path.write_bytes(photograph)
             try:
-                found: Answers = self._pool.call(f"{__name__}:answers", str(run), str(path), limits=LIMITS)
+                found: PhotographAnswers = self._pool.call(f"{__name__}:answers", str(run), str(path), limits=LIMITS)
             finally:
                 path.unlink(missing_ok=True)
             return found
 
 
-def answers(run: str, photograph: str) -> Answers:
+def answers(run: str, photograph: str) -> PhotographAnswers:
     """See :meth:`Answerer.answer`; the child process calls this."""
     from advisor.engine.history.loaded_run import load_run
     from advisor.store.integrity import artefact_problem
@@ -186,7 +186,7 @@ def answers(run: str, photograph: str) -> Answers:
             raise UsageError(str(problem), "restore the file, or search again")
         answer, labels = _answer(loaded.folder.path / each.artefact, each, path, task, each.artefact == pick.artefact)
         forms.append(answer)
-    return Answers(task, labels, width, height, tuple(forms))
+    return PhotographAnswers(task, labels, width, height, tuple(forms))
 
 
 def _size(photograph: Path) -> tuple[int, int]:

@@ -28,7 +28,7 @@ STAMPED = ("request.yaml", MANIFEST, ANSWER, "evaluations.jsonl", REPORT)
 LIMITS = ("budget", "size_budget", "memory_budget", "max_drop", "min_accuracy", "device", "data", "prefer")
 
 
-class State(StrEnum):
+class RunState(StrEnum):
     """State of a run."""
 
     RUNNING = "running"
@@ -38,7 +38,7 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True)
-class Row:
+class RunRow:
     """One run.
 
     Attributes:
@@ -60,7 +60,7 @@ class Row:
     """
 
     name: str
-    state: State
+    state: RunState
     why: str = ""
     task: str = ""
     metric: str = "Accuracy"
@@ -110,11 +110,11 @@ def _accuracy(evaluation: Evaluation) -> float:
     return known.value if known else -1.0
 
 
-def _of_pick(figure: Callable[[Evaluation], float], none: float) -> Callable[[Row], float]:
+def _of_pick(figure: Callable[[Evaluation], float], none: float) -> Callable[[RunRow], float]:
     return lambda row: figure(row.pick) if row.pick else none
 
 
-SORTS: Mapping[str, tuple[str, Callable[[Row], Any], bool]] = {
+SORTS: Mapping[str, tuple[str, Callable[[RunRow], Any], bool]] = {
     "name": ("Run", lambda row: row.name, True),
     "state": ("Status", lambda row: row.state, False),
     "question": ("Question", lambda row: row.limits, False),
@@ -140,7 +140,7 @@ class Runs:
         if not folder.is_dir():
             raise UsageError(f"--runs: '{folder}' is not a folder", "name the folder that holds the runs, such as runs")
         self.folder = folder.resolve()
-        self._known: dict[str, tuple[object, Row]] = {}
+        self._known: dict[str, tuple[object, RunRow]] = {}
 
     def names(self) -> list[str]:
         """Return the names of the runs, the newest first."""
@@ -159,11 +159,11 @@ class Runs:
             raise UsageError(f"there is no run '{name}'{nearest(name, names)}", "the list has all runs of the folder")
         return self.folder / name
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[RunRow]:
         """Return all runs, the newest first."""
         return (self._row(self.folder / name) for name in self.names())
 
-    def row(self, name: str) -> Row:
+    def row(self, name: str) -> RunRow:
         """Return one run; it is read again only if its files changed.
 
         Raises:
@@ -171,7 +171,7 @@ class Runs:
         """
         return self._row(self.path(name))
 
-    def _row(self, path: Path) -> Row:
+    def _row(self, path: Path) -> RunRow:
         running = RunFolder(path).in_use()
         stamp = (running, *(_stamp(path / file) for file in STAMPED))
         known = self._known.get(path.name)
@@ -192,17 +192,19 @@ def _stamp(path: Path) -> tuple[int, int] | None:
     return facts.st_mtime_ns, facts.st_size
 
 
-def _read(path: Path, running: bool) -> Row:
+def _read(path: Path, running: bool) -> RunRow:
     try:
         return _row(RunFolder.open(path), running)
     except (AdvisorError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         if running:
-            return Row(path.name, State.RUNNING, "the search has just begun")
+            return RunRow(path.name, RunState.RUNNING, "the search has just begun")
         own = isinstance(error, AdvisorError | OSError)
-        return Row(path.name, State.DAMAGED, message_of(error) if own else f"{ANSWER} is damaged ({message_of(error)})")
+        return RunRow(
+            path.name, RunState.DAMAGED, message_of(error) if own else f"{ANSWER} is damaged ({message_of(error)})"
+        )
 
 
-def _row(run: RunFolder, running: bool) -> Row:
+def _row(run: RunFolder, running: bool) -> RunRow:
     """Return the row of a run.
 
     Raises:
@@ -219,13 +221,13 @@ def _row(run: RunFolder, running: bool) -> Row:
     state, why = _state(run, manifest, running)
     problems = () if running else integrity_problems(run, artefacts=False)
     # A search that was stopped has neither all files nor a complete last line.
-    found = [str(each) for each in problems if state is State.FINISHED or "is damaged" in each.what]
+    found = [str(each) for each in problems if state is RunState.FINISHED or "is damaged" in each.what]
     found += [] if running or document is None else [f"{ANSWER} {problem}" for problem in document.problems]
-    state, why = (State.DAMAGED, "; ".join(found)) if found else (state, why)
+    state, why = (RunState.DAMAGED, "; ".join(found)) if found else (state, why)
     limits = ((name.replace("_", " "), _shown(request.get(name))) for name in LIMITS)
     finished = [each for each in evaluations if each.status is Status.OK]
     results = _stamp(run.evaluations_file)
-    return Row(
+    return RunRow(
         name=run.path.name,
         state=state,
         why=why,
@@ -249,16 +251,16 @@ def _task_of(request: Mapping[str, Any]) -> Task:
     return replace(task, metric=metric.label) if metric and metric.name != TOP1 else task
 
 
-def _state(run: RunFolder, manifest: Mapping[str, Any], running: bool) -> tuple[State, str]:
+def _state(run: RunFolder, manifest: Mapping[str, Any], running: bool) -> tuple[RunState, str]:
     stopped = manifest.get("stopped") or {}
     if running:
-        return State.RUNNING, ""
+        return RunState.RUNNING, ""
     if stopped.get("why") == "interrupt":
-        return State.INTERRUPTED, "it was interrupted"
+        return RunState.INTERRUPTED, "it was interrupted"
     if stopped or (manifest and "configurations" not in manifest):  # a re-evaluation has no plan
-        return State.FINISHED, stopped.get("text", "")
+        return RunState.FINISHED, stopped.get("text", "")
     last = read_standing(run)
-    return State.INTERRUPTED, f"its process ended before the search did{f', while {last.now}' if last else ''}"
+    return RunState.INTERRUPTED, f"its process ended before the search did{f', while {last.now}' if last else ''}"
 
 
 def _shown(value: object) -> str:

@@ -29,7 +29,7 @@ _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass(frozen=True)
-class Document:
+class YamlDocument:
     """A parsed file: its plain values, and the line of each value for errors."""
 
     path: Path
@@ -58,7 +58,7 @@ class Document:
         return f"{self.path}:{self.line(location)}"
 
 
-def read_yaml(path: Path, max_bytes: int = MAX_BYTES, number_keys: bool = False) -> Document:
+def read_yaml(path: Path, max_bytes: int = MAX_BYTES, number_keys: bool = False) -> YamlDocument:
     """Parse ``path`` as plain data.
 
     Args:
@@ -71,7 +71,7 @@ def read_yaml(path: Path, max_bytes: int = MAX_BYTES, number_keys: bool = False)
     """
     text = read_text(path, max_bytes)
     try:
-        return Document(path, _Reading(path, _Loader(text), number_keys).document(), text)
+        return YamlDocument(path, _Reading(path, _Loader(text), number_keys).document(), text)
     except (yaml.YAMLError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)
         where = f"{path}:{mark.line + 1}" if mark is not None else str(path)

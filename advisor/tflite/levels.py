@@ -29,7 +29,7 @@ _INT32 = schema.TensorType.INT32
 
 
 @dataclass(frozen=True)
-class Level:
+class FeatureLevel:
     """A map whose mean is a feature: its tensor, side and channels, and the index of the operator that makes it."""
 
     tensor: int
@@ -84,15 +84,15 @@ def last_width(data: bytes) -> int:
     return int(graph.tensors[output].shape[-1])
 
 
-def _levels(model: schema.ModelT, graph: schema.SubGraphT) -> list[Level]:
+def _levels(model: schema.ModelT, graph: schema.SubGraphT) -> list[FeatureLevel]:
     """Return one level for each side, from small to large.
 
     It is the widest map that an operator with a stride reads, the last of its resolution; at the last resolution,
     which no stride ends, the widest that an operator with a window reads.
     """
     made_by = {int(index): place for place, operator in enumerate(graph.operators) for index in operator.outputs}
-    strided: dict[int, Level] = {}
-    windowed: dict[int, Level] = {}
+    strided: dict[int, FeatureLevel] = {}
+    windowed: dict[int, FeatureLevel] = {}
     for operator in graph.operators:
         level = _read_level(model, graph, operator, made_by)
         if level is None:
@@ -107,7 +107,7 @@ def _levels(model: schema.ModelT, graph: schema.SubGraphT) -> list[Level]:
 
 def _read_level(
     model: schema.ModelT, graph: schema.SubGraphT, operator: schema.OperatorT, made_by: dict[int, int]
-) -> Level | None:
+) -> FeatureLevel | None:
     """Return the map that a convolution or pooling reads, before padding; None for a global pooling and the like."""
     if operator_name(model, operator) not in _WINDOWED:
         return None
@@ -122,7 +122,7 @@ def _read_level(
         return None
     if graph.tensors[source].type != _FLOAT32:
         return None
-    return Level(source, max(shape[1:3]), shape[3], maker)
+    return FeatureLevel(source, max(shape[1:3]), shape[3], maker)
 
 
 def _has_stride(operator: schema.OperatorT) -> bool:
@@ -136,7 +136,7 @@ def _has_window(graph: schema.SubGraphT, operator: schema.OperatorT) -> bool:
     return int(height) > 1
 
 
-def _add_means(model: schema.ModelT, graph: schema.SubGraphT, levels: list[Level]) -> list[int]:
+def _add_means(model: schema.ModelT, graph: schema.SubGraphT, levels: list[FeatureLevel]) -> list[int]:
     """Add a mean over height and width after the operator that makes each map; return the means' tensors."""
     axes = add_tensor(model, graph, "levels/axes", (2,), _INT32, np.array([1, 2], "<i4").tobytes())
     means, behind = [], {}

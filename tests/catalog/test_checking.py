@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.catalog import load_catalogue
-from advisor.catalog.checking import Level, check_catalogue, count_graph, rounding
+from advisor.catalog.checking import FindingLevel, check_catalogue, count_graph, rounding
 from advisor.core.errors import UsageError
 
 TEAM = """\
@@ -36,7 +36,7 @@ def own_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ADVISOR_CONFIG_DIR", str(tmp_path / "config"))
 
 
-def findings(tmp_path: Path, text: str, level: Level = Level.ERROR) -> list[tuple[str, str, str]]:
+def findings(tmp_path: Path, text: str, level: FindingLevel = FindingLevel.ERROR) -> list[tuple[str, str, str]]:
     path = tmp_path / "team.yaml"
     path.write_text(text, encoding="utf-8")
     found = check_catalogue([path]).findings
@@ -76,7 +76,7 @@ def test_a_published_count_that_differs_without_a_word_is_an_error(
 def test_a_note_about_the_count_explains_it(tmp_path: Path, note: str) -> None:
     text = TEAM.replace("params: 1680000", f'params: 1690000, note: "{note}"')
     assert findings(tmp_path, text) == []
-    assert "as a note on the card explains" in findings(tmp_path, text, Level.NOTE)[0][2]
+    assert "as a note on the card explains" in findings(tmp_path, text, FindingLevel.NOTE)[0][2]
 
 
 def test_a_note_about_something_else_explains_nothing(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from mcp.client.stdio import StdioServerParameters
 from mcp.server.mcpserver.exceptions import ToolError
 
 from advisor import catalog
-from advisor.cli.assistant_tools import Folders, Tools, server
+from advisor.cli.assistant_tools import AssistantFolders, Tools, server
 from advisor.core.errors import ExitCode, UsageError, WeightsError
 from advisor.store import cache_root
 from tests.requirements import skip_or_fail
@@ -97,7 +97,7 @@ def test_what_is_refused_says_why(tmp_path: Path, tool: str, arguments: Any, wor
     (tmp_path / "loop").symlink_to("loop")
 
     async def work() -> Any:
-        async with Client(server(Tools(Folders.of([str(tmp_path)]), most_s=300))) as client:
+        async with Client(server(Tools(AssistantFolders.of([str(tmp_path)]), most_s=300))) as client:
             return await client.call_tool(tool, arguments)
 
     result = anyio.run(work)
@@ -108,19 +108,19 @@ def test_what_is_refused_says_why(tmp_path: Path, tool: str, arguments: Any, wor
 def test_a_link_out_of_the_folder_is_outside(tmp_path: Path) -> None:
     (tmp_path / "open").mkdir()
     (tmp_path / "open" / "link").symlink_to(tmp_path)
-    folders = Folders.of([str(tmp_path / "open")])
+    folders = AssistantFolders.of([str(tmp_path / "open")])
     assert folders.path("data", "photos") == str(tmp_path / "open" / "photos")
     with pytest.raises(ToolError, match="data: 'link/secret' is outside"):
         folders.path("data", "link/secret")
     with pytest.raises(UsageError, match="--folder: 'nowhere' is not a folder"):
-        Folders.of(["nowhere"])
+        AssistantFolders.of(["nowhere"])
 
 
 def test_no_module_of_the_folder_is_imported(tmp_path: Path) -> None:
     (tmp_path / "typer.py").write_text("raise SystemExit('imported')")
 
     async def work() -> Any:
-        async with Client(server(Tools(Folders.of([str(tmp_path)]), most_s=300))) as client:
+        async with Client(server(Tools(AssistantFolders.of([str(tmp_path)]), most_s=300))) as client:
             return await client.call_tool("devices", {"kind": "module"})
 
     assert not anyio.run(work).is_error

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from skimage import data
 
-from advisor.datasets.capture import CONDITIONS, STRENGTHS, TESTS, Condition, apply, captures, random_capture
+from advisor.datasets.capture import CONDITIONS, STRENGTHS, TESTS, CaptureCondition, apply, captures, random_capture
 from advisor.datasets.images import load
 from tests.datasets.folders import fill
 
@@ -28,7 +28,7 @@ def _distance(first: np.ndarray, second: np.ndarray) -> float:
 
 
 @each
-def test_a_condition_keeps_shape_and_type(condition: Condition, image: np.ndarray) -> None:
+def test_a_condition_keeps_shape_and_type(condition: CaptureCondition, image: np.ndarray) -> None:
     for strength in STRENGTHS:
         changed = apply(image, condition, strength, 3)
         assert changed.shape == image.shape
@@ -37,23 +37,23 @@ def test_a_condition_keeps_shape_and_type(condition: Condition, image: np.ndarra
 
 @each
 @pytest.mark.parametrize("size", [1, 2, 7, 8, 15])
-def test_the_smallest_images_can_be_taken_too(condition: Condition, size: int) -> None:
+def test_the_smallest_images_can_be_taken_too(condition: CaptureCondition, size: int) -> None:
     tiny = np.full((size, size, 3), 128, np.uint8)
     assert apply(tiny, condition, strength=2.0, seed=1).shape == tiny.shape
 
 
 @each
-def test_equal_seeds_give_equal_pixels(condition: Condition, image: np.ndarray) -> None:
+def test_equal_seeds_give_equal_pixels(condition: CaptureCondition, image: np.ndarray) -> None:
     np.testing.assert_array_equal(apply(image, condition, 1.0, 7), apply(image, condition, 1.0, 7))
 
 
 @each
-def test_strength_zero_changes_next_to_nothing(condition: Condition, image: np.ndarray) -> None:
+def test_strength_zero_changes_next_to_nothing(condition: CaptureCondition, image: np.ndarray) -> None:
     assert _distance(apply(image, condition, 0.0, 1), image) < 1.5
 
 
 @each
-def test_twice_the_strength_changes_more(condition: Condition, image: np.ndarray) -> None:
+def test_twice_the_strength_changes_more(condition: CaptureCondition, image: np.ndarray) -> None:
     mild, strong = (
         np.mean([_distance(apply(image, condition, strength, seed), image) for seed in range(8)])
         for strength in STRENGTHS
@@ -62,7 +62,7 @@ def test_twice_the_strength_changes_more(condition: Condition, image: np.ndarray
 
 
 @each
-def test_the_image_given_stays_as_it_is(condition: Condition, image: np.ndarray) -> None:
+def test_the_image_given_stays_as_it_is(condition: CaptureCondition, image: np.ndarray) -> None:
     before = image.copy()
     apply(image, condition, 2.0, 5)
     np.testing.assert_array_equal(image, before)

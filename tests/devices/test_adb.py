@@ -11,7 +11,7 @@ from advisor.core.errors import StageError, UsageError
 from advisor.core.quantity import Provenance
 from advisor.devices.connections.adb import AdbConnection
 from advisor.devices.connections.benchmark_model import parse_output
-from advisor.devices.connections.protocol import Job
+from advisor.devices.connections.protocol import MeasurementJob
 from advisor.devices.connections.settings import ConnectionSettings
 from advisor.devices.prediction.predictor import Predictor
 from advisor.devices.profiles import DeviceTarget, Profiles
@@ -118,7 +118,7 @@ def connection(phone: Phone, tmp_path: Path) -> AdbConnection:
 def test_adb_measures_each_model_and_thread_count_and_cleans_up(
     connection: AdbConnection, phone: Phone, model: Path, tmp_path: Path
 ) -> None:
-    timings = connection.measure(Job((model,), threads=(1, 4)))
+    timings = connection.measure(MeasurementJob((model,), threads=(1, 4)))
     assert [(t.model, t.threads, t.median_ms, t.load_ms) for t in timings] == [
         (model, 1, 11.85, 17.187), (model, 4, 11.85, 17.187)
     ]  # fmt: skip
@@ -129,7 +129,7 @@ def test_adb_measures_each_model_and_thread_count_and_cleans_up(
 
 
 def test_cores_are_pinned_where_asked(connection: AdbConnection, phone: Phone, model: Path) -> None:
-    replace(connection, cores="1").measure(Job((model,)))
+    replace(connection, cores="1").measure(MeasurementJob((model,)))
     assert any(command.startswith("taskset 1 /data/local/tmp/") for command in phone.daemon.commands)
 
 
@@ -140,7 +140,7 @@ def test_hostile_names_and_arguments_reach_no_shell(
     hostile = tmp_path / f"-s x $(touch {trap.name}) ; touch t & `touch t` 'x'.tflite"
     hostile.write_bytes(model.read_bytes())
     arguments = (f"--x=$(touch {trap})", f"; touch {trap} #")
-    (timing,) = replace(connection, arguments=arguments).measure(Job((hostile,)))
+    (timing,) = replace(connection, arguments=arguments).measure(MeasurementJob((hostile,)))
     assert timing.model == hostile
     assert f"--x=$(touch {trap}) ; touch {trap} #" in (tmp_path / "called").read_text()
     assert not trap.exists()
@@ -162,7 +162,7 @@ def test_a_device_that_is_not_attached_is_named_with_those_that_are(
     connection: AdbConnection, phone: Phone, model: Path
 ) -> None:
     with pytest.raises(UsageError, match="no device emulator-9998") as caught:
-        replace(connection, serial="emulator-9998").measure(Job((model,)))
+        replace(connection, serial="emulator-9998").measure(MeasurementJob((model,)))
     assert phone.serial in caught.value.hint
 
 
@@ -177,19 +177,19 @@ def test_a_phone_without_room_is_a_failed_measurement(connection: AdbConnection,
     tmp.rmdir()
     tmp.write_text("not a folder")
     with pytest.raises(StageError, match="make a folder"):
-        connection.measure(Job((model,)))
+        connection.measure(MeasurementJob((model,)))
 
 
 def test_a_tool_that_fails_is_a_failed_measurement(connection: AdbConnection, model: Path, tmp_path: Path) -> None:
     (tmp_path / "printed").write_text("ERROR: Failed to apply XNNPACK delegate.\n")
     with pytest.raises(StageError, match="Failed to apply XNNPACK"):
-        connection.measure(Job((model,)))
+        connection.measure(MeasurementJob((model,)))
 
 
 def test_a_phone_that_vanishes_is_a_failed_measurement(connection: AdbConnection, phone: Phone, model: Path) -> None:
     phone.daemon.vanish_on = "--graph="
     with pytest.raises(StageError, match="disconnected"):
-        connection.measure(Job((model,), timeout_s=PATIENCE_S))
+        connection.measure(MeasurementJob((model,), timeout_s=PATIENCE_S))
 
 
 def test_benchmark_reads_a_phones_figures_as_measured(

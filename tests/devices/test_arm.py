@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from advisor.devices.connections.host import HostConnection
-from advisor.devices.connections.protocol import Job
+from advisor.devices.connections.protocol import MeasurementJob
 from tests.devices.arm_root import aarch64_python
 from tests.measurement import small_models
 
@@ -39,7 +39,7 @@ def emulated(starts_processes: None) -> Path:
 
 
 def test_the_agent_runs_and_times_there(emulated: Path, agent: Path, model: Path) -> None:
-    (timing,) = HostConnection(agent, emulated).measure(Job((model,), effort="load", timeout_s=300))
+    (timing,) = HostConnection(agent, emulated).measure(MeasurementJob((model,), effort="load", timeout_s=300))
     assert timing.median_ms > 0
     assert timing.runtime.startswith("ai-edge-litert==")
 

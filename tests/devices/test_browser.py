@@ -23,7 +23,7 @@ from advisor.devices.browser.connection import BrowserConnection, chromium_progr
 from advisor.devices.browser.packages import LITERT, fetched
 from advisor.devices.browser.page import BrowserPage, open_page
 from advisor.devices.connections.agent import AgentError
-from advisor.devices.connections.protocol import Job
+from advisor.devices.connections.protocol import MeasurementJob
 from tests.browsers import chromium, require_runtime
 from tests.measurement import small_models
 from tests.processes import until
@@ -53,7 +53,7 @@ def litert_outputs(model: Path, inputs: NDArray[np.generic]) -> NDArray[np.gener
 def test_it_measures_files_at_thread_counts(chrome: BrowserConnection, model: Path, tmp_path: Path) -> None:
     other = tmp_path / "larger.tflite"
     other.write_bytes(small_models.swish_net())
-    found = chrome.measure(Job((model, other), (1, 2), "load"))
+    found = chrome.measure(MeasurementJob((model, other), (1, 2), "load"))
     assert [(timing.model, timing.threads) for timing in found] == [(model, 1), (model, 2), (other, 1), (other, 2)]
     for timing in found:
         assert timing.runtime.startswith("@litertjs/core==2.5.3 in Chromium ")
@@ -174,7 +174,7 @@ def test_a_browser_that_does_not_start_is_a_failed_measurement(
 ) -> None:
     monkeypatch.setattr(connection, "PROGRAMS", ("true",))
     with pytest.raises(StageError, match="cannot be started"):
-        chrome.measure(Job((model,), (1,), "load"))
+        chrome.measure(MeasurementJob((model,), (1,), "load"))
 
 
 def test_a_page_that_ends_while_it_runs_a_file_says_so(opened: Opened) -> None:
@@ -198,7 +198,7 @@ def test_a_browser_that_hangs_is_ended_with_all_its_processes(
     monkeypatch.setattr(connection, "PROGRAMS", (str(own),))
     monkeypatch.setattr(connection, "STARTS_IN_S", 0.0)
     with pytest.raises(StageError, match="Chrome gave no result within 6 s and was ended"):
-        chrome.measure(Job((model,), (1,), "full", 6.0))
+        chrome.measure(MeasurementJob((model,), (1,), "full", 6.0))
 
     def running() -> list[list[str]]:
         commands = [each.info["cmdline"] or [] for each in psutil.process_iter(["cmdline"])]

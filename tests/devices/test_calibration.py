@@ -12,7 +12,15 @@ from advisor.devices.calibration import with_measurements
 from advisor.devices.calibration_report import calibration_report
 from advisor.devices.latency.features import FeatureTable
 from advisor.devices.prediction.predictor import CALIBRATED, Predictor
-from advisor.devices.profiles import Cluster, DeviceProfile, DeviceTarget, Limits, Profiles, load_profiles, read_profile
+from advisor.devices.profiles import (
+    Cluster,
+    DeviceLimits,
+    DeviceProfile,
+    DeviceTarget,
+    Profiles,
+    load_profiles,
+    read_profile,
+)
 from advisor.devices.profiles.measurements import Measurement
 from advisor.devices.profiles.team import write_profile
 
@@ -27,7 +35,7 @@ BOARD = DeviceProfile(
     isa="armv8.2-a",
     cores=(Cluster("Cortex-A76", 4, 2200), Cluster("Cortex-A55", 4)),
     memory_bytes=4_000_000_000,
-    limits=Limits(package_bytes=20_000_000),
+    limits=DeviceLimits(package_bytes=20_000_000),
     sources=("our own bench",),
 )
 

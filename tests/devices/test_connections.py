@@ -18,7 +18,7 @@ import pytest
 from advisor.core.errors import StageError, UsageError
 from advisor.devices.connections.host import HostConnection, timings_of_agent
 from advisor.devices.connections.program import run_program
-from advisor.devices.connections.protocol import Job
+from advisor.devices.connections.protocol import MeasurementJob
 from advisor.devices.connections.ssh import SshConnection, _key, _named
 from advisor.isolation.scratch import sweep
 from tests.devices.conftest import SshServer, client_of
@@ -33,20 +33,20 @@ def ssh(server: SshServer, **changes: object) -> SshConnection:
     return replace(connection, **changes)  # type: ignore[arg-type]
 
 
-def own_job(model: Path, folder: Path) -> Job:
+def own_job(model: Path, folder: Path) -> MeasurementJob:
     """Return a job whose folder on the device is no other test's, as tests run side by side."""
     own = folder / "own.tflite"
     own.write_bytes(model.read_bytes() + bytes(folder))
-    return Job((own,), (1,), BRIEF)
+    return MeasurementJob((own,), (1,), BRIEF)
 
 
-def folder_of(job: Job) -> Path:
+def folder_of(job: MeasurementJob) -> Path:
     return CACHE / _key(_named(job.models), job)
 
 
 @pytest.mark.integration
 def test_the_host_measures_with_the_agent(agent: Path, model: Path) -> None:
-    first, second = HostConnection(agent).measure(Job((model,), (1, 2), BRIEF))
+    first, second = HostConnection(agent).measure(MeasurementJob((model,), (1, 2), BRIEF))
     assert (first.model, first.threads, second.threads) == (model, 1, 2)
     assert 0 < first.median_ms < 1000
     assert first.runtime.startswith(("ai-edge-litert==", "tflite-runtime=="))
@@ -57,7 +57,7 @@ def test_a_file_that_is_no_model_is_a_failed_measurement(agent: Path, tmp_path: 
     broken = tmp_path / "broken.tflite"
     broken.write_bytes(b"not a flatbuffer at all")
     with pytest.raises(StageError, match="cannot load"):
-        HostConnection(agent).measure(Job((broken,)))
+        HostConnection(agent).measure(MeasurementJob((broken,)))
 
 
 @pytest.mark.integration
@@ -68,7 +68,7 @@ def test_an_agent_that_answers_rubbish_is_a_failed_measurement(tmp_path: Path, m
     agent = tmp_path / "agent.py"
     agent.write_text(script)
     with pytest.raises(StageError, match="no measurements"):
-        HostConnection(agent).measure(Job((model,), effort=BRIEF))
+        HostConnection(agent).measure(MeasurementJob((model,), effort=BRIEF))
 
 
 @pytest.mark.integration
@@ -76,7 +76,7 @@ def test_an_agent_that_hangs_is_ended(tmp_path: Path, model: Path) -> None:
     agent = tmp_path / "agent.py"
     agent.write_text("import time; time.sleep(60)")
     with pytest.raises(StageError, match=r"did not end within 0.5 s"):
-        HostConnection(agent).measure(Job((model,), timeout_s=0.5))
+        HostConnection(agent).measure(MeasurementJob((model,), timeout_s=0.5))
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,12 @@ def test_a_document_without_sense_is_a_failed_measurement(lanes: object) -> None
 
 
 def test_a_job_without_models_or_threads_is_refused(agent: Path, model: Path, tmp_path: Path) -> None:
-    for job in (Job(()), Job((model,), threads=()), Job((model,), threads=(0,)), Job((tmp_path / "none.tflite",))):
+    for job in (
+        MeasurementJob(()),
+        MeasurementJob((model,), threads=()),
+        MeasurementJob((model,), threads=(0,)),
+        MeasurementJob((tmp_path / "none.tflite",)),
+    ):
         with pytest.raises(UsageError):
             HostConnection(agent).measure(job)
 
@@ -120,7 +125,7 @@ def test_ssh_measures_and_leaves_nothing_behind(ssh_server: SshServer, model: Pa
 @pytest.mark.integration
 def test_ssh_measures_the_twin_in_onnx_runtime(ssh_server: SshServer, model: Path) -> None:
     require_onnx()
-    (found,) = ssh(ssh_server).measure(Job((model,), (1,), "load", runtime="onnxruntime"))
+    (found,) = ssh(ssh_server).measure(MeasurementJob((model,), (1,), "load", runtime="onnxruntime"))
     assert found.model == model
     assert found.runtime.startswith("onnxruntime==")
 
@@ -128,7 +133,7 @@ def test_ssh_measures_the_twin_in_onnx_runtime(ssh_server: SshServer, model: Pat
 def test_ssh_shares_one_connection(ssh_server: SshServer, model: Path) -> None:
     log = ssh_server.folder / "log"
     before = log.read_text().count("Accepted publickey")
-    ssh(ssh_server).measure(Job((model,), effort=BRIEF))
+    ssh(ssh_server).measure(MeasurementJob((model,), effort=BRIEF))
     assert log.read_text().count("Accepted publickey") == before + 1
 
 
@@ -136,12 +141,12 @@ def test_hostile_names_reach_no_shell(ssh_server: SshServer, model: Path, tmp_pa
     trap = tmp_path / "trap"
     hostile = tmp_path / f"-oProxyCommand=touch $(touch {trap.name}); `touch t` & 'x'.tflite"
     hostile.write_bytes(model.read_bytes())
-    (timing,) = ssh(ssh_server).measure(Job((hostile,), effort=BRIEF))
+    (timing,) = ssh(ssh_server).measure(MeasurementJob((hostile,), effort=BRIEF))
     assert timing.model == hostile
     with pytest.raises(StageError):
-        ssh(ssh_server).measure(Job((model,), effort=f"0; touch {trap}; $(touch {trap}) `touch {trap}`"))
+        ssh(ssh_server).measure(MeasurementJob((model,), effort=f"0; touch {trap}; $(touch {trap}) `touch {trap}`"))
     with pytest.raises(StageError):
-        ssh(ssh_server, python=f"python3; touch {trap};").measure(Job((model,), effort=BRIEF))
+        ssh(ssh_server, python=f"python3; touch {trap};").measure(MeasurementJob((model,), effort=BRIEF))
     assert not trap.exists()
 
 
@@ -161,7 +166,7 @@ def test_a_changed_host_key_stops(ssh_server: SshServer, model: Path, tmp_path: 
     config = tmp_path / "config"
     config.write_text(ssh_server.config.read_text().replace(str(known), str(wrong)))
     with pytest.raises(UsageError, match="the host key has changed"):
-        ssh(ssh_server, program=client_of(config)).measure(Job((model,), effort=BRIEF))
+        ssh(ssh_server, program=client_of(config)).measure(MeasurementJob((model,), effort=BRIEF))
 
 
 def test_an_unknown_host_is_not_trusted(ssh_server: SshServer, model: Path, tmp_path: Path) -> None:
@@ -169,7 +174,7 @@ def test_an_unknown_host_is_not_trusted(ssh_server: SshServer, model: Path, tmp_
     known = str(ssh_server.folder / "known_hosts")
     config.write_text(ssh_server.config.read_text().replace(known, str(tmp_path / "empty")))
     with pytest.raises(UsageError, match="the host key is not known") as caught:
-        ssh(ssh_server, program=client_of(config)).measure(Job((model,), effort=BRIEF))
+        ssh(ssh_server, program=client_of(config)).measure(MeasurementJob((model,), effort=BRIEF))
     assert "by hand" in caught.value.hint
 
 
@@ -178,7 +183,7 @@ def test_without_a_key_nothing_is_asked_for(ssh_server: SshServer, model: Path, 
     text = ssh_server.config.read_text().replace(str(ssh_server.folder / "user"), str(ssh_server.folder / "host"))
     config.write_text(text)
     with pytest.raises(UsageError, match="permission denied"):
-        ssh(ssh_server, program=client_of(config)).measure(Job((model,), effort=BRIEF))
+        ssh(ssh_server, program=client_of(config)).measure(MeasurementJob((model,), effort=BRIEF))
 
 
 def test_a_device_that_cannot_be_reached_is_a_failed_measurement(
@@ -187,7 +192,7 @@ def test_a_device_that_cannot_be_reached_is_a_failed_measurement(
     config = tmp_path / "config"
     config.write_text(ssh_server.config.read_text().replace(f"Port {ssh_server.port}", "Port 1"))
     with pytest.raises(StageError, match="lost the connection to"):
-        ssh(ssh_server, program=client_of(config), retries=0).measure(Job((model,), effort=BRIEF))
+        ssh(ssh_server, program=client_of(config), retries=0).measure(MeasurementJob((model,), effort=BRIEF))
 
 
 def test_a_lost_connection_is_taken_up_again(ssh_server: SshServer, model: Path, tmp_path: Path) -> None:
@@ -200,7 +205,7 @@ def test_a_lost_connection_is_taken_up_again(ssh_server: SshServer, model: Path,
         f'echo "Connection reset by peer" >&2; exit 255; fi;; esac\nexec {ssh_server.client} "$@"\n'
     )
     client.chmod(client.stat().st_mode | stat.S_IXUSR)
-    (timing,) = ssh(ssh_server, program=str(client)).measure(Job((model,), effort=BRIEF))
+    (timing,) = ssh(ssh_server, program=str(client)).measure(MeasurementJob((model,), effort=BRIEF))
     assert timing.median_ms > 0
     sent = calls.read_text()
     assert sent.count("model0.tflite.part &&") == 2
@@ -251,7 +256,7 @@ def test_a_device_without_the_runtime_says_so(ssh_server: SshServer, model: Path
     bare.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S "$@"\n')
     bare.chmod(0o700)
     with pytest.raises(StageError, match=r"numpy|litert"):
-        ssh(ssh_server, python=str(bare)).measure(Job((model,), effort=BRIEF))
+        ssh(ssh_server, python=str(bare)).measure(MeasurementJob((model,), effort=BRIEF))
 
 
 def test_the_label_holds_no_more_than_the_destination(ssh_server: SshServer) -> None:
@@ -260,5 +265,5 @@ def test_the_label_holds_no_more_than_the_destination(ssh_server: SshServer) -> 
 
 @pytest.mark.integration
 def test_the_agents_document_is_kept_whole(agent: Path, model: Path) -> None:
-    (timing,) = HostConnection(agent).measure(Job((model,), effort=BRIEF))
+    (timing,) = HostConnection(agent).measure(MeasurementJob((model,), effort=BRIEF))
     assert json.loads(json.dumps(timing.details))["blocks"][0]["wall_ns"]

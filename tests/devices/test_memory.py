@@ -10,7 +10,7 @@ import pytest
 from advisor.core.file_features import FileFeatures
 from advisor.core.quantity import Provenance
 from advisor.devices.connections.host import HostConnection
-from advisor.devices.connections.protocol import Job
+from advisor.devices.connections.protocol import MeasurementJob
 from advisor.devices.latency.from_file import features_of
 from advisor.devices.prediction.memory import RUNTIME_BYTES, predicted_memory
 from advisor.tflite.float16 import to_float16
@@ -69,7 +69,7 @@ def test_what_was_kept_before_it_was_read_has_no_figure(found: FileFeatures) -> 
 
 @pytest.mark.integration
 def test_what_a_process_took_is_near(found: FileFeatures, agent: Path, model: Path) -> None:
-    (timing,) = HostConnection(agent).measure(Job((model,), effort="load"))
+    (timing,) = HostConnection(agent).measure(MeasurementJob((model,), effort="load"))
     memory = predicted_memory(found, "cpu")
     assert memory is not None
     assert timing.memory_bytes is not None

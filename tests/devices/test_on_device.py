@@ -14,7 +14,7 @@ import pytest
 from advisor.core.errors import StageError, UsageError
 from advisor.core.quantity import Provenance
 from advisor.devices.connections.host import HostConnection
-from advisor.devices.connections.protocol import Connection, Job, Timing
+from advisor.devices.connections.protocol import Connection, MeasurementJob, Timing
 from advisor.devices.connections.ssh import SshConnection
 from advisor.devices.prediction.predictor import Predictor
 from advisor.devices.profiles import DeviceTarget, Profiles
@@ -75,7 +75,7 @@ class Told:
     agent: Path
     label: str = "told"
 
-    def measure(self, job: Job) -> tuple[Timing, ...]:
+    def measure(self, job: MeasurementJob) -> tuple[Timing, ...]:
         return tuple(map(self.change, HostConnection(self.agent).measure(job)))
 
 

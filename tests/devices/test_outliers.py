@@ -8,7 +8,7 @@ import pytest
 from advisor.devices.latency.base import fit_base
 from advisor.devices.latency.model import contradicting, estimate, queries_of_known
 from advisor.devices.latency.outliers import agreeing, student
-from advisor.devices.latency.posterior import Posterior, posterior_of
+from advisor.devices.latency.posterior import LatencyPosterior, posterior_of
 from advisor.devices.latency.table import LatencyTable
 from benchmarks.latency_protocols.further import wrong_anchor
 from benchmarks.latency_protocols.validation import hide
@@ -23,7 +23,7 @@ def complete() -> LatencyTable:
     return LatencyTable(table.models, table.families, table.features, table.columns, fit_base(table).filled)
 
 
-def with_error(table: LatencyTable, factor: float, wrong: int = 2) -> tuple[Posterior, np.ndarray]:
+def with_error(table: LatencyTable, factor: float, wrong: int = 2) -> tuple[LatencyPosterior, np.ndarray]:
     """The posterior of the first target from six of its models, of which one is wrong, and the measured values."""
     values = table.values[0, SEEN].copy()
     values[wrong] += np.log(factor)

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from advisor.core.errors import StageError, UnsupportedRecipe
-from advisor.isolation import WRITES_BELOW, ChildPool, Limits, Pause
+from advisor.isolation import WRITES_BELOW, CallLimits, ChildPool, Pause
 from tests.isolation import functions
 from tests.processes import PATIENCE_S, has_ended, until
 
@@ -83,17 +83,17 @@ def test_a_kill_is_named(pool: ChildPool) -> None:
 
 def test_a_call_that_hangs_is_stopped(pool: ChildPool) -> None:
     with pytest.raises(StageError, match="timed out: stopped after its limit of 1 s"):
-        pool.call(f"{HERE}:hang", limits=Limits(seconds=1))
+        pool.call(f"{HERE}:hang", limits=CallLimits(seconds=1))
 
 
 def test_a_call_that_eats_memory_is_stopped(pool: ChildPool) -> None:
     with pytest.raises(StageError, match="of memory, more than its limit of"):
-        pool.call(f"{HERE}:eat", 400_000_000, limits=Limits(memory_bytes=200_000_000))
+        pool.call(f"{HERE}:eat", 400_000_000, limits=CallLimits(memory_bytes=200_000_000))
 
 
 def test_the_memory_of_what_a_call_started_counts(pool: ChildPool) -> None:
     with pytest.raises(StageError, match="of memory, more than its limit of 200.0 MB"):
-        pool.call(f"{HERE}:start_that_eats", 400_000_000, limits=Limits(memory_bytes=200_000_000, processes=1))
+        pool.call(f"{HERE}:start_that_eats", 400_000_000, limits=CallLimits(memory_bytes=200_000_000, processes=1))
 
 
 def wait_for_end(list_file: Path) -> None:
@@ -104,7 +104,7 @@ def wait_for_end(list_file: Path) -> None:
 
 def test_a_call_that_starts_too_many_processes_is_stopped_with_them(pool: ChildPool, tmp_path: Path) -> None:
     with pytest.raises(StageError, match="started 3 processes, more than its limit of 2"):
-        pool.call(f"{HERE}:start", 3, tmp_path / "started", limits=Limits(processes=2))
+        pool.call(f"{HERE}:start", 3, tmp_path / "started", limits=CallLimits(processes=2))
     wait_for_end(tmp_path / "started")
 
 
@@ -112,7 +112,9 @@ def test_a_call_that_starts_too_many_processes_is_stopped_with_them(pool: ChildP
 def test_what_a_call_started_ends_with_its_child(pool: ChildPool, tmp_path: Path, crash: bool) -> None:
     pool.call(f"{HERE}:process")  # its imports are done: the limit is for the call alone
     with pytest.raises(StageError, match="SIGSEGV" if crash else "timed out"):
-        pool.call(f"{HERE}:start", 2, tmp_path / "started", crash, limits=Limits() if crash else Limits(seconds=5))
+        pool.call(
+            f"{HERE}:start", 2, tmp_path / "started", crash, limits=CallLimits() if crash else CallLimits(seconds=5)
+        )
     wait_for_end(tmp_path / "started")
 
 

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from advisor.core.errors import StageError
-from advisor.isolation.worker import Limits, Worker
+from advisor.isolation.worker import CallLimits, Worker
 
 pytestmark = pytest.mark.integration
 
@@ -55,18 +55,18 @@ def _together(worker: Worker) -> list[BaseException]:
 def test_many_threads_may_stop_one_worker(tmp_path: Path) -> None:
     worker = Worker(tmp_path / "log", {})
     for _ in range(ROUNDS):
-        pid = worker.call("os:getpid", limits=Limits())
+        pid = worker.call("os:getpid", limits=CallLimits())
         assert _together(worker) == []
         assert not psutil.pid_exists(pid)
 
 
 def test_a_call_whose_child_is_stopped_beside_it_fails_as_a_stage(tmp_path: Path) -> None:
     worker, raised = Worker(tmp_path / "log", {}), []
-    worker.call("os:getpid", limits=Limits())
+    worker.call("os:getpid", limits=CallLimits())
 
     def sleep() -> None:
         try:
-            worker.call("time:sleep", 60, limits=Limits())
+            worker.call("time:sleep", 60, limits=CallLimits())
         except StageError as error:
             raised.append(error)
 

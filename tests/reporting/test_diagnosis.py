@@ -3,15 +3,15 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from advisor.compression.diagnosis.values import Channels, Diagnosis, Layer, Outlier
+from advisor.compression.diagnosis.values import Channels, DiagnosedLayer, Diagnosis, Outlier
 from advisor.reporting.html import render_html
 from advisor.reporting.markdown import render_markdown
 from advisor.reporting.profile.diagnosis import channel_plot, diagnosis_html, snr_plot
 from tests.reporting.views import run_view
 
 
-def layer(index: int, own: float | None, name: str = "block") -> Layer:
-    return Layer(
+def layer(index: int, own: float | None, name: str = "block") -> DiagnosedLayer:
+    return DiagnosedLayer(
         index, "CONV_2D", name, (1, 8, 8, 4), "int8", own, own, (-1.0, 1.0), (-0.5, 2.0), 0.1, 20.0,
         Outlier(2, 41.0), Outlier(1, 3.0), True, cause="too coarse" if own is not None and own < 25 else "",
     )  # fmt: skip

@@ -14,7 +14,7 @@ from PIL import Image
 
 from advisor.core.confidence_facts import ConfidenceFacts, Mistake
 from advisor.core.statistics import Interval
-from advisor.engine.history.disagreements import Disagreement, Disagreements, Given
+from advisor.engine.history.disagreements import Disagreement, Disagreements, ImageAnswer
 from advisor.reporting.html import render_html
 from advisor.reporting.judged_images import CHANGED_SHOWN
 from advisor.reporting.view import RunView
@@ -41,7 +41,7 @@ def shown_view(folder: Path, wrong: Sequence[tuple[str, str]] = (), changed: Seq
     mistakes = tuple(Mistake(*image, 1, 0, 0.994) for image in wrong)
     confidence = ConfidenceFacts(1.0, none, none, none, none, mistakes=mistakes)
     pick = replace(pick, holdout_answers=replace(pick.holdout_answers, confidence=confidence))
-    rows = tuple(Disagreement(*image, 1, Given(0, 0.75), Given(1)) for image in changed)
+    rows = tuple(Disagreement(*image, 1, ImageAnswer(0, 0.75), ImageAnswer(1)) for image in changed)
     found = Disagreements("int8", "hold-out", 500, rows) if changed else None
     return replace(view, decision=replace(view.decision, pick=pick), images=folder, disagreements=found)
 

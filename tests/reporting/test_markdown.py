@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from advisor.core.escape import markdown
 from advisor.core.evaluation_facts import ImageAnswers
-from advisor.engine.history.disagreements import Disagreement, Disagreements, Given
+from advisor.engine.history.disagreements import Disagreement, Disagreements, ImageAnswer
 from advisor.reporting.markdown import render_markdown
 from advisor.reporting.view import RunView
 from tests.reporting.views import (
@@ -195,7 +195,7 @@ def test_of_many_classes_the_weakest_are_shown() -> None:
 
 
 def test_the_images_on_which_compression_changes_the_answer_are_counted() -> None:
-    row = Disagreement("a.jpg", "0", 1, Given(0), Given(1))
+    row = Disagreement("a.jpg", "0", 1, ImageAnswer(0), ImageAnswer(1))
     view = replace(run_view(), disagreements=Disagreements("int8", "hold-out", 500, (row,)))
     said = "int8 and float32 differ on 1 of 500 hold-out images: int8 is right on 0 of them, float32 on 1."
     assert f"- **What compression changes**: {said}" in render_markdown(view)

@@ -15,7 +15,7 @@ from advisor.core.tasks import OBJECT_DETECTION
 from advisor.engine.standing import Standing, write_standing
 from advisor.reporting.files import write_all
 from advisor.reporting.view import load_view
-from advisor.serving.runs import Runs, State
+from advisor.serving.runs import Runs, RunState
 from tests.builders import evaluation
 from tests.run_folders import write_run
 from tests.serving.conftest import ENDED
@@ -26,7 +26,7 @@ def test_a_finished_run_has_its_pick(runs: Path) -> None:
     run = write_run(runs, manifest=ENDED)
     write_all(load_view(run), run.path)
     row = Runs(runs).row(run.path.name)
-    assert (row.state, row.model, row.feasible, row.metric) == (State.FINISHED, "best int8", True, "Top-1")
+    assert (row.state, row.model, row.feasible, row.metric) == (RunState.FINISHED, "best int8", True, "Top-1")
     assert row.figures == ("92.0 %", "20.0 ms", "6.0 MB")
     assert dict(row.limits)["budget"] == "50ms"
 
@@ -49,7 +49,7 @@ def test_the_metric_is_that_of_the_question(runs: Path, asked: dict[str, str], m
 def test_a_run_without_an_end_was_interrupted(runs: Path) -> None:
     run = write_run(runs, manifest={"configurations": 5})
     row = Runs(runs).row(run.path.name)
-    assert (row.state, row.evaluated, row.configurations, row.pick) == (State.INTERRUPTED, 3, 5, None)
+    assert (row.state, row.evaluated, row.configurations, row.pick) == (RunState.INTERRUPTED, 3, 5, None)
     assert row.why == "its process ended before the search did"
 
 
@@ -68,7 +68,7 @@ def test_a_run_is_read_while_it_is_written(runs: Path) -> None:
     writer.start()
     while writer.is_alive():
         row = found.row(run.path.name)
-        assert (row.state, row.why, row.configurations) == (State.RUNNING, "", 50)
+        assert (row.state, row.why, row.configurations) == (RunState.RUNNING, "", 50)
         assert row.standing
         seen.append(row.evaluated)
     assert seen == sorted(seen)
@@ -86,36 +86,36 @@ def test_a_killed_search_was_interrupted_while_it_worked(runs: Path) -> None:
         assert search.stdout
         search.stdout.readline()
         row = Runs(runs).row(run.path.name)
-        assert (row.state, row.standing and row.standing.left) == (State.RUNNING, "about 1 min 00 s left")
+        assert (row.state, row.standing and row.standing.left) == (RunState.RUNNING, "about 1 min 00 s left")
         search.kill()
     row = Runs(runs).row(run.path.name)
-    assert (row.state, row.standing) == (State.INTERRUPTED, None)
+    assert (row.state, row.standing) == (RunState.INTERRUPTED, None)
     assert row.why == "its process ended before the search did, while compressing best to int8"
 
 
 def test_an_interrupt_is_named(runs: Path) -> None:
     run = write_run(runs, manifest={"configurations": 3, "stopped": {"why": "interrupt", "text": "interrupted"}})
-    assert Runs(runs).row(run.path.name).state is State.INTERRUPTED
+    assert Runs(runs).row(run.path.name).state is RunState.INTERRUPTED
 
 
 def test_a_held_run_is_running_and_its_new_results_are_seen(runs: Path) -> None:
     run = write_run(runs, [], manifest={"configurations": 5})
     found = Runs(runs)
     held = run.hold()
-    assert (found.row(run.path.name).state, found.row(run.path.name).evaluated) == (State.RUNNING, 0)
+    assert (found.row(run.path.name).state, found.row(run.path.name).evaluated) == (RunState.RUNNING, 0)
     run.append(evaluation("fast", "int8"))
     row = found.row(run.path.name)
     assert row.evaluated == 1
     assert row.latest is not None
     held.release()
-    assert found.row(run.path.name).state is State.INTERRUPTED
+    assert found.row(run.path.name).state is RunState.INTERRUPTED
 
 
 def test_a_run_that_has_just_begun_is_running(runs: Path) -> None:
     run = write_run(runs)
     (run.path / "request.yaml").unlink()
     held = run.hold()
-    assert Runs(runs).row(run.path.name).state is State.RUNNING
+    assert Runs(runs).row(run.path.name).state is RunState.RUNNING
     held.release()
 
 
@@ -133,7 +133,7 @@ def test_a_damaged_run_says_why(runs: Path, file: str, content: str, words: str)
     run = write_run(runs, manifest=ENDED)
     (run.path / file).write_text(content, encoding="utf-8")
     row = Runs(runs).row(run.path.name)
-    assert row.state is State.DAMAGED
+    assert row.state is RunState.DAMAGED
     assert words in row.why
 
 
@@ -151,7 +151,7 @@ def test_links_and_other_folders_are_no_runs(runs: Path, tmp_path: Path) -> None
 def test_a_run_with_an_entry_that_leads_out_is_damaged(runs: Path) -> None:
     run = write_run(runs)
     (run.path / "report.html").symlink_to("/etc/hostname")
-    assert Runs(runs).row(run.path.name).state is State.DAMAGED
+    assert Runs(runs).row(run.path.name).state is RunState.DAMAGED
 
 
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:

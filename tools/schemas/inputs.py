@@ -16,7 +16,7 @@ from advisor.devices.profiles.schema import (
     ProfileSchema,
     TargetSchema,
 )
-from advisor.devices.profiles.values import Cluster, DeviceProfile, DeviceTarget, Limits
+from advisor.devices.profiles.values import Cluster, DeviceLimits, DeviceProfile, DeviceTarget
 from advisor.engine.question.options import Options
 from tools.schemas.described import schema_of
 
@@ -28,7 +28,7 @@ def inputs() -> dict[str, dict[str, Any]]:
 
 def _profile() -> dict[str, Any]:
     values: dict[type, type] = {
-        ProfileSchema: DeviceProfile, ClusterSchema: Cluster, LimitsSchema: Limits, TargetSchema: DeviceTarget,
+        ProfileSchema: DeviceProfile, ClusterSchema: Cluster, LimitsSchema: DeviceLimits, TargetSchema: DeviceTarget,
         ConnectionSchema: ConnectionSettings,
     }  # fmt: skip
     return schema_of(ProfileSchema, values=values) | {"title": "Device profile of advisor"}

@@ -12,7 +12,7 @@ from advisor.catalog.cards import Card, WeightSource
 from advisor.catalog.files.parsed_cache import recall, remember
 from advisor.core.errors import UsageError, nearest
 from advisor.core.units import show_bytes
-from advisor.store.yamlfile import Document, read_text, read_yaml
+from advisor.store.yamlfile import YamlDocument, read_text, read_yaml
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
@@ -27,7 +27,7 @@ LARGE = 500_000
 class CardFile:
     """The cards of one catalogue file, and the lines at which they begin."""
 
-    document: Document
+    document: YamlDocument
     cards: tuple[Card, ...]
     indices: tuple[int, ...]
 
@@ -54,7 +54,7 @@ def read_catalogue_file(
     text = read_text(path)
     known = recall(path, text)
     if known is not None:
-        return CardFile(Document(path, None, text), *known)
+        return CardFile(YamlDocument(path, None, text), *known)
     if tell is not None and len(text) > LARGE:
         tell(f"reading {path.name} for the first time ({show_bytes(len(text))})")
     file = _read_file(path, None)
@@ -80,7 +80,7 @@ def _read_file(path: Path, wrong: list[UsageError] | None) -> CardFile:
     return CardFile(document, tuple(cards.values()), tuple(cards))
 
 
-def _read_card(values: dict[str, Any], document: Document, index: int, folder: Path) -> Card:
+def _read_card(values: dict[str, Any], document: YamlDocument, index: int, folder: Path) -> Card:
     from advisor.catalog.files.schema import CardEntry
 
     place = ("cards", index)
@@ -108,7 +108,7 @@ def _anchored_source(source: WeightSource, folder: Path) -> WeightSource:
     return replace(source, file=first, companions=tuple(others))
 
 
-def _validated(schema: type[Entry], values: Any, document: Document, place: tuple[str | int, ...]) -> Entry:
+def _validated(schema: type[Entry], values: Any, document: YamlDocument, place: tuple[str | int, ...]) -> Entry:
     from pydantic import ValidationError
 
     try:
@@ -118,7 +118,7 @@ def _validated(schema: type[Entry], values: Any, document: Document, place: tupl
 
 
 def _explained(
-    error: ValidationError, schema: type[BaseModel], document: Document, place: tuple[str | int, ...]
+    error: ValidationError, schema: type[BaseModel], document: YamlDocument, place: tuple[str | int, ...]
 ) -> UsageError:
     # A misspelt key is also a missing one: the misspelling is the error to show.
     first = min(error.errors(), key=lambda found: found["type"] != "extra_forbidden")

@@ -24,7 +24,7 @@ _TO_NHWC = (0, 2, 3, 1)
 
 
 @dataclass(frozen=True)
-class Layer:
+class OriginalLayer:
     """A layer of the original model, and what it computes of one image.
 
     Attributes:
@@ -54,7 +54,7 @@ class Original(Protocol):
     def scores(self, images: Array) -> Array:
         """Return the scores (N, C) of images (N, S, S, 3) that are normalised as the model expects."""
 
-    def layers(self, image: Array) -> Sequence[Layer]:
+    def layers(self, image: Array) -> Sequence[OriginalLayer]:
         """Return every layer for one image (1, S, S, 3), each after those that it reads."""
 
 
@@ -125,7 +125,7 @@ def transposed_share(model: Model) -> float:
     return moved(ours) / max(moved(model.operators), 1)
 
 
-def first_wrong(layers: Sequence[Layer], activations: Sequence[Array]) -> Layer | None:
+def first_wrong(layers: Sequence[OriginalLayer], activations: Sequence[Array]) -> OriginalLayer | None:
     """Return the first layer whose output no activation has, and the output of no layer that depends on it.
 
     A layer inside an operator that does the work of several is not wrong if one behind it is right.

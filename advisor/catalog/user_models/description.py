@@ -19,7 +19,7 @@ NOT_STATED = "not stated"
 
 
 @dataclass(frozen=True)
-class Given:
+class ModelDescription:
     """The user's description of a model; for empty fields and None, the file's metadata is used.
 
     Attributes:
@@ -57,13 +57,13 @@ class Inspected:
     top1: float | None = None
 
 
-def missing(inspected: Inspected, given: Given) -> tuple[str, ...]:
+def missing(inspected: Inspected, given: ModelDescription) -> tuple[str, ...]:
     """Return what neither the file nor the user states: any of ``labels``, ``mean``, ``std``."""
     written = inspected.facts.metadata
     return tuple(name for name in ("labels", "mean", "std") if not getattr(given, name) and not getattr(written, name))
 
 
-def described_by(inspected: Inspected, given: Given, name: str) -> Metadata:
+def described_by(inspected: Inspected, given: ModelDescription, name: str) -> Metadata:
     """Return the description for the card and its file: the user's values, else those in the file.
 
     Raises:

@@ -24,7 +24,7 @@ _PARTS = 3
 
 
 @dataclass(frozen=True)
-class Source:
+class LocalModel:
     """A model on this machine.
 
     Attributes:
@@ -41,7 +41,7 @@ class Source:
 
 
 @contextmanager
-def local_source(file: str | Path, size: int | None = None) -> Iterator[Source]:
+def local_source(file: str | Path, size: int | None = None) -> Iterator[LocalModel]:
     """Yield a model for the block: a path as it is, or what a handle or a package's name stands for.
 
     A handle is an http(s) address; its origin has the hash of its files. ``HANDLE#sha256=HEX`` is refused if they have
@@ -56,10 +56,10 @@ def local_source(file: str | Path, size: int | None = None) -> Iterator[Source]:
     """
     if is_source(str(file)):
         with exported(str(file), size) as one:
-            yield Source(one.file, one.origin, one.metadata, one.top1)
+            yield LocalModel(one.file, one.origin, one.metadata, one.top1)
         return
     if not str(file).startswith(("http://", "https://")):
-        yield Source(Path(file))
+        yield LocalModel(Path(file))
         return
     handle, _, wanted = str(file).partition(HASH)
     shown = redacted(handle)
@@ -70,7 +70,7 @@ def local_source(file: str | Path, size: int | None = None) -> Iterator[Source]:
                 raise UsageError(
                     f"{shown}: its files have sha256 {sha256}, expected {wanted}", "check the handle and its version"
                 )
-            yield Source(found.rename(found.with_name(_name(handle))), f"{shown}{HASH}{sha256}")
+            yield LocalModel(found.rename(found.with_name(_name(handle))), f"{shown}{HASH}{sha256}")
     except Unavailable as error:
         raise UsageError(
             f"{error}", "download the SavedModel yourself, unpack it, and add its folder: advisor catalog add FOLDER"

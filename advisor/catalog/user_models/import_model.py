@@ -15,13 +15,13 @@ from typing import Any
 from advisor.catalog.cards import FIXED, OWN_DETECTOR, OWN_FILE, Card, Conversion, Preprocessing
 from advisor.catalog.catalogue import load_catalogue
 from advisor.catalog.catalogue_files import user_catalogue_file, with_card
-from advisor.catalog.user_models.description import NOT_STATED, Given, Inspected, described_by
+from advisor.catalog.user_models.description import NOT_STATED, Inspected, ModelDescription, described_by
 from advisor.catalog.user_models.formats import format_of
 from advisor.catalog.user_models.master import ModelFacts
 from advisor.core.errors import StageError, UsageError
 from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_DETECTION
 from advisor.core.units import show_bytes, show_seconds
-from advisor.isolation import WRITES_BELOW, ChildPool, Limits, Scratch
+from advisor.isolation import WRITES_BELOW, CallLimits, ChildPool, Scratch
 from advisor.store.files import sha256_file, write_atomically
 from advisor.store.packages import import_path, is_installed
 from advisor.tflite.metadata import Metadata
@@ -31,15 +31,15 @@ ARCHITECTURES: Mapping[str, str] = {IMAGE_CLASSIFICATION: OWN_FILE, OBJECT_DETEC
 """Architecture on the card of a float file, by task."""
 
 _WORK = "advisor.catalog.user_models.master"
-CONVERT_LIMITS = Limits(seconds=120, memory_bytes=6_000_000_000, processes=4)
-RUN_LIMITS = Limits(seconds=60, memory_bytes=6_000_000_000, processes=4)
+CONVERT_LIMITS = CallLimits(seconds=120, memory_bytes=6_000_000_000, processes=4)
+RUN_LIMITS = CallLimits(seconds=60, memory_bytes=6_000_000_000, processes=4)
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 BYTES_A_SECOND = 1_000_000
 """Each limit of time is a second longer for so many bytes of the model."""
 
 
 @dataclass(frozen=True)
-class Added:
+class ImportedModel:
     """The new card, its catalogue file, its model file, its answers to photographs, and its metadata's threshold."""
 
     card: Card
@@ -78,7 +78,7 @@ def inspect(file: Path, size: int | None = None, fixed: bool = False) -> Iterato
         yield Inspected(file, prepared, facts, conversion)
 
 
-def add(inspected: Inspected, given: Given, into: Path | None = None) -> Added:
+def add(inspected: Inspected, given: ModelDescription, into: Path | None = None) -> ImportedModel:
     """Run the model on photographs, store it next to the catalogue and add its card.
 
     The card goes ``into`` a catalogue file, created if it is missing; by default the user's own.
@@ -100,7 +100,7 @@ def add(inspected: Inspected, given: Given, into: Path | None = None) -> Added:
     _keep(inspected.prepared, model, catalogue, with_card(catalogue, entry))
     card = load_catalogue([catalogue]).card(name)
     seen = tuple((photograph, described.labels[label], probability) for photograph, label, probability in answers)
-    return Added(card, catalogue, model, inspected.facts.features, seen, inspected.facts.metadata.threshold)
+    return ImportedModel(card, catalogue, model, inspected.facts.features, seen, inspected.facts.metadata.threshold)
 
 
 def _size_bytes(file: Path) -> int:
@@ -109,7 +109,12 @@ def _size_bytes(file: Path) -> int:
 
 
 def _in_child(
-    folder: Path, limits: Limits, size_bytes: int, work: str, *arguments: Any, environment: Mapping[str, str] = _NOTHING
+    folder: Path,
+    limits: CallLimits,
+    size_bytes: int,
+    work: str,
+    *arguments: Any,
+    environment: Mapping[str, str] = _NOTHING,
 ) -> Any:
     longer = replace(limits, seconds=limits.seconds + size_bytes / BYTES_A_SECOND)
     try:
@@ -120,7 +125,7 @@ def _in_child(
         raise UsageError(f"the model cannot be used: {error.message}", error.hint or most) from error
 
 
-def _name(inspected: Inspected, given: Given, catalogue: Path) -> str:
+def _name(inspected: Inspected, given: ModelDescription, catalogue: Path) -> str:
     stem = re.sub(r"[^A-Za-z0-9_.+-]+", "_", inspected.file.resolve().stem).strip("_.+-")
     name = given.name or stem
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,119}", name):
@@ -131,7 +136,7 @@ def _name(inspected: Inspected, given: Given, catalogue: Path) -> str:
     return name
 
 
-def _entry(inspected: Inspected, given: Given, metadata: Metadata, sha256: str) -> dict[str, Any]:
+def _entry(inspected: Inspected, given: ModelDescription, metadata: Metadata, sha256: str) -> dict[str, Any]:
     facts = inspected.facts
     entry = {
         "name": metadata.name,

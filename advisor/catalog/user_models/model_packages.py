@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from advisor.core.errors import AdvisorError, StageError, UsageError, install_extra, message_of, nearest
-from advisor.isolation import NETWORK, ChildPool, Limits, Scratch
+from advisor.isolation import NETWORK, CallLimits, ChildPool, Scratch
 from advisor.tflite.metadata import Metadata
 
-LIMITS = Limits(seconds=900, memory_bytes=8_000_000_000, processes=4)
+LIMITS = CallLimits(seconds=900, memory_bytes=8_000_000_000, processes=4)
 """Limits for one model; the time includes a download by the package."""
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from advisor.catalog.user_models import pt2_archive
-from advisor.catalog.user_models.comparison import Layer
+from advisor.catalog.user_models.comparison import OriginalLayer
 from advisor.catalog.user_models.onnx_files.convert import VERSION
 from advisor.catalog.weights.arrays import Array
 from advisor.core.errors import UsageError, install_extra, message_of
@@ -77,11 +77,11 @@ class TorchProgram:
             rows = [module(_tensor(image)).numpy().reshape(-1) for image in images]
         return np.stack(rows)
 
-    def layers(self, image: Array) -> Sequence[Layer]:
+    def layers(self, image: Array) -> Sequence[OriginalLayer]:
         """Return what every operator computes of one image (1, S, S, 3); named by its weights where it has some."""
         import torch
 
-        found: list[Layer] = []
+        found: list[OriginalLayer] = []
         names: dict[Any, str] = {}
 
         class Recorder(torch.fx.Interpreter):  # type: ignore[misc]
@@ -90,7 +90,7 @@ class TorchProgram:
                 if node.op == "call_function" and torch.is_tensor(value):
                     names[node] = _name(node)
                     read = tuple(names[one] for one in node.all_input_nodes if one in names)
-                    found.append(Layer(names[node], _operator(node), read, value.numpy().copy()))
+                    found.append(OriginalLayer(names[node], _operator(node), read, value.numpy().copy()))
                 return value
 
         with torch.no_grad():

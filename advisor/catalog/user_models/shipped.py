@@ -9,7 +9,7 @@ from pathlib import Path
 
 from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import load_catalogue
-from advisor.catalog.user_models.description import Given, missing
+from advisor.catalog.user_models.description import ModelDescription, missing
 from advisor.catalog.user_models.import_model import add, inspect
 from advisor.core.errors import UsageError
 from advisor.store import cache_root
@@ -48,14 +48,14 @@ def shipped_card(file: Path, catalogs: Sequence[Path] = ()) -> tuple[Card, Path]
         shutil.rmtree(catalogue.parent, ignore_errors=True)
         catalogue.parent.mkdir(parents=True)
         try:
-            _add(file, Given(name=name, family=FAMILY), catalogue)
+            _add(file, ModelDescription(name=name, family=FAMILY), catalogue)
         except UsageError as error:
             shutil.rmtree(catalogue.parent, ignore_errors=True)
             raise UsageError(f"--candidates: {error.message}", error.hint) from None
     return load_catalogue([*catalogs, catalogue]).card(name), catalogue
 
 
-def _add(file: Path, given: Given, catalogue: Path) -> None:
+def _add(file: Path, given: ModelDescription, catalogue: Path) -> None:
     with inspect(file, fixed=True) as inspected:
         lacking = missing(inspected, given)
         if lacking:

@@ -20,9 +20,9 @@ from advisor.catalog.weights.network.transport import MOST_S, PATIENCE_S, redact
 from advisor.catalog.weights.options import FetchOptions
 from advisor.core.errors import StageError, install_extra, message_of
 from advisor.core.units import show_bytes
-from advisor.isolation import NETWORK, WRITES_BELOW, ChildPool, Limits, Scratch
+from advisor.isolation import NETWORK, WRITES_BELOW, CallLimits, ChildPool, Scratch
 
-LIMITS = Limits(seconds=MOST_S, processes=2)
+LIMITS = CallLimits(seconds=MOST_S, processes=2)
 PACKAGE = "tensorflow_hub"
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from advisor.compression.calibration import CalibrationImages, drawn, find_images, spec_of_file
-from advisor.compression.diagnosis.pairs import Pair, pairs, short_name, working_operators
-from advisor.compression.diagnosis.running import Alone, Run, alone
+from advisor.compression.diagnosis.pairs import OperatorPair, pairs, short_name, working_operators
+from advisor.compression.diagnosis.running import Alone, InspectableModel, alone
 from advisor.compression.diagnosis.signals import Sums, decibel
-from advisor.compression.diagnosis.values import Channels, Diagnosis, Layer
+from advisor.compression.diagnosis.values import Channels, DiagnosedLayer, Diagnosis
 from advisor.compression.diagnosis.weights import (
     bias,
     factors,
@@ -25,7 +25,7 @@ from advisor.compression.diagnosis.weights import (
 from advisor.compression.diagnosis.words import cause, verdict
 from advisor.core.errors import StageError, UsageError
 from advisor.datasets.images import InputSpec
-from advisor.isolation import ChildPool, Limits, Scratch
+from advisor.isolation import CallLimits, ChildPool, Scratch
 from advisor.measurement.accelerators.delegation import Delegation, delegate
 from advisor.measurement.accelerators.rules import accelerator
 from advisor.tflite.metadata import read_metadata
@@ -89,7 +89,7 @@ def run_in_child(
     Raises:
         UsageError: as :func:`diagnose`.
     """
-    limits = Limits(seconds=seconds + _MARGIN_S, memory_bytes=3_000_000_000)
+    limits = CallLimits(seconds=seconds + _MARGIN_S, memory_bytes=3_000_000_000)
     job = f"{__name__}:diagnose_images"
     with Scratch() as folder, ChildPool(folder / "log.txt") as pool:
         try:
@@ -140,7 +140,7 @@ def compare(
     if not found:
         hint = "give the float file that the quantized one was made from"
         raise UsageError(f"{model.name} and {against.name} have no operator in common", hint)
-    runs = Run(data, model.name), Run(floats, against.name)
+    runs = InspectableModel(data, model.name), InspectableModel(floats, against.name)
     seen = _Comparison(*runs, alone(data, quantized, reference, found), quantized, reference, found)
     deadline = time.monotonic() + seconds
     for image in images:
@@ -177,12 +177,12 @@ class _Comparison:
 
     def __init__(
         self,
-        ours: Run,
-        theirs: Run,
+        ours: InspectableModel,
+        theirs: InspectableModel,
         single: Mapping[int, Alone],
         quantized: Model,
         reference: Model,
-        found: tuple[Pair, ...],
+        found: tuple[OperatorPair, ...],
     ) -> None:
         self._ours, self._theirs, self._found, self._alone = ours, theirs, found, single
         self._factors = factors(quantized, reference, found)
@@ -248,20 +248,26 @@ def _range(tensor: Tensor) -> tuple[float, float] | None:
 
 
 def _layers(
-    quantized: Model, reference: Model, found: tuple[Pair, ...], sums: Mapping[int, Sums], delegation: Delegation
-) -> tuple[Layer, ...]:
+    quantized: Model,
+    reference: Model,
+    found: tuple[OperatorPair, ...],
+    sums: Mapping[int, Sums],
+    delegation: Delegation,
+) -> tuple[DiagnosedLayer, ...]:
     refused = {row.index: row.reason for row in delegation.refused}
     layers = (_layer(quantized, reference, pair, sums[pair.quantized], refused) for pair in found)
     return tuple(replace(layer, cause=cause(layer)) for layer in layers)
 
 
-def _layer(quantized: Model, reference: Model, pair: Pair, sums: Sums, refused: Mapping[int, str]) -> Layer:
+def _layer(
+    quantized: Model, reference: Model, pair: OperatorPair, sums: Sums, refused: Mapping[int, str]
+) -> DiagnosedLayer:
     output, limits = quantized.tensors[pair.output], _range(quantized.tensors[pair.output])
     scale = output.quantization.scales[0] if limits and output.quantization else None
     operator = quantized.operators[pair.quantized].name
     ours = kernel(quantized, pair.quantized)
     weights, zeros, few = storage(ours, kernel(reference, pair.reference))
-    return Layer(
+    return DiagnosedLayer(
         index=pair.quantized,
         operator=operator,
         name=short_name(reference.tensors[pair.reference_output].name) or operator.lower(),

@@ -25,7 +25,7 @@ _ENDINGS = re.compile(r"((_relu6?|_re_lu|_bn|_batchnorm)?(_\d+)?(:\d+)?)$", re.I
 
 
 @dataclass(frozen=True)
-class Pair:
+class OperatorPair:
     """The indices of one operator in both files, and its output tensors."""
 
     quantized: int
@@ -34,7 +34,7 @@ class Pair:
     reference_output: int
 
 
-def pairs(quantized: Model, reference: Model) -> tuple[Pair, ...]:
+def pairs(quantized: Model, reference: Model) -> tuple[OperatorPair, ...]:
     """Return the operators that both files have, matched by output names, else by kind and order."""
     ours, theirs = working_operators(quantized), working_operators(reference)
     found = _by_name(quantized, ours, reference, theirs)
@@ -45,7 +45,9 @@ def pairs(quantized: Model, reference: Model) -> tuple[Pair, ...]:
     for first, second, size in blocks.get_matching_blocks():
         found.update(zip(left[first : first + size], rest[second : second + size], strict=True))
     return tuple(
-        Pair(index, found[index], quantized.operators[index].outputs[0], reference.operators[found[index]].outputs[0])
+        OperatorPair(
+            index, found[index], quantized.operators[index].outputs[0], reference.operators[found[index]].outputs[0]
+        )
         for index in ours
         if index in found
     )

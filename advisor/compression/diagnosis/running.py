@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from advisor.compression.diagnosis.pairs import CONVERTING, Pair
+from advisor.compression.diagnosis.pairs import CONVERTING, OperatorPair
 from advisor.core.errors import StageError
 from advisor.devices.connections.agent import one_line
 from advisor.tflite.model import Model
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float32]
 
 
-class Run:
+class InspectableModel:
     """A file with builtin kernels; all its tensors can be read after a run.
 
     Raises:
@@ -58,7 +58,7 @@ class Run:
 class Alone:
     """One operator as a file and, for each of its inputs, the corresponding tensor of the float file."""
 
-    run: Run
+    run: InspectableModel
     sources: tuple[int, ...]
 
     def __call__(self, read: Callable[[int], Floats]) -> Floats:
@@ -67,7 +67,7 @@ class Alone:
         return self.run.output
 
 
-def alone(data: bytes, quantized: Model, reference: Model, found: Sequence[Pair]) -> dict[int, Alone]:
+def alone(data: bytes, quantized: Model, reference: Model, found: Sequence[OperatorPair]) -> dict[int, Alone]:
     """Return the operators of the quantized file that can be run by themselves, by their index."""
     from advisor.tflite.rewrite import unpack
     from advisor.tflite.surgery import operator_alone
@@ -79,11 +79,13 @@ def alone(data: bytes, quantized: Model, reference: Model, found: Sequence[Pair]
         file, inputs = operator_alone(tables, pair.quantized)
         if inputs and all(tensor in feeds for tensor in inputs):
             with suppress(StageError):  # The runtime has no such operator alone.
-                runs[pair.quantized] = Alone(Run(file, "the operator"), tuple(feeds[tensor] for tensor in inputs))
+                runs[pair.quantized] = Alone(
+                    InspectableModel(file, "the operator"), tuple(feeds[tensor] for tensor in inputs)
+                )
     return runs
 
 
-def _feeds(quantized: Model, reference: Model, found: Sequence[Pair]) -> Mapping[int, int]:
+def _feeds(quantized: Model, reference: Model, found: Sequence[OperatorPair]) -> Mapping[int, int]:
     """Return the corresponding tensor of the float file for each activation of the quantized one."""
     feeds = dict(zip(quantized.subgraphs[0].inputs, reference.subgraphs[0].inputs, strict=True))
     feeds.update((pair.output, pair.reference_output) for pair in found)

@@ -23,7 +23,7 @@ class Outlier:
 
 
 @dataclass(frozen=True)
-class Layer:
+class DiagnosedLayer:
     """One operator of the quantized file compared with the same one of the float file.
 
     Attributes:
@@ -118,7 +118,7 @@ class Diagnosis:
     against: str
     images: int
     source: str
-    layers: tuple[Layer, ...]
+    layers: tuple[DiagnosedLayer, ...]
     unmatched: int
     output_snr_db: float | None
     agreement: float
@@ -127,7 +127,7 @@ class Diagnosis:
     verdict: tuple[str, ...]
     channels: tuple[Channels, ...] = ()
 
-    def worst(self, count: int = 10) -> tuple[Layer, ...]:
+    def worst(self, count: int = 10) -> tuple[DiagnosedLayer, ...]:
         """Return the layers that lose most by themselves, the worst first."""
         known = [layer for layer in self.layers if layer.own_snr_db is not None]
         return tuple(sorted(known, key=lambda layer: layer.own_snr_db or 0.0)[:count])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from advisor.compression.diagnosis.pairs import Pair
+from advisor.compression.diagnosis.pairs import OperatorPair
 from advisor.compression.diagnosis.signals import widest
 from advisor.compression.diagnosis.values import Outlier
 from advisor.tflite.model import Model, Tensor
@@ -127,7 +127,7 @@ def lost_biases(ours: Tensor | None, theirs: Tensor | None) -> tuple[int, ...]:
     return tuple(int(channel) for channel in np.flatnonzero(np.abs(values) > _BIAS_STEPS * np.abs(steps)))
 
 
-def factors(quantized: Model, reference: Model, found: Sequence[Pair]) -> dict[int, Factors]:
+def factors(quantized: Model, reference: Model, found: Sequence[OperatorPair]) -> dict[int, Factors]:
     """Return the factors of the channels of the float file's equalized tensors, by tensor index.
 
     Equalization changes tensors but not the answer. An output channel is multiplied by s and its readers are divided by
@@ -148,7 +148,7 @@ def factors(quantized: Model, reference: Model, found: Sequence[Pair]) -> dict[i
     return known
 
 
-def _made(quantized: Model, reference: Model, pair: Pair, source: Factors | None) -> Factors | None:
+def _made(quantized: Model, reference: Model, pair: OperatorPair, source: Factors | None) -> Factors | None:
     """Return the factors of a layer's output; None if it has no kernel or was not equalized."""
     ours, theirs = values_of(kernel(quantized, pair.quantized)), values_of(kernel(reference, pair.reference))
     if ours is None or theirs is None or ours.shape != theirs.shape:

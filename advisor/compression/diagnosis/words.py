@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from advisor.compression.diagnosis.values import Diagnosis, Layer
+from advisor.compression.diagnosis.values import DiagnosedLayer, Diagnosis
 from advisor.measurement.accelerators.delegation import Delegation
 
 WEAK_DB = 25.0
@@ -39,7 +39,7 @@ _MOST_PRUNED = 0.6
 _FLOATS = frozenset({"float32", "float16"})
 
 
-def cause(layer: Layer) -> str:
+def cause(layer: DiagnosedLayer) -> str:
     """Return why a layer loses so much by itself and what helps; empty if it does not."""
     if layer.operator in _FOLLOWING or layer.own_snr_db is None or layer.own_snr_db >= WEAK_DB:
         return ""
@@ -48,7 +48,7 @@ def cause(layer: Layer) -> str:
     return next(_losses(layer))
 
 
-def _changed(layer: Layer) -> str:
+def _changed(layer: DiagnosedLayer) -> str:
     """Return how weights that are stored as floats were changed."""
     if layer.few is not None and layer.few <= _CLUSTERED:
         return f"{layer.few} values stand for all of its weights: rounded has up to 256 a channel"
@@ -62,7 +62,7 @@ def _changed(layer: Layer) -> str:
     return "its weights are others than the float file's: they learnt again, for what other layers lost"
 
 
-def _losses(layer: Layer) -> Iterator[str]:
+def _losses(layer: DiagnosedLayer) -> Iterator[str]:
     """Yield why values that are stored as integers lose, the likeliest reason first."""
     if layer.lost:
         channels = ", ".join(map(str, layer.lost[:5]))
@@ -135,7 +135,7 @@ def _layers(found: Diagnosis) -> Iterator[str]:
         )
 
 
-def _arriving(layer: Layer) -> float:
+def _arriving(layer: DiagnosedLayer) -> float:
     return layer.snr_db if layer.snr_db is not None else float("inf")
 
 

@@ -31,7 +31,7 @@ FACTS, ARRAYS = "prepared.json", "activations.npz"
 
 
 @dataclass(frozen=True, eq=False)
-class Prepared:
+class PreparedModel:
     """The calibration of a float model, shared by its recipes.
 
     Attributes:
@@ -64,7 +64,7 @@ class Prepared:
         (folder / FACTS).write_text(json.dumps(facts), encoding="utf-8")
 
     @classmethod
-    def load(cls, folder: Path) -> Prepared:
+    def load(cls, folder: Path) -> PreparedModel:
         """Read what :meth:`save` wrote."""
         import numpy as np
 
@@ -86,8 +86,8 @@ def _file(number: int) -> str:
 
 
 def prepare_all(
-    data: bytes, images: NDArray[np.float32], grids: Sequence[Grids], earlier: Prepared | None = None
-) -> Prepared:
+    data: bytes, images: NDArray[np.float32], grids: Sequence[Grids], earlier: PreparedModel | None = None
+) -> PreparedModel:
     """Observe a float model on normalised images and correct it for each grid.
 
     Args:
@@ -115,7 +115,7 @@ def prepare_all(
     corrected: dict[Grids, bytes] = {}
     for each in grids:
         corrected[each] = correct(data, each, observation, known={**_shared(model, corrected, each), **rounded[each]})
-    return Prepared(observation.activations, observation.sources[0], corrected, tensors)
+    return PreparedModel(observation.activations, observation.sources[0], corrected, tensors)
 
 
 def _shared(model: Model, corrected: Mapping[Grids, bytes], grids: Grids) -> dict[int, Corrected]:
@@ -129,7 +129,9 @@ def _shared(model: Model, corrected: Mapping[Grids, bytes], grids: Grids) -> dic
     return found
 
 
-def _rounded(model: Model, done: Mapping[int, int], earlier: Prepared | None, grids: Grids) -> dict[int, Corrected]:
+def _rounded(
+    model: Model, done: Mapping[int, int], earlier: PreparedModel | None, grids: Grids
+) -> dict[int, Corrected]:
     """Return the layers whose output an earlier model has too, by the index of their kernels."""
     if earlier is None or grids not in earlier.corrected:
         return {}

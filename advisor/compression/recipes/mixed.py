@@ -40,7 +40,7 @@ CONVERSIONS = frozenset({"QUANTIZE", "DEQUANTIZE"})
 
 
 @dataclass(frozen=True)
-class Trial:
+class OperatorChoice:
     """One choice of operators.
 
     Attributes:
@@ -55,7 +55,7 @@ class Trial:
     float_work: int
     data: bytes
 
-    def better_than(self, other: Trial, limit: float) -> bool:
+    def better_than(self, other: OperatorChoice, limit: float) -> bool:
         """Tell whether this trial is better: within the limit the one with less float work, outside it by the loss."""
         own, others = self.deviation.drop_points, other.deviation.drop_points
         if own <= limit and others <= limit:
@@ -95,7 +95,7 @@ class _Search:
         self._comparison = comparison_for(model, inputs)
         self._ranker = FloatComparison(model, images[:: max(1, len(images) // RANKING_IMAGES)], None)
         self._limit = DEFAULT_DROP_POINTS if inputs.max_drop_points is None else inputs.max_drop_points
-        self._tried: dict[frozenset[int], Trial] = {}
+        self._tried: dict[frozenset[int], OperatorChoice] = {}
         cost = count(self._model)
         self._macs, self._form_s, self._spent_s = cost.macs, OPERATOR_S * len(self._model.operators), 0.0
         self._began, self._seconds = time.monotonic(), inputs.seconds
@@ -113,7 +113,7 @@ class _Search:
         floats = frozenset(index for index in decided.get("float_places", ()) if 0 <= index < count)
         return Compressed(self._form(floats), decided)
 
-    def _grown(self, best: Trial) -> Trial:
+    def _grown(self, best: OperatorChoice) -> OperatorChoice:
         """Put the costliest runs into float, one after another, until the drop is within the limit."""
         floats: frozenset[int] = frozenset()
         most = max(RUN, int(MOST_SHARE * len(self._model.operators)))
@@ -125,7 +125,7 @@ class _Search:
                 best = self._better(best, self._try(floats))
         return best
 
-    def _trimmed(self, best: Trial) -> Trial:
+    def _trimmed(self, best: OperatorChoice) -> OperatorChoice:
         """Put operators back into integers while the drop stays within the limit, the ends of runs first."""
         if best.deviation.drop_points > self._limit:
             return best
@@ -136,7 +136,7 @@ class _Search:
                 best = self._better(best, self._try(best.floats - {index}))
         return best
 
-    def _better(self, best: Trial, other: Trial) -> Trial:
+    def _better(self, best: OperatorChoice, other: OperatorChoice) -> OperatorChoice:
         return other if other.better_than(best, self._limit) else best
 
     def _ranked(self) -> list[frozenset[int]]:
@@ -161,11 +161,11 @@ class _Search:
         names = [self._model.tensors[self._model.operators[index].outputs[0]].name for index in sorted(floats)]
         return quantize(self._prepared, eight_bit_rules(names), self._ranges)
 
-    def _try(self, floats: frozenset[int]) -> Trial:
+    def _try(self, floats: frozenset[int]) -> OperatorChoice:
         if floats not in self._tried:
             self._spend(len(self._comparison))
             data = self._form(floats)
-            self._tried[floats] = Trial(floats, self._comparison(data), float_work(read(data)), data)
+            self._tried[floats] = OperatorChoice(floats, self._comparison(data), float_work(read(data)), data)
         return self._tried[floats]
 
     def _spend(self, images: int) -> None:
@@ -177,7 +177,7 @@ class _Search:
         late = self._seconds is not None and time.monotonic() - self._began > share * self._seconds
         return late or self._spent_s > share * MOST_S
 
-    def _notes(self, best: Trial, plain: Trial) -> dict[str, Any]:
+    def _notes(self, best: OperatorChoice, plain: OperatorChoice) -> dict[str, Any]:
         """Return what stayed in float, and what that cost."""
         return {
             "float_operators": [_described(self._model, index) for index in sorted(best.floats)],

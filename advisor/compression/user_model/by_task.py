@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from advisor.compression.calibration import from_photographs
 from advisor.compression.diagnosis.signals import decibel
-from advisor.compression.user_model.images import ImageRequest, Images, Objects, read_boxes, read_images
+from advisor.compression.user_model.images import CompressionImages, ImageRequest, TrueBoxes, read_boxes, read_images
 from advisor.compression.user_model.values import Likeness
 from advisor.core.errors import StageError, UsageError
 from advisor.core.statistics import Interval, paired_difference, paired_shares, wilson
@@ -35,7 +35,7 @@ SIDES = (100, 100)
 """Sides of an image without true boxes; the overlap of boxes does not depend on them."""
 
 
-class Kind(Protocol):
+class TaskFiles(Protocol):
     """The files of one task."""
 
     def classes(self, data: bytes, model: Model, name: str) -> int:
@@ -45,7 +45,7 @@ class Kind(Protocol):
             UsageError: the outputs are not those of the task.
         """
 
-    def images(self, request: ImageRequest, /) -> Images:
+    def images(self, request: ImageRequest, /) -> CompressionImages:
         """Read the user's folders; see :func:`advisor.compression.user_model.images.read_images`."""
 
     def answers(self, path: Path, images: Sequence[Path], spec: InputSpec, seed: int) -> Any:
@@ -63,7 +63,7 @@ class Classifiers:
     """Files that give one row of scores."""
 
     def classes(self, _data: bytes, model: Model, name: str) -> int:
-        """See :class:`Kind`."""
+        """See :class:`TaskFiles`."""
         outputs = model.outputs
         if len(outputs) != 1 or len(outputs[0].shape) < 2 or outputs[0].elements != outputs[0].shape[-1]:
             shapes = ", ".join("x".join(map(str, tensor.shape)) for tensor in outputs)
@@ -89,7 +89,7 @@ class Classifiers:
         return rows
 
     def compare(self, own: NDArray[np.float32], floats: NDArray[np.float32], labels: Sequence[int]) -> Likeness:
-        """See :class:`Kind`.
+        """See :class:`TaskFiles`.
 
         Args:
             own: (n, classes).
@@ -111,7 +111,7 @@ class Classifiers:
         return replace(alike, accuracy=wilson(sum(right), len(right)), drop=drop)
 
     def notes(self, _model: Model) -> Iterator[str]:
-        """See :class:`Kind`."""
+        """See :class:`TaskFiles`."""
         yield from ()
 
 
@@ -120,13 +120,13 @@ class Detectors:
     """Files that end in post-processing."""
 
     def classes(self, data: bytes, _model: Model, name: str) -> int:
-        """See :class:`Kind`."""
+        """See :class:`TaskFiles`."""
         return cut_postprocess(data, name)[1].classes
 
     images = staticmethod(read_boxes)
 
     def answers(self, path: Path, images: Sequence[Path], spec: InputSpec, seed: int) -> list[Detections]:
-        """See :class:`Kind`."""
+        """See :class:`TaskFiles`."""
         from advisor.measurement.detection import Detector
 
         with tempfile.TemporaryDirectory() as folder:
@@ -137,8 +137,8 @@ class Detectors:
                 return [detector(image) for image in images]
             return [detector.found_in(array) for array in from_photographs(spec, seed + SCORING_SEED)]
 
-    def compare(self, own: list[Detections], floats: list[Detections], labels: Sequence[Objects]) -> Likeness:
-        """See :class:`Kind`.
+    def compare(self, own: list[Detections], floats: list[Detections], labels: Sequence[TrueBoxes]) -> Likeness:
+        """See :class:`TaskFiles`.
 
         Agreement is the mAP@0.5 where the boxes that the float file is sure of are the true ones.
 
@@ -162,7 +162,7 @@ class Detectors:
         return replace(alike, accuracy=reached, drop=paired_shares(of_floats, each))
 
     def notes(self, model: Model) -> Iterator[str]:
-        """See :class:`Kind`."""
+        """See :class:`TaskFiles`."""
         yield f"each form has the post-processing of the file ({OPERATOR})"
         order = [model.subgraphs[0].outputs.index(tensor) for tensor in post_processing(model).outputs]
         if order != sorted(order):
@@ -185,5 +185,5 @@ def _places(true: list[Detections]) -> Mapping[int, int]:
     return {label: place for place, label in enumerate(sorted({int(label) for one in true for label in one.labels}))}
 
 
-KINDS: Mapping[str, Kind] = {IMAGE_CLASSIFICATION: Classifiers(), OBJECT_DETECTION: Detectors()}
+KINDS: Mapping[str, TaskFiles] = {IMAGE_CLASSIFICATION: Classifiers(), OBJECT_DETECTION: Detectors()}
 """The files of each task."""

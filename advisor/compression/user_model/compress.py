@@ -12,17 +12,17 @@ from advisor.compression.recipes import Recipe
 from advisor.compression.recipes.base import Needs, RecipeInputs
 from advisor.compression.user_model import jobs
 from advisor.compression.user_model.likeness import ALIKE_DB
-from advisor.compression.user_model.question import FLOAT, Question
-from advisor.compression.user_model.values import ANY, Compression, Form, Likeness, Speed
+from advisor.compression.user_model.question import FLOAT, CompressionQuestion
+from advisor.compression.user_model.values import ANY, Compression, Likeness, RecipeResult, Speed
 from advisor.core.errors import AdvisorError, RuntimeRefusal, StageError, UnsupportedRecipe, UsageError
 from advisor.core.tasks import TASKS
-from advisor.isolation import Limits, Scratch
+from advisor.isolation import CallLimits, Scratch
 from advisor.isolation.pool import ChildPool, trainers
 from advisor.measurement.latency.findings import FileBenchmark
 from advisor.measurement.latency.session import benchmark
 from advisor.tflite.model import read
 
-LIMITS = Limits(seconds=3600, memory_bytes=10_000_000_000)
+LIMITS = CallLimits(seconds=3600, memory_bytes=10_000_000_000)
 """Limits of one recipe. Training takes minutes, and gradients keep every activation of a batch."""
 
 FEW = 200
@@ -36,7 +36,7 @@ EFFORT = "search"
 Tell = Callable[[str], None]
 
 
-def compress(question: Question, tell: Tell, latency: bool = True) -> Compression:
+def compress(question: CompressionQuestion, tell: Tell, latency: bool = True) -> Compression:
     """Apply every recipe of the question; a failure becomes the row of that recipe and does not stop the others.
 
     Args:
@@ -68,14 +68,14 @@ def compress(question: Question, tell: Tell, latency: bool = True) -> Compressio
     )
 
 
-def judge(question: Question, tell: Tell) -> Likeness:
+def judge(question: CompressionQuestion, tell: Tell) -> Likeness:
     """Return the accuracy of the float file alone.
 
     Raises:
         UsageError: it cannot be run.
     """
     with Scratch() as folder, trainers(folder / "log.txt") as pool:
-        (form,) = _scored(pool, question, [Form(FLOAT, "ok", path=str(question.model))], tell)
+        (form,) = _scored(pool, question, [RecipeResult(FLOAT, "ok", path=str(question.model))], tell)
     assert form.likeness is not None, "a file that could not be scored is an error"
     return form.likeness
 
@@ -84,7 +84,7 @@ def _call(pool: ChildPool, function: str, *arguments: Any) -> Any:
     return pool.call(f"{jobs.__name__}:{function}", *arguments, limits=LIMITS)
 
 
-def _made(pool: ChildPool, question: Question, one: Recipe, tell: Tell) -> Form:
+def _made(pool: ChildPool, question: CompressionQuestion, one: Recipe, tell: Tell) -> RecipeResult:
     path, start = question.path_of(one.name), time.monotonic()
     notes: Mapping[str, Any] = {}
     try:
@@ -94,13 +94,13 @@ def _made(pool: ChildPool, question: Question, one: Recipe, tell: Tell) -> Form:
             notes = _write(pool, question, one.name, path)
         sizes, taken = _call(pool, "describe", path, question.accelerator)
     except (UnsupportedRecipe, RuntimeRefusal) as error:
-        return Form(one.name, "skipped", error.message)
+        return RecipeResult(one.name, "skipped", error.message)
     except AdvisorError as error:
-        return Form(one.name, "failed", error.message)
-    return Form(one.name, "ok", "", str(path), time.monotonic() - start, sizes, taken, notes=notes)
+        return RecipeResult(one.name, "failed", error.message)
+    return RecipeResult(one.name, "ok", "", str(path), time.monotonic() - start, sizes, taken, notes=notes)
 
 
-def _require_learnable(question: Question, one: Recipe) -> None:
+def _require_learnable(question: CompressionQuestion, one: Recipe) -> None:
     if one.needs < Needs.SCORING:
         return
     if question.samples or not TASKS[question.task].labelled:
@@ -108,7 +108,7 @@ def _require_learnable(question: Question, one: Recipe) -> None:
         raise UnsupportedRecipe(f"{one.name} learns from images of one class each, and {file}")
 
 
-def _write(pool: ChildPool, question: Question, name: str, path: Path) -> Mapping[str, Any]:
+def _write(pool: ChildPool, question: CompressionQuestion, name: str, path: Path) -> Mapping[str, Any]:
     """Write a file under another name, rename it when it is complete, and return the recipe's notes."""
     images, unfinished = question.images, path.with_suffix(".part")
     inputs = RecipeInputs(None, images.training, question.max_drop_points, question.learn_s)
@@ -124,7 +124,9 @@ def _write(pool: ChildPool, question: Question, name: str, path: Path) -> Mappin
     return notes
 
 
-def _scored(pool: ChildPool, question: Question, forms: list[Form], tell: Tell) -> list[Form]:
+def _scored(
+    pool: ChildPool, question: CompressionQuestion, forms: list[RecipeResult], tell: Tell
+) -> list[RecipeResult]:
     reference = forms[0]
     if reference.status != "ok":
         raise UsageError(f"{question.model.name} cannot be compressed: {reference.reason}", "see advisor profile")
@@ -148,7 +150,7 @@ def _scored(pool: ChildPool, question: Question, forms: list[Form], tell: Tell) 
     return scored
 
 
-def _judge(pool: ChildPool, question: Question) -> Callable[[Path], Likeness]:
+def _judge(pool: ChildPool, question: CompressionQuestion) -> Callable[[Path], Likeness]:
     """Return the function that compares a file with the float file, which it runs once where it keeps its answers."""
     images, samples = question.images, question.samples
     if samples:
@@ -163,7 +165,7 @@ def _judge(pool: ChildPool, question: Question) -> Callable[[Path], Likeness]:
     )
 
 
-def time_forms(forms: list[Form], tell: Tell) -> tuple[list[Form], tuple[str, ...]]:
+def time_forms(forms: list[RecipeResult], tell: Tell) -> tuple[list[RecipeResult], tuple[str, ...]]:
     """Return the rows with their latency at one thread, and notes on the timing.
 
     A file that the runtime cannot run keeps its other figures and says why it has no latency.
@@ -177,7 +179,7 @@ def time_forms(forms: list[Form], tell: Tell) -> tuple[list[Form], tuple[str, ..
     return [_timed(form, rows.get(form.path)) for form in forms], found.notes
 
 
-def _timed(form: Form, found: FileBenchmark | None) -> Form:
+def _timed(form: RecipeResult, found: FileBenchmark | None) -> RecipeResult:
     if found is None:
         return form
     if found.timing is None:
@@ -187,7 +189,7 @@ def _timed(form: Form, found: FileBenchmark | None) -> Form:
     return replace(form, speed=Speed(result.rank_ms, low, high, memory, result.verdict.value))
 
 
-def _notes(question: Question, reference: Form) -> Iterator[str]:
+def _notes(question: CompressionQuestion, reference: RecipeResult) -> Iterator[str]:
     if not question.samples:
         yield from question.kind.notes(read(question.model))
     if question.stem:

@@ -25,7 +25,7 @@ PHOTOGRAPHS = "bundled everyday photographs; give your own images with --calibra
 
 
 @dataclass(frozen=True)
-class Objects:
+class TrueBoxes:
     """The true boxes in an image.
 
     Attributes:
@@ -61,7 +61,7 @@ class ImageRequest:
 
 
 @dataclass(frozen=True)
-class Images:
+class CompressionImages:
     """The images of the user's folders, by their purpose.
 
     Attributes:
@@ -76,12 +76,12 @@ class Images:
     calibration: tuple[Path, ...]
     calibration_source: str
     scored: tuple[Path, ...]
-    labels: tuple[int, ...] | tuple[Objects, ...]
+    labels: tuple[int, ...] | tuple[TrueBoxes, ...]
     scored_source: str
     training: TrainingImages | None = None
 
 
-def read_images(request: ImageRequest) -> Images:
+def read_images(request: ImageRequest) -> CompressionImages:
     """Read the user's folders of a classifier, or none.
 
     With both folders and no recipe that uses labels, all of ``--data`` scores the files. Otherwise its hold-out scores
@@ -102,7 +102,7 @@ def read_images(request: ImageRequest) -> Images:
     if own and max(request.needs) < Needs.SCORING:
         chosen, scored = drawn(own, CALIBRATION, seed), _labelled(dataset, range(len(dataset.images)), order)
         source = f"{len(chosen)} images of {calibration}"
-        return Images(chosen, source, *scored, f"all {len(dataset.images)} images of {data}")
+        return CompressionImages(chosen, source, *scored, f"all {len(dataset.images)} images of {data}")
     division = divide(read, seed)
     whole = division.split
     parts = (
@@ -119,7 +119,7 @@ def read_images(request: ImageRequest) -> Images:
         _labelled(dataset, part, order) for part in (parts.train, parts.validation, parts.holdout)
     )
     for_recipes = TrainingImages(*train, request.classes, request.spec, seed, *validation)
-    return Images(chosen, source, *scored, _held_out(parts, whole, data), for_recipes)
+    return CompressionImages(chosen, source, *scored, _held_out(parts, whole, data), for_recipes)
 
 
 def _survey(data: Path) -> Survey:
@@ -136,7 +136,7 @@ def _survey(data: Path) -> Survey:
         raise UsageError(error.message, hint) from None
 
 
-def read_boxes(request: ImageRequest) -> Images:
+def read_boxes(request: ImageRequest) -> CompressionImages:
     """Read the user's folders for a detector, or none.
 
     With both folders, all of ``--data`` scores the files. Otherwise its hold-out scores them, split off as in
@@ -160,9 +160,10 @@ def read_boxes(request: ImageRequest) -> Images:
         scored, judged = parts.holdout, f"the {len(parts.holdout)} images held out of {data}"
         source = f"{len(chosen)} training images of {data}"
     truth = tuple(
-        Objects(tuple((order[row[0]], *row[1:]) for row in objects[index]), read.sizes[index][::-1]) for index in scored
+        TrueBoxes(tuple((order[row[0]], *row[1:]) for row in objects[index]), read.sizes[index][::-1])
+        for index in scored
     )
-    return Images(chosen, source, tuple(paths[index] for index in scored), truth, judged)
+    return CompressionImages(chosen, source, tuple(paths[index] for index in scored), truth, judged)
 
 
 def _for_choosing(dataset: Dataset, parts: Split, together: Sequence[Sequence[int]]) -> Split:
@@ -198,15 +199,15 @@ def class_order(folders: Sequence[str], names: Sequence[str], classes: int) -> t
     return tuple(known[name] for name in plain)
 
 
-def _unlabelled(own: tuple[Path, ...], folder: Path | None, seed: int) -> Images:
+def _unlabelled(own: tuple[Path, ...], folder: Path | None, seed: int) -> CompressionImages:
     if not own:
-        return Images((), PHOTOGRAPHS, (), (), PHOTOGRAPHS)
+        return CompressionImages((), PHOTOGRAPHS, (), (), PHOTOGRAPHS)
     chosen = drawn(own, CALIBRATION, seed)
     others = tuple(path for path in own if path not in set(chosen))
     scored = drawn(others, SCORED, seed) if len(others) >= 2 * FEWEST else chosen
     new = "that were not calibrated on" if scored is not chosen else "that were calibrated on, too"
     source = f"{len(chosen)} images of {folder}"
-    return Images(chosen, source, scored, (), f"{len(scored)} images of {folder} {new}")
+    return CompressionImages(chosen, source, scored, (), f"{len(scored)} images of {folder} {new}")
 
 
 def _labelled(

@@ -54,7 +54,7 @@ def compare(path: Path, reference: Path, samples: Samples) -> Likeness:
 
 
 def answer(path: Path, task: str, images: Sequence[Path], spec: InputSpec, seed: int) -> Any:
-    """Return the answers to images, or to the bundled photographs if there are none; see :class:`.by_task.Kind`.
+    """Return the answers to images, or to the bundled photographs if there are none; see :class:`.by_task.TaskFiles`.
 
     Raises:
         StageError: the runtime cannot run the file.

@@ -9,8 +9,8 @@ from pathlib import Path
 from advisor.compression.calibration import CalibrationImages, spec_of_file
 from advisor.compression.recipes import Recipe, recipe
 from advisor.compression.recipes.suitable import require_plain_float
-from advisor.compression.user_model.by_task import KINDS, Kind
-from advisor.compression.user_model.images import ImageRequest, Images
+from advisor.compression.user_model.by_task import KINDS, TaskFiles
+from advisor.compression.user_model.images import CompressionImages, ImageRequest
 from advisor.compression.user_model.samples import SampleParts, Samples, read_samples
 from advisor.core.errors import StageError, UnsupportedRecipe, UsageError
 from advisor.core.tasks import OBJECT_DETECTION
@@ -31,7 +31,7 @@ OR_SAMPLES = "for a model of other inputs or outputs, give samples of its inputs
 
 
 @dataclass(frozen=True)
-class Question:
+class CompressionQuestion:
     """The recipes to apply, the file, and the images for it.
 
     Attributes:
@@ -54,7 +54,7 @@ class Question:
     recipes: tuple[Recipe, ...]
     spec: InputSpec | None
     metadata: Metadata | None
-    images: Images
+    images: CompressionImages
     folder: Path
     max_drop_points: float | None
     seed: int
@@ -73,7 +73,7 @@ class Question:
         return CalibrationImages(self.images.calibration, self.spec, self.seed)
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> TaskFiles:
         """The kind of files of the task."""
         return KINDS[self.task]
 
@@ -98,7 +98,7 @@ def ask(
     learn_s: float = LEARN_S,
     force: bool = False,
     judged_only: bool = False,
-) -> Question:
+) -> CompressionQuestion:
     """Check the arguments and read the images or samples; create the output folder.
 
     If the file has an open batch or float16 weights, the float file that recipes start from is written there, too. With
@@ -119,7 +119,7 @@ def ask(
     if samples is not None:
         _require_only(calibration=calibration, data=data, mean=mean, std=std)
         parts = _samples(samples, plain, model.name, task, seed)
-        images = Images((), parts.calibration_source, (), (), parts.scored_source)
+        images = CompressionImages((), parts.calibration_source, (), (), parts.scored_source)
     else:
         metadata = read_metadata(given, model.name)
         try:
@@ -133,7 +133,7 @@ def ask(
         needs = {one.needs for one in (recipe(FLOAT), *chosen)}
         images = KINDS[task].images(ImageRequest(calibration, data, spec, names, classes, seed, needs))
     folder = to or Path(f"{model.stem}-forms")
-    question = Question(
+    question = CompressionQuestion(
         model,
         (recipe(FLOAT), *chosen),
         spec,

@@ -79,7 +79,7 @@ class DelegatedPart:
 
 
 @dataclass(frozen=True)
-class Form:
+class RecipeResult:
     """One recipe and its result.
 
     Attributes:
@@ -138,7 +138,7 @@ class Compression:
     scored: str
     accelerator: str
     max_drop_points: float | None
-    forms: tuple[Form, ...]
+    forms: tuple[RecipeResult, ...]
     notes: tuple[str, ...] = ()
     task: str = IMAGE_CLASSIFICATION
 
@@ -148,7 +148,7 @@ class Compression:
         return "" if self.task == ANY else TASKS[self.task].metric
 
     @property
-    def good(self) -> tuple[Form, ...]:
+    def good(self) -> tuple[RecipeResult, ...]:
         """Return the files that were made and keep within the limit."""
         return tuple(form for form in self.forms[1:] if form.within(self.max_drop_points))
 

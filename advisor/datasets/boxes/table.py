@@ -7,11 +7,11 @@ from pathlib import Path
 
 from advisor.core.errors import UsageError
 from advisor.datasets.boxes.values import Box, BoxEntry, BoxListing, box_of, stated_size
-from advisor.datasets.layouts.manifest import SPLIT, Columns, entry_of, read_rows
+from advisor.datasets.layouts.manifest import SPLIT, ManifestColumns, entry_of, read_rows
 
 EDGES = ("xmin", "ymin", "xmax", "ymax")
 
-BOXED = Columns(
+BOXED = ManifestColumns(
     {
         "path": ("path", "file", "filename", "image"),
         "label": ("label", "class", "name"),

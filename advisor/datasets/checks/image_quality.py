@@ -56,7 +56,7 @@ OF_ANY_PLACE = tuple(measure for measure in MEASURES if measure.field != "framin
 
 
 @dataclass(frozen=True)
-class Condition:
+class MeasureDistribution:
     """The distribution of one measure over the set.
 
     Attributes:
@@ -76,7 +76,7 @@ class Condition:
     words: str
 
 
-def conditions(survey: Survey, measures: Sequence[Measure] = MEASURES) -> tuple[Condition, ...]:
+def conditions(survey: Survey, measures: Sequence[Measure] = MEASURES) -> tuple[MeasureDistribution, ...]:
     """Return the distribution of each measure; that of compression is for JPEGs only."""
     rows = []
     for measure in measures:
@@ -85,7 +85,7 @@ def conditions(survey: Survey, measures: Sequence[Measure] = MEASURES) -> tuple[
             low, median, high = (float(value) for value in np.quantile(values, (0.05, 0.5, 0.95)))
             outside = float(sum(mask.mean() for _, mask in _beyond(measure, values)))
             words = " or ".join(word for word in (measure.low_word, measure.high_word) if word)
-            rows.append(Condition(measure.name, low, median, high, outside, words))
+            rows.append(MeasureDistribution(measure.name, low, median, high, outside, words))
     return tuple(rows)
 
 

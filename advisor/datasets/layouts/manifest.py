@@ -30,7 +30,7 @@ Row = dict[str, str]
 
 
 @dataclass(frozen=True)
-class Columns:
+class ManifestColumns:
     """The columns of a kind of table.
 
     Attributes:
@@ -47,7 +47,7 @@ class Columns:
 SPLIT = {"split": ("split", "part", "subset"), "group": ("group",)}
 """Columns that each kind of table may have."""
 
-LABELLED = Columns(
+LABELLED = ManifestColumns(
     {"path": ("path", "file", "filename", "image"), "label": ("label", "class"), **SPLIT},
     ("path", "label"),
     "columns: path, label and, optionally, split (train, validation, test) and group; paths are relative to it",
@@ -74,7 +74,7 @@ def list_manifest(path: Path) -> Listing:
     return Listing(path.parent, entries, (), rejected)
 
 
-def _known_columns(path: Path, wanted: Columns) -> dict[str, str]:
+def _known_columns(path: Path, wanted: ManifestColumns) -> dict[str, str]:
     """Return the columns that a table has of those wanted, each with its name in the table."""
     found = _columns_of(path)
     plain = {name.strip().casefold(): name for name in found}
@@ -89,7 +89,7 @@ def _known_columns(path: Path, wanted: Columns) -> dict[str, str]:
     return known
 
 
-def read_rows(path: Path, wanted: Columns) -> Iterator[tuple[int, Row]]:
+def read_rows(path: Path, wanted: ManifestColumns) -> Iterator[tuple[int, Row]]:
     """Yield (line or row number from 1, cells by column); cells are text, missing ones are empty.
 
     Raises:
@@ -101,7 +101,7 @@ def read_rows(path: Path, wanted: Columns) -> Iterator[tuple[int, Row]]:
         yield number, {name: row[column] for name, column in known.items()}
 
 
-def entry_of(manifest: Path, number: int, row: Row, columns: Columns) -> Entry:
+def entry_of(manifest: Path, number: int, row: Row, columns: ManifestColumns) -> Entry:
     """Return the image that a row names, with its label, part and group.
 
     Raises:

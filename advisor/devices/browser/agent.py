@@ -38,7 +38,7 @@ SOFTWARE = ("--use-webgpu-adapter=swiftshader",)
 
 
 @dataclass(frozen=True)
-class Runtime:
+class PageRuntime:
     """A runtime of a page.
 
     Attributes:
@@ -56,7 +56,12 @@ class Runtime:
 
 
 def measure(
-    models: list[Path], threads: list[int], effort: Effort, runtime: Runtime, files: Mapping[str, Path], chromium: str
+    models: list[Path],
+    threads: list[int],
+    effort: Effort,
+    runtime: PageRuntime,
+    files: Mapping[str, Path],
+    chromium: str,
 ) -> dict[str, Any]:
     """Load every series, run the blocks interleaved and return the document."""
     served = {f"/model{number}{model.suffix}": model for number, model in enumerate(models)}
@@ -78,7 +83,7 @@ def measure(
 
 
 def outputs(
-    model: Path, inputs: Path, threads: int, runtime: Runtime, files: Mapping[str, Path], chromium: str
+    model: Path, inputs: Path, threads: int, runtime: PageRuntime, files: Mapping[str, Path], chromium: str
 ) -> dict[str, Any]:
     """Run a file on each input and return the values of its first output."""
     served = {f"/model{model.suffix}": model, "/inputs": inputs}
@@ -145,7 +150,7 @@ def main() -> int:
     """Run the agent and return the exit status: 0, or 3 with an ``error`` in the document."""
     options = arguments()
     files = {f"/{file.name}": file for file in options.folder.iterdir()}
-    common = (Runtime(options.runtime, options.accelerator), files, options.chromium)
+    common = (PageRuntime(options.runtime, options.accelerator), files, options.chromium)
     if options.inputs:
         return report(lambda: outputs(options.models[0], options.inputs, options.threads[0], *common))
     return report(lambda: measure(options.models, options.threads, EFFORTS[options.effort], *common))

@@ -16,7 +16,7 @@ from advisor.core.errors import StageError, UsageError, install_extra
 from advisor.devices.browser.packages import LITERT, PACKAGES, fetched
 from advisor.devices.connections.host import agent_arguments, read_document, timings_of_agent
 from advisor.devices.connections.program import TimedOut, run_program
-from advisor.devices.connections.protocol import Job, Timing
+from advisor.devices.connections.protocol import MeasurementJob, Timing
 from advisor.devices.connections.twins import file_for, with_facts
 from advisor.isolation import Scratch
 
@@ -46,7 +46,7 @@ class BrowserConnection:
         """``Chrome``, which people know better than Chromium."""
         return "Chrome"
 
-    def measure(self, job: Job) -> tuple[Timing, ...]:
+    def measure(self, job: MeasurementJob) -> tuple[Timing, ...]:
         """See :class:`advisor.devices.connections.protocol.Connection`.
 
         Memory is what the runtime and the file take in WebAssembly, in pages of 64 kB. The details have

@@ -12,7 +12,7 @@ from pathlib import Path
 from advisor.core.errors import StageError, UsageError
 from advisor.devices.connections.benchmark_model import parse_output
 from advisor.devices.connections.program import Finished, run_program
-from advisor.devices.connections.protocol import Job, Timing
+from advisor.devices.connections.protocol import MeasurementJob, Timing
 from advisor.devices.connections.twins import needs_twin
 
 _SERIAL = re.compile(r"[A-Za-z0-9_.:%\[\]-]{1,128}")
@@ -60,7 +60,7 @@ class AdbConnection:
         """``adb`` and the serial."""
         return f"adb {self.serial}"
 
-    def measure(self, job: Job) -> tuple[Timing, ...]:
+    def measure(self, job: MeasurementJob) -> tuple[Timing, ...]:
         """See :class:`advisor.devices.connections.protocol.Connection`."""
         job.check()
         if needs_twin(job.runtime):
@@ -76,7 +76,7 @@ class AdbConnection:
             with suppress(StageError):
                 self._run(["shell", f"rm -rf {shlex.quote(folder)}"], _QUICK_S)
 
-    def _one(self, job: Job, folder: str, index: int, model: Path) -> list[Timing]:
+    def _one(self, job: MeasurementJob, folder: str, index: int, model: Path) -> list[Timing]:
         remote = f"{folder}/model{index}.tflite"
         self._push(model, remote)
         timings = []
@@ -92,7 +92,7 @@ class AdbConnection:
         self._shell(f"rm -f {shlex.quote(remote)}", _QUICK_S, "remove the model")
         return timings
 
-    def _command(self, job: Job, folder: str, remote: str, threads: int) -> str:
+    def _command(self, job: MeasurementJob, folder: str, remote: str, threads: int) -> str:
         """Return the command for the phone's shell, with every part quoted."""
         argv = [
             f"{folder}/benchmark_model",
@@ -142,6 +142,6 @@ class AdbConnection:
         return StageError(f"{self.label} {what}: {complaint}")
 
 
-def _key(binary: Path, job: Job) -> str:
+def _key(binary: Path, job: MeasurementJob) -> str:
     text = repr((str(binary), [str(model) for model in job.models], job.threads, job.effort))
     return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -74,7 +74,7 @@ class WindowReading(TypedDict):
     cpu_ns: float | None
 
 
-class Document(TypedDict):
+class AgentDocument(TypedDict):
     """The document of :func:`measure`."""
 
     runtime: str
@@ -455,7 +455,9 @@ def memory(before: dict[str, int] | None, after: dict[str, int] | None) -> dict[
     return {"private_bytes": sum(added.values()), "dirty_bytes": added["dirty"], "process_bytes": sum(after.values())}
 
 
-def measure(models: list[str], threads: list[int], effort: Effort, kernels: str, shape: list[int] | None) -> Document:
+def measure(
+    models: list[str], threads: list[int], effort: Effort, kernels: str, shape: list[int] | None
+) -> AgentDocument:
     """Load every series, run the blocks interleaved and return the document."""
     lanes, added = load_series(models, threads, kernels, shape)
     package, version = lanes[0].model.runtime

@@ -15,7 +15,7 @@ from advisor.core.errors import StageError
 from advisor.devices.connections import agent
 from advisor.devices.connections.agent import Block, SeriesDocument
 from advisor.devices.connections.program import Finished, run_program
-from advisor.devices.connections.protocol import Job, Timing
+from advisor.devices.connections.protocol import MeasurementJob, Timing
 from advisor.devices.connections.twins import file_for, with_facts
 
 AGENT = Path(agent.__file__)
@@ -51,7 +51,7 @@ class HostConnection:
         """``host``."""
         return "host"
 
-    def measure(self, job: Job) -> tuple[Timing, ...]:
+    def measure(self, job: MeasurementJob) -> tuple[Timing, ...]:
         """See :class:`advisor.devices.connections.protocol.Connection`."""
         job.check()
         twins = {model: file_for(job.runtime, model) for model in job.models}
@@ -61,7 +61,7 @@ class HostConnection:
         return with_facts(timings_of_agent(document, job.models, names), twins)
 
 
-def agent_arguments(job: Job, names: Sequence[str]) -> list[str]:
+def agent_arguments(job: MeasurementJob, names: Sequence[str]) -> list[str]:
     """Return the agent's command line for files called ``names`` on the device."""
     return [*names, "--threads", ",".join(map(str, job.threads)), "--effort", job.effort]
 

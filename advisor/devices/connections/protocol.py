@@ -15,7 +15,7 @@ from advisor.store.cache import cache_root
 
 
 @dataclass(frozen=True)
-class Job:
+class MeasurementJob:
     """The models to measure, and how.
 
     Attributes:
@@ -83,7 +83,7 @@ class Connection(Protocol):
     def label(self) -> str:
         """The device in a few words, for messages and logs; it contains no secret."""
 
-    def measure(self, job: Job) -> tuple[Timing, ...]:
+    def measure(self, job: MeasurementJob) -> tuple[Timing, ...]:
         """Measure every model at every thread count.
 
         Raises:

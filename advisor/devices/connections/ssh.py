@@ -14,7 +14,7 @@ from pathlib import Path
 from advisor.core.errors import StageError, UsageError
 from advisor.devices.connections.host import AGENT, agent_arguments, read_document, timings_of_agent
 from advisor.devices.connections.program import Finished, run_program
-from advisor.devices.connections.protocol import Job, Timing
+from advisor.devices.connections.protocol import MeasurementJob, Timing
 from advisor.devices.connections.twins import file_for, with_facts
 from advisor.isolation import Scratch
 from advisor.store.files import sha256_file
@@ -80,7 +80,7 @@ class SshConnection:
         """The destination."""
         return self.destination
 
-    def measure(self, job: Job) -> tuple[Timing, ...]:
+    def measure(self, job: MeasurementJob) -> tuple[Timing, ...]:
         """See :class:`advisor.devices.connections.protocol.Connection`.
 
         Files go into a new folder under ``~/.cache/advisor-agent``, which is deleted at the end. After a lost
@@ -102,7 +102,7 @@ class _Session:
         self._connection = connection
         self._sockets = sockets
 
-    def measure(self, job: Job) -> tuple[Timing, ...]:
+    def measure(self, job: MeasurementJob) -> tuple[Timing, ...]:
         """Copy, run, read and clean up; files stay on the device only after a lost connection, for the next attempt."""
         twins = {model: file_for(job.runtime, model) for model in job.models}
         files = _named([twins[model].path for model in job.models])
@@ -118,7 +118,7 @@ class _Session:
                 with suppress(StageError):
                     self._remote(f"rm -rf -- {shlex.quote(folder)}", _QUICK_S)
 
-    def _attempted(self, folder: str, files: dict[str, tuple[Path, str]], job: Job) -> Finished:
+    def _attempted(self, folder: str, files: dict[str, tuple[Path, str]], job: MeasurementJob) -> Finished:
         """Send the files and run the agent; retry if the connection was lost.
 
         Raises:
@@ -216,6 +216,6 @@ def _named(models: Sequence[Path]) -> dict[str, tuple[Path, str]]:
     return {name: (path, sha256_file(path)) for name, path in files.items()}
 
 
-def _key(files: dict[str, tuple[Path, str]], job: Job) -> str:
+def _key(files: dict[str, tuple[Path, str]], job: MeasurementJob) -> str:
     text = repr(([digest for _, digest in files.values()], job.threads, job.effort))
     return hashlib.sha256(text.encode()).hexdigest()[:16]

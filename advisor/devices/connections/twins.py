@@ -10,7 +10,7 @@ from pathlib import Path
 
 from advisor.core.errors import StageError, UsageError, install_extra
 from advisor.devices.connections.protocol import Timing
-from advisor.isolation import ChildPool, Limits, Scratch
+from advisor.isolation import CallLimits, ChildPool, Scratch
 from advisor.store import ArtifactCache
 from advisor.store.files import sha256_file
 
@@ -31,7 +31,7 @@ OF_KERNELS = 1.5
 """Largest difference as a multiple of that between LiteRT's own kernels. Rounding adds up in a deep int8 network: a
 retrained MobileNetV2 differs by 0.16 from its twin, and by 0.19 between LiteRT with and without XNNPACK."""
 
-TWIN_LIMITS = Limits(seconds=600, memory_bytes=8_000_000_000)
+TWIN_LIMITS = CallLimits(seconds=600, memory_bytes=8_000_000_000)
 TWIN_VERSION = "3"
 """Raised whenever the same file would get another twin."""
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from advisor.core.errors import StageError
-from advisor.devices.connections.protocol import Connection, Job, Timing
+from advisor.devices.connections.protocol import Connection, MeasurementJob, Timing
 from advisor.devices.kernels.design import copies_of, design
 from advisor.devices.kernels.files import as_int8, kernel_file
 from advisor.devices.profiles.kernels import Kernel
@@ -144,7 +144,7 @@ def _timed(
 
 
 def _job(connection: Connection, paths: Sequence[Path], threads: int) -> tuple[Timing, ...]:
-    timings = connection.measure(Job(tuple(paths), (threads,), EFFORT, START_S + SECONDS * len(paths)))
+    timings = connection.measure(MeasurementJob(tuple(paths), (threads,), EFFORT, START_S + SECONDS * len(paths)))
     hot = [timing for timing in timings if timing.throttled]
     if len(hot) > len(timings) / 3:
         raise StageError(f"{connection.label}: {hot[0].throttled}", "let the device cool down, then try again")

@@ -14,8 +14,8 @@ from advisor.devices.latency.contrasts import COUNTS, PECULIARITY, Contrasts, In
 from advisor.devices.latency.features import ModelFeatures
 from advisor.devices.latency.kernels import Floats, ModelSpace, inverse, self_covariance
 from advisor.devices.latency.outliers import DOUBTED
-from advisor.devices.latency.posterior import NOISE, SCALES, Posterior
-from advisor.devices.latency.table import Column
+from advisor.devices.latency.posterior import NOISE, SCALES, LatencyPosterior
+from advisor.devices.latency.table import LatencyColumn
 
 SUPPORTED = 0.5
 """A model or family counts as known if at least this share of the resembled targets has measured it."""
@@ -122,7 +122,7 @@ def _precision(space: ModelSpace) -> Floats:
     return inverse(gram + _FEATURE_NOISE**2 * np.eye(len(gram)))
 
 
-def estimate(posterior: Posterior, queries: Queries) -> Estimate:
+def estimate(posterior: LatencyPosterior, queries: Queries) -> Estimate:
     """Predict ``queries`` on one target. They are described relative to the posterior's base."""
     base = posterior.base
     of_model, of_family = _shares(base, posterior, queries)
@@ -136,7 +136,7 @@ def estimate(posterior: Posterior, queries: Queries) -> Estimate:
     return Estimate(mean, wider, deviation * (1 + beyond), support, np.maximum(below, beyond))
 
 
-def contradicting(posterior: Posterior, values: Floats) -> dict[str, float]:
+def contradicting(posterior: LatencyPosterior, values: Floats) -> dict[str, float]:
     """Return the measured models whose latencies (log ms, in the order of ``seen``) contradict the others.
 
     Each is more likely wrong than right, and differs by a factor over :data:`NAMED` from what the others expect (ms).
@@ -148,7 +148,7 @@ def contradicting(posterior: Posterior, values: Floats) -> dict[str, float]:
     return {names[i]: float(np.exp(mean)) for i, mean, value in found if abs(value - mean) > np.log(NAMED)}
 
 
-def _shares(base: Base, posterior: Posterior, queries: Queries) -> tuple[Floats, Floats]:
+def _shares(base: Base, posterior: LatencyPosterior, queries: Queries) -> tuple[Floats, Floats]:
     """Return the shares (queries,) of the resembled targets that measured each model, and one of its family.
 
     A family that was measured on the target itself has the share 1.
@@ -166,7 +166,7 @@ def _shares(base: Base, posterior: Posterior, queries: Queries) -> tuple[Floats,
     return of_model, of_family
 
 
-def _outside(base: Base, posterior: Posterior, queries: Queries) -> tuple[Floats, Floats]:
+def _outside(base: Base, posterior: LatencyPosterior, queries: Queries) -> tuple[Floats, Floats]:
     """Return how far each model's MACs or parameters are below and above those that the prediction is based on."""
     unmeasured = np.isnan(base.table.values[posterior.shares > 0.01]).all(axis=0)
     used = np.logical_not(unmeasured)
@@ -183,7 +183,7 @@ def _outside(base: Base, posterior: Posterior, queries: Queries) -> tuple[Floats
 
 
 def choose(
-    base: Base, column: Column, candidates: Sequence[int], wanted: int, costs: Mapping[int, float] | None = None
+    base: Base, column: LatencyColumn, candidates: Sequence[int], wanted: int, costs: Mapping[int, float] | None = None
 ) -> tuple[int, ...]:
     """Choose models greedily by how much variance of all candidates each measurement removes; the best first.
 
@@ -208,7 +208,7 @@ def choose(
     return tuple(int(index[i]) for i in chosen)
 
 
-def _prior_cover(base: Base, column: Column, models: Indices) -> Floats:
+def _prior_cover(base: Base, column: LatencyColumn, models: Indices) -> Floats:
     """Return the covariance of the models' latencies on a target of this kind before any measurement there."""
     contrasts = replace(Contrasts.of(base, column, np.arange(len(base.table.columns))), weight=0.0)
     counts = base.table.features[models, :COUNTS]

@@ -14,7 +14,7 @@ from advisor.devices.latency.outliers import agreeing, student
 from advisor.devices.latency.placement import place
 from advisor.devices.latency.references import other_release, reference_of
 from advisor.devices.latency.releases import with_releases
-from advisor.devices.latency.table import Column
+from advisor.devices.latency.table import LatencyColumn
 
 SCALES = (0.02, 0.05, 0.1, 0.2, 0.4)
 """Standard deviations (log) by which a target may deviate from the one that it resembles."""
@@ -34,7 +34,7 @@ _OTHER_RELEASE = 5.0
 
 
 @dataclass(frozen=True, eq=False)
-class Posterior:
+class LatencyPosterior:
     """A column's latencies as a combination of other columns and of its measured models.
 
     Attributes:
@@ -55,7 +55,7 @@ class Posterior:
     """
 
     base: Base
-    column: Column
+    column: LatencyColumn
     seen: Indices
     shares: Floats
     combination: Floats
@@ -90,8 +90,8 @@ class Posterior:
 
 
 def posterior_of(
-    base: Base, column: Column, seen: Indices, values: Floats, *, excluded: Sequence[int] = ()
-) -> Posterior:
+    base: Base, column: LatencyColumn, seen: Indices, values: Floats, *, excluded: Sequence[int] = ()
+) -> LatencyPosterior:
     """Return the posterior of a target from its measurements; without any, from its processor and similar targets.
 
     Args:
@@ -109,8 +109,8 @@ def posterior_of(
 
 
 def _condition(
-    base: Base, column: Column, seen: Indices, values: Floats, candidates: Indices, releases: int
-) -> Posterior:
+    base: Base, column: LatencyColumn, seen: Indices, values: Floats, candidates: Indices, releases: int
+) -> LatencyPosterior:
     """Return a target's posterior: every reference and deviation is weighted by how well it explains the measurements.
 
     ``candidates`` are the indices of the measured columns that can be references; ``releases`` columns follow.
@@ -137,7 +137,7 @@ def _condition(
     scale = float(np.sqrt(shares.sum(axis=0) @ np.square(SCALES)))
     doubted = np.diag(DOUBTED_VARIANCE * np.maximum(doubts, 0.0))
     final = inverse(_cover(gram, scale) + doubted)
-    return Posterior(
+    return LatencyPosterior(
         base, column, seen, resemblance, resemblance, coefficients, level, scale, contrasts, seen_contrasts, final,
         _spread(base, resemblance), reference, np.maximum(doubts, 0.0),
     )  # fmt: skip
@@ -157,7 +157,7 @@ def _cover(gram: Floats, scale: float) -> Floats:
     return out
 
 
-def _prior(reference: Column, column: Column) -> float:
+def _prior(reference: LatencyColumn, column: LatencyColumn) -> float:
     """Return the log weight of a reference before any measurement."""
     return (
         _SAME_KIND * (reference.kind == column.kind)
@@ -182,7 +182,7 @@ def _spread(base: Base, shares: Floats) -> float:
     return float(np.sqrt((shares[used] @ np.square(departure)).mean()))
 
 
-def _unmeasured(base: Base, column: Column, candidates: Indices, releases: Sequence[float]) -> Posterior:
+def _unmeasured(base: Base, column: LatencyColumn, candidates: Indices, releases: Sequence[float]) -> LatencyPosterior:
     """Return the posterior of a target without measurements: another release on it, or its place among the others.
 
     ``releases`` are the deviations of the other releases' levels, the last columns of the base.
@@ -194,13 +194,13 @@ def _unmeasured(base: Base, column: Column, candidates: Indices, releases: Seque
         combination, spread = place(base, column, candidates)
     none = np.array([], dtype=np.intp)
     empty = np.zeros((0, 0))
-    return Posterior(
+    return LatencyPosterior(
         base, column, none, np.abs(combination) / max(np.abs(combination).sum(), 1e-9), combination, np.zeros(0), 0.0,
         0.0, Contrasts(none, np.zeros(0), np.zeros(0), np.ones(0)), empty, empty, max(spread, LEAST_SPREAD),
         _reference(base, column, candidates, len(releases)), np.zeros(0),
     )  # fmt: skip
 
 
-def _reference(base: Base, column: Column, candidates: Indices, releases: int) -> str:
+def _reference(base: Base, column: LatencyColumn, candidates: Indices, releases: int) -> str:
     found = reference_of(column, (base.table.columns[i] for i in candidates))
     return "release" if releases and found == "same" else found

@@ -17,7 +17,7 @@ from advisor.devices.latency.conformal import SUPPORT, WIDE, Calibration, read_c
 from advisor.devices.latency.features import ModelFeatures, load_features
 from advisor.devices.latency.model import Estimate, choose, contradicting, estimate, queries_of
 from advisor.devices.latency.network_times import NetworkTimes, network_times, operators_of
-from advisor.devices.latency.posterior import Posterior, posterior_of
+from advisor.devices.latency.posterior import LatencyPosterior, posterior_of
 from advisor.devices.latency.table import build_table, column_of
 from advisor.devices.prediction.measured import MeasuredLatency, measured_latency, measured_quantity
 from advisor.devices.profiles import DeviceProfile, DeviceTarget, Profiles, shipped_profiles
@@ -100,7 +100,7 @@ class _Known(NamedTuple):
         networks: predictions from the target's kernels; None if none were timed.
     """
 
-    posterior: Posterior
+    posterior: LatencyPosterior
     log_sd: float
     measured: Mapping[int, MeasuredLatency]
     contradicting: Mapping[str, float]
@@ -156,7 +156,7 @@ class Predictor:
             for i, model in enumerate(queries.known)
         )
 
-    def posterior(self, profile: DeviceProfile, target: DeviceTarget, form: str) -> Posterior:
+    def posterior(self, profile: DeviceProfile, target: DeviceTarget, form: str) -> LatencyPosterior:
         """Return the posterior of a target: its measured models, and the targets that it resembles."""
         return self._known_of(profile, target, form).posterior
 

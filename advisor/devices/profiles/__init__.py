@@ -8,9 +8,9 @@ from advisor.devices.profiles.values import (
     NAME_PATTERN,
     TFLITE_RUNTIMES,
     Cluster,
+    DeviceLimits,
     DeviceProfile,
     DeviceTarget,
-    Limits,
     runtime_remark,
 )
 
@@ -21,9 +21,9 @@ __all__ = [
     "NAME_PATTERN",
     "TFLITE_RUNTIMES",
     "Cluster",
+    "DeviceLimits",
     "DeviceProfile",
     "DeviceTarget",
-    "Limits",
     "Profiles",
     "load_profiles",
     "read_profile",

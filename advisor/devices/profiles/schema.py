@@ -16,8 +16,8 @@ from advisor.devices.connections.ssh import check_destination, check_interpreter
 from advisor.devices.profiles.cores import core_named
 from advisor.devices.profiles.measurements import PRECISIONS, check_version
 from advisor.devices.profiles.validation import FileKind
-from advisor.devices.profiles.values import KINDS, NAME_PATTERN, Cluster, DeviceProfile, DeviceTarget, Limits
-from advisor.store.yamlfile import Document
+from advisor.devices.profiles.values import KINDS, NAME_PATTERN, Cluster, DeviceLimits, DeviceProfile, DeviceTarget
+from advisor.store.yamlfile import YamlDocument
 
 ACCELERATORS = ("cpu", "gpu", "npu", "tpu")
 _LINE = r"^[^\x00-\x1f\x7f]*$"
@@ -145,7 +145,7 @@ _PROFILE = FileKind(
 )
 
 
-def profile_from(document: Document) -> DeviceProfile:
+def profile_from(document: YamlDocument) -> DeviceProfile:
     """Validate a document and return its profile, without measurements.
 
     Raises:
@@ -159,7 +159,7 @@ def profile_from(document: Document) -> DeviceProfile:
     return _profile(data, document)
 
 
-def _connection_errors(data: ProfileSchema, document: Document) -> Iterator[UsageError]:
+def _connection_errors(data: ProfileSchema, document: YamlDocument) -> Iterator[UsageError]:
     connection = data.connection
     if connection is None:
         return
@@ -183,7 +183,7 @@ def _connection_errors(data: ProfileSchema, document: Document) -> Iterator[Usag
             yield UsageError(f"{document.at(('connection', key))}: connection.{key}: {error.message}", error.hint)
 
 
-def _target_errors(data: ProfileSchema, document: Document) -> Iterator[UsageError]:
+def _target_errors(data: ProfileSchema, document: YamlDocument) -> Iterator[UsageError]:
     names = [target.name for target in data.targets]
     for index, name in enumerate(names):
         if name in names[:index]:
@@ -199,13 +199,13 @@ def _target_errors(data: ProfileSchema, document: Document) -> Iterator[UsageErr
         )
 
 
-def _profile(data: ProfileSchema, document: Document) -> DeviceProfile:
+def _profile(data: ProfileSchema, document: YamlDocument) -> DeviceProfile:
     return DeviceProfile(
         **data.model_dump(include={"name", "title", "kind", "soc", "isa", "npu", "default_target"}),
         cores=tuple(Cluster(**cluster.model_dump()) for cluster in data.cores),
         memory_bytes=data.memory,
         storage_bytes=data.storage,
-        limits=Limits(data.limits.arena, data.limits.flash, data.limits.package),
+        limits=DeviceLimits(data.limits.arena, data.limits.flash, data.limits.package),
         targets=tuple(
             DeviceTarget(
                 t.name, t.runtime, t.accelerator, t.threads, t.version, tuple(t.precisions), tuple(t.operators)

@@ -27,7 +27,7 @@ from advisor.devices.profiles.values import HOST, NAME_PATTERN, DeviceProfile
 
 
 @dataclass(frozen=True)
-class Added:
+class NewDevice:
     """A profile that was added to the team's folder.
 
     Attributes:
@@ -65,7 +65,7 @@ def known_devices(folders: Sequence[str | Path] = ()) -> Profiles:
     return load_profiles(distinct.values())
 
 
-def add_profile(file: str | Path, into: str | Path | None = None, *, replace: bool = False) -> Added:
+def add_profile(file: str | Path, into: str | Path | None = None, *, replace: bool = False) -> NewDevice:
     """Check a profile and copy it with its measurements; see :func:`advisor.devices.add`."""
     folder = Path(into) if into else own_folder()
     _refuse_shipped(folder, "--into")
@@ -80,7 +80,7 @@ def add_profile(file: str | Path, into: str | Path | None = None, *, replace: bo
         written = write_profile(profile, folder)
     except OSError as error:
         raise UsageError(f"cannot write to {folder}: {error.strerror}", "name another folder with --into") from error
-    return Added(profile, written, exists, profile.name in _names(shipped_profiles()))
+    return NewDevice(profile, written, exists, profile.name in _names(shipped_profiles()))
 
 
 def remove_profile(name: str, from_: str | Path | None = None) -> tuple[Path, ...]:

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from advisor.core.errors import Problems, UsageError, nearest
-from advisor.store.yamlfile import Document
+from advisor.store.yamlfile import YamlDocument
 
 MAX_YAML_BYTES = 4_000_000
 """A profile has a few kilobytes; one with every published measurement has several hundred."""
@@ -34,7 +34,7 @@ class FileKind(Generic[Schema]):
     parts: Mapping[str, type[BaseModel]]
     example: str
 
-    def validated(self, document: Document) -> Schema:
+    def validated(self, document: YamlDocument) -> Schema:
         """Return the validated content of the file.
 
         Raises:
@@ -58,7 +58,7 @@ class FileKind(Generic[Schema]):
             )
         return data
 
-    def _refusals(self, error: ValidationError, document: Document) -> Iterator[UsageError]:
+    def _refusals(self, error: ValidationError, document: YamlDocument) -> Iterator[UsageError]:
         found = error.errors(include_url=False)
         misspelt = {
             (*each["loc"][:-1], self._meant(each["loc"])) for each in found if each["type"] == "extra_forbidden"
@@ -79,7 +79,7 @@ class FileKind(Generic[Schema]):
         matches = get_close_matches(str(location[-1]), list(self._schema_at(location).model_fields), n=1, cutoff=0.5)
         return matches[0] if matches else ""
 
-    def _refusal(self, error: Any, document: Document) -> UsageError:
+    def _refusal(self, error: Any, document: YamlDocument) -> UsageError:
         location = tuple(error["loc"])
         at, key = document.at(location), str(location[-1]) if location else ""
         if error["type"] == "extra_forbidden":

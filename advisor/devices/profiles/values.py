@@ -71,7 +71,7 @@ class Cluster:
 
 
 @dataclass(frozen=True)
-class Limits:
+class DeviceLimits:
     """Hard limits of a device; None means no limit.
 
     Attributes:
@@ -169,7 +169,7 @@ class DeviceProfile:
     npu: str = ""
     memory_bytes: int | None = None
     storage_bytes: int | None = None
-    limits: Limits = field(default_factory=Limits)
+    limits: DeviceLimits = field(default_factory=DeviceLimits)
     sources: tuple[str, ...] = ()
     measurements: tuple[Measurement, ...] = field(default=(), repr=False)
     kernels: tuple[Kernel, ...] = field(default=(), repr=False)

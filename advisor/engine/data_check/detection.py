@@ -27,7 +27,7 @@ NOT_JUDGED = "they are looked for in image classification only"
 
 
 @dataclass(frozen=True, eq=False)
-class Boxes:
+class BoxContent:
     """The boxes in images, as the content of a check."""
 
     read: BoxSurvey
@@ -98,7 +98,7 @@ def check_detection(path: Path, _checker: LabelChecker | None, say: Say) -> Data
     findings = gravest_first(check_boxes(read, pairs))
     overview, refused = _split(read, pairs)
     shown = conditions(read.images, OF_ANY_PLACE)
-    return DataCheck(path, read.images, Boxes(read), findings, shown, "", NOT_JUDGED, overview, refused)
+    return DataCheck(path, read.images, BoxContent(read), findings, shown, "", NOT_JUDGED, overview, refused)
 
 
 def _split(read: BoxSurvey, pairs: tuple[Pair, ...]) -> tuple[Overview | None, str]:

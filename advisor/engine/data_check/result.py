@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from advisor.datasets.boxes import Box
 from advisor.datasets.checks.findings import Finding, Kind
 from advisor.datasets.checks.fix import writable
-from advisor.datasets.checks.image_quality import Condition
+from advisor.datasets.checks.image_quality import MeasureDistribution
 from advisor.datasets.checks.object_sizes import ObjectSizes
 from advisor.datasets.division import Overview
 from advisor.datasets.survey import Progress, Survey
@@ -88,7 +88,7 @@ class DataCheck:
     survey: Survey
     content: Content
     findings: tuple[Finding, ...]
-    conditions: tuple[Condition, ...]
+    conditions: tuple[MeasureDistribution, ...]
     judged_by: str
     not_judged: str = ""
     split: Overview | None = None

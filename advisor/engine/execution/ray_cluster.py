@@ -18,7 +18,7 @@ from advisor.engine.execution.file_transfer import Outgoing, contents
 from advisor.engine.execution.machine import Machine
 from advisor.engine.execution.ray_connection import Roster, connect, resource_of
 from advisor.engine.execution.ray_node import Arguments, CallResult
-from advisor.isolation import Limits, Pause
+from advisor.isolation import CallLimits, Pause
 from advisor.isolation.pool import EXPECTED_BYTES, POOLS, TRAINERS
 from advisor.measurement import host
 
@@ -94,7 +94,7 @@ class RayExecutor:
         return cast("Result", self._run(device, options, ray_node.measurement, arguments, function).value)
 
     def job(
-        self, kind: str, function: str, arguments: Arguments, limits: Limits | None, pause: Pause | None
+        self, kind: str, function: str, arguments: Arguments, limits: CallLimits | None, pause: Pause | None
     ) -> CallResult:
         """Run a job on any node; if that node dies, on another one."""
         trainer = uuid.uuid4().hex if pause is not None else ""
@@ -216,7 +216,7 @@ class _RayChildren:
         self._cluster, self._kind = cluster, kind
         self.peak_bytes = 0
 
-    def call(self, function: str, *args: object, limits: Limits | None = None, pause: Pause | None = None) -> Any:
+    def call(self, function: str, *args: object, limits: CallLimits | None = None, pause: Pause | None = None) -> Any:
         """Run ``module:function`` on any node."""
         found = self._cluster.job(self._kind, function, args, limits, pause)
         self.peak_bytes = max(self.peak_bytes, found.peak_bytes)

@@ -21,7 +21,7 @@ from filelock import FileLock
 
 from advisor.core.errors import AdvisorError
 from advisor.engine.execution.file_transfer import FOLDER, KEPT, FileRef, replaced
-from advisor.isolation import ChildPool, Limits, Pause
+from advisor.isolation import CallLimits, ChildPool, Pause
 from advisor.isolation.pool import POOLS
 from advisor.version import __version__
 
@@ -129,7 +129,7 @@ def job(
     bundles: Mapping[str, object],
     kind: str,
     function: str,
-    limits: Limits | None,
+    limits: CallLimits | None,
     switches: Any,
     trainer: str,
 ) -> CallResult:

@@ -21,7 +21,7 @@ Image = tuple[str, str, int]
 
 
 @dataclass(frozen=True)
-class Given:
+class ImageAnswer:
     """An answer.
 
     Attributes:
@@ -48,8 +48,8 @@ class Disagreement:
     path: str
     sha256: str
     label: int
-    own: Given
-    floats: Given
+    own: ImageAnswer
+    floats: ImageAnswer
 
     @property
     def right(self) -> tuple[bool, bool]:
@@ -111,7 +111,7 @@ def _rank(row: Disagreement) -> tuple[bool, bool]:
     return not (own or floats), own
 
 
-def _answers(run: RunFolder, evaluation: Evaluation, part: str, images: Sequence[Image]) -> list[Given]:
+def _answers(run: RunFolder, evaluation: Evaluation, part: str, images: Sequence[Image]) -> list[ImageAnswer]:
     """Return the answers that the run has of a file; none where it has shares, or answers under capture conditions.
 
     Probabilities are known of the mistakes that the run keeps.
@@ -122,7 +122,7 @@ def _answers(run: RunFolder, evaluation: Evaluation, part: str, images: Sequence
         return []
     mistakes = judged.confidence.mistakes if judged.confidence else ()
     known = {mistake.sha256: mistake.probability for mistake in mistakes}
-    return [Given(int(label), known.get(sha256)) for label, (_, sha256, _) in zip(labels, images, strict=True)]
+    return [ImageAnswer(int(label), known.get(sha256)) for label, (_, sha256, _) in zip(labels, images, strict=True)]
 
 
 def _images(split: Mapping[str, Any], part: str) -> list[Image]:

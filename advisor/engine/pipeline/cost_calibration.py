@@ -26,7 +26,7 @@ SEARCHES = 7
 """Number of searches whose median counts: one disturbed search, or an unusual card, decides nothing."""
 
 
-class Ratio(NamedTuple):
+class CostRatio(NamedTuple):
     """Seconds of a stage in one search over its rough price, with a mark if other work disturbed the search."""
 
     value: float
@@ -89,7 +89,7 @@ class CostCalibration:
         for stage, (price, seconds) in self._by_stage().items():
             if price > 0 and seconds > 0:
                 ratio = self.pace.get(stage, 1.0) * seconds / price  # the plan's prices are paced already
-                bounded = Ratio(min(max(ratio, 1 / MOST), MOST), disturbed)
+                bounded = CostRatio(min(max(ratio, 1 / MOST), MOST), disturbed)
                 new[stage] = _latest((*new.get(stage, ()), bounded))
         if new != self._ratios:
             self._file.parent.mkdir(parents=True, exist_ok=True)
@@ -109,22 +109,22 @@ def _with_trainings(pace: Mapping[StageName, float]) -> Mapping[StageName, float
     return {**dict.fromkeys(trainings, statistics.median(known)), **pace} if known else pace
 
 
-def _latest(ratios: tuple[Ratio, ...]) -> tuple[Ratio, ...]:
+def _latest(ratios: tuple[CostRatio, ...]) -> tuple[CostRatio, ...]:
     """Return the last ratios of each kind, so that a busy week does not displace the quiet ones."""
     quiet = [ratio for ratio in ratios if not ratio.disturbed]
     disturbed = [ratio for ratio in ratios if ratio.disturbed]
     return (*quiet[-SEARCHES:], *disturbed[-SEARCHES:])
 
 
-def _typical(ratios: tuple[Ratio, ...]) -> float:
+def _typical(ratios: tuple[CostRatio, ...]) -> float:
     quiet = [ratio.value for ratio in ratios if not ratio.disturbed]
     return statistics.median(quiet or [ratio.value for ratio in ratios])
 
 
-def _read(file: Path) -> dict[StageName, tuple[Ratio, ...]]:
+def _read(file: Path) -> dict[StageName, tuple[CostRatio, ...]]:
     """Return the ratios by stage; none if the file is missing or damaged."""
     try:
-        rows: Mapping[str, tuple[Ratio, ...]] = parse(Mapping[str, tuple[Ratio, ...]], read_json(file))
+        rows: Mapping[str, tuple[CostRatio, ...]] = parse(Mapping[str, tuple[CostRatio, ...]], read_json(file))
     except (UsageError, ValueError, TypeError):
         return {}
     return {StageName(stage): ratios for stage, ratios in rows.items() if ratios and stage in set(StageName)}

@@ -35,9 +35,9 @@ from advisor.engine.pipeline.stages.backbone import PROBABILITIES, cut, features
 from advisor.engine.pipeline.stages.detection import detections, detector
 from advisor.engine.pipeline.stages.figures import Answer, Timings, answers, capture, score, timing
 from advisor.engine.pipeline.stages.finetuning import finetuned
-from advisor.engine.pipeline.stages.head import Head, expected, fitted, joined, scored
+from advisor.engine.pipeline.stages.head import TrainedHead, expected, fitted, joined, scored
 from advisor.engine.pipeline.stages.other_runtimes import checked_in_micro, measured_in
-from advisor.engine.pipeline.stages.other_runtimes_jobs import Figures
+from advisor.engine.pipeline.stages.other_runtimes_jobs import RuntimeFigures
 from advisor.engine.pipeline.stages.own_file import taken
 from advisor.engine.pipeline.stages.unknown import WithUnknown, probed, with_unknown
 from advisor.measurement.micro.check import MicroCheck
@@ -135,7 +135,7 @@ class VariantStages:
         return variant(self.card, self.training, self.compression, Purpose.COMPARE, self.workload)
 
     @cached_property
-    def head(self) -> Stage[Head] | None:
+    def head(self) -> Stage[TrainedHead] | None:
         """Leaves a classifier's head that candidates are compared by; None if none is, or it is trained further."""
         untrained = not self.workload.images or recipe_of(self.training).tunes_backbone or bool(self.card.form)
         if untrained or not self.workload.question.of_task.labelled:
@@ -177,7 +177,7 @@ class VariantStages:
         """Leaves the timings of the file that ships."""
         return timing(self._scope, self.made)
 
-    def measured_in(self, target: LocalTarget) -> Stage[Figures]:
+    def measured_in(self, target: LocalTarget) -> Stage[RuntimeFigures]:
         """Return the stage that leaves the figures of the file that ships in another runtime of this machine."""
         expected = cost.twin_bytes(self.card, self.compression)
         return measured_in(self._scope, self.ships, target, twin_bytes=expected)

@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar, cast
 from advisor.engine.pipeline.images import Part
 from advisor.engine.pipeline.materials import MODEL, Artefact, Materials
 from advisor.engine.pipeline.names import StageName
-from advisor.isolation import Limits
+from advisor.isolation import CallLimits
 from advisor.isolation.pool import EXPECTED_BYTES, LIGHT
 
 Result = TypeVar("Result")
@@ -26,7 +26,7 @@ Job = partial[Any]
 Epochs = Callable[[Path], tuple[int, int] | None]
 """Reads from a folder of checkpoints how many epochs of how many are done."""
 
-WORK_LIMITS = Limits(seconds=1800, memory_bytes=3_000_000_000)
+WORK_LIMITS = CallLimits(seconds=1800, memory_bytes=3_000_000_000)
 
 
 class Pool(StrEnum):
@@ -55,7 +55,7 @@ class Resources:
 
     pool: Pool = Pool.LIGHT
     memory_bytes: int = EXPECTED_BYTES[LIGHT]
-    limits: Limits = WORK_LIMITS
+    limits: CallLimits = WORK_LIMITS
     long: bool = False
 
     @property

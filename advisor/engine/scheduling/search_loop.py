@@ -42,7 +42,7 @@ MOST_ROUNDS = 3
 """Times that the hold-out may refute a pick before what is picked then stays without a hold-out figure."""
 
 
-class Progress(Protocol):
+class SearchProgress(Protocol):
     """Shows a search while it runs."""
 
     def say(self, text: str) -> None:
@@ -71,7 +71,7 @@ class SearchLoop:
     """
 
     def __init__(
-        self, request: Request, run: RunFolder, progress: Progress, started: float, cores: int,
+        self, request: Request, run: RunFolder, progress: SearchProgress, started: float, cores: int,
         observed: Callable[[], float] = lambda: 1.0,
     ) -> None:  # fmt: skip
         self._cores, self._observed, self._judging_s = cores, observed, 0.0

@@ -15,7 +15,7 @@ from advisor.core.quantity import Provenance, Quantity
 from advisor.engine.pipeline.events import StageAborted
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import Stage
-from advisor.engine.pipeline.stages.other_runtimes_jobs import Figures, memory_of, remote_facts
+from advisor.engine.pipeline.stages.other_runtimes_jobs import RuntimeFigures, memory_of, remote_facts
 from advisor.engine.pipeline.walker import Walker
 from advisor.engine.targets.target_devices import TargetDevice
 
@@ -36,10 +36,10 @@ def measured_over_connection(before: Evaluation, device: TargetDevice, model: Pa
         device: a device that is connected over ssh or adb.
         model: the ``.tflite`` file.
     """
-    from advisor.devices.connections.protocol import Job, exclusive
+    from advisor.devices.connections.protocol import MeasurementJob, exclusive
 
     target = device.target
-    job = Job((model,), (target.threads,), runtime=target.runtime)
+    job = MeasurementJob((model,), (target.threads,), runtime=target.runtime)
     try:
         connection = device.connect()
         with exclusive(connection.label):
@@ -51,7 +51,7 @@ def measured_over_connection(before: Evaluation, device: TargetDevice, model: Pa
     return _measured(before, timing, connection.label)
 
 
-async def measured_here(walker: Walker, before: Evaluation, stage: Stage[Figures]) -> Evaluation:
+async def measured_here(walker: Walker, before: Evaluation, stage: Stage[RuntimeFigures]) -> Evaluation:
     """Return the evaluation with the figures of another runtime of this machine, or ``failed`` with the reason."""
     try:
         figures = await walker.run(stage)

@@ -13,11 +13,11 @@ from advisor.core.evaluation import Evaluation, Status
 from advisor.engine.history.loaded_run import LoadedRun
 from advisor.exporting.model import ShippedModel
 from advisor.exporting.shipping import Shipping
-from advisor.isolation import WRITES_BELOW, ChildPool, Limits, Scratch
+from advisor.isolation import WRITES_BELOW, CallLimits, ChildPool, Scratch
 
 FOLDER = "coreml/model.mlpackage"
 FLOATS = ("float32", "float16")
-LIMITS = Limits(seconds=300)
+LIMITS = CallLimits(seconds=300)
 PACKAGE = "coremltools"
 _NAMES = uuid.UUID("6d0f6f9e-3f0b-5b0e-9a51-0a2f3c8f6c11")
 

@@ -15,7 +15,7 @@ from advisor.tflite.model import Model
 
 
 @dataclass(frozen=True)
-class Refused:
+class RefusedOperator:
     """An operator that the accelerator does not run.
 
     Attributes:
@@ -51,7 +51,7 @@ class Delegation:
     taken_macs: int
     partitions: int
     kept: int
-    refused: tuple[Refused, ...]
+    refused: tuple[RefusedOperator, ...]
 
     @property
     def share(self) -> float:
@@ -124,7 +124,7 @@ def delegate(model: Model, accelerator: Accelerator) -> Delegation:
         for index in partition:
             if index not in delegated:
                 reasons[index] = _not_delegated(accelerator)
-    refused = tuple(Refused(i, model.operators[i].name, reason) for i, reason in enumerate(reasons) if reason)
+    refused = tuple(RefusedOperator(i, model.operators[i].name, reason) for i, reason in enumerate(reasons) if reason)
     left = {row.index for row in refused}
     return Delegation(
         accelerator=accelerator,

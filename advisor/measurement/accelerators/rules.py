@@ -29,7 +29,7 @@ Name = Annotated[str, Field(pattern=NAME_PATTERN)]
 
 
 @dataclass(frozen=True)
-class Form:
+class DataTypes:
     """Data types of an operator that an accelerator supports.
 
     Attributes:
@@ -43,7 +43,7 @@ class Form:
     output: str = ""
 
     @classmethod
-    def parse(cls, text: object) -> Form:
+    def parse(cls, text: object) -> DataTypes:
         """Parse ``float32``, ``float32*int8`` (activations * weights) or ``float32->int8`` (in -> out).
 
         Raises:
@@ -116,7 +116,7 @@ class Operators(_Strict):
     """
 
     names: Annotated[list[Annotated[str, BeforeValidator(_known_operator)]], Field(min_length=1)]
-    types: Annotated[list[Annotated[Form, BeforeValidator(Form.parse)]], Field(min_length=1)]
+    types: Annotated[list[Annotated[DataTypes, BeforeValidator(DataTypes.parse)]], Field(min_length=1)]
     where: Where = {}
     note: Text = ""
 
@@ -263,5 +263,5 @@ def _fact_text(value: Fact) -> str:
 
 
 def _shown(data: str, weights: str, output: str) -> str:
-    """Return types as :meth:`Form.parse` reads them."""
+    """Return types as :meth:`DataTypes.parse` reads them."""
     return data + (f"*{weights}" if weights and weights != data else "") + (f"->{output}" if output != data else "")

@@ -23,7 +23,7 @@ EFFORTS = ("quick", "normal", "full", "search")
 
 
 @dataclass(frozen=True)
-class Plan:
+class BenchmarkPlan:
     """The checked arguments of :func:`benchmark`; ``setup`` says how to load a file."""
 
     threads: tuple[int, ...]
@@ -62,7 +62,7 @@ def benchmark(
     counts = tuple(thread_counts(threads))
     files = [_checked(model) for model in _distinct(models)]
     setup = Setup(kernels, tuple(shape) if shape else None, _python_of(runtime, say), _usable(cpus))
-    plan = Plan(counts, effort, setup, contended, sustained_s, pipeline, Path(image) if image else None)
+    plan = BenchmarkPlan(counts, effort, setup, contended, sustained_s, pipeline, Path(image) if image else None)
     say("checking that the machine is quiet")
     conditions = require_quiet(counts, force)
     try:
@@ -113,13 +113,13 @@ def _usable(cpus: Sequence[int] | None) -> tuple[int, ...] | None:
     return tuple(dict.fromkeys(cpus))
 
 
-def _alone(file: FileBenchmark, plan: Plan, say: Tell, conditions: Conditions) -> FileBenchmark:
+def _alone(file: FileBenchmark, plan: BenchmarkPlan, say: Tell, conditions: Conditions) -> FileBenchmark:
     say(f"measuring {Path(file.model).name}")
     quiet = not conditions.objections(max(plan.threads))
     return replace(file, timing=measure(file.model, plan.threads, plan.effort, retry=quiet, setup=plan.setup))
 
 
-def _together(files: Sequence[FileBenchmark], plan: Plan, say: Tell) -> list[FileBenchmark]:
+def _together(files: Sequence[FileBenchmark], plan: BenchmarkPlan, say: Tell) -> list[FileBenchmark]:
     """Load each file in a new process, then time all files that run in turn, block by block."""
     loaded = [_loaded(file, plan, say) for file in files]
     good = [file for file in loaded if file.timing]
@@ -131,7 +131,7 @@ def _together(files: Sequence[FileBenchmark], plan: Plan, say: Tell) -> list[Fil
     return [timed.get(file.model, file) for file in loaded]
 
 
-def _loaded(file: FileBenchmark, plan: Plan, say: Tell) -> FileBenchmark:
+def _loaded(file: FileBenchmark, plan: BenchmarkPlan, say: Tell) -> FileBenchmark:
     """Return the file with its memory and load time, or with the reason why it does not run."""
     say(f"loading {Path(file.model).name}")
     try:
@@ -151,7 +151,7 @@ def _with_results(file: FileBenchmark, rows: Sequence[LatencyResult], effort: st
     return replace(file, timing=timing)
 
 
-def _completed(file: FileBenchmark, plan: Plan, say: Tell) -> FileBenchmark:
+def _completed(file: FileBenchmark, plan: BenchmarkPlan, say: Tell) -> FileBenchmark:
     """Return the file with the additional measurements of the plan."""
     if file.timing is None:
         return file
@@ -170,7 +170,7 @@ def _completed(file: FileBenchmark, plan: Plan, say: Tell) -> FileBenchmark:
     return file
 
 
-def _with_pipeline(file: FileBenchmark, plan: Plan) -> FileBenchmark:
+def _with_pipeline(file: FileBenchmark, plan: BenchmarkPlan) -> FileBenchmark:
     """Add the times from an image to an answer if the input is an image; an error counts only if an image was given."""
     try:
         return replace(file, pipeline=time_pipeline(file.model, plan.threads[0], plan.image, plan.setup.kernels))
@@ -180,7 +180,7 @@ def _with_pipeline(file: FileBenchmark, plan: Plan) -> FileBenchmark:
         raise
 
 
-def _notes(conditions: Conditions, plan: Plan, files: Sequence[FileBenchmark]) -> tuple[str, ...]:
+def _notes(conditions: Conditions, plan: BenchmarkPlan, files: Sequence[FileBenchmark]) -> tuple[str, ...]:
     notes = [f"measured although {clause}" for clause in conditions.objections(max(plan.threads))]
     if plan.pipeline and plan.setup.python is not None:
         notes.append("the time from an image to an answer is measured with the installed runtime only")

@@ -24,7 +24,7 @@ TIMEOUT_S = 120.0
 
 
 @dataclass(frozen=True)
-class Difference:
+class OutputDifference:
     """Comparison of outputs with those of other kernels.
 
     Attributes:
@@ -59,7 +59,7 @@ class MicroCheck:
     arena_bytes: int = 0
     activation_bytes: int = 0
     values: int = 0
-    differences: Mapping[str, Difference] = field(default_factory=lambda: MappingProxyType({}))
+    differences: Mapping[str, OutputDifference] = field(default_factory=lambda: MappingProxyType({}))
     measured_on: str = ""
 
     @property
@@ -133,6 +133,6 @@ def check(path: Path, inputs: int = INPUTS) -> MicroCheck:
         arena_bytes=found["arena_bytes"],
         activation_bytes=found["activation_bytes"],
         values=found["values"],
-        differences={name: Difference(**each) for name, each in found["kernels"].items()},
+        differences={name: OutputDifference(**each) for name, each in found["kernels"].items()},
         measured_on=datetime.now(UTC).date().isoformat(),
     )

@@ -12,7 +12,7 @@ from advisor.core.errors import AdvisorError, StageError, UsageError, install_ex
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.units import plural, show_bytes
 from advisor.devices.connections.agent import SeriesDocument
-from advisor.devices.connections.protocol import Connection, Job, Timing
+from advisor.devices.connections.protocol import Connection, MeasurementJob, Timing
 from advisor.devices.connections.twins import needs_twin
 from advisor.devices.profiles import MEASURABLE_RUNTIMES, MICRO_RUNTIME, runtime_remark
 from advisor.measurement.accelerators.delegation import delegate
@@ -185,7 +185,7 @@ def _job(
 ) -> tuple[list[DeviceRow], tuple[Ratio, ...]]:
     limit = 120.0 + len(files) * len(counts) * (60 + 3 * SECONDS[effort])
     by_path = {file.path: file for file in files}
-    timings = connection.measure(Job(tuple(by_path), counts, effort, limit, target.runtime))
+    timings = connection.measure(MeasurementJob(tuple(by_path), counts, effort, limit, target.runtime))
     rows = [measured_row(timing, by_path[timing.model], connection.label) for timing in timings]
     return rows, ratios([(row.model, row.result) for row in rows if row.result])
 

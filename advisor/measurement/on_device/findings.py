@@ -12,7 +12,7 @@ from advisor.measurement.micro.check import MicroCheck
 
 
 @dataclass(frozen=True)
-class Agreement:
+class OutputAgreement:
     """Comparison of an accelerator's outputs with those of the CPU, for the same inputs.
 
     Attributes:
@@ -71,7 +71,7 @@ class DeviceRow:
     page_bytes: int | None = None
     throttled: str = ""
     reason: str = ""
-    agreement: Agreement | None = None
+    agreement: OutputAgreement | None = None
     micro: MicroCheck | None = None
     device: str = ""
 

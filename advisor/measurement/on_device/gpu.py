@@ -15,7 +15,7 @@ from advisor.measurement.accelerators.rules import accelerator
 from advisor.measurement.latency.summary import LEVEL
 from advisor.measurement.latency.timing import effort_named
 from advisor.measurement.latency.trust import judge
-from advisor.measurement.on_device.findings import Agreement, DeviceBenchmark, DeviceRow
+from advisor.measurement.on_device.findings import DeviceBenchmark, DeviceRow, OutputAgreement
 from advisor.measurement.processes.child import call_json
 from advisor.measurement.processes.model_file import read_model
 
@@ -78,7 +78,7 @@ def _row(row: DeviceRow, document: dict[str, Any]) -> DeviceRow:
     lane, found = document["lane"], document["agreement"]
     result = judge(lane, document["load"])
     alike = found["largest_difference"] <= ALIKE * max(found["output_range"], 1e-9)
-    row = replace(row, runtime=document["runtime"], agreement=Agreement(**found, alike=alike))
+    row = replace(row, runtime=document["runtime"], agreement=OutputAgreement(**found, alike=alike))
     if "Software" in document["adapter"].get("kind", ""):
         return row
     low, high = result.interval_ms

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from advisor.core.errors import AdvisorError
 from advisor.devices.connections.host import HostConnection
-from advisor.devices.connections.protocol import Connection, Job, Timing
+from advisor.devices.connections.protocol import Connection, MeasurementJob, Timing
 from advisor.devices.connections.twins import file_for
 from advisor.measurement.latency.results import Ratio
 from advisor.measurement.latency.timing import effort_named, ratios
@@ -62,7 +62,7 @@ def benchmark_in_runtimes(
     for model in dict.fromkeys(map(str, models)):
         file = read_model(model)
         tell(f"{file.path.name} in {', '.join(each.name for each in runtimes)}")
-        found = _rows(file, runtimes, Job((file.path,), counts, effort, limit_s))
+        found = _rows(file, runtimes, MeasurementJob((file.path,), counts, effort, limit_s))
         rows += found
         compared += ratios([(_label(row), row.result) for row in found if row.result])
         notes += filter(None, (_agreement(file, each) for each in runtimes))
@@ -89,7 +89,7 @@ def _label(row: DeviceRow) -> str:
     return f"{row.model} in {row.device}"
 
 
-def _rows(file: ModelFile, runtimes: Sequence[RuntimeHere], job: Job) -> list[DeviceRow]:
+def _rows(file: ModelFile, runtimes: Sequence[RuntimeHere], job: MeasurementJob) -> list[DeviceRow]:
     """Return a row for each runtime and thread count; that of a runtime that cannot run the file has a reason."""
     files, failures = dict[str, Path](), dict[str, str]()
     for each in runtimes:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from advisor.measurement.accelerators.delegation import execution_order
-from advisor.measurement.operators.runs import Event
+from advisor.measurement.operators.runs import ProfilerEvent
 from advisor.tflite.macs import OperatorCost, count
 from advisor.tflite.model import Model, Operator
 
@@ -39,7 +39,7 @@ _KINDS: tuple[tuple[str, frozenset[str]], ...] = (
 
 
 @dataclass(frozen=True)
-class Node:
+class ProfiledOperator:
     """One operator of the file, as a profile shows it.
 
     Attributes:
@@ -59,16 +59,16 @@ class Node:
     bytes_moved: int
 
 
-def nodes(model: Model) -> tuple[Node, ...]:
+def nodes(model: Model) -> tuple[ProfiledOperator, ...]:
     """Return the operators of the main graph."""
     costs = count(model).operators
     return tuple(_node(model, cost, operator) for cost, operator in zip(costs, model.operators, strict=True))
 
 
-def match(model: Model, events: Sequence[Event]) -> tuple[Node | None, ...]:
+def match(model: Model, events: Sequence[ProfilerEvent]) -> tuple[ProfiledOperator | None, ...]:
     """Return the operator of each event, None if it is not known."""
     known = nodes(model)
-    found: list[Node | None] = [_builtin_node(known, event) for event in events]
+    found: list[ProfiledOperator | None] = [_builtin_node(known, event) for event in events]
     taken = {node.index for node in found if node is not None}
     rest = [known[index] for index in execution_order(model, taken) if index not in taken]
     waiting: dict[frozenset[str], list[int]] = {}
@@ -91,7 +91,7 @@ def kind_of(tag: str) -> frozenset[str] | None:
     return next((kind for start, kind in _KINDS if name.startswith(start)), None)
 
 
-def _builtin_node(known: Sequence[Node], event: Event) -> Node | None:
+def _builtin_node(known: Sequence[ProfiledOperator], event: ProfilerEvent) -> ProfiledOperator | None:
     """Return the operator that a builtin kernel reports, if the names are equal."""
     if not event.builtin or event.operator >= len(known):
         return None
@@ -99,11 +99,11 @@ def _builtin_node(known: Sequence[Node], event: Event) -> Node | None:
     return node if event.tag == node.name else None
 
 
-def _node(model: Model, cost: OperatorCost, operator: Operator) -> Node:
+def _node(model: Model, cost: OperatorCost, operator: Operator) -> ProfiledOperator:
     tensors = model.tensors
     inputs = [tensors[position] for position in operator.inputs if position >= 0]
     outputs = [tensors[position] for position in operator.outputs]
-    return Node(
+    return ProfiledOperator(
         index=cost.index,
         name=operator.name,
         inputs=tuple(_shown(tensor.dtype, tensor.shape) for tensor in inputs if not tensor.is_constant),

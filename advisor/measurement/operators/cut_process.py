@@ -13,7 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from advisor.devices.connections.agent import new_interpreter, resize, runtime, set_inputs
-from advisor.measurement.operators.runs import BUILTIN_EVENT, Event
+from advisor.measurement.operators.runs import BUILTIN_EVENT, ProfilerEvent
 
 LEAST_RUNS, MOST_RUNS = 5, 40
 SECONDS_A_CUT = 0.05
@@ -78,7 +78,7 @@ def collect(path: str, threads: int, kernels: str, shape: list[int] | None) -> d
     ends = isotonic_regression(measured).x.tolist()  # no operator takes negative time
     steps = [end - start for start, end in pairwise([0.0, *ends])]
     events = [
-        Event(model.operators[position].name, BUILTIN_EVENT, position, step)
+        ProfilerEvent(model.operators[position].name, BUILTIN_EVENT, position, step)
         for position, step in zip(positions, steps, strict=True)
     ]
     _module, package, version = runtime()

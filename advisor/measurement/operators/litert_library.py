@@ -22,7 +22,7 @@ class MemoryUsage(ctypes.Structure):
     _fields_ = (("footprint_kb", c_size_t), ("allocated", c_size_t), ("in_use", c_size_t))
 
 
-class Event(ctypes.Structure):
+class ProfiledEventData(ctypes.Structure):
     """ProfiledEventData."""
 
     _fields_ = (

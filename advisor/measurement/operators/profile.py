@@ -14,12 +14,12 @@ from advisor.measurement.accelerators.rules import accelerator
 from advisor.measurement.micro import ethos
 from advisor.measurement.operators import roofline
 from advisor.measurement.operators.advice import advise
-from advisor.measurement.operators.attribution import Node, match
+from advisor.measurement.operators.attribution import ProfiledOperator, match
 from advisor.measurement.operators.profile_values import OperatorTime, Profile
 from advisor.measurement.operators.runs import (
     BY_CUTS,
-    Event,
     ProfileRequest,
+    ProfilerEvent,
     collect,
     coverage,
     operator_times,
@@ -114,7 +114,9 @@ def _with_placement(rows: Sequence[OperatorTime], delegation: Delegation) -> tup
     return tuple(replace(row, where="builtin" if row.node and row.node.index in left else "XNNPACK") for row in rows)
 
 
-def _rows(seen: Sequence[Event], matched: Sequence[Node | None], times: Sequence[float]) -> tuple[OperatorTime, ...]:
+def _rows(
+    seen: Sequence[ProfilerEvent], matched: Sequence[ProfiledOperator | None], times: Sequence[float]
+) -> tuple[OperatorTime, ...]:
     total, cumulative = sum(times) or 1.0, 0.0
     rows = []
     for position, (event, node, time_us) in enumerate(zip(seen, matched, times, strict=True)):

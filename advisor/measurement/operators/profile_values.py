@@ -8,7 +8,7 @@ from advisor.measurement import host
 from advisor.measurement.accelerators.delegation import Delegation
 from advisor.measurement.micro.ethos import EthosEstimate
 from advisor.measurement.operators import roofline
-from advisor.measurement.operators.attribution import Node
+from advisor.measurement.operators.attribution import ProfiledOperator
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class OperatorTime:
     first_us: float
     share: float
     cumulative: float
-    node: Node | None
+    node: ProfiledOperator | None
     gflops: float | None
     gbytes: float | None
 

@@ -22,9 +22,8 @@ from advisor.devices.connections.agent import (
     resize,
     set_inputs,
 )
-from advisor.measurement.operators.litert_library import MAX_RANK, Event, Layout, Library, TensorType
-from advisor.measurement.operators.runs import BUILTIN_EVENT, Run
-from advisor.measurement.operators.runs import Event as ProfilerEvent
+from advisor.measurement.operators.litert_library import MAX_RANK, Layout, Library, ProfiledEventData, TensorType
+from advisor.measurement.operators.runs import BUILTIN_EVENT, ProfiledRun, ProfilerEvent
 
 LOCK_WRITE = 1  # kLiteRtTensorBufferLockModeWrite
 INVOKE, DELEGATE_OPERATOR, DELEGATE_PROFILED = 1, 4, 8  # tflite::Profiler::EventType
@@ -112,7 +111,7 @@ class CompiledModel:
         self._library("RunCompiledModel", self._compiled, c_size_t(0), sizes[0], inputs, sizes[1], outputs)
         return (time.perf_counter() - start) * 1e6
 
-    def profiled_run(self) -> Run:
+    def profiled_run(self) -> ProfiledRun:
         """Run once with the profiler; return the time of the whole and the operators' events in order."""
         self._library("ResetProfiler", self._profiler)
         self._library("StartProfiler", self._profiler)
@@ -120,7 +119,7 @@ class CompiledModel:
         self._library("StopProfiler", self._profiler)
         count = c_int()
         self._library("GetNumProfilerEvents", self._profiler, byref(count))
-        events = (Event * count.value)()
+        events = (ProfiledEventData * count.value)()
         self._library("GetProfilerEvents", self._profiler, count.value, events)
         whole = [event.elapsed_us for event in events if event.type == INVOKE and event.tag == b"Invoke"]
         kinds = (BUILTIN_EVENT, DELEGATE_OPERATOR, DELEGATE_PROFILED)
@@ -129,7 +128,7 @@ class CompiledModel:
             for event in events
             if event.type in kinds and event.tag
         )
-        return Run(whole[0] if whole else 0, rows)
+        return ProfiledRun(whole[0] if whole else 0, rows)
 
 
 def _fix_shape(kind: TensorType, name: str) -> tuple[int, ...]:
@@ -201,7 +200,7 @@ def collect(path: str, threads: int, kernels: str, shape: list[int] | None, runs
 
 def _run_in_turn(
     path: str, threads: int, kernels: str, shape: list[int] | None, runs: int
-) -> tuple[list[float], list[Run]]:
+) -> tuple[list[float], list[ProfiledRun]]:
     """Run without and with the profiler in turn ``runs`` times; stop at the time limit, but not before 5 times."""
     library = Library()
     plain = CompiledModel(library, path, threads, kernels, shape, profiling=False)
@@ -211,7 +210,7 @@ def _run_in_turn(
         profiled.profiled_run()
     limit = time.perf_counter() + TIME_LIMIT_S
     plain_us: list[float] = []
-    seen: list[Run] = []
+    seen: list[ProfiledRun] = []
     while len(seen) < runs and (len(seen) < 5 or time.perf_counter() < limit):
         plain_us.append(plain.run())
         seen.append(profiled.profiled_run())

@@ -33,7 +33,7 @@ RUN_GAP_US = 15.0  # time before the first and after the last operator; 10 % of 
 DROPPED_US = 0.5
 
 
-class Event(NamedTuple):
+class ProfilerEvent(NamedTuple):
     """One event of the profiler.
 
     Attributes:
@@ -60,11 +60,11 @@ class Event(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Run:
+class ProfiledRun:
     """One profiled run: the time of the whole graph, and the events in order of execution."""
 
     whole_us: float
-    events: tuple[Event, ...]
+    events: tuple[ProfilerEvent, ...]
 
     @property
     def operators_us(self) -> float:
@@ -98,7 +98,8 @@ class ProfileRequest:
             module, TIMEOUT_S, name, path=path, threads=self.threads, kernels=kernels, shape=shape, **options
         )
         runs = tuple(
-            Run(whole_us, tuple(Event(*event) for event in events)) for whole_us, events in document.pop("runs")
+            ProfiledRun(whole_us, tuple(ProfilerEvent(*event) for event in events))
+            for whole_us, events in document.pop("runs")
         )
         return Collected(**document, runs=runs, kernels=kernels)
 
@@ -119,7 +120,7 @@ class Collected:
     runtime: str
     plain_us: Sequence[float]
     shapes: Sequence[Sequence[int]] | None
-    runs: tuple[Run, ...]
+    runs: tuple[ProfiledRun, ...]
     kernels: str
     notes: tuple[str, ...] = ()
 
@@ -159,7 +160,7 @@ def profiled(request: ProfileRequest) -> Collected:
     raise _unsupported(f"{name}: the operators add up to {found:.0%} of the whole in {len(tried)} attempts")
 
 
-def undisturbed(runs: Sequence[Run]) -> list[Run]:
+def undisturbed(runs: Sequence[ProfiledRun]) -> list[ProfiledRun]:
     """Return the runs with the most frequent list of events that no other process delayed.
 
     The three shortest ones are always kept.
@@ -178,7 +179,7 @@ def undisturbed_median(values: Sequence[float]) -> float:
     return statistics.median(value for value in values if value <= UNDISTURBED * least)
 
 
-def operator_times(runs: Sequence[Run]) -> list[float]:
+def operator_times(runs: Sequence[ProfiledRun]) -> list[float]:
     """Return the interquartile mean of each event over the runs, in microseconds."""
     columns = zip(*(run.events for run in runs), strict=True)
     return [interquartile_mean([event.true_us for event in column]) for column in columns]
@@ -190,12 +191,12 @@ def interquartile_mean(values: Sequence[float]) -> float:
     return statistics.fmean(ordered[cut : len(ordered) - cut])
 
 
-def coverage(runs: Sequence[Run]) -> float:
+def coverage(runs: Sequence[ProfiledRun]) -> float:
     """Return the median over the runs of the sum of the operators divided by the whole; 0 if the whole is missing."""
     return statistics.median(run.operators_us / run.whole_us if run.whole_us else 0.0 for run in runs)
 
 
-def adds_up(runs: Sequence[Run]) -> bool:
+def adds_up(runs: Sequence[ProfiledRun]) -> bool:
     """Return True if the operators add up to the whole: within 0.9-1.02, or within the clock's steps for short runs."""
     if REJECT_BELOW <= coverage(runs) <= REJECT_ABOVE:
         return True
@@ -204,7 +205,7 @@ def adds_up(runs: Sequence[Run]) -> bool:
     return -DROPPED_US * steps <= gap_us <= STEP_GAP_US * steps + RUN_GAP_US
 
 
-def partitions(events: Sequence[Event]) -> int:
+def partitions(events: Sequence[ProfilerEvent]) -> int:
     """Return how often the run enters the delegate: its index starts again, or a builtin kernel came before."""
     entered, last = 0, -1
     for event in events:

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from advisor.compression.diagnosis.values import Channels, Diagnosis, Layer, Outlier
+from advisor.compression.diagnosis.values import Channels, DiagnosedLayer, Diagnosis, Outlier
 from advisor.reporting import text
 from advisor.reporting.console import WIDE, Column, line, table
 from advisor.reporting.templating import render
@@ -54,7 +54,7 @@ def diagnosis_lines(found: Diagnosis, console: Console, everything: bool = False
         yield line("Verdict" if index == 0 else "Why", sentence, "green")
 
 
-def _row(layer: Layer) -> list[str | Text]:
+def _row(layer: DiagnosedLayer) -> list[str | Text]:
     used = layer.range_used
     return [
         str(layer.index),
@@ -86,7 +86,7 @@ def outlier(found: Outlier | None) -> str:
     return text.MISSING if found is None else f"{found.channel}: {found.ratio:.1f}x"
 
 
-def scale(layer: Layer) -> str:
+def scale(layer: DiagnosedLayer) -> str:
     """Return the granularity of a kernel's scale."""
     return text.MISSING if layer.per_channel is None else "per channel" if layer.per_channel else "per tensor"
 
@@ -122,7 +122,7 @@ def snr_plot(found: Diagnosis) -> Markup:
     return _drawing("Signal to noise of every layer", grid + bars + arriving)
 
 
-def channel_plot(layer: Layer, channels: Channels) -> Markup:
+def channel_plot(layer: DiagnosedLayer, channels: Channels) -> Markup:
     """Draw the range of each channel's values over the range that the quantized file can hold."""
     ends = [*(layer.range or ()), *layer.used]
     low, high = min(ends), max(ends)
@@ -137,7 +137,7 @@ def channel_plot(layer: Layer, channels: Channels) -> Markup:
     return _drawing(f"Channels of {layer.name}", held + grid + bars)
 
 
-def _snr_bar(layer: Layer, x: float, step: float) -> Markup:
+def _snr_bar(layer: DiagnosedLayer, x: float, step: float) -> Markup:
     own = layer.own_snr_db
     if own is None:
         return Markup()
@@ -146,7 +146,7 @@ def _snr_bar(layer: Layer, x: float, step: float) -> Markup:
     return _BAR.format(kind, x, top, max(1.0, step - 1), HEIGHT - BOTTOM - top, title)
 
 
-def _channel_bars(layer: Layer, channels: Channels, low: float, high: float) -> Iterator[Markup]:
+def _channel_bars(layer: DiagnosedLayer, channels: Channels, low: float, high: float) -> Iterator[Markup]:
     widest = layer.channels.channel if layer.channels else -1
     size = math.ceil(len(channels.least) / BARS)
     groups = range(0, len(channels.least), size)

@@ -21,7 +21,7 @@ FILLED = (124, 116, 104)
 
 
 @dataclass(frozen=True)
-class Changes:
+class RandomChanges:
     """Strengths of the random changes.
 
     Attributes:
@@ -58,7 +58,9 @@ def objects_of(rows: Sequence[tuple[int, float, float, float, float]]) -> Object
     return Objects(table[:, 1:].astype(np.float32), table[:, 0].astype(np.int64))
 
 
-def changed(pixels: Pixels, objects: Objects, changes: Changes, draw: np.random.Generator) -> tuple[Pixels, Objects]:
+def changed(
+    pixels: Pixels, objects: Objects, changes: RandomChanges, draw: np.random.Generator
+) -> tuple[Pixels, Objects]:
     """Return a section of an image, mirrored half of the time, and the objects in it.
 
     Args:
@@ -98,7 +100,7 @@ def _moved(objects: Objects, section: tuple[float, float, float, float]) -> Obje
     return Objects(inside[left_over].astype(np.float32), objects.labels[left_over])
 
 
-def _recoloured(pixels: Pixels, changes: Changes, draw: np.random.Generator) -> Pixels:
+def _recoloured(pixels: Pixels, changes: RandomChanges, draw: np.random.Generator) -> Pixels:
     contrast = draw.uniform(1 - changes.contrast, 1 + changes.contrast)
     shift = draw.uniform(-changes.brightness, changes.brightness) + draw.uniform(-changes.tint, changes.tint, 3)
     found = (pixels.astype(np.float32) - 128.0) * np.float32(contrast) + (128.0 + shift).astype(np.float32)

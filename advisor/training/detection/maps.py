@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from advisor.core.errors import StageError
 from advisor.datasets.images import InputSpec, load
 from advisor.isolation.resources import usable_cores
-from advisor.training.detection.changes import Changes, Objects, changed
+from advisor.training.detection.changes import Objects, RandomChanges, changed
 from advisor.training.detection.fit import Arrays
 from advisor.training.finetune.network import flatbuffer
 
@@ -115,7 +115,7 @@ def _rows(
         pixels = load(path, spec.size)
         yield number, run(spec.normalise(pixels)), objects
         for copy in range(1, 1 + copies):
-            seen, kept = changed(pixels, objects, Changes(), np.random.default_rng([seed, copy, number]))
+            seen, kept = changed(pixels, objects, RandomChanges(), np.random.default_rng([seed, copy, number]))
             yield number + count * copy, run(spec.normalise(seen)), kept
 
 
@@ -164,7 +164,7 @@ class Photographs:
 
     def changed(self, images: NDArray[np.int64], draw: np.random.Generator) -> tuple[Arrays, list[Objects]]:
         """Return the input for some images, each changed at random, and the objects in them."""
-        found = [changed(self.pixels[image], self.objects[image], Changes(), draw) for image in images]
+        found = [changed(self.pixels[image], self.objects[image], RandomChanges(), draw) for image in images]
         return [np.stack([self.spec.normalise(pixels) for pixels, _ in found])], [kept for _, kept in found]
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Kind:
+class HeadKind:
     """A kind of head.
 
     Attributes:
@@ -40,10 +40,10 @@ class Kind:
     epochs: int
 
 
-KINDS: Mapping[str, Kind] = MappingProxyType(
+KINDS: Mapping[str, HeadKind] = MappingProxyType(
     {
-        OBJECT_DETECTION: Kind(32, box_detector_head, 20),
-        OBJECT_COUNTING: Kind(16, centre_detector_head, 30),
+        OBJECT_DETECTION: HeadKind(32, box_detector_head, 20),
+        OBJECT_COUNTING: HeadKind(16, centre_detector_head, 30),
     }
 )
 """The kind of head by task."""
@@ -70,7 +70,7 @@ class Trained:
 
 
 @dataclass(frozen=True, eq=False)
-class Start:
+class DetectorStart:
     """The start of fine-tuning.
 
     Attributes:
@@ -87,10 +87,10 @@ def train(
     weights: WeightsFile | None,
     boxed: Boxed,
     classes: int,
-    kind: Kind,
+    kind: HeadKind,
     seed: int,
     folder: Path,
-    start: Start | None = None,
+    start: DetectorStart | None = None,
 ) -> Trained:
     """Train a head on a card's frozen backbone, or go on from a trained head, together with the backbone.
 

@@ -28,7 +28,7 @@ from advisor.training.finetune import network
 from advisor.training.finetune.first_head import FinetuneData, first_head
 from advisor.training.finetune.hyperparameters import Finetuning
 from advisor.training.finetune.maps import MapBatches, Maps, halve
-from advisor.training.finetune.progress import STATE, Progress, read_progress
+from advisor.training.finetune.progress import STATE, FinetuneProgress, read_progress
 
 if TYPE_CHECKING:
     import keras
@@ -271,7 +271,7 @@ class _Session:
 
     def _write_state(self) -> None:
         plain, history = self._hyperparameters.plain(), tuple(self.history)
-        state = Progress(plain, history, self._best_epoch, self._best, self._start_accuracy, self._shortened)
+        state = FinetuneProgress(plain, history, self._best_epoch, self._best, self._start_accuracy, self._shortened)
         partial = self._folder / "state.partial"
         partial.write_text(json.dumps(asdict(state)))
         partial.replace(self._folder / STATE)

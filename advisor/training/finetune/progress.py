@@ -14,7 +14,7 @@ STATE = "state.json"
 
 
 @dataclass(frozen=True)
-class Progress:
+class FinetuneProgress:
     """Progress of a fine-tuning.
 
     Attributes:
@@ -34,10 +34,10 @@ class Progress:
     shortened: bool = False
 
 
-def read_progress(folder: Path) -> Progress | None:
+def read_progress(folder: Path) -> FinetuneProgress | None:
     """Return the progress of the training with checkpoints in ``folder``; None if its state is missing or damaged."""
     try:
-        found: Progress = parse(Progress, read_json(folder / STATE))
+        found: FinetuneProgress = parse(FinetuneProgress, read_json(folder / STATE))
     except (UsageError, TypeError, ValueError):
         return None
     return found

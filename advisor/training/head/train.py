@@ -23,7 +23,7 @@ from advisor.training.head.trials import (
     NEAREST_MEAN,
     STRONGER,
     WEAKER,
-    Answers,
+    OutOfFoldAnswers,
     Trial,
     strongest,
 )
@@ -134,7 +134,7 @@ def fit_head(
 
 def _choose(
     trial: Callable[[str], Trial], last: int, width: int, fold: NDArray[np.int64], groups: Sequence[int]
-) -> Answers:
+) -> OutOfFoldAnswers:
     """Return the out-of-fold answers of the chosen kind and penalty.
 
     After the first folds, the less accurate of last layer and cosine is dropped, and all levels if they gain less than
@@ -155,7 +155,7 @@ def _choose(
     else:
         found = plain.best(fold)
     if int(np.bincount(plain.targets).min()) < FEW_IMAGES:
-        found = max(found, *plain.cross_validated(fold, (0.0,)), key=Answers.merit)
+        found = max(found, *plain.cross_validated(fold, (0.0,)), key=OutOfFoldAnswers.merit)
     if not last or last == width:
         return found
     every, seen = trial(ALL_LEVELS), fold < FIRST_LOOK

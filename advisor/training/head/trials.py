@@ -32,7 +32,7 @@ Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
-class Answers:
+class OutOfFoldAnswers:
     """Out-of-fold answers of the heads of one kind and strength.
 
     Attributes:
@@ -99,7 +99,7 @@ class Trial:
         inside, constant = space.enter(own), space.constant(own)
         return cls(kind, space, inside, constant, others, targets, classes, features.shape[1])
 
-    def best(self, fold: NDArray[np.int64], first: Sequence[Answers] = ()) -> Answers:
+    def best(self, fold: NDArray[np.int64], first: Sequence[OutOfFoldAnswers] = ()) -> OutOfFoldAnswers:
         """Return the best answers of any strength; the grid grows where its end is the best.
 
         Args:
@@ -121,7 +121,7 @@ class Trial:
 
     def cross_validated(
         self, fold: NDArray[np.int64], strengths: Sequence[float], held: Sequence[int] = range(FOLDS)
-    ) -> list[Answers]:
+    ) -> list[OutOfFoldAnswers]:
         """Return the answers of each strength on the folds ``held``; ``fold`` is the fold of each image."""
         from scipy.special import softmax
 
@@ -134,7 +134,7 @@ class Trial:
             for strength, (weights, bias) in fitted.items():
                 logits = self.inside[unseen] @ weights + self.constant[unseen] * bias
                 found[strength][unseen] = softmax(logits, axis=1)
-        return [Answers(self, strength, found[strength]) for strength in strengths]
+        return [OutOfFoldAnswers(self, strength, found[strength]) for strength in strengths]
 
     def fitted(self, strength: float) -> tuple[Floats, Floats]:
         """Return the head of one strength on all images, on the original features: (F, C) and (C,)."""
@@ -145,7 +145,7 @@ class Trial:
         return weights, bias
 
 
-def strongest(tried: Sequence[Answers]) -> Answers:
+def strongest(tried: Sequence[OutOfFoldAnswers]) -> OutOfFoldAnswers:
     """Return the answers of the strongest penalty whose loss exceeds the least by no more than :data:`TIE`."""
     losses = [each.loss for each in tried]
     return next(each for each, loss in zip(tried, losses, strict=True) if loss <= min(losses) + TIE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from advisor.catalog.user_models.comparison import IMAGES, Layer, crops, first_wrong
+from advisor.catalog.user_models.comparison import IMAGES, OriginalLayer, crops, first_wrong
 from advisor.catalog.weights.arrays import Array
 
 RNG = np.random.default_rng(0)
@@ -15,12 +15,12 @@ def maps() -> Array:
     return RNG.normal(size=(1, 4, 6, 5)).astype(np.float32)
 
 
-def chain(*inputs: tuple[str, ...]) -> list[Layer]:
+def chain(*inputs: tuple[str, ...]) -> list[OriginalLayer]:
     """Layers ``a``, ``b``, ... that read the given ones."""
-    return [Layer(chr(ord("a") + place), "Conv", read, maps()) for place, read in enumerate(inputs)]
+    return [OriginalLayer(chr(ord("a") + place), "Conv", read, maps()) for place, read in enumerate(inputs)]
 
 
-def in_nhwc(layer: Layer) -> Array:
+def in_nhwc(layer: OriginalLayer) -> Array:
     return layer.values.transpose(0, 2, 3, 1)
 
 

@@ -12,8 +12,8 @@ from ai_edge_litert import schema_py_generated as schema
 from advisor.catalog import load_catalogue
 from advisor.catalog.cards import OWN_DETECTOR, OWN_FIXED_DETECTOR
 from advisor.catalog.labels import published_labels
-from advisor.catalog.user_models.description import Given
-from advisor.catalog.user_models.import_model import Added, add, inspect
+from advisor.catalog.user_models.description import ModelDescription
+from advisor.catalog.user_models.import_model import ImportedModel, add, inspect
 from advisor.core.errors import UsageError
 from advisor.core.tasks import OBJECT_DETECTION
 from advisor.tflite.float16 import to_float16
@@ -39,9 +39,9 @@ def labels(tmp_path: Path) -> str:
     return str(tmp_path / "labels.txt")
 
 
-def brought(file: Path, **said: Any) -> Added:
+def brought(file: Path, **said: Any) -> ImportedModel:
     with inspect(file) as inspected:
-        return add(inspected, Given(**said))
+        return add(inspected, ModelDescription(**said))
 
 
 def test_a_detector_that_describes_itself_becomes_a_card(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_a_quantized_detector_keeps_its_form(tmp_path: Path) -> None:
 
 def test_a_float_detector_keeps_its_form_if_asked(tmp_path: Path) -> None:
     with inspect(detector_file(tmp_path / "cells.tflite"), fixed=True) as inspected:
-        assert add(inspected, Given()).card.form == "float32"
+        assert add(inspected, ModelDescription()).card.form == "float32"
 
 
 def uint8(model: Any) -> None:

@@ -12,8 +12,8 @@ import pytest
 from advisor.catalog.cards import OWN_FIXED
 from advisor.catalog.catalogue_files import user_catalogue_file
 from advisor.catalog.labels import published_labels
-from advisor.catalog.user_models.description import Given
-from advisor.catalog.user_models.import_model import Added, add, inspect
+from advisor.catalog.user_models.description import ModelDescription
+from advisor.catalog.user_models.import_model import ImportedModel, add, inspect
 from advisor.core.errors import UsageError
 from advisor.core.tasks import IMAGE_CLASSIFICATION
 from advisor.tflite.float16 import to_float16
@@ -36,9 +36,9 @@ def kept(folder: Path, data: bytes, said: Metadata | None = SAID) -> Path:
     return path
 
 
-def brought(file: Path, fixed: bool = False, **said: Any) -> Added:
+def brought(file: Path, fixed: bool = False, **said: Any) -> ImportedModel:
     with inspect(file, fixed=fixed) as inspected:
-        return add(inspected, Given(**said))
+        return add(inspected, ModelDescription(**said))
 
 
 def test_a_quantized_classifier_becomes_a_card_without_a_changed_byte(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from advisor.catalog import public
-from advisor.catalog.user_models.handles import Source, folder_sha256, local_source
+from advisor.catalog.user_models.handles import LocalModel, folder_sha256, local_source
 from advisor.catalog.weights import hub
 from advisor.core.errors import UsageError
 from tests.catalog.conftest import Answer, Shelf
@@ -71,7 +71,7 @@ def test_without_the_package_the_extra_and_another_way_are_named(shelf: Shelf, m
 def test_a_folder_needs_no_package(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hub, "PACKAGE", "tensorflow_hub_that_is_missing")
     with local_source(saved) as found:
-        assert found == Source(saved)
+        assert found == LocalModel(saved)
 
 
 def test_the_hash_of_a_folder_is_that_of_its_names_and_contents(tmp_path: Path) -> None:

@@ -17,13 +17,13 @@ from advisor.catalog.convert import convert
 from advisor.catalog.labels import published_labels
 from advisor.catalog.trial_run import run
 from advisor.catalog.user_models import import_model, saved_model
-from advisor.catalog.user_models.description import Given, missing
-from advisor.catalog.user_models.import_model import Added, add, inspect
+from advisor.catalog.user_models.description import ModelDescription, missing
+from advisor.catalog.user_models.import_model import ImportedModel, add, inspect
 from advisor.catalog.user_models.keras_archive import check, fixed_side
 from advisor.catalog.weights.fetching import fetch
 from advisor.catalog.weights.options import FetchOptions
 from advisor.core.errors import StageError, UsageError, WeightsError
-from advisor.isolation import Limits
+from advisor.isolation import CallLimits
 from advisor.tflite.float16 import to_float16
 from advisor.tflite.model import read
 from tests.catalog.user_models.models import CLASSES, SIZE, labels_file, network, tflite
@@ -44,11 +44,11 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def given(models: Path, **more: Any) -> Given:
-    return Given(labels=str(models / "labels.txt"), mean=(127.5,), std=(127.5,), **more)
+def given(models: Path, **more: Any) -> ModelDescription:
+    return ModelDescription(labels=str(models / "labels.txt"), mean=(127.5,), std=(127.5,), **more)
 
 
-def brought(file: Path, said: Given, into: Path | None = None) -> Added:
+def brought(file: Path, said: ModelDescription, into: Path | None = None) -> ImportedModel:
     with inspect(file) as inspected:
         return add(inspected, said, into)
 
@@ -96,17 +96,17 @@ def test_metadata_in_the_file_needs_no_flags(models: Path, tmp_path: Path) -> No
     again = tmp_path / "again.tflite"
     again.write_bytes(first.model.read_bytes())
     with inspect(again) as inspected:
-        assert missing(inspected, Given()) == ()
-        card = add(inspected, Given()).card
+        assert missing(inspected, ModelDescription()) == ()
+        card = add(inspected, ModelDescription()).card
     assert (card.name, card.licence, card.preprocessing) == ("again", "MIT", first.card.preprocessing)
 
 
 @pytest.mark.integration
 def test_what_nobody_says_is_asked_for(models: Path) -> None:
     with inspect(models / "net.tflite") as inspected:
-        assert missing(inspected, Given(mean=(0.0,))) == ("labels", "std")
+        assert missing(inspected, ModelDescription(mean=(0.0,))) == ("labels", "std")
         with pytest.raises(UsageError, match="does not say its labels, std: give --labels and --std"):
-            add(inspected, Given(mean=(0.0,)))
+            add(inspected, ModelDescription(mean=(0.0,)))
     assert "net" not in load_catalogue()
 
 
@@ -129,7 +129,7 @@ def test_what_is_said_wrongly_is_refused_and_nothing_is_kept(
 ) -> None:
     correct = {"labels": str(models / "labels.txt"), "mean": (0.0,), "std": (1.0,)}
     with pytest.raises(UsageError, match=said), inspect(models / "net.tflite") as inspected:
-        add(inspected, Given(**{**correct, **wrong}))
+        add(inspected, ModelDescription(**{**correct, **wrong}))
     left = [path for path in (tmp_path / "config").rglob("*") if path.is_file()]
     assert left == []
 
@@ -395,13 +395,13 @@ def endless(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("limits", "said"),
     [
-        (Limits(seconds=6), "timed out: stopped after its limit of 6 s"),
-        (Limits(memory_bytes=200_000_000), "of memory, more than its limit of 200.0 MB"),
+        (CallLimits(seconds=6), "timed out: stopped after its limit of 6 s"),
+        (CallLimits(memory_bytes=200_000_000), "of memory, more than its limit of 200.0 MB"),
     ],
     ids=["time", "memory"],
 )
 def test_an_import_ends_at_its_limits_and_leaves_nothing(
-    endless: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limits: Limits, said: str
+    endless: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limits: CallLimits, said: str
 ) -> None:
     monkeypatch.setattr(import_model, "CONVERT_LIMITS", limits)
     (tmp_path / "temporary").mkdir()

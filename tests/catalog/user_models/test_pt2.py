@@ -14,8 +14,8 @@ import pytest
 from advisor.catalog.convert import convert
 from advisor.catalog.trial_run import run
 from advisor.catalog.user_models import pt2
-from advisor.catalog.user_models.description import Given
-from advisor.catalog.user_models.import_model import Added, add, inspect
+from advisor.catalog.user_models.description import ModelDescription
+from advisor.catalog.user_models.import_model import ImportedModel, add, inspect
 from advisor.catalog.user_models.pt2 import TorchProgram
 from advisor.catalog.weights.fetching import fetch
 from advisor.catalog.weights.options import FetchOptions
@@ -64,9 +64,9 @@ def module(torch: Any) -> Any:
     )
 
 
-def added(program: Path, folder: Path) -> Added:
+def added(program: Path, folder: Path) -> ImportedModel:
     with inspect(program) as inspected:
-        return add(inspected, Given(labels=str(labels_file(folder)), mean=(127.5,), std=(127.5,)))
+        return add(inspected, ModelDescription(labels=str(labels_file(folder)), mean=(127.5,), std=(127.5,)))
 
 
 def image() -> Any:

@@ -19,7 +19,7 @@ from advisor.catalog.weights import hub
 from advisor.catalog.weights.fetching import fetch, locate
 from advisor.catalog.weights.options import FetchOptions
 from advisor.core.errors import StageError, WeightsError
-from advisor.isolation import ChildPool, Limits
+from advisor.isolation import CallLimits, ChildPool
 from tests.catalog.conftest import Answer, Shelf
 from tests.catalog.weights.conftest import card, sha256
 from tests.processes import PATIENCE_S
@@ -75,7 +75,7 @@ def handle(url: str, members: dict[str, bytes]) -> WeightSource:
 
 def resolve(child: ChildPool, url: str, *arguments: int) -> Path:
     return Path(
-        child.call("advisor.catalog.weights.hub:download", url, *arguments, limits=Limits(seconds=2 * PATIENCE_S))
+        child.call("advisor.catalog.weights.hub:download", url, *arguments, limits=CallLimits(seconds=2 * PATIENCE_S))
     )
 
 
@@ -120,7 +120,7 @@ def test_without_the_package_the_extra_is_named(
 def test_a_slow_server_ends_at_the_time_limit(
     shelf: Shelf, options: FetchOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hub, "LIMITS", Limits(seconds=0.5))
+    monkeypatch.setattr(hub, "LIMITS", CallLimits(seconds=0.5))
     shelf.put(ASKED, Answer(raw=b"HTTP/1.1 200 OK\r\n\r\n", drip_s=0.05))
     with pytest.raises(WeightsError, match=r"mobilenet_v1_025_32.*timed out"):
         fetch(card(handle(shelf.url, files())), options)

@@ -11,7 +11,7 @@ from advisor.compression.quantization import observe as observing
 from advisor.compression.quantization.correction import correct
 from advisor.compression.quantization.grid import BYTES, Grid, Grids
 from advisor.compression.quantization.observe import observe
-from advisor.compression.quantization.prepared import Prepared, prepare_all
+from advisor.compression.quantization.prepared import PreparedModel, prepare_all
 from advisor.compression.recipes import recipe
 from advisor.compression.recipes.base import RecipeInputs
 from advisor.tflite.model import read
@@ -21,7 +21,7 @@ GRIDS = (BYTES, Grids(Grid(8), None))
 
 
 @pytest.fixture(scope="module")
-def prepared(float_model: bytes, photographs: np.ndarray) -> Prepared:
+def prepared(float_model: bytes, photographs: np.ndarray) -> PreparedModel:
     return prepare_all(float_model, photographs, GRIDS)
 
 
@@ -35,7 +35,7 @@ def _with_another_head(data: bytes) -> bytes:
 
 
 def test_the_corrected_models_are_those_of_each_recipe_alone(
-    float_model: bytes, photographs: np.ndarray, prepared: Prepared
+    float_model: bytes, photographs: np.ndarray, prepared: PreparedModel
 ) -> None:
     observation = observe(float_model, photographs)
     assert dict(prepared.corrected) == {each: correct(float_model, each, observation) for each in GRIDS}
@@ -43,16 +43,16 @@ def test_the_corrected_models_are_those_of_each_recipe_alone(
 
 @pytest.mark.parametrize("name", ["int8", "weight_int8", "dynamic_int8"])
 def test_a_form_is_the_same_with_and_without(
-    name: str, float_model: bytes, photographs: np.ndarray, prepared: Prepared, tmp_path: Path
+    name: str, float_model: bytes, photographs: np.ndarray, prepared: PreparedModel, tmp_path: Path
 ) -> None:
     prepared.save(tmp_path)
-    kept = Prepared.load(tmp_path)
+    kept = PreparedModel.load(tmp_path)
     shared = recipe(name).make(float_model, RecipeInputs(photographs, observer=kept.observer()))
     assert shared.data == recipe(name).apply(float_model, photographs)
 
 
 def test_a_model_with_another_head_gives_the_same_as_if_it_were_the_first(
-    float_model: bytes, photographs: np.ndarray, prepared: Prepared, monkeypatch: pytest.MonkeyPatch
+    float_model: bytes, photographs: np.ndarray, prepared: PreparedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = _with_another_head(float_model)
     alone = prepare_all(other, photographs, GRIDS)
@@ -74,7 +74,7 @@ def test_a_model_with_another_head_gives_the_same_as_if_it_were_the_first(
 
 
 def test_an_equal_model_is_not_run_again(
-    float_model: bytes, photographs: np.ndarray, prepared: Prepared, monkeypatch: pytest.MonkeyPatch
+    float_model: bytes, photographs: np.ndarray, prepared: PreparedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(observing, "_with_outputs", lambda *_: pytest.fail("the model was run again"))
     again = prepare_all(float_model, photographs, GRIDS, prepared)

@@ -8,13 +8,13 @@ import pytest
 from advisor.compression.recipes import recipe
 from advisor.compression.recipes.base import Compressed, RecipeInputs
 from advisor.compression.recipes.comparison import Deviation, FloatComparison, comparison_for
-from advisor.compression.recipes.mixed import Mixed, Trial, float_work
+from advisor.compression.recipes.mixed import Mixed, OperatorChoice, float_work
 from advisor.tflite.macs import count
 from advisor.tflite.model import read
 
 
-def _trial(drop: float, work: int) -> Trial:
-    return Trial(frozenset(), Deviation(drop, drop), work, b"")
+def _trial(drop: float, work: int) -> OperatorChoice:
+    return OperatorChoice(frozenset(), Deviation(drop, drop), work, b"")
 
 
 @pytest.mark.parametrize(

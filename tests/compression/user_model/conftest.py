@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from advisor.compression.user_model.question import Question, ask
+from advisor.compression.user_model.question import CompressionQuestion, ask
 from advisor.tflite.metadata import Metadata
 from advisor.tflite.metadata_writer import write_metadata
 
@@ -18,8 +18,8 @@ CLASSES = ("ant", "bee", "cat", "dog")
 
 
 @pytest.fixture
-def asked(tmp_path: Path) -> Callable[..., Question]:
-    def ask_here(model: Path, *recipes: str, **options: Any) -> Question:
+def asked(tmp_path: Path) -> Callable[..., CompressionQuestion]:
+    def ask_here(model: Path, *recipes: str, **options: Any) -> CompressionQuestion:
         return ask(model, recipes or ("int8",), **{"to": tmp_path / "forms", **options})
 
     return ask_here

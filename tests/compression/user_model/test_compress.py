@@ -9,7 +9,7 @@ import pytest
 from advisor.compression.user_model.by_task import Classifiers
 from advisor.compression.user_model.compress import _scored, compress
 from advisor.compression.user_model.question import ask
-from advisor.compression.user_model.values import Form
+from advisor.compression.user_model.values import RecipeResult
 from advisor.isolation import ChildPool
 from advisor.tflite.metadata import read_metadata
 from tests.compression.user_model.conftest import CLASSES
@@ -57,7 +57,7 @@ def test_a_form_that_the_runtime_cannot_run_is_skipped(described: Path, tmp_path
     question = ask(described, ["float16"], to=tmp_path / "forms")
     made = tmp_path / "newer.tflite"
     made.write_bytes(of_a_newer_runtime(described.read_bytes()))
-    forms = [Form("float32", "ok", path=str(described)), Form("float16", "ok", path=str(made))]
+    forms = [RecipeResult("float32", "ok", path=str(described)), RecipeResult("float16", "ok", path=str(made))]
     with ChildPool(tmp_path / "log.txt") as pool:
         _, refused = _scored(pool, question, forms, _silent)
     assert refused.status == "skipped"

@@ -14,8 +14,8 @@ from advisor.compression.recipes import RECIPES
 from advisor.compression.recipes.base import Needs
 from advisor.compression.user_model.by_task import Detectors
 from advisor.compression.user_model.compress import compress
-from advisor.compression.user_model.images import Objects
-from advisor.compression.user_model.question import Question
+from advisor.compression.user_model.images import TrueBoxes
+from advisor.compression.user_model.question import CompressionQuestion
 from advisor.core.errors import UsageError
 from advisor.core.tasks import OBJECT_DETECTION
 from advisor.measurement.detection import Detections
@@ -46,7 +46,7 @@ def found(*rows: tuple[int, float, tuple[float, ...]]) -> Detections:
 
 @pytest.mark.integration
 def test_every_recipe_that_applies_makes_a_detector_with_its_labels(
-    detector: Path, boxes: Path, asked: Callable[..., Question]
+    detector: Path, boxes: Path, asked: Callable[..., CompressionQuestion]
 ) -> None:
     names = [recipe.name for recipe in RECIPES]
     result = compress(asked(detector, *names, data=boxes), lambda _: None, latency=False)
@@ -70,7 +70,7 @@ def test_every_recipe_that_applies_makes_a_detector_with_its_labels(
 
 @pytest.mark.integration
 def test_without_boxes_there_is_agreement_and_what_changes_is_said(
-    detector: Path, asked: Callable[..., Question]
+    detector: Path, asked: Callable[..., CompressionQuestion]
 ) -> None:
     result = compress(asked(detector), lambda _: None, latency=False)
     likeness = result.forms[1].likeness
@@ -82,14 +82,16 @@ def test_without_boxes_there_is_agreement_and_what_changes_is_said(
 
 
 @pytest.mark.integration
-def test_where_the_float_file_is_sure_of_nothing_a_note_says_so(tmp_path: Path, asked: Callable[..., Question]) -> None:
+def test_where_the_float_file_is_sure_of_nothing_a_note_says_so(
+    tmp_path: Path, asked: Callable[..., CompressionQuestion]
+) -> None:
     unsure = detector_file(tmp_path / "unsure.tflite", raw=raw_detector(shift=-8.0))
     result = compress(asked(unsure, "float16"), lambda _: None, latency=False)
     assert any("the float file is sure of nothing in these images" in note for note in result.notes)
 
 
 def test_images_with_boxes_are_split_as_a_search_splits_them(
-    detector: Path, boxes: Path, asked: Callable[..., Question]
+    detector: Path, boxes: Path, asked: Callable[..., CompressionQuestion]
 ) -> None:
     from advisor.datasets.boxes.reading import survey_boxes
     from advisor.datasets.division import divide_boxes
@@ -102,16 +104,18 @@ def test_images_with_boxes_are_split_as_a_search_splits_them(
 
 
 def test_with_calibration_images_of_their_own_all_boxes_are_judged_on(
-    detector: Path, boxes: Path, asked: Callable[..., Question], tmp_path: Path
+    detector: Path, boxes: Path, asked: Callable[..., CompressionQuestion], tmp_path: Path
 ) -> None:
     shutil.copytree(boxes.parent, tmp_path / "others")
     images = asked(detector, data=boxes, calibration=tmp_path / "others").images
     assert len(images.scored) == 40
 
 
-def test_classes_of_boxes_find_their_class_by_name(detector: Path, boxes: Path, asked: Callable[..., Question]) -> None:
+def test_classes_of_boxes_find_their_class_by_name(
+    detector: Path, boxes: Path, asked: Callable[..., CompressionQuestion]
+) -> None:
     first = asked(detector, data=boxes).images.labels[0]
-    assert isinstance(first, Objects)
+    assert isinstance(first, TrueBoxes)
     assert first.size == (32, 32)
     rows = boxes.read_text().splitlines()[1:]
     name = asked(detector, data=boxes, force=True).images.scored[0].name
@@ -121,7 +125,7 @@ def test_classes_of_boxes_find_their_class_by_name(detector: Path, boxes: Path, 
 
 
 def test_a_class_that_the_detector_does_not_know_names_the_nearest(
-    tmp_path: Path, detector: Path, asked: Callable[..., Question]
+    tmp_path: Path, detector: Path, asked: Callable[..., CompressionQuestion]
 ) -> None:
     others = write_cells(tmp_path / "others", names=("red", "greem", "blue"))
     with pytest.raises(UsageError, match="the model has no class 'greem' .did you mean 'green'") as caught:
@@ -130,13 +134,15 @@ def test_a_class_that_the_detector_does_not_know_names_the_nearest(
 
 
 def test_class_folders_are_no_images_for_a_detector(
-    detector: Path, photos: Path, asked: Callable[..., Question]
+    detector: Path, photos: Path, asked: Callable[..., CompressionQuestion]
 ) -> None:
     with pytest.raises(UsageError, match="has no boxes in a known format"):
         asked(detector, data=photos)
 
 
-def test_boxes_are_no_images_for_a_classifier(described: Path, tmp_path: Path, asked: Callable[..., Question]) -> None:
+def test_boxes_are_no_images_for_a_classifier(
+    described: Path, tmp_path: Path, asked: Callable[..., CompressionQuestion]
+) -> None:
     from tests.datasets.boxes.writers import photos, write_voc
 
     with pytest.raises(UsageError) as caught:
@@ -144,14 +150,16 @@ def test_boxes_are_no_images_for_a_classifier(described: Path, tmp_path: Path, a
     assert "the model is a classifier: give class folders" in caught.value.hint
 
 
-def test_another_number_of_labels_than_classes_is_refused(tmp_path: Path, asked: Callable[..., Question]) -> None:
+def test_another_number_of_labels_than_classes_is_refused(
+    tmp_path: Path, asked: Callable[..., CompressionQuestion]
+) -> None:
     path = detector_file(tmp_path / "few.tflite", labels=("red", "green"))
     with pytest.raises(UsageError, match="few.tflite has 2 labels and 3 classes"):
         asked(path)
 
 
 def test_a_detector_without_metadata_needs_its_normalisation_and_classes_by_number(
-    tmp_path: Path, boxes: Path, asked: Callable[..., Question]
+    tmp_path: Path, boxes: Path, asked: Callable[..., CompressionQuestion]
 ) -> None:
     path = detector_file(tmp_path / "bare.tflite", labels=None)
     with pytest.raises(UsageError, match=r"bare.tflite does not say how its images are normalised"):
@@ -163,7 +171,7 @@ def test_a_detector_without_metadata_needs_its_normalisation_and_classes_by_numb
         asked(path, data=two, mean=(127.5,), std=(127.5,), force=True)
 
 
-def test_a_detector_that_takes_uint8_is_refused(tmp_path: Path, asked: Callable[..., Question]) -> None:
+def test_a_detector_that_takes_uint8_is_refused(tmp_path: Path, asked: Callable[..., CompressionQuestion]) -> None:
     path = detector_file(tmp_path / "bytes.tflite")
     model = unpack(path.read_bytes())
     image = model.subgraphs[0].tensors[model.subgraphs[0].inputs[0]]
@@ -175,7 +183,7 @@ def test_a_detector_that_takes_uint8_is_refused(tmp_path: Path, asked: Callable[
     assert "float file" in caught.value.hint
 
 
-def test_two_post_processing_operators_are_refused(detector: Path, asked: Callable[..., Question]) -> None:
+def test_two_post_processing_operators_are_refused(detector: Path, asked: Callable[..., CompressionQuestion]) -> None:
     detector.write_bytes(edited(detector.read_bytes(), repeat_last_operator))
     with pytest.raises(UsageError, match=f"cells.tflite has 2 operators {OPERATOR}, and a detector has 1"):
         asked(detector)
@@ -184,7 +192,7 @@ def test_two_post_processing_operators_are_refused(detector: Path, asked: Callab
 def test_boxes_are_judged_against_float_and_truth() -> None:
     floats = [found((1, 0.9, HERE), (2, 0.8, THERE), (0, 0.2, HERE))]
     own = [found((1, 0.9, HERE), (0, 0.7, THERE))]
-    truth = [Objects(((1, *HERE), (2, *THERE)), (100, 200))]
+    truth = [TrueBoxes(((1, *HERE), (2, *THERE)), (100, 200))]
     likeness = Detectors().compare(own, floats, truth)
     assert likeness.accuracy is not None
     assert likeness.drop is not None

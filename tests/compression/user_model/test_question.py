@@ -10,7 +10,7 @@ from ai_edge_litert import schema_py_generated as schema
 
 from advisor.compression.recipes.suitable import require_plain_float
 from advisor.compression.user_model.images import PHOTOGRAPHS, class_order
-from advisor.compression.user_model.question import Question, ask
+from advisor.compression.user_model.question import CompressionQuestion, ask
 from advisor.core.errors import UsageError
 from advisor.tflite.float16 import to_float16
 from advisor.tflite.metadata import read_metadata
@@ -26,7 +26,7 @@ def _edited(path: Path, edit: Callable[[Any], None]) -> Path:
     return path
 
 
-def test_the_file_says_how_it_reads_images(described: Path, asked: Callable[..., Question]) -> None:
+def test_the_file_says_how_it_reads_images(described: Path, asked: Callable[..., CompressionQuestion]) -> None:
     question = asked(described)
     assert question.spec.size == 32
     assert question.spec.mean == (127.5,) * 3
@@ -34,7 +34,9 @@ def test_the_file_says_how_it_reads_images(described: Path, asked: Callable[...,
     assert question.images.calibration_source == PHOTOGRAPHS
 
 
-def test_without_a_word_of_its_own_the_normalisation_is_asked_for(plain: Path, asked: Callable[..., Question]) -> None:
+def test_without_a_word_of_its_own_the_normalisation_is_asked_for(
+    plain: Path, asked: Callable[..., CompressionQuestion]
+) -> None:
     with pytest.raises(UsageError, match="does not say how its images are normalised") as caught:
         asked(plain)
     assert "--mean 127.5 --std 127.5" in caught.value.hint
@@ -53,24 +55,26 @@ def test_without_a_word_of_its_own_the_normalisation_is_asked_for(plain: Path, a
     ],
 )
 def test_options_that_do_not_fit(
-    described: Path, asked: Callable[..., Question], options: dict[str, Any], message: str
+    described: Path, asked: Callable[..., CompressionQuestion], options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(UsageError, match=message):
         asked(described, **options)
 
 
-def test_an_unknown_recipe_names_the_nearest(described: Path, asked: Callable[..., Question]) -> None:
+def test_an_unknown_recipe_names_the_nearest(described: Path, asked: Callable[..., CompressionQuestion]) -> None:
     with pytest.raises(UsageError, match="'int16x9'.*did you mean 'int16x8'"):
         asked(described, "int16x9")
 
 
-def test_float_alone_is_no_question(described: Path, asked: Callable[..., Question]) -> None:
+def test_float_alone_is_no_question(described: Path, asked: Callable[..., CompressionQuestion]) -> None:
     with pytest.raises(UsageError, match="names only float32"):
         asked(described, "float32")
 
 
 @pytest.mark.parametrize("file", ["mobilenet_v1_0.25_128_quant.tflite", "tf2_mobilenet_v2_1.0_224_ptq.tflite"])
-def test_published_quantized_files_are_refused(file: str, asked: Callable[..., Question], tmp_path: Path) -> None:
+def test_published_quantized_files_are_refused(
+    file: str, asked: Callable[..., CompressionQuestion], tmp_path: Path
+) -> None:
     if not SHARED_MODELS.is_dir():
         pytest.skip("../shared/data/models is not here")
     with pytest.raises(UsageError, match="quantized already") as caught:
@@ -79,14 +83,14 @@ def test_published_quantized_files_are_refused(file: str, asked: Callable[..., Q
     assert not (tmp_path / "forms").exists()
 
 
-def test_open_shapes_are_refused(asked: Callable[..., Question], tmp_path: Path) -> None:
+def test_open_shapes_are_refused(asked: Callable[..., CompressionQuestion], tmp_path: Path) -> None:
     (tmp_path / "open.tflite").write_bytes(small_models.classifier(open_shape=True))
     with pytest.raises(UsageError, match="is open"):
         asked(tmp_path / "open.tflite")
 
 
 def test_an_open_batch_and_float16_weights_give_a_float_file_that_recipes_start_from(
-    described: Path, asked: Callable[..., Question], tmp_path: Path
+    described: Path, asked: Callable[..., CompressionQuestion], tmp_path: Path
 ) -> None:
     def open_batch(model: Any) -> None:
         model.subgraphs[0].tensors[model.subgraphs[0].inputs[0]].shapeSignature = [-1, 32, 32, 3]
@@ -102,7 +106,9 @@ def test_an_open_batch_and_float16_weights_give_a_float_file_that_recipes_start_
     require_plain_float(question.model.read_bytes(), "int8")
 
 
-def test_a_file_that_recipes_can_start_from_is_not_copied(described: Path, asked: Callable[..., Question]) -> None:
+def test_a_file_that_recipes_can_start_from_is_not_copied(
+    described: Path, asked: Callable[..., CompressionQuestion]
+) -> None:
     question = asked(described)
     assert (question.model, question.stem) == (described, "")
     assert not list(question.folder.iterdir())
@@ -116,7 +122,9 @@ def test_a_quantized_file_can_be_judged(described: Path, photos: Path) -> None:
 
 
 @pytest.mark.parametrize(("code", "kind"), [(b"FlexErf", "select TensorFlow"), (b"Nobody", "custom")])
-def test_operators_of_others_are_refused(plain: Path, asked: Callable[..., Question], code: bytes, kind: str) -> None:
+def test_operators_of_others_are_refused(
+    plain: Path, asked: Callable[..., CompressionQuestion], code: bytes, kind: str
+) -> None:
     def foreign(model: Any) -> None:
         named = model.operatorCodes[0]
         named.builtinCode = named.deprecatedBuiltinCode = schema.BuiltinOperator.CUSTOM
@@ -129,7 +137,7 @@ def test_operators_of_others_are_refused(plain: Path, asked: Callable[..., Quest
         asked(_edited(plain, foreign))
 
 
-def test_several_graphs_and_signatures_are_refused(plain: Path, asked: Callable[..., Question]) -> None:
+def test_several_graphs_and_signatures_are_refused(plain: Path, asked: Callable[..., CompressionQuestion]) -> None:
     original = plain.read_bytes()
     with pytest.raises(UsageError, match="2 graphs"):
         asked(_edited(plain, lambda model: model.subgraphs.append(model.subgraphs[0])))
@@ -138,19 +146,23 @@ def test_several_graphs_and_signatures_are_refused(plain: Path, asked: Callable[
         asked(_edited(plain, lambda model: model.signatureDefs.append(model.signatureDefs[0])))
 
 
-def test_a_damaged_file_is_refused(plain: Path, asked: Callable[..., Question]) -> None:
+def test_a_damaged_file_is_refused(plain: Path, asked: Callable[..., CompressionQuestion]) -> None:
     plain.write_bytes(plain.read_bytes()[:1000])
     with pytest.raises(UsageError, match="not a usable"):
         asked(plain)
 
 
-def test_a_model_that_is_no_image_classifier_is_refused(asked: Callable[..., Question], tmp_path: Path) -> None:
+def test_a_model_that_is_no_image_classifier_is_refused(
+    asked: Callable[..., CompressionQuestion], tmp_path: Path
+) -> None:
     (tmp_path / "two.tflite").write_bytes(small_models.classifier(features=True))
     with pytest.raises(UsageError, match="not one row of scores"):
         asked(tmp_path / "two.tflite", mean=(0.0,), std=(1.0,))
 
 
-def test_too_few_calibration_images_are_counted(described: Path, asked: Callable[..., Question], photos: Path) -> None:
+def test_too_few_calibration_images_are_counted(
+    described: Path, asked: Callable[..., CompressionQuestion], photos: Path
+) -> None:
     (photos / "ant" / "broken.png").write_bytes(b"no image")
     for file in sorted((photos / "ant").glob("[0-9]*.png"))[1:]:
         file.unlink()
@@ -159,7 +171,7 @@ def test_too_few_calibration_images_are_counted(described: Path, asked: Callable
 
 
 def test_labelled_images_are_split_as_a_search_splits_them(
-    described: Path, asked: Callable[..., Question], photos: Path
+    described: Path, asked: Callable[..., CompressionQuestion], photos: Path
 ) -> None:
     from advisor.datasets.split import split
     from advisor.datasets.survey import survey
@@ -174,7 +186,7 @@ def test_labelled_images_are_split_as_a_search_splits_them(
 
 
 def test_what_a_recipe_chooses_by_is_neither_learnt_from_nor_judged_on(
-    described: Path, asked: Callable[..., Question], photos: Path
+    described: Path, asked: Callable[..., CompressionQuestion], photos: Path
 ) -> None:
     held = set(asked(described, data=photos).images.scored)
     images = asked(described, "int8", "mixed_int8", data=photos).images
@@ -186,7 +198,7 @@ def test_what_a_recipe_chooses_by_is_neither_learnt_from_nor_judged_on(
 
 
 def test_with_calibration_images_of_their_own_all_labelled_ones_are_judged_on(
-    described: Path, asked: Callable[..., Question], photos: Path, tmp_path: Path
+    described: Path, asked: Callable[..., CompressionQuestion], photos: Path, tmp_path: Path
 ) -> None:
     shutil.copytree(photos / "ant", tmp_path / "others")
     images = asked(described, data=photos, calibration=tmp_path / "others").images
@@ -202,7 +214,9 @@ def test_folders_find_their_class_by_name() -> None:
         class_order(["a", "b"], [], 3)
 
 
-def test_forms_that_are_there_are_not_replaced(described: Path, asked: Callable[..., Question], tmp_path: Path) -> None:
+def test_forms_that_are_there_are_not_replaced(
+    described: Path, asked: Callable[..., CompressionQuestion], tmp_path: Path
+) -> None:
     (tmp_path / "forms").mkdir()
     (tmp_path / "forms" / "net-int8.tflite").write_bytes(b"mine")
     with pytest.raises(UsageError, match=r"already contains net-int8\.tflite"):

@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 
 from advisor.catalog.catalogue import load_catalogue
-from advisor.devices.profiles import DeviceProfile, DeviceTarget, Limits
+from advisor.devices.profiles import DeviceLimits, DeviceProfile, DeviceTarget
 from advisor.engine.targets.file_size import card_rejection, least_size
 from advisor.engine.targets.target_devices import TargetDevice
 
 TARGET = DeviceTarget("tflm", "tflite-micro", "cpu", 1, "", ("int8",))
 SENSOR = DeviceProfile(
-    "sensor", "Sensor", "microcontroller", "STM32H743", (TARGET,), "tflm", limits=Limits(flash_bytes=2 * 2**20)
+    "sensor", "Sensor", "microcontroller", "STM32H743", (TARGET,), "tflm", limits=DeviceLimits(flash_bytes=2 * 2**20)
 )
 DEVICE = TargetDevice("sensor", SENSOR, TARGET)
 
@@ -34,7 +34,7 @@ def test_the_form_is_checked_first() -> None:
 
 
 def test_without_a_limit_every_size_fits() -> None:
-    free = replace(DEVICE, profile=replace(SENSOR, limits=Limits()))
+    free = replace(DEVICE, profile=replace(SENSOR, limits=DeviceLimits()))
     assert card_rejection(load_catalogue()["resnet_50_224"], "int8", free) == ""
 
 

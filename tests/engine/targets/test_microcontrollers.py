@@ -9,7 +9,7 @@ import pytest
 
 from advisor.core.evaluation import Status
 from advisor.core.quantity import Provenance
-from advisor.devices.profiles import DeviceProfile, DeviceTarget, Limits
+from advisor.devices.profiles import DeviceLimits, DeviceProfile, DeviceTarget
 from advisor.engine.history.loaded_run import load_run
 from advisor.engine.targets.microcontrollers import with_arena
 from advisor.engine.targets.target_devices import TargetDevice, needs_check, remark_of
@@ -20,7 +20,9 @@ from tests.measurement import small_models
 from tests.requirements import skip_or_fail
 
 TARGET = DeviceTarget("tflm", "tflite-micro", "cpu", 1, "", ("int8",))
-SENSOR = DeviceProfile("sensor", "Sensor", "microcontroller", "STM32H743", (TARGET,), "tflm", limits=Limits(10**6))
+SENSOR = DeviceProfile(
+    "sensor", "Sensor", "microcontroller", "STM32H743", (TARGET,), "tflm", limits=DeviceLimits(10**6)
+)
 DEVICE = TargetDevice("sensor", SENSOR, TARGET)
 
 
@@ -45,7 +47,7 @@ def test_the_measured_arena_is_the_memory(model: Path) -> None:
 
 @pytest.mark.integration
 def test_more_arena_than_the_device_has_is_skipped(model: Path) -> None:
-    tight = replace(DEVICE, profile=replace(SENSOR, limits=Limits(arena_bytes=10_000)))
+    tight = replace(DEVICE, profile=replace(SENSOR, limits=DeviceLimits(arena_bytes=10_000)))
     found = with_arena(evaluation(), tight, micro.check(model))
     assert found.status is Status.SKIPPED
     assert "its tensor arena takes 14.9 kB, sensor has room for 10.0 kB" in found.reason

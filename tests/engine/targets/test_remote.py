@@ -17,7 +17,7 @@ import yaml
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.latency_distribution import SHARES, LatencyDistribution
 from advisor.core.quantity import Provenance, Quantity
-from advisor.devices.connections.protocol import Job, Timing
+from advisor.devices.connections.protocol import MeasurementJob, Timing
 from advisor.devices.connections.settings import ConnectionSettings
 from advisor.devices.profiles import DeviceTarget, read_profile, shipped_profiles
 from advisor.engine.history.loaded_run import load_run
@@ -178,7 +178,7 @@ class Bench:
         self.asked.wait(PATIENCE_S)
         return self
 
-    def measure(self, job: Job) -> tuple[Timing, ...]:
+    def measure(self, job: MeasurementJob) -> tuple[Timing, ...]:
         if self.busy:
             self.overlaps.append(self.label)
         self.busy.append(self.label)

@@ -11,7 +11,7 @@ from advisor.core.evaluation import Evaluation
 from advisor.core.file_features import FileFeatures
 from advisor.core.quantity import Provenance
 from advisor.devices.latency.from_file import features_of
-from advisor.devices.profiles import DeviceProfile, DeviceTarget, Limits
+from advisor.devices.profiles import DeviceLimits, DeviceProfile, DeviceTarget
 from advisor.engine.question import resolve
 from advisor.engine.targets.target_devices import TargetDevice, memory_of, rejection, select_targets
 from advisor.tflite.model import read
@@ -37,19 +37,19 @@ def place(**changes: object) -> TargetDevice:
 
 
 def test_what_fits_is_left_in(row: Evaluation) -> None:
-    limits = Limits(arena_bytes=10**6, flash_bytes=10**6, package_bytes=10**6)
+    limits = DeviceLimits(arena_bytes=10**6, flash_bytes=10**6, package_bytes=10**6)
     assert rejection(row, place(limits=limits, memory_bytes=10**9)) == ""
 
 
 @pytest.mark.parametrize(
     ("limits", "reason"),
     [
-        (Limits(arena_bytes=100), "its tensor arena takes"),
-        (Limits(flash_bytes=200_000), "do not fit into the 200.0 kB of sensor"),
-        (Limits(package_bytes=100_000), "do not fit into the 100.0 kB of sensor"),
+        (DeviceLimits(arena_bytes=100), "its tensor arena takes"),
+        (DeviceLimits(flash_bytes=200_000), "do not fit into the 200.0 kB of sensor"),
+        (DeviceLimits(package_bytes=100_000), "do not fit into the 100.0 kB of sensor"),
     ],
 )
-def test_arena_flash_and_package_are_hard_limits(row: Evaluation, limits: Limits, reason: str) -> None:
+def test_arena_flash_and_package_are_hard_limits(row: Evaluation, limits: DeviceLimits, reason: str) -> None:
     assert reason in rejection(row, place(limits=limits))
 
 
@@ -68,7 +68,7 @@ def test_a_microcontroller_s_memory_is_the_arena(row: Evaluation, graph: FileFea
 
 def test_another_runtime_s_arena_holds_the_activations_alone(row: Evaluation, graph: FileFeatures) -> None:
     other = replace(TARGET, runtime="stm32cube.ai")
-    where = TargetDevice("sensor", replace(SENSOR, limits=Limits(arena_bytes=100)), other)
+    where = TargetDevice("sensor", replace(SENSOR, limits=DeviceLimits(arena_bytes=100)), other)
     memory = memory_of(row, where)
     assert memory is not None
     assert memory.value == graph.arena_bytes

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.measurement.accelerators.delegation import delegate, partitions
-from advisor.measurement.accelerators.rules import Accelerator, Form, accelerator
+from advisor.measurement.accelerators.rules import Accelerator, DataTypes, accelerator
 from advisor.measurement.operators.profile import profile
 from advisor.tflite.float16 import to_float16
 from advisor.tflite.model import read
@@ -159,17 +159,17 @@ def test_a_chain_is_cut_wherever_a_run_of_taken_operators_begins(left: set[int])
 @pytest.mark.parametrize(
     ("text", "form"),
     [
-        ("float32", Form("float32")),
-        ("float32*int8", Form("float32", "int8")),
-        ("float32->int8", Form("float32", "", "int8")),
-        ("int16 * int8 -> int16", Form("int16", "int8", "int16")),
+        ("float32", DataTypes("float32")),
+        ("float32*int8", DataTypes("float32", "int8")),
+        ("float32->int8", DataTypes("float32", "", "int8")),
+        ("int16 * int8 -> int16", DataTypes("int16", "int8", "int16")),
     ],
 )
-def test_forms_are_read(text: str, form: Form) -> None:
-    assert Form.parse(text) == form
+def test_forms_are_read(text: str, form: DataTypes) -> None:
+    assert DataTypes.parse(text) == form
 
 
 @pytest.mark.parametrize("text", ["", "*int8", "int8 or uint8", "a;b"])
 def test_other_forms_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not a list of data types"):
-        Form.parse(text)
+        DataTypes.parse(text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from advisor.measurement.accelerators.delegation import execution_order
 from advisor.measurement.operators.attribution import kind_of, match, nodes
-from advisor.measurement.operators.runs import Event
+from advisor.measurement.operators.runs import ProfilerEvent
 from advisor.tflite.model import read
 from tests.measurement import small_models
 
@@ -33,7 +33,7 @@ def test_xnnpack_events_meet_their_operators_by_kind_and_order() -> None:
         "Fully Connected (NC, F32) GEMM",
         "Copy (NC)",
     )
-    found = match(model, [Event(tag, 8, index, 1.0) for index, tag in enumerate(tags)])
+    found = match(model, [ProfilerEvent(tag, 8, index, 1.0) for index, tag in enumerate(tags)])
     assert [node.index if node else None for node in found] == [
         CONVOLUTION,
         DEPTHWISE,
@@ -46,7 +46,10 @@ def test_xnnpack_events_meet_their_operators_by_kind_and_order() -> None:
 
 def test_a_kind_whose_counts_differ_stays_without_an_operator() -> None:
     model = read(small_models.classifier())
-    found = match(model, [Event("Fully Connected (NC, F32) GEMM", 8, 0, 1.0), Event("Mean (ND) Reduce", 8, 1, 1.0)])
+    found = match(
+        model,
+        [ProfilerEvent("Fully Connected (NC, F32) GEMM", 8, 0, 1.0), ProfilerEvent("Mean (ND) Reduce", 8, 1, 1.0)],
+    )
     assert [node.index if node else None for node in found] == [None, MEAN]
 
 
@@ -54,7 +57,11 @@ def test_builtin_events_are_taken_by_their_index_if_the_names_agree() -> None:
     model = read(small_models.classifier())
     found = match(
         model,
-        [Event("SOFTMAX", 2, SOFTMAX, 1.0), Event("MEAN", 2, SOFTMAX, 1.0), Event("MEAN", 2, 99, 1.0)],
+        [
+            ProfilerEvent("SOFTMAX", 2, SOFTMAX, 1.0),
+            ProfilerEvent("MEAN", 2, SOFTMAX, 1.0),
+            ProfilerEvent("MEAN", 2, 99, 1.0),
+        ],
     )
     assert [node.index if node else None for node in found] == [SOFTMAX, None, None]
 

@@ -21,8 +21,8 @@ from advisor.measurement.operators.profile import profile
 from advisor.measurement.operators.profile_export import to_trace, to_tsv
 from advisor.measurement.operators.profile_values import Profile
 from advisor.measurement.operators.runs import (
-    Event,
-    Run,
+    ProfiledRun,
+    ProfilerEvent,
     adds_up,
     coverage,
     interquartile_mean,
@@ -40,8 +40,8 @@ def swish_profile(starts_processes: None, swish_model: Path) -> Profile:
     return profile(swish_model, with_roofline=False)
 
 
-def run_of(whole: float, *times: float, tag: str = "CONV_2D") -> Run:
-    return Run(whole, tuple(Event(tag, 2, index, value) for index, value in enumerate(times)))
+def run_of(whole: float, *times: float, tag: str = "CONV_2D") -> ProfiledRun:
+    return ProfiledRun(whole, tuple(ProfilerEvent(tag, 2, index, value) for index, value in enumerate(times)))
 
 
 def test_every_operator_is_there_with_its_place_and_share(swish_profile: Profile) -> None:
@@ -169,8 +169,8 @@ def test_interquartile_mean_ignores_the_outer_quarters() -> None:
 
 
 def test_partitions_are_counted_where_the_delegate_starts_anew() -> None:
-    inside = [Event("Add (ND)", 8, index, 1.0) for index in range(3)]
-    builtin = Event("SOFTMAX", 2, 7, 1.0)
+    inside = [ProfilerEvent("Add (ND)", 8, index, 1.0) for index in range(3)]
+    builtin = ProfilerEvent("SOFTMAX", 2, 7, 1.0)
     assert partitions([]) == 0
     assert partitions([builtin]) == 0
     assert partitions([*inside, builtin, *inside, *inside]) == 3

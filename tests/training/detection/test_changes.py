@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.training.detection.changes import Changes, Objects, changed
+from advisor.training.detection.changes import Objects, RandomChanges, changed
 
 SIDE = 64
-NO_COLOURS = Changes(contrast=0.0, brightness=0.0, tint=0.0)
+NO_COLOURS = RandomChanges(contrast=0.0, brightness=0.0, tint=0.0)
 
 
 def square(top: int, left: int, bottom: int, right: int) -> tuple[np.ndarray, Objects]:
@@ -53,7 +53,7 @@ def test_boxes_stay_in_the_image() -> None:
 
 def test_equal_random_numbers_give_equal_changes() -> None:
     pixels, objects = square(10, 10, 30, 30)
-    first, second = (changed(pixels, objects, Changes(), np.random.default_rng(7)) for _ in range(2))
+    first, second = (changed(pixels, objects, RandomChanges(), np.random.default_rng(7)) for _ in range(2))
     assert np.array_equal(first[0], second[0])
     assert np.array_equal(first[1].boxes, second[1].boxes)
 
@@ -61,6 +61,6 @@ def test_equal_random_numbers_give_equal_changes() -> None:
 def test_an_image_without_objects_is_changed_too() -> None:
     pixels, _ = square(10, 10, 30, 30)
     nothing = Objects(np.zeros((0, 4), np.float32), np.zeros(0, np.int64))
-    found, kept = changed(pixels, nothing, Changes(), np.random.default_rng(1))
+    found, kept = changed(pixels, nothing, RandomChanges(), np.random.default_rng(1))
     assert not np.array_equal(found, pixels)
     assert kept.boxes.shape == (0, 4)

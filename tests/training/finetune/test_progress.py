@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from advisor.training.finetune.progress import STATE, Progress, read_progress
+from advisor.training.finetune.progress import STATE, FinetuneProgress, read_progress
 
-DONE = Progress({"epochs": 5, "augmentation": {"zoom": 0.1}}, ({"loss": 0.5, "seconds": 2.0},), 0, 0.9, 0.8)
+DONE = FinetuneProgress({"epochs": 5, "augmentation": {"zoom": 0.1}}, ({"loss": 0.5, "seconds": 2.0},), 0, 0.9, 0.8)
 
 
 def test_a_state_comes_back_as_it_was_written(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from advisor.catalog.user_models.comparison import Layer
+from advisor.catalog.user_models.comparison import OriginalLayer
 from advisor.catalog.user_models.onnx_files.convert import VERSION
 from advisor.catalog.user_models.onnx_files.graph import Image
 from advisor.catalog.weights.arrays import Array
@@ -42,7 +42,7 @@ class OnnxOriginal:
         session = _session(self._model)
         return np.stack([session.run(None, self._fed(image[None]))[0].reshape(-1) for image in images])
 
-    def layers(self, image: Array) -> Sequence[Layer]:
+    def layers(self, image: Array) -> Sequence[OriginalLayer]:
         """Return every node with a float output for one image (1, S, S, 3)."""
         import onnx
 
@@ -56,7 +56,9 @@ class OnnxOriginal:
         values = dict(zip(outputs, session.run(outputs, self._fed(image)), strict=True))
         made = {name: node.name or node.output[0] for node in nodes for name in node.output}
         return [
-            Layer(made[node.output[0]], node.op_type, tuple(made[name] for name in node.input if name in made), value)
+            OriginalLayer(
+                made[node.output[0]], node.op_type, tuple(made[name] for name in node.input if name in made), value
+            )
             for node in nodes
             if isinstance(value := values.get(node.output[0]), np.ndarray) and value.dtype == np.float32
         ]

@@ -28,7 +28,7 @@ CAPTURED_HOLDOUT = "hold-out of --data under capture conditions, run in LiteRT"
 
 
 @dataclass(frozen=True)
-class Verdict:
+class AccuracyVerdict:
     """Accuracy of one artefact and its loss against float32; the fields are those of an evaluation."""
 
     accuracy: Quantity | None
@@ -50,7 +50,7 @@ def read_labels(file: Path) -> Captured:
 
 def measured(
     answers: Sequence[int], float_answers: Sequence[int], labels: Sequence[int], classes: Sequence[str]
-) -> Verdict:
+) -> AccuracyVerdict:
     """Return the accuracy of answers on the validation part.
 
     Args:
@@ -62,7 +62,7 @@ def measured(
     right = [answer == label for answer, label in zip(answers, labels, strict=True)]
     float_right = [answer == label for answer, label in zip(float_answers, labels, strict=True)]
     lost = paired_difference(float_right, right, LEVEL)
-    return Verdict(
+    return AccuracyVerdict(
         accuracy=share_of(right, VALIDATED),
         drop=drop_of(lost, len(right)),
         answers=per_class(answers, labels, classes),
@@ -76,7 +76,7 @@ def share_of(right: Sequence[bool], source: str) -> Quantity:
 
 def robust(
     answers: Captured, float_answers: Captured, labels: Sequence[int], source: str = CAPTURED_VALIDATION
-) -> Verdict:
+) -> AccuracyVerdict:
     """Return the accuracy of answers to images under capture conditions.
 
     Args:
@@ -94,7 +94,7 @@ def robust(
         share = Interval(share.value, min(share.value, ends.low), max(share.value, ends.high))
     own, floats = ((rows == labels).mean(axis=0).tolist() for rows in (answers, float_answers))
     lost = paired_shares(floats, own, LEVEL)
-    return Verdict(
+    return AccuracyVerdict(
         accuracy=percent(share, len(labels), source),
         drop=drop_of(lost, len(labels)),
         capture=CaptureAccuracy(
@@ -114,26 +114,26 @@ def drop_of(lost: Interval, images: int) -> Quantity:
     return percent(lost, images, "against float32 on the same images", "points")
 
 
-def quoted(card: Card, recipe: str) -> Verdict:
+def quoted(card: Card, recipe: str) -> AccuracyVerdict:
     """Return the published top-1 of the form, if there is one; random weights allow no estimate.
 
     The agreement of a random graph with its compressed form does not describe the trained graph.
     """
     float_top1 = card.top1()
     if float_top1 is None:
-        return Verdict(None, None)
+        return AccuracyVerdict(None, None)
     if recipe in ("float32", "float16") or card.form:
         source = "the published figure is that of the float weights"
         no_drop = Quantity(0.0, "points", Provenance.PUBLISHED, source=source)
-        return Verdict(_quote(card, "float32", float_top1), no_drop)
+        return AccuracyVerdict(_quote(card, "float32", float_top1), no_drop)
     quantised = card.top1("int8") if recipe == "int8" else None
     if quantised is None:
-        return Verdict(None, None)
+        return AccuracyVerdict(None, None)
     drop = Quantity(float_top1 - quantised, "points", Provenance.PUBLISHED, source=_source(card, "int8"))
-    return Verdict(_quote(card, "int8", quantised), drop)
+    return AccuracyVerdict(_quote(card, "int8", quantised), drop)
 
 
-def published(card: Card, recipe: str, answers: Sequence[Answer], float_answers: Sequence[Answer]) -> Verdict:
+def published(card: Card, recipe: str, answers: Sequence[Answer], float_answers: Sequence[Answer]) -> AccuracyVerdict:
     """Return the published top-1, or estimate that of a compressed form.
 
     If no figure is published for a quantised form, its top-1 is the published float top-1 times the share of kept
@@ -155,7 +155,7 @@ def published(card: Card, recipe: str, answers: Sequence[Answer], float_answers:
         float_top1 * share, "%", Provenance.ESTIMATED, float_top1 * least, float_top1, LEVEL, len(same), source
     )
     drop = Quantity(float_top1 * (1 - share), "points", Provenance.ESTIMATED, source=source)
-    return Verdict(accuracy, drop, agreement=agreement)
+    return AccuracyVerdict(accuracy, drop, agreement=agreement)
 
 
 def _quote(card: Card, precision: str, value: float) -> Quantity:

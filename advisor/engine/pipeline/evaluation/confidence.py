@@ -44,7 +44,7 @@ class Folds:
 
 
 @dataclass(frozen=True, eq=False)
-class Answered:
+class ClassProbabilities:
     """Probabilities of the images of a part, and what follows from them.
 
     Attributes:
@@ -131,7 +131,7 @@ def chosen(
     from advisor.measurement.thresholds import covering, curve, reachable, recalling, threshold
 
     rows, labels = np.load(probabilities, allow_pickle=False), np.asarray(images.part(Role.VALIDATION).labels)
-    seen = Answered(crossfitted(rows, labels), labels, images.classes)
+    seen = ClassProbabilities(crossfitted(rows, labels), labels, images.classes)
     before, after = reliability(rows, labels), reliability(seen.rows, labels)
     every = _with_folds(seen, rows, images, folds)
     batch = len(images.part(Role.HOLDOUT).labels) / len(every.labels)
@@ -160,7 +160,7 @@ def chosen(
     return replace(found, answered=seen.applied(found.applied))
 
 
-def _with_folds(seen: Answered, rows: Floats, images: Images, folds: Folds | None) -> Answered:
+def _with_folds(seen: ClassProbabilities, rows: Floats, images: Images, folds: Folds | None) -> ClassProbabilities:
     """Return the answers on validation, and those on the training part if the file answers like the float head."""
     import numpy as np
 
@@ -192,7 +192,7 @@ def verified(probabilities: Path, images: Images, chosen: ConfidenceFacts) -> Co
 
     part = images.part(Role.HOLDOUT)
     rows, labels = np.load(probabilities, allow_pickle=False), np.asarray(part.labels)
-    seen = Answered(rows, labels, images.classes)
+    seen = ClassProbabilities(rows, labels, images.classes)
     after, before = reliability(rows, labels), reliability(tempered(rows, 1 / chosen.temperature), labels)
     sure, answers, right, cover = seen.sure, seen.answers, seen.right, chosen.coverage
     return replace(

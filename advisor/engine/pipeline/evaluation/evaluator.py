@@ -20,7 +20,7 @@ from advisor.core.relaxation import LOOSER
 from advisor.core.training import recipe_of
 from advisor.core.units import show_ms
 from advisor.engine.pipeline.evaluation import accuracy
-from advisor.engine.pipeline.evaluation.accuracy import Captured, Verdict
+from advisor.engine.pipeline.evaluation.accuracy import AccuracyVerdict, Captured
 from advisor.engine.pipeline.evaluation.judging import Scored, judge_of
 from advisor.engine.pipeline.evaluation.scorer import artefact_of, scope_of
 from advisor.engine.pipeline.events import StageAborted
@@ -205,7 +205,7 @@ class Evaluator:
         if objection:
             raise StageAborted(Status.SKIPPED, StageName.COMPRESS, objection)
 
-    async def _outcome(self, stages: VariantStages) -> Verdict | None:
+    async def _outcome(self, stages: VariantStages) -> AccuracyVerdict | None:
         """Return the verdict on the file of a lighter recipe; None if there is no file."""
         try:
             await self._escalate(stages)
@@ -214,7 +214,7 @@ class Evaluator:
         except StageAborted:
             return None
 
-    async def _verdict(self, stages: VariantStages) -> Verdict:
+    async def _verdict(self, stages: VariantStages) -> AccuracyVerdict:
         """Return a variant's accuracy: measured on the validation part; the published one if there are no images."""
         images = self._walker.materials.images
         if images is None:
@@ -235,7 +235,7 @@ class Evaluator:
         by_class = replace(verdict.answers, file=self._run.keep_answers(name, labels))
         return replace(chosen, answers=by_class, capture=replace(chosen.capture, plain=verdict.accuracy))
 
-    async def _published(self, stages: VariantStages) -> Verdict:
+    async def _published(self, stages: VariantStages) -> AccuracyVerdict:
         if stages.card.form or not self._walker.materials.weights_source(stages.card):
             return accuracy.quoted(stages.card, stages.compression)
         own, floats = await asyncio.gather(

@@ -12,7 +12,7 @@ from advisor.core.metrics import TOP1
 from advisor.core.statistics import paired_shares
 from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_COUNTING, OBJECT_DETECTION
 from advisor.engine.pipeline.evaluation import accuracy, confidence, metrics, objects
-from advisor.engine.pipeline.evaluation.accuracy import Verdict
+from advisor.engine.pipeline.evaluation.accuracy import AccuracyVerdict
 from advisor.engine.pipeline.images import Images, Role
 from advisor.engine.question import Question
 from advisor.store import RunFolder, answers_file
@@ -39,7 +39,7 @@ class Scored(NamedTuple):
 class Judge(Protocol):
     """Turns answers of files into figures."""
 
-    def verdict(self, scored: Scored, images: Images, run: RunFolder, name: str) -> Verdict:
+    def verdict(self, scored: Scored, images: Images, run: RunFolder, name: str) -> AccuracyVerdict:
         """Return the accuracy on the validation part and the loss against float32.
 
         Args:
@@ -70,7 +70,7 @@ class Classified:
 
     question: Question = field(default_factory=Question)
 
-    def verdict(self, scored: Scored, images: Images, run: RunFolder, name: str) -> Verdict:
+    def verdict(self, scored: Scored, images: Images, run: RunFolder, name: str) -> AccuracyVerdict:
         """See :class:`Judge`."""
         (own, floats, folds), question, metric = scored, self.question, self.question.metric
         answers, part = accuracy.read_answers(own), images.part(Role.VALIDATION)
@@ -122,7 +122,7 @@ class Detected:
 
     by: objects.Criterion
 
-    def verdict(self, scored: Scored, images: Images, run: RunFolder, name: str) -> Verdict:
+    def verdict(self, scored: Scored, images: Images, run: RunFolder, name: str) -> AccuracyVerdict:
         """See :class:`Judge`."""
         found, shares = objects.measured(scored.own, scored.floats, images, self.by)
         return replace(found, answers=replace(found.answers, file=run.keep_answers(name, shares)))

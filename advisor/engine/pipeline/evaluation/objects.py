@@ -12,7 +12,7 @@ from advisor.core.evaluation_facts import ImageAnswers
 from advisor.core.quantity import Quantity
 from advisor.core.statistics import Interval, paired_shares
 from advisor.core.tasks import COUNTING, DETECTION
-from advisor.engine.pipeline.evaluation.accuracy import Verdict, drop_of, percent
+from advisor.engine.pipeline.evaluation.accuracy import AccuracyVerdict, drop_of, percent
 from advisor.engine.pipeline.images import Images, Role
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ HELD_OUT = "on the hold-out of --data, run in LiteRT"
 
 
 @dataclass(frozen=True, eq=False)
-class Answered:
+class FoundObjects:
     """True boxes and found ones.
 
     Attributes:
@@ -44,7 +44,7 @@ class Answered:
 
 
 @dataclass(frozen=True)
-class Figures:
+class ObjectFigures:
     """The figures of a file.
 
     Attributes:
@@ -63,16 +63,16 @@ class Criterion(Protocol):
 
     metric: str
 
-    def figures(self, given: Answered) -> Figures:
+    def figures(self, given: FoundObjects) -> ObjectFigures:
         """Return the figures."""
 
-    def shares(self, given: Answered) -> list[float]:
+    def shares(self, given: FoundObjects) -> list[float]:
         """Return each image's share in the mean, to compare files image by image."""
 
-    def threshold(self, given: Answered) -> float:
+    def threshold(self, given: FoundObjects) -> float:
         """Return the score from which an answer counts."""
 
-    def match(self, given: Answered, threshold: float) -> list[Matched]:
+    def match(self, given: FoundObjects, threshold: float) -> list[Matched]:
         """Return which objects were found, and which answers are right, in each image."""
 
 
@@ -81,27 +81,27 @@ class ByBoxes:
 
     metric = DETECTION.metric
 
-    def figures(self, given: Answered) -> Figures:
+    def figures(self, given: FoundObjects) -> ObjectFigures:
         """See :class:`Criterion`."""
         from advisor.measurement.average_precision import score
 
         reached = score(given.true, given.found, given.sizes, given.classes)
-        return Figures(reached.half, reached.by_class, reached.coco)
+        return ObjectFigures(reached.half, reached.by_class, reached.coco)
 
-    def shares(self, given: Answered) -> list[float]:
+    def shares(self, given: FoundObjects) -> list[float]:
         """See :class:`Criterion`."""
         from advisor.measurement.average_precision import shares
 
         each: list[float] = shares(given.true, given.found, given.sizes, given.classes).tolist()
         return each
 
-    def threshold(self, given: Answered) -> float:
+    def threshold(self, given: FoundObjects) -> float:
         """See :class:`Criterion`."""
         from advisor.measurement.average_precision import threshold
 
         return threshold(given.true, given.found, given.sizes, given.classes)
 
-    def match(self, given: Answered, threshold: float) -> list[Matched]:
+    def match(self, given: FoundObjects, threshold: float) -> list[Matched]:
         """See :class:`Criterion`."""
         from advisor.measurement.box_counts import match
 
@@ -113,34 +113,34 @@ class ByCentres:
 
     metric = COUNTING.metric
 
-    def figures(self, given: Answered) -> Figures:
+    def figures(self, given: FoundObjects) -> ObjectFigures:
         """See :class:`Criterion`."""
         from advisor.measurement.counting import centre_score
 
         reached = centre_score(self.match(given, self.threshold(given)), given.classes)
-        return Figures(reached.mean, reached.by_class)
+        return ObjectFigures(reached.mean, reached.by_class)
 
-    def shares(self, given: Answered) -> list[float]:
+    def shares(self, given: FoundObjects) -> list[float]:
         """See :class:`Criterion`."""
         from advisor.measurement.counting import centre_shares
 
         each: list[float] = centre_shares(self.match(given, self.threshold(given)), given.classes).tolist()
         return each
 
-    def threshold(self, _given: Answered) -> float:
+    def threshold(self, _given: FoundObjects) -> float:
         """See :class:`Criterion`: the training has moved it to one half."""
         from advisor.measurement.counting import LEAST_SCORE
 
         return LEAST_SCORE
 
-    def match(self, given: Answered, threshold: float) -> list[Matched]:
+    def match(self, given: FoundObjects, threshold: float) -> list[Matched]:
         """See :class:`Criterion`."""
         from advisor.measurement.counting import match_centres
 
         return match_centres(given.true, given.found, threshold)
 
 
-def measured(own: Path, floats: Path, images: Images, criterion: Criterion) -> tuple[Verdict, list[float]]:
+def measured(own: Path, floats: Path, images: Images, criterion: Criterion) -> tuple[AccuracyVerdict, list[float]]:
     """Return the accuracy on the validation part with the points that are lost against the float32 file.
 
     The second value is each image's share in the accuracy.
@@ -155,7 +155,7 @@ def measured(own: Path, floats: Path, images: Images, criterion: Criterion) -> t
     reached, each = criterion.figures(given), criterion.shares(given)
     boxes, _ = _at(criterion.threshold(given), images, given, reached.coco, criterion)
     drop = paired_shares(criterion.shares(of_float), each)
-    verdict = Verdict(
+    verdict = AccuracyVerdict(
         accuracy=percent(reached.mean, len(each), f"{criterion.metric} {VALIDATED}"),
         drop=drop_of(drop, len(each)),
         answers=_by_class(reached, images, boxes),
@@ -184,7 +184,7 @@ def held_out(
 
 
 def _at(
-    threshold: float, images: Images, given: Answered, coco: Interval | None, criterion: Criterion
+    threshold: float, images: Images, given: FoundObjects, coco: Interval | None, criterion: Criterion
 ) -> tuple[BoxFacts, list[Matched]]:
     """Return the counts of each class at a threshold, and the matches in each image."""
     import numpy as np
@@ -230,15 +230,15 @@ def _judged(one: Detections, matched: Flags) -> tuple[JudgedBox, ...]:
     )
 
 
-def _answered(file: Path, images: Images, role: Role) -> Answered:
+def _answered(file: Path, images: Images, role: Role) -> FoundObjects:
     """Return the true boxes of some images, and what a file found in them."""
     from advisor.measurement.detection import load, true_boxes
 
     part, boxes = images.part(role), images.boxes
     assert boxes is not None, "a search for objects has boxes"
     sizes = [boxes.sizes[index][::-1] for index in part.indices]
-    return Answered([true_boxes(rows) for rows in part.objects], load(file), sizes, len(images.classes))
+    return FoundObjects([true_boxes(rows) for rows in part.objects], load(file), sizes, len(images.classes))
 
 
-def _by_class(reached: Figures, images: Images, boxes: BoxFacts | None) -> ImageAnswers:
+def _by_class(reached: ObjectFigures, images: Images, boxes: BoxFacts | None) -> ImageAnswers:
     return ImageAnswers(dict(zip(images.classes, reached.by_class, strict=True)), boxes=boxes)

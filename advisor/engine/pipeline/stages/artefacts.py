@@ -40,13 +40,13 @@ from advisor.engine.pipeline.stage import (
     Stage,
 )
 from advisor.engine.pipeline.stages import jobs
-from advisor.isolation import Limits
+from advisor.isolation import CallLimits
 from advisor.store.files import sha256_file
 from advisor.tflite.metadata import Metadata
 
 CALIBRATION_IMAGES = 100
 
-LEARNING = Resources(Pool.TRAINERS, 4_000_000_000, Limits(seconds=3 * 3600, memory_bytes=10_000_000_000))
+LEARNING = Resources(Pool.TRAINERS, 4_000_000_000, CallLimits(seconds=3 * 3600, memory_bytes=10_000_000_000))
 """Gradients keep every activation of a batch: 16 images of MobileNetV2 take about 4 GB with their integer forms. The
 steps are limited by their work, about ten minutes; a slow machine may take many times as long."""
 

@@ -18,7 +18,7 @@ from advisor.engine.pipeline.materials import FloatModel, Materials, input_spec,
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import Folders, Inputs, Job, Pool, Resources, Results, Scope, Stage
 from advisor.engine.pipeline.stages import jobs
-from advisor.isolation import Limits
+from advisor.isolation import CallLimits
 from advisor.isolation.pool import EXPECTED_BYTES, HEAVY
 from advisor.measurement.latency.timing import least_cpu_ms
 from advisor.store.files import sha256_json
@@ -29,7 +29,7 @@ from advisor.training.features import AS_IT_IS, CaptureAugmentation
 
 PROBABILITIES = "probabilities"
 
-CONVERT_LIMITS = Limits(seconds=600, memory_bytes=3_000_000_000)
+CONVERT_LIMITS = CallLimits(seconds=600, memory_bytes=3_000_000_000)
 CONVERT_BYTES_A_VALUE = 64
 """Extra memory that a conversion may take for each value of the model: the converter holds the values about sixteen
 times, at four bytes each (1.6 GB for the 102 MB of ResNet-50)."""

@@ -30,13 +30,13 @@ from advisor.engine.pipeline.stages import detection_jobs
 from advisor.engine.pipeline.stages.backbone import identity
 from advisor.engine.pipeline.stages.figures import with_detail
 from advisor.engine.pipeline.stages.own_file import require_classes
-from advisor.isolation import Limits
+from advisor.isolation import CallLimits
 
 DETECTIONS_FILE = "detections.npz"
 VERSION = "4"
 """Raised when equal images and weights give another detector."""
 
-TRAINING = Resources(Pool.TRAINERS, 3_000_000_000, Limits(seconds=3 * 3600, memory_bytes=8_000_000_000))
+TRAINING = Resources(Pool.TRAINERS, 3_000_000_000, CallLimits(seconds=3 * 3600, memory_bytes=8_000_000_000))
 
 
 def detector(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:

@@ -47,12 +47,12 @@ def train(
     """
     from advisor.training.detection.changes import objects_of
     from advisor.training.detection.maps import Boxed
-    from advisor.training.detection.train import KINDS, Start
+    from advisor.training.detection.train import KINDS, DetectorStart
     from advisor.training.detection.train import train as train_detector
 
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         boxed = Boxed(images, [objects_of(rows) for rows in objects])
-        begun = Start(_head_of(start[0]), start[1]) if start else None
+        begun = DetectorStart(_head_of(start[0]), start[1]) if start else None
         trained = train_detector(card, weights, boxed, classes, KINDS[task], seed, Path(folder), begun)
     path.write_bytes(trained.data)
     np.savez(path.with_name(HEAD_WEIGHTS), *trained.head)

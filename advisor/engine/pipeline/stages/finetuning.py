@@ -24,7 +24,7 @@ from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import Epochs, Folders, Inputs, Job, Pool, Resources, Results, Scope, Stage
 from advisor.engine.pipeline.stages.backbone import features, identity
 from advisor.engine.pipeline.stages.head import fitted
-from advisor.isolation import Limits
+from advisor.isolation import CallLimits
 from advisor.isolation.pool import EXPECTED_BYTES, TRAINERS
 from advisor.store.files import sha256_file, sha256_json
 from advisor.tflite.levels import VERSION as LEVELS_VERSION
@@ -41,7 +41,7 @@ IMPORTS_S, NEXT_START_S = 10.0, 25.0
 """Seconds of a training before its time counts, and of the one that follows it before its first step. A Xeon of 2.8 GHz
 took 7 and 19 for EfficientNet-Lite0."""
 
-TRAIN_LIMITS = Limits(seconds=24 * 3600, memory_bytes=8_000_000_000)
+TRAIN_LIMITS = CallLimits(seconds=24 * 3600, memory_bytes=8_000_000_000)
 LONG = Resources(Pool.TRAINERS, EXPECTED_BYTES[TRAINERS], TRAIN_LIMITS, long=True)
 
 

@@ -38,7 +38,7 @@ HEAD_FILE = "head.npz"
 
 
 @dataclass(frozen=True)
-class Head:
+class TrainedHead:
     """A trained head.
 
     Attributes:
@@ -54,7 +54,7 @@ class Head:
     answers: Path | None = None
 
     @classmethod
-    def within(cls, folder: Path) -> Head:
+    def within(cls, folder: Path) -> TrainedHead:
         """Return the head in a stage's folder."""
         file, result, answers = folder / HEAD_FILE, read_result(folder), folder / head_jobs.ANSWERS_FILE
         facts = parse(HeadFacts, result) if result else None
@@ -90,7 +90,7 @@ def joined(card: Card, training: str, purpose: Purpose, workload: Workload) -> S
     )  # fmt: skip
 
 
-def fitted(card: Card, training: str, workload: Workload) -> Stage[Head]:
+def fitted(card: Card, training: str, workload: Workload) -> Stage[TrainedHead]:
     """Choose kind and penalty of the head by cross-validation and fit it to the training part, or to a subset of it."""
     source, first_look = cut(card, FEATURES), recipe_of(training).first_look
     train = Role.SUBSET if first_look else Role.TRAIN
@@ -112,7 +112,7 @@ def fitted(card: Card, training: str, workload: Workload) -> Stage[Head]:
 
     return Stage(
         StageName.HEAD, Scope(card.name, training), "5", "training the head of", (source, *_stages(read)), inputs, job,
-        Head.within, cost.HEAD_S,
+        TrainedHead.within, cost.HEAD_S,
     )  # fmt: skip
 
 
@@ -159,7 +159,7 @@ def expected(card: Card, workload: Workload) -> Stage[NewConditions]:
     )  # fmt: skip
 
 
-def refitted(card: Card, workload: Workload) -> Stage[Head]:
+def refitted(card: Card, workload: Workload) -> Stage[TrainedHead]:
     """Fit the head that ships to all images outside the hold-out, of the kind chosen on the training part.
 
     It uses the same recipe as the head that validation scores, on more images.
@@ -187,7 +187,7 @@ def refitted(card: Card, workload: Workload) -> Stage[Head]:
 
     return Stage(
         StageName.REFIT, Scope(card.name, HEAD), "2", "fitting the final head of",
-        (source, compared, *_stages(read)), inputs, job, Head.within, cost.REFIT_S,
+        (source, compared, *_stages(read)), inputs, job, TrainedHead.within, cost.REFIT_S,
     )  # fmt: skip
 
 

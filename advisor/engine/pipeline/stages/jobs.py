@@ -87,7 +87,7 @@ def calibrate(
         earlier: the files of a similar model's calibration; empty for none.
     """
     from advisor.compression.calibration import CalibrationImages
-    from advisor.compression.quantization.prepared import Prepared, prepare_all
+    from advisor.compression.quantization.prepared import PreparedModel, prepare_all
     from advisor.compression.quantization.quantizer import fitting_images
     from advisor.compression.recipes.suitable import require_plain_float
     from advisor.tflite.postprocess import split_postprocess
@@ -95,7 +95,7 @@ def calibrate(
     data, _ = split_postprocess(model.read_bytes())
     require_plain_float(data, "compression")
     images = CalibrationImages(tuple(calibration or ()), view, seed, STAND_IN_CROPS if stands_in else None)
-    known = Prepared.load(earlier[0].parent) if earlier else None
+    known = PreparedModel.load(earlier[0].parent) if earlier else None
     prepare_all(data, fitting_images(data, images.read()), grids, known).save(folder)
 
 
@@ -132,13 +132,13 @@ def compress(
     """
     from advisor.compression.calibration import CalibrationImages
     from advisor.compression.make import arena_bytes, make_file, sizes_of
-    from advisor.compression.quantization.prepared import Prepared
+    from advisor.compression.quantization.prepared import PreparedModel
     from advisor.compression.recipes.base import RecipeInputs
 
     images = CalibrationImages(tuple(calibration or ()), view, seed, STAND_IN_CROPS if stands_in else None)
     given = inputs or RecipeInputs()
     if calibrated:
-        given = replace(given, observer=Prepared.load(calibrated[0].parent).observer())
+        given = replace(given, observer=PreparedModel.load(calibrated[0].parent).observer())
     notes = make_file(model, recipe, images, given, metadata, path)
     if stands_in:
         return {"arena_bytes": arena_bytes(path), "notes": notes}

@@ -36,7 +36,7 @@ from advisor.engine.pipeline.stage import (
 )
 from advisor.engine.pipeline.stages import other_runtimes_jobs as jobs
 from advisor.engine.pipeline.stages.figures import THOROUGH, with_detail
-from advisor.engine.pipeline.stages.other_runtimes_jobs import Figures
+from advisor.engine.pipeline.stages.other_runtimes_jobs import RuntimeFigures
 from advisor.measurement.micro.check import MicroCheck
 
 ARENA_BYTES = 1_200_000_000
@@ -59,7 +59,7 @@ def twin(scope: Scope, source: Source, memory_bytes: int = cost.TWIN_BYTES) -> S
 
 def measured_in(
     scope: Scope, source: Source, target: LocalTarget, effort: str = "", twin_bytes: int = cost.TWIN_BYTES
-) -> Stage[Figures]:
+) -> Stage[RuntimeFigures]:
     """Measure a file in another runtime of this machine, with no other work running.
 
     As in LiteRT, a measurement that other work disturbed is not cached, and an earlier, longer one is reused.
@@ -124,8 +124,8 @@ def _undisturbed(row: Mapping[str, Any]) -> bool:
     return not row.get("contended", False)
 
 
-def _read_figures(folder: Path) -> Figures:
-    found: Figures = parse(Figures, read_result(folder))
+def _read_figures(folder: Path) -> RuntimeFigures:
+    found: RuntimeFigures = parse(RuntimeFigures, read_result(folder))
     return found
 
 

@@ -31,7 +31,7 @@ HANGS_AFTER_S = 240.0
 
 
 @dataclass(frozen=True)
-class Figures(ThreadTiming):
+class RuntimeFigures(ThreadTiming):
     """What a runtime of this machine measured of a file; the fields are those of an evaluation.
 
     Attributes:
@@ -54,18 +54,18 @@ def measure(device: str, target: DeviceTarget, model: Path, effort: str) -> dict
         effort: name of the agent's effort.
 
     Returns:
-        :class:`Figures` as JSON, with the date.
+        :class:`RuntimeFigures` as JSON, with the date.
 
     Raises:
         UsageError: the runtime is not installed.
         StageError: it does not run the file, it ended, or its timings are invalid.
     """
-    from advisor.devices.connections.protocol import Job, exclusive
+    from advisor.devices.connections.protocol import MeasurementJob, exclusive
     from advisor.devices.profiles.runtimes import RUNTIMES
     from advisor.measurement.latency.trust import disturbance
 
     connection = RUNTIMES[device].connect(target)
-    job = Job((model,), (target.threads,), effort, HANGS_AFTER_S, target.runtime)
+    job = MeasurementJob((model,), (target.threads,), effort, HANGS_AFTER_S, target.runtime)
     with exclusive(connection.label):
         (timing,) = connection.measure(job)
         result = _judged(timing)
@@ -76,7 +76,7 @@ def measure(device: str, target: DeviceTarget, model: Path, effort: str) -> dict
     now = datetime.now(UTC).isoformat(timespec="seconds")
     source = f"{timing.runtime} on this machine, measured on {now[:10]}"
     quantities = result.to_quantities(source)
-    found = Figures(
+    found = RuntimeFigures(
         latency=quantities["latency"],
         latency_p90=quantities["latency_p90"],
         memory=memory_of(timing, source),

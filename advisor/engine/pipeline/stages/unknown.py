@@ -16,7 +16,7 @@ from advisor.engine.pipeline.materials import MODEL, Artefact, Materials, read_r
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import Folders, Inputs, Job, Results, Scope, Stage
 from advisor.engine.pipeline.stages import unknown_jobs
-from advisor.engine.pipeline.stages.head import Head
+from advisor.engine.pipeline.stages.head import TrainedHead
 from advisor.store.files import sha256_file, sha256_json
 from advisor.training.head.trials import LAST_LAYER
 
@@ -74,7 +74,7 @@ def with_unknown(
     own: Stage[Path],
     compared: Sequence[Stage[Path]],
     shipped: Sequence[Stage[Path]],
-    head: Stage[Head] | None,
+    head: Stage[TrainedHead] | None,
 ) -> Stage[WithUnknown]:
     """Give the file that ships the class ``unknown``, and judge its score with each class left out in turn.
 

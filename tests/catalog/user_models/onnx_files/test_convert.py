@@ -12,7 +12,7 @@ from onnx import helper, numpy_helper
 
 from advisor.catalog import load_catalogue
 from advisor.catalog.user_models.comparison import compared
-from advisor.catalog.user_models.description import Given
+from advisor.catalog.user_models.description import ModelDescription
 from advisor.catalog.user_models.formats import as_tflite
 from advisor.catalog.user_models.import_model import add, inspect
 from advisor.catalog.user_models.onnx_files.graph import Image
@@ -92,7 +92,7 @@ def test_maps_of_scores_are_refused(own_folders: None, tmp_path: Path) -> None:
 
 def test_a_card_says_how_its_file_was_converted(own_folders: None, tmp_path: Path) -> None:
     (tmp_path / "labels.txt").write_text("a\nb\nc\nd\ne\n", encoding="utf-8")
-    given = Given(labels=str(tmp_path / "labels.txt"), mean=(127.5,), std=(127.5,))
+    given = ModelDescription(labels=str(tmp_path / "labels.txt"), mean=(127.5,), std=(127.5,))
     with inspect(saved(network(), tmp_path)) as inspected:
         added = add(inspected, given)
     card = load_catalogue().card("net")

@@ -27,7 +27,7 @@ from advisor.engine.pipeline.materials import Artefact, Workload
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import Stage
 from advisor.engine.pipeline.stages.figures import ThreadTiming
-from advisor.engine.pipeline.stages.head import Head
+from advisor.engine.pipeline.stages.head import TrainedHead
 from advisor.engine.pipeline.walker import Walker
 from advisor.engine.question import Question
 from advisor.isolation.coroutine import run_coroutine
@@ -72,7 +72,7 @@ class Prepared(Walker):
         if stage.name is StageName.SCORE:
             return self._probabilities(recipe)
         if stage.name is StageName.HEAD:
-            return Head(self._folder / "head.npz", "", HEAD_FACTS)
+            return TrainedHead(self._folder / "head.npz", "", HEAD_FACTS)
         if stage.name is StageName.EXPECTATION:
             return EXPECTED
         if stage.name is StageName.TIMING:

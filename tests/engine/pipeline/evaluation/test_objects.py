@@ -10,7 +10,7 @@ import pytest
 
 from advisor.core.box_facts import BoxFacts, ClassBoxes, JudgedBox
 from advisor.core.quantity import Provenance
-from advisor.engine.pipeline.evaluation.accuracy import Verdict
+from advisor.engine.pipeline.evaluation.accuracy import AccuracyVerdict
 from advisor.engine.pipeline.evaluation.objects import (
     HELD_OUT,
     VALIDATED,
@@ -29,7 +29,7 @@ IMAGES = boxed_images()
 
 def compared(
     folder: Path, own: tuple[int, ...], floats: tuple[int, ...] = (), images: Images = IMAGES
-) -> tuple[Verdict, list[float]]:
+) -> tuple[AccuracyVerdict, list[float]]:
     """Compare a file with its float32 file; each finds all boxes but those of some validation images."""
     paths = [
         save_found(folder / f"{name}.npz", images, Role.VALIDATION, missed)
