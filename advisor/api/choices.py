@@ -9,9 +9,9 @@ LISTED: Mapping[str, tuple[str, str]] = {
     "compressions": ("advisor.compression.recipes.listed", "RECIPES"),
     "kind": ("advisor.devices.profiles.values", "KINDS"),
     "metric": ("advisor.core.metrics", "METRICS"),
-    "objective": ("advisor.engine.question.names", "OBJECTIVES"),
+    "objective": ("advisor.core.names", "OBJECTIVES"),
     "prefer": ("advisor.core.preference", "PREFERENCES"),
-    "sampler": ("advisor.engine.question.names", "SAMPLERS"),
+    "sampler": ("advisor.core.names", "SAMPLERS"),
     "task": ("advisor.core.tasks", "TASKS"),
     "training": ("advisor.core.training", "CHOOSABLE"),
 }

@@ -12,9 +12,9 @@ from rich.text import Text
 
 from advisor.core.evaluation import Evaluation
 from advisor.core.figures import HOST
+from advisor.core.names import ROBUST
 from advisor.core.quantity import Quantity
 from advisor.core.units import plural
-from advisor.engine.question.names import ROBUST
 from advisor.reporting import text
 from advisor.reporting.console import default_console, next_command, write
 from advisor.reporting.device_results import (

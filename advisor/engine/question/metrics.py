@@ -9,8 +9,8 @@ from advisor.core import units
 from advisor.core.costs import Costs, parse_costs
 from advisor.core.errors import UsageError
 from advisor.core.metrics import COST_SAVED, METRICS, TOP1
+from advisor.core.names import require_known
 from advisor.core.tasks import IMAGE_CLASSIFICATION
-from advisor.engine.question.names import require_known
 from advisor.engine.question.options import Options
 from advisor.engine.question.values import Question
 from advisor.store.yamlfile import read_text

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from advisor.core.errors import UsageError, nearest
+from advisor.core.names import ADVISOR, FIRST, JOURNAL, LOCAL, without_password
 from advisor.core.tasks import IMAGE_CLASSIFICATION
-from advisor.engine.question.names import ADVISOR, FIRST, JOURNAL, LOCAL, without_password
 from advisor.isolation.resources import usable_cores
 from advisor.store.yamlfile import read_yaml
 

@@ -10,12 +10,7 @@ from advisor.core.budget import Budget, parse_licences
 from advisor.core.errors import UsageError, nearest
 from advisor.core.figures import HOST
 from advisor.core.latency_distribution import CONFIDENCE
-from advisor.core.preference import BALANCED, parse_preference
-from advisor.core.tasks import TASKS
-from advisor.core.training import CHOOSABLE, HEAD, NONE, in_order
-from advisor.devices.profiles.runtimes import canonical
-from advisor.engine.question.metrics import costs_of, floors_of, metric_of, validate_metric, with_metric
-from advisor.engine.question.names import (
+from advisor.core.names import (
     ALL,
     CAPTURES,
     EXECUTORS,
@@ -27,6 +22,11 @@ from advisor.engine.question.names import (
     check_storage,
     require_known,
 )
+from advisor.core.preference import BALANCED, parse_preference
+from advisor.core.tasks import TASKS
+from advisor.core.training import CHOOSABLE, HEAD, NONE, in_order
+from advisor.devices.profiles.runtimes import canonical
+from advisor.engine.question.metrics import costs_of, floors_of, metric_of, validate_metric, with_metric
 from advisor.engine.question.options import FREE_ON_RESUME, Options, collect_options, read_file
 from advisor.engine.question.promises import parse_promises
 from advisor.engine.question.validation import validate_execution, validate_question
