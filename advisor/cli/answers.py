@@ -12,29 +12,18 @@ from advisor.cli import completion
 from advisor.cli.options import AsJson, Filter, Format, LogTo, RunArgument, Sort
 from advisor.cli.output import check_place, log_run_to, print_json, show_answer, warn_of_problems
 from advisor.cli.progress import note, progress
-from advisor.cli.search_options import LIMITS, takes
+from advisor.cli.search_options import annotations_of, takes
 from advisor.core.errors import ExitCode, UsageError, nearest
+from advisor.core.options import LIMITS
 
 SCHEMA_VERSION = 1
 """Version of the document that ``export`` prints."""
 
 
-@takes(LIMITS)
+@takes(annotations_of(LIMITS, defaults=False))
 def report(
     run: RunArgument,
     *,
-    prefer: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Preference: balanced, accuracy, latency, size, or weights: accuracy=2,latency=1.",
-            autocompletion=completion.of("prefer"),
-        ),
-    ] = None,
-    confidence: Annotated[
-        str | None,
-        typer.Option(metavar="PERCENT", help="Probability that a predicted latency meets the budget, such as 90%."),
-    ] = None,
     images: Annotated[
         bool, typer.Option("--images/--no-images", help="Show images on which the pick errs in report.html.")
     ] = True,
@@ -63,7 +52,7 @@ def report(
     rows = ANSWER.select(sort, only)
     warn_of_problems(run, artefacts=True)
     with progress("deciding again and writing the report"):
-        found = api.report(run, prefer=prefer, confidence=confidence, images=images, to=to, force=force, **limits)
+        found = api.report(run, images=images, to=to, force=force, **limits)
     show_answer(found.view, as_json, rows)
     for path in found.files:
         note(f"wrote {path}")
