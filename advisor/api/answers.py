@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
+from advisor.api.options import takes_options
 from advisor.core.decision import Decision
 from advisor.core.evaluation import Evaluation
+from advisor.core.options import LimitOptions
 from advisor.store import RunFolder
 
 if TYPE_CHECKING:
@@ -42,22 +44,14 @@ class Report:
         return summary_html(self.view)
 
 
+@takes_options(LimitOptions, defaults=False)
 def report(
     run: str | Path,
     *,
-    prefer: str | None = None,
-    budget: str | None = None,
-    size_budget: str | None = None,
-    memory_budget: str | None = None,
-    max_drop: str | None = None,
-    min_accuracy: str | Sequence[str] | None = None,
-    confidence: str | None = None,
-    licence: str | None = None,
-    must_run_on: Sequence[str] | None = None,
-    profiles: Sequence[str | Path] | None = None,
     images: bool = True,
     to: str | Path | None = None,
     force: bool = False,
+    **limits: Unpack[LimitOptions],
 ) -> Report:
     """Decide again from the measurements of a run and write the report. Nothing is measured or trained.
 
@@ -70,17 +64,6 @@ def report(
 
     Args:
         run: the run folder.
-        prefer: ``balanced``, ``accuracy``, ``latency``, ``size``, or weights such as ``accuracy=2,latency=1``.
-        budget: latency limit (90th percentile), such as ``50ms``.
-        size_budget: limit of the file size, such as ``5MB``.
-        memory_budget: limit of the peak private memory, such as ``100MB``.
-        max_drop: percentage points of accuracy that compression may cost, such as ``1pt``.
-        min_accuracy: lowest accuracy, such as ``85%``, or of another metric, such as ``worst-group=70%``; several are
-            a list, or joined by commas.
-        confidence: probability with which a predicted latency must meet the budget, such as ``90%``.
-        licence: accepted licences: ``permissive``, SPDX identifiers, or both joined by commas.
-        must_run_on: further devices on which the pick must meet the latency budget.
-        profiles: folders of your own device profiles.
         images: show images that the pick judged wrongly, and where compression changed its answer, in ``report.html``.
         to: folder for the report files. Default: the run folder, if no option changed the question.
         force: replace report files that are in ``to``.
@@ -88,15 +71,12 @@ def report(
     Raises:
         UsageError: no run folder, a damaged one, an invalid option, or report files that are in the way.
     """
-    arguments = dict(locals())
-    changes = {name: value for name, value in arguments.items() if name not in ("run", "images", "to", "force")}
-
     from advisor.engine.history.loaded_run import load_run
     from advisor.reporting.files import report_folder, write_all
     from advisor.reporting.view import view_of
 
     folder = report_folder(Path(to), force) if to is not None else None
-    loaded = load_run(run, changes)
+    loaded = load_run(run, limits)
     if folder is None and loaded.own_question:
         folder = loaded.folder.path
     view = view_of(loaded)

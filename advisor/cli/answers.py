@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,29 +12,18 @@ from advisor.cli import completion
 from advisor.cli.options import AsJson, Filter, Format, LogTo, RunArgument, Sort
 from advisor.cli.output import check_place, log_run_to, print_json, show_answer, warn_of_problems
 from advisor.cli.progress import note, progress
-from advisor.cli.search_options import LIMITS, takes
+from advisor.cli.search_options import annotations_of, takes
 from advisor.core.errors import ExitCode, UsageError, nearest
+from advisor.core.options import LIMITS
 
 SCHEMA_VERSION = 1
 """Version of the document that ``export`` prints."""
 
 
-@takes(LIMITS)
+@takes(annotations_of(LIMITS, defaults=False))
 def report(
     run: RunArgument,
     *,
-    prefer: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Preference: balanced, accuracy, latency, size, or weights: accuracy=2,latency=1.",
-            autocompletion=completion.of("prefer"),
-        ),
-    ] = None,
-    confidence: Annotated[
-        str | None,
-        typer.Option(metavar="PERCENT", help="Probability that a predicted latency meets the budget, such as 90%."),
-    ] = None,
     images: Annotated[
         bool, typer.Option("--images/--no-images", help="Show images on which the pick errs in report.html.")
     ] = True,
@@ -63,7 +52,7 @@ def report(
     rows = ANSWER.select(sort, only)
     warn_of_problems(run, artefacts=True)
     with progress("deciding again and writing the report"):
-        found = api.report(run, prefer=prefer, confidence=confidence, images=images, to=to, force=force, **limits)
+        found = api.report(run, images=images, to=to, force=force, **limits)
     show_answer(found.view, as_json, rows)
     for path in found.files:
         note(f"wrote {path}")
@@ -74,46 +63,50 @@ def report(
         raise typer.Exit(ExitCode.UNSATISFIED)
 
 
-def export(
-    run: RunArgument,
-    to: Annotated[str | None, typer.Option(metavar="DIR", help="Folder to create.")] = None,
+@dataclass(frozen=True)
+class ExportOptions:
+    """The options of ``advisor export``."""
+
+    to: Annotated[str | None, typer.Option(metavar="DIR", help="Folder to create.")] = None
     pick: Annotated[
         str | None,
         typer.Option(
             metavar="CANDIDATE",
             help="Candidate to ship: its number in --list, or its key. Default: the pick of the run.",
         ),
-    ] = None,
-    android: Annotated[bool, typer.Option("--android", help="Add Kotlin code for an app.")] = False,
-    ios: Annotated[bool, typer.Option("--ios", help="Add Swift code for an app.")] = False,
-    python: Annotated[bool, typer.Option("--python", help="Add a Python program.")] = False,
-    edgetpu: Annotated[bool, typer.Option("--edgetpu", help="Add a program for a Coral Edge TPU (int8 only).")] = False,
+    ] = None
+    android: Annotated[bool, typer.Option("--android", help="Add Kotlin code for an app.")] = False
+    ios: Annotated[bool, typer.Option("--ios", help="Add Swift code for an app.")] = False
+    python: Annotated[bool, typer.Option("--python", help="Add a Python program.")] = False
+    edgetpu: Annotated[bool, typer.Option("--edgetpu", help="Add a program for a Coral Edge TPU (int8 only).")] = False
     web: Annotated[
         bool, typer.Option("--web", help="Add a web page that classifies a photo or the camera, without a network.")
-    ] = False,
+    ] = False
     coreml: Annotated[
         bool, typer.Option("--coreml", help="Add a Core ML package of the float classifier. It is not run here.")
-    ] = False,
+    ] = False
     microcontroller: Annotated[
         bool, typer.Option("--microcontroller", help="Add C++ for TensorFlow Lite Micro: model, arena, operators.")
-    ] = False,
+    ] = False
     encrypt_key_file: Annotated[
         str | None, typer.Option(metavar="FILE", help="Encrypt the model (AES-256-GCM) with the key in this file.")
-    ] = None,
+    ] = None
     unknown_class: Annotated[
         bool,
         typer.Option(
             "--unknown-class", help="Add a class 'unknown' for images of things outside the other classes (pick only)."
         ),
-    ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace a bundle that exists.")] = False,
-    show: Annotated[
-        bool, typer.Option("--list", help="Show the candidates that --pick takes, and write nothing.")
-    ] = False,
-    sort: Sort = "",
-    only: Filter = None,
-    as_json: AsJson = False,
-) -> None:
+    ] = False
+    force: Annotated[bool, typer.Option("--force", help="Replace a bundle that exists.")] = False
+    show: Annotated[bool, typer.Option("--list", help="Show the candidates that --pick takes, and write nothing.")] = (
+        False
+    )
+    sort: Sort = ""
+    only: Filter = None
+    as_json: AsJson = False
+
+
+def export(run: RunArgument, *, asked: ExportOptions) -> None:
     """Write the bundle to ship: model, labels, model card, test vectors, checksums and code for the app.
 
     Without an option for a platform, --android, --ios and --python are used. The same run gives the same bytes.
@@ -123,32 +116,38 @@ def export(
     from advisor import api
 
     warn_of_problems(run)
-    if show:
-        _show_exportable(run, sort, only, as_json)
+    if asked.show:
+        _show_exportable(run, asked.sort, asked.only, asked.as_json)
         return
-    if sort or only:
+    if asked.sort or asked.only:
         raise UsageError("--sort and --filter need --list", "add --list, or leave them out")
-    if to is None:
+    if asked.to is None:
         raise UsageError("--to is missing", "name the folder to create, for example --to bundle")
     flags = {
-        "android": android, "ios": ios, "python": python, "edgetpu": edgetpu, "web": web,
-        "microcontroller": microcontroller,
-        "coreml": coreml,
+        "android": asked.android, "ios": asked.ios, "python": asked.python, "edgetpu": asked.edgetpu, "web": asked.web,
+        "microcontroller": asked.microcontroller,
+        "coreml": asked.coreml,
     }  # fmt: skip
     targets = [name for name, given in flags.items() if given]
     with progress("writing and checking the bundle"):
         bundle = api.export(
-            run, to, pick=pick, targets=targets, key_file=encrypt_key_file, force=force, unknown_class=unknown_class
+            run,
+            asked.to,
+            pick=asked.pick,
+            targets=targets,
+            key_file=asked.encrypt_key_file,
+            force=asked.force,
+            unknown_class=asked.unknown_class,
         )
     key = bundle.evaluation.configuration.key
-    if as_json:
+    if asked.as_json:
         written = {"key": key, "path": str(bundle.path), "files": list(bundle.files), "edits": list(bundle.model.edits)}
         print_json({"schema_version": SCHEMA_VERSION, **written})
         return
     typer.echo(f"{key} -> {bundle.path} ({len(bundle.files)} files)")
     for edit in bundle.model.edits:
         typer.echo(f"for MediaPipe: {edit}; the file as it was measured is beside it")
-    typer.echo(f"Next: python {bundle.path}/check.py{' --key-file KEY' if encrypt_key_file else ''}")
+    typer.echo(f"Next: python {bundle.path}/check.py{' --key-file KEY' if asked.encrypt_key_file else ''}")
 
 
 def _show_exportable(run: str, sort: str, only: list[str] | None, as_json: bool) -> None:
@@ -205,13 +204,12 @@ def compare(
         raise typer.Exit(ExitCode.CHANGED)
 
 
-def reevaluate(
-    run: Annotated[
-        str | None,
-        typer.Argument(metavar="RUN", help="A run folder, such as runs/latest.", autocompletion=completion.runs),
-    ] = None,
-    every: Annotated[bool, typer.Option("--all", help="Answer every search in --runs instead of one run.")] = False,
-    runs: Annotated[str, typer.Option(metavar="DIR", help="Folder of the runs.")] = "runs",
+@dataclass(frozen=True)
+class ReevaluateOptions:
+    """The options of ``advisor reevaluate``."""
+
+    every: Annotated[bool, typer.Option("--all", help="Answer every search in --runs instead of one run.")] = False
+    runs: Annotated[str, typer.Option(metavar="DIR", help="Folder of the runs.")] = "runs"
     device: Annotated[
         list[str] | None,
         typer.Option(
@@ -219,21 +217,30 @@ def reevaluate(
             help="Also answer for this device (a profile's name, or name:target); repeat for more.",
             autocompletion=completion.of("device"),
         ),
-    ] = None,
+    ] = None
     profiles: Annotated[
         list[str] | None,
         typer.Option(
             metavar="DIR",
             help="Folder of your own device profiles; without --device, all its devices count. Repeat for more.",
         ),
-    ] = None,
+    ] = None
     since_last: Annotated[
         bool, typer.Option("--since-last", help="Compare with the latest answer to each run: shows only what is new.")
-    ] = False,
-    form: Format = "text",
-    sort: Sort = "",
-    only: Filter = None,
-    as_json: AsJson = False,
+    ] = False
+    form: Format = "text"
+    sort: Sort = ""
+    only: Filter = None
+    as_json: AsJson = False
+
+
+def reevaluate(
+    run: Annotated[
+        str | None,
+        typer.Argument(metavar="RUN", help="A run folder, such as runs/latest.", autocompletion=completion.runs),
+    ] = None,
+    *,
+    asked: ReevaluateOptions,
 ) -> None:
     """Answer earlier runs again after a change of devices, runtime, this machine or the catalogue.
 
@@ -245,15 +252,20 @@ def reevaluate(
     from advisor import api
     from advisor.reporting.comparisons import RESULTS, reevaluations_json, render_reevaluations
 
-    form, rows = _format(form, as_json), RESULTS.select(sort, only)
-    if every == (run is not None):
-        problem = "a run and --all exclude each other" if every else "no run is given"
+    form, rows = _format(asked.form, asked.as_json), RESULTS.select(asked.sort, asked.only)
+    if asked.every == (run is not None):
+        problem = "a run and --all exclude each other" if asked.every else "no run is given"
         raise UsageError(problem, "name one run, or --all: advisor reevaluate runs/latest, or advisor reevaluate --all")
     if run is not None:
         warn_of_problems(run)
     with progress("reading the runs") as tell:
         found = api.reevaluate(
-            run, runs=runs, device=device or (), profiles=profiles or (), since_last=since_last, tell=tell
+            run,
+            runs=asked.runs,
+            device=asked.device or (),
+            profiles=asked.profiles or (),
+            since_last=asked.since_last,
+            tell=tell,
         )
     shown = rows.of(found)
     if form == "json":

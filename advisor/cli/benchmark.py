@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from advisor.reporting.selection import Selection
 
 
-def benchmark(
-    models: Annotated[list[str], typer.Argument(metavar="MODEL", help="One .tflite file, or several to compare.")],
+@dataclass(frozen=True)
+class BenchmarkOptions:
+    """The options of ``advisor benchmark``."""
+
     device: Annotated[
         str,
         typer.Option(
@@ -31,51 +33,55 @@ def benchmark(
             "Measured over its connection, else predicted. Default: this machine.",
             autocompletion=completion.of("device"),
         ),
-    ] = "",
+    ] = ""
     accelerator: Annotated[
         str, typer.Option(metavar="NAME", help="Processor: cpu or gpu; with --device also npu and tpu. Default: cpu.")
-    ] = "",
+    ] = ""
     threads: Annotated[
         list[str] | None,
         typer.Option(metavar="COUNTS", help="CPU threads: a number or 'all'; repeat, or join by commas. Default: 1."),
-    ] = None,
+    ] = None
     effort: Annotated[
         str,
         typer.Option(
             metavar="NAME", help="Time for each file and thread count: quick (6 s), normal (10 s) or full (60 s)."
         ),
-    ] = "quick",
-    shape: options.Shape = None,
-    xnnpack: options.Xnnpack = True,
+    ] = "quick"
+    shape: options.Shape = None
+    xnnpack: options.Xnnpack = True
     runtime: Annotated[
         str | None,
         typer.Option(metavar="PACKAGE", help="Another runtime, in a separate environment: tflite-runtime==2.14.0."),
-    ] = None,
-    cpus: Annotated[str | None, typer.Option(metavar="NUMBERS", help="Processors that run the threads: 0,1.")] = None,
+    ] = None
+    cpus: Annotated[str | None, typer.Option(metavar="NUMBERS", help="Processors that run the threads: 0,1.")] = None
     contended: Annotated[
         bool, typer.Option("--contended", help="Also measure with a load on the other processors.")
-    ] = False,
+    ] = False
     sustained: Annotated[
         str | None,
         typer.Option(metavar="TIME", help="Also run for this time without a rest, such as 5min, to see it slow down."),
-    ] = None,
+    ] = None
     image: Annotated[
         str | None,
         typer.Option("--image", metavar="FILE", help="Image for end-to-end timing. Default: a bundled photograph."),
-    ] = None,
-    ssh: options.Ssh = "",
-    adb: options.Adb = "",
-    python: options.Python = "python3",
-    benchmark_model: options.BenchmarkModel = "",
-    cores: options.Cores = "",
-    profiles: options.ProfileFolders = None,
-    sort: options.Sort = "",
-    only: options.Filter = None,
-    as_json: options.AsJson = False,
-    mllog: Annotated[bool, typer.Option("--mllog", help="Print MLPerf-style log lines instead of the table.")] = False,
-    force: Annotated[
-        bool, typer.Option("--force", help="Measure on a busy machine, too; the verdict says so.")
-    ] = False,
+    ] = None
+    ssh: options.Ssh = ""
+    adb: options.Adb = ""
+    python: options.Python = "python3"
+    benchmark_model: options.BenchmarkModel = ""
+    cores: options.Cores = ""
+    profiles: options.ProfileFolders = None
+    sort: options.Sort = ""
+    only: options.Filter = None
+    as_json: options.AsJson = False
+    mllog: Annotated[bool, typer.Option("--mllog", help="Print MLPerf-style log lines instead of the table.")] = False
+    force: Annotated[bool, typer.Option("--force", help="Measure on a busy machine, too; the verdict says so.")] = False
+
+
+def benchmark(
+    models: Annotated[list[str], typer.Argument(metavar="MODEL", help="One .tflite file, or several to compare.")],
+    *,
+    asked: BenchmarkOptions,
 ) -> None:
     """Time .tflite files on this machine or on a device, and say whether the timings can be trusted.
 
@@ -91,32 +97,41 @@ def benchmark(
     from advisor.devices.profiles.runtimes import canonical
     from advisor.reporting.profile.benchmark_table import DEVICE_ROWS, TIMINGS
 
-    if as_json and mllog:
+    if asked.as_json and asked.mllog:
         raise UsageError("--json and --mllog exclude each other", "give one of them")
-    if canonical(device) not in ("", HOST) or accelerator not in ("", "cpu") or ssh or adb or benchmark_model or cores:
+    if (
+        canonical(asked.device) not in ("", HOST)
+        or asked.accelerator not in ("", "cpu")
+        or asked.ssh
+        or asked.adb
+        or asked.benchmark_model
+        or asked.cores
+    ):
         cpu_only = {
-            "--shape": shape, "--no-xnnpack": not xnnpack, "--runtime": runtime, "--cpus": cpus,
-            "--contended": contended, "--sustained": sustained, "--image": image, "--mllog": mllog,
+            "--shape": asked.shape, "--no-xnnpack": not asked.xnnpack, "--runtime": asked.runtime, "--cpus": asked.cpus,
+            "--contended": asked.contended, "--sustained": asked.sustained, "--image": asked.image,
+            "--mllog": asked.mllog,
         }  # fmt: skip
         _refuse_cpu_only(cpu_only)
-        device_rows = DEVICE_ROWS.select(sort, only)
+        device_rows = DEVICE_ROWS.select(asked.sort, asked.only)
         with progress("reading the files") as tell:
             there = api.benchmark_device(
-                *models, device=device, accelerator=accelerator, ssh=ssh, adb=adb, python=python,
-                benchmark_model=benchmark_model, cores=cores, threads=split(threads) or (), effort=effort,
-                profiles=profiles or (), tell=tell,
+                *models, device=asked.device, accelerator=asked.accelerator, ssh=asked.ssh, adb=asked.adb,
+                python=asked.python, benchmark_model=asked.benchmark_model, cores=asked.cores,
+                threads=split(asked.threads) or (), effort=asked.effort, profiles=asked.profiles or (), tell=tell,
             )  # fmt: skip
-        _show_device(there, as_json, device_rows)
+        _show_device(there, asked.as_json, device_rows)
         return
-    rows = TIMINGS.select(sort, only)
-    sustained_s = seconds(sustained, "--sustained") if sustained else None
+    rows = TIMINGS.select(asked.sort, asked.only)
+    sustained_s = seconds(asked.sustained, "--sustained") if asked.sustained else None
     with progress("reading the files") as tell:
         here = api.benchmark(
-            *models, threads=split(threads) or (1,), effort=effort, shape=shape_of(shape),
-            kernels="default" if xnnpack else "builtin", runtime=runtime, cpus=numbers(cpus, "--cpus"),
-            contended=contended, sustained_s=sustained_s, image=image, force=force, tell=tell,
+            *models, threads=split(asked.threads) or (1,), effort=asked.effort, shape=shape_of(asked.shape),
+            kernels="default" if asked.xnnpack else "builtin", runtime=asked.runtime,
+            cpus=numbers(asked.cpus, "--cpus"), contended=asked.contended, sustained_s=sustained_s, image=asked.image,
+            force=asked.force, tell=tell,
         )  # fmt: skip
-    _show(here, as_json, mllog, rows)
+    _show(here, asked.as_json, asked.mllog, rows)
 
 
 def _refuse_cpu_only(given: Mapping[str, object]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -25,8 +26,10 @@ commands = Commands(
 )
 
 
-@commands.command("list", short_help="List the model cards.")
-def list_(
+@dataclass(frozen=True)
+class ListOptions:
+    """The options of ``advisor catalog list``."""
+
     family: Annotated[
         list[str] | None,
         typer.Option(
@@ -34,24 +37,30 @@ def list_(
             help="List only this family; repeat, or join by commas.",
             autocompletion=completion.of("family"),
         ),
-    ] = None,
+    ] = None
     max_params: Annotated[
         str | None, typer.Option(metavar="COUNT", help="Largest number of parameters, such as 5M.")
-    ] = None,
+    ] = None
     max_macs: Annotated[
         str | None, typer.Option(metavar="COUNT", help="Largest number of multiply-accumulates, such as 300M.")
-    ] = None,
+    ] = None
     licence: Annotated[
         str, typer.Option(metavar="NAME", help="List only this licence; a glob such as 'apache*' works too.")
-    ] = "",
+    ] = ""
     available: Annotated[
         bool, typer.Option("--available", help="List only cards whose weights are on this machine.")
-    ] = False,
-    mirror: Mirror = None,
-    catalog: Catalogs = None,
-    sort: Sort = "",
-    only: Filter = None,
-    as_json: AsJson = False,
+    ] = False
+    mirror: Mirror = None
+    catalog: Catalogs = None
+    sort: Sort = ""
+    only: Filter = None
+    as_json: AsJson = False
+
+
+@commands.command("list", short_help="List the model cards.")
+def list_(
+    *,
+    asked: ListOptions,
 ) -> None:
     """List the model cards with published accuracy, size and the sources of their weights.
 
@@ -60,20 +69,20 @@ def list_(
     from advisor import catalog as cards
     from advisor.reporting.catalog_table import CARDS, print_rows
 
-    selected = CARDS.select(sort, only)
+    selected = CARDS.select(asked.sort, asked.only)
     with progress("reading the catalogue") as tell:
         rows = cards.list_cards(
-            family=split(family) or (),
-            max_params=max_params,
-            max_macs=max_macs,
-            licence=licence,
-            available=available,
-            mirror=mirror,
-            catalog=catalog or (),
+            family=split(asked.family) or (),
+            max_params=asked.max_params,
+            max_macs=asked.max_macs,
+            licence=asked.licence,
+            available=asked.available,
+            mirror=asked.mirror,
+            catalog=asked.catalog or (),
             tell=tell,
         )
         rows = selected.of(rows)
-    if as_json:
+    if asked.as_json:
         print_json({"schema_version": SCHEMA_VERSION, "cards": [row.to_json() for row in rows]})
     else:
         print_rows(rows)
@@ -176,6 +185,40 @@ def check(
         raise typer.Exit(ExitCode.USAGE)
 
 
+@dataclass(frozen=True)
+class AddOptions:
+    """The options of ``advisor catalog add``."""
+
+    name: Annotated[str, typer.Option(metavar="NAME", help="Name of the card. Default: the name of the file.")] = ""
+    labels: Annotated[str, typer.Option(metavar="FILE", help="File with one label per line, or 'imagenet'.")] = ""
+    mean: Annotated[
+        str | None,
+        typer.Option(metavar="NUMBERS", help="Value subtracted from RGB 0..255: one number, or three with commas."),
+    ] = None
+    std: Annotated[
+        str | None, typer.Option(metavar="NUMBERS", help="Value that the difference is divided by, like --mean.")
+    ] = None
+    input_size: Annotated[
+        int | None, typer.Option(metavar="PIXELS", help="Side of the input, if the model leaves it open.")
+    ] = None
+    licence: Annotated[str, typer.Option(metavar="NAME", help="Licence of the model.")] = ""
+    family: Annotated[str, typer.Option(metavar="NAME", help="Family of the card.")] = "own"
+    top1: Annotated[
+        str, typer.Option(metavar="PERCENT", help="Known top-1, such as 71.8%, for searches without images.")
+    ] = ""
+    as_it_is: Annotated[
+        bool, typer.Option("--as-it-is", help="Never retrain or compress the model. Quantized files never are.")
+    ] = False
+    into: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Catalogue file that takes the card. Default: your own.")
+    ] = None
+    data: Annotated[
+        str | None,
+        typer.Option(metavar="PATH", help="Your labelled images, or with boxes for a detector: measures accuracy."),
+    ] = None
+    as_json: AsJson = False
+
+
 @commands.command("add", short_help="Make a card of your own model.")
 def add(
     file: Annotated[
@@ -186,34 +229,8 @@ def add(
             "or torchvision:NAME.",
         ),
     ],
-    name: Annotated[str, typer.Option(metavar="NAME", help="Name of the card. Default: the name of the file.")] = "",
-    labels: Annotated[str, typer.Option(metavar="FILE", help="File with one label per line, or 'imagenet'.")] = "",
-    mean: Annotated[
-        str | None,
-        typer.Option(metavar="NUMBERS", help="Value subtracted from RGB 0..255: one number, or three with commas."),
-    ] = None,
-    std: Annotated[
-        str | None, typer.Option(metavar="NUMBERS", help="Value that the difference is divided by, like --mean.")
-    ] = None,
-    input_size: Annotated[
-        int | None, typer.Option(metavar="PIXELS", help="Side of the input, if the model leaves it open.")
-    ] = None,
-    licence: Annotated[str, typer.Option(metavar="NAME", help="Licence of the model.")] = "",
-    family: Annotated[str, typer.Option(metavar="NAME", help="Family of the card.")] = "own",
-    top1: Annotated[
-        str, typer.Option(metavar="PERCENT", help="Known top-1, such as 71.8%, for searches without images.")
-    ] = "",
-    as_it_is: Annotated[
-        bool, typer.Option("--as-it-is", help="Never retrain or compress the model. Quantized files never are.")
-    ] = False,
-    into: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Catalogue file that takes the card. Default: your own.")
-    ] = None,
-    data: Annotated[
-        str | None,
-        typer.Option(metavar="PATH", help="Your labelled images, or with boxes for a detector: measures accuracy."),
-    ] = None,
-    as_json: AsJson = False,
+    *,
+    asked: AddOptions,
 ) -> None:
     """Make a card of your own model and check the model by running it. Every later search finds the card.
 
@@ -231,26 +248,26 @@ def add(
     with progress(f"reading {file}") as tell:
         added = cards.add(
             file,
-            name=name,
-            labels=labels,
-            mean=channels(mean, "--mean") or (),
-            std=channels(std, "--std") or (),
-            input_size=input_size,
-            licence=licence,
-            family=family,
-            top1=units.percent(top1, "--top1") if top1 else None,
-            as_it_is=as_it_is,
-            into=into,
-            ask=_ask if sys.stdin.isatty() and not as_json else None,
+            name=asked.name,
+            labels=asked.labels,
+            mean=channels(asked.mean, "--mean") or (),
+            std=channels(asked.std, "--std") or (),
+            input_size=asked.input_size,
+            licence=asked.licence,
+            family=asked.family,
+            top1=units.percent(asked.top1, "--top1") if asked.top1 else None,
+            as_it_is=asked.as_it_is,
+            into=asked.into,
+            ask=_ask if sys.stdin.isatty() and not asked.as_json else None,
             tell=tell,
         )
-    if not as_json:
+    if not asked.as_json:
         print_added(added)
     from advisor.api.models import judge
 
     with progress("measuring the accuracy") as tell:
-        judged = judge(added.model, data, tell=tell) if data else None
-    if as_json:
+        judged = judge(added.model, asked.data, tell=tell) if asked.data else None
+    if asked.as_json:
         from dataclasses import asdict
 
         from advisor.catalog import listing

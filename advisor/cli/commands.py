@@ -1,12 +1,13 @@
-"""Groups of commands that all take ``--quiet``."""
+"""Groups of commands that all take ``--quiet``. A command may have its options as one value of a dataclass."""
 
 from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import MISSING, fields, is_dataclass
 from functools import wraps
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import typer
 from typer.models import CommandFunctionType
@@ -37,17 +38,32 @@ class Commands(typer.Typer):
 
 def _quietable(command: Command) -> Command:
     """Return a command with ``--quiet`` in addition; the command itself does not receive it."""
+    declared = inspect.signature(command, eval_str=True)
+    groups = {each.name: each.annotation for each in declared.parameters.values() if is_dataclass(each.annotation)}
 
     @wraps(command)
     def run(*, quiet: bool, **values: Any) -> Any:
         tokens = QUIET.set(quiet), BEGAN.set(time.monotonic())
         try:
+            for name, kind in groups.items():
+                values[name] = kind(**{each.name: values.pop(each.name) for each in fields(kind)})
             return command(**values)
         finally:
             QUIET.reset(tokens[0])
             BEGAN.reset(tokens[1])
 
-    declared = inspect.signature(command, eval_str=True)
     own = inspect.Parameter("quiet", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Quiet)
-    run.__signature__ = declared.replace(parameters=[*declared.parameters.values(), own])  # type: ignore[attr-defined]
+    run.__signature__ = declared.replace(parameters=[*_flat(declared), own])  # type: ignore[attr-defined]
     return run
+
+
+def _flat(declared: inspect.Signature) -> Iterator[inspect.Parameter]:
+    """Yield the parameters, with the fields of a dataclass in its place."""
+    for parameter in declared.parameters.values():
+        if not is_dataclass(parameter.annotation):
+            yield parameter
+            continue
+        hints = get_type_hints(parameter.annotation, include_extras=True)
+        for each in fields(parameter.annotation):
+            default = inspect.Parameter.empty if each.default is MISSING else each.default
+            yield inspect.Parameter(each.name, parameter.kind, default=default, annotation=hints[each.name])

@@ -13,7 +13,7 @@ def of(option: str) -> Complete:
     """Return the completion of an option of a search; of several names joined by commas, the last is completed."""
 
     def complete(incomplete: str) -> list[str]:
-        from advisor.api.choices import choices
+        from advisor.api.options import choices
 
         before, comma, last = incomplete.rpartition(",")
         return [f"{before}{comma}{name}" for name in _matching(choices(option), last)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -33,11 +33,10 @@ def _only_group() -> None:
     """Keep ``check`` a sub-command; Typer merges a single one into its group."""
 
 
-@commands.command("check", short_help="Find faults and write a manifest without them.")
-def check(
-    data: Annotated[
-        str, typer.Argument(metavar="DATA", help="Folder of images, a CSV or Parquet manifest, or a COCO file.")
-    ],
+@dataclass(frozen=True)
+class CheckOptions:
+    """The options of ``advisor data check``."""
+
     task: Annotated[
         str,
         typer.Option(
@@ -45,9 +44,9 @@ def check(
             help="Task: image-classification, or object-detection or object-counting for images with boxes.",
             autocompletion=completion.of("task"),
         ),
-    ] = "image-classification",
-    fix: Annotated[str, typer.Option(metavar="FILE", help="Manifest (CSV) to write without the suspects.")] = "",
-    html: Annotated[str, typer.Option(metavar="FILE", help="File for the contact sheet of the suspects.")] = SHEET,
+    ] = "image-classification"
+    fix: Annotated[str, typer.Option(metavar="FILE", help="Manifest (CSV) to write without the suspects.")] = ""
+    html: Annotated[str, typer.Option(metavar="FILE", help="File for the contact sheet of the suspects.")] = SHEET
     card: Annotated[
         str,
         typer.Option(
@@ -55,16 +54,25 @@ def check(
             help="Model card whose features judge the labels. Default: the best on this machine.",
             autocompletion=completion.of("card"),
         ),
-    ] = "",
+    ] = ""
     labels: Annotated[
         bool, typer.Option("--labels/--no-labels", help="Look for wrong labels and crops with a network.")
-    ] = True,
-    mirror: Mirror = None,
-    offline: Offline = False,
-    catalog: Catalogs = None,
-    sort: Sort = "",
-    only: Filter = None,
-    as_json: AsJson = False,
+    ] = True
+    mirror: Mirror = None
+    offline: Offline = False
+    catalog: Catalogs = None
+    sort: Sort = ""
+    only: Filter = None
+    as_json: AsJson = False
+
+
+@commands.command("check", short_help="Find faults and write a manifest without them.")
+def check(
+    data: Annotated[
+        str, typer.Argument(metavar="DATA", help="Folder of images, a CSV or Parquet manifest, or a COCO file.")
+    ],
+    *,
+    asked: CheckOptions,
 ) -> None:
     """Find faults in images and boxes: unreadable, repeated, wrong labels, unlike a phone's. No image is changed.
 
@@ -75,25 +83,25 @@ def check(
     from advisor import api
     from advisor.reporting.data_check import FAULTS, print_checked
 
-    rows = FAULTS.select(sort, only)
+    rows = FAULTS.select(asked.sort, asked.only)
     with progress("reading the images") as tell:
         checked = api.check_data(
             data,
-            labels=labels,
-            card=card,
-            catalog=catalog or (),
-            offline=offline,
-            mirror=mirror or "",
-            fix=fix,
+            labels=asked.labels,
+            card=asked.card,
+            catalog=asked.catalog or (),
+            offline=asked.offline,
+            mirror=asked.mirror or "",
+            fix=asked.fix,
             tell=tell,
-            task=task,
+            task=asked.task,
         )
-        sheet = _written(checked, Path(html))
+        sheet = _written(checked, Path(asked.html))
     shown = rows.of(checked.findings)
-    if as_json:
+    if asked.as_json:
         print_json(replace(checked, findings=shown).to_json())
     else:
-        print_checked(checked, sheet, Path(fix) if fix else None, shown=shown)
+        print_checked(checked, sheet, Path(asked.fix) if asked.fix else None, shown=shown)
 
 
 def _written(checked: DataCheck, path: Path) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -130,6 +131,28 @@ def remove(
         typer.echo(f"removed {path}")
 
 
+@dataclass(frozen=True)
+class CalibrateOptions:
+    """The options of ``advisor devices calibrate``."""
+
+    ssh: options.Ssh = ""
+    adb: options.Adb = ""
+    here: Annotated[bool, typer.Option("--here", help="Measure on this machine: it is the device.")] = False
+    models: Annotated[int, typer.Option(min=1, max=50, metavar="N", help="Number of models to measure.")] = 5
+    kernels: Annotated[
+        bool,
+        typer.Option(
+            "--kernels",
+            help="Also time single operators, in under 5 minutes; networks are then predicted as the sum of theirs.",
+        ),
+    ] = False
+    python: options.Python = "python3"
+    benchmark_model: options.BenchmarkModel = ""
+    cores: options.Cores = ""
+    profiles: ProfileFolders = None
+    as_json: AsJson = False
+
+
 @commands.command("calibrate", short_help="Measure a few models on an available device.")
 def calibrate(
     name: Annotated[
@@ -138,22 +161,8 @@ def calibrate(
             metavar="NAME", help="Name of a device, or name:target.", autocompletion=completion.of("device")
         ),
     ],
-    ssh: options.Ssh = "",
-    adb: options.Adb = "",
-    here: Annotated[bool, typer.Option("--here", help="Measure on this machine: it is the device.")] = False,
-    models: Annotated[int, typer.Option(min=1, max=50, metavar="N", help="Number of models to measure.")] = 5,
-    kernels: Annotated[
-        bool,
-        typer.Option(
-            "--kernels",
-            help="Also time single operators, in under 5 minutes; networks are then predicted as the sum of theirs.",
-        ),
-    ] = False,
-    python: options.Python = "python3",
-    benchmark_model: options.BenchmarkModel = "",
-    cores: options.Cores = "",
-    profiles: ProfileFolders = None,
-    as_json: AsJson = False,
+    *,
+    asked: CalibrateOptions,
 ) -> None:
     """Measure the most informative models on a device and add the measurements to its profile.
 
@@ -171,13 +180,14 @@ def calibrate(
     try:
         with progress("reading the profile") as tell:
             found = devices.calibrate(
-                name, ssh=ssh, adb=adb, here=here, python=python, benchmark_model=benchmark_model, cores=cores,
-                models=models, kernels=kernels, profiles=profiles or (), tell=tell,
+                name, ssh=asked.ssh, adb=asked.adb, here=asked.here,
+                python=asked.python, benchmark_model=asked.benchmark_model, cores=asked.cores,
+                models=asked.models, kernels=asked.kernels, profiles=asked.profiles or (), tell=tell,
             )  # fmt: skip
     except StageError as error:
         typer.secho(f"error: {error.message}", err=True)
         raise typer.Exit(ExitCode.UNSATISFIED) from error
-    if as_json:
+    if asked.as_json:
         print_json({"schema_version": SCHEMA_VERSION, **finite(found.to_json())})
         return
     print_calibrated(found)

@@ -22,7 +22,7 @@ from advisor.cli.doctor import doctor
 from advisor.cli.explain import explain
 from advisor.cli.profile import profile
 from advisor.cli.search import init, plan, search
-from advisor.cli.search_options import GroupedCommand
+from advisor.cli.search_options import GroupedCommand, SearchCommand
 from advisor.cli.serve import serve
 from advisor.core.errors import AdvisorError, ExitCode
 from advisor.core.escape import visible
@@ -68,9 +68,9 @@ def version(
         raise typer.Exit
 
 
-app.command(cls=GroupedCommand, short_help="Find the model to ship.")(search)
+app.command(cls=SearchCommand, short_help="Find the model to ship.")(search)
 app.command(cls=GroupedCommand, short_help="Write a request file with a comment for every option.")(init)
-app.command(cls=GroupedCommand, short_help="Show what a search would do, and its price.")(plan)
+app.command(cls=SearchCommand, short_help="Show what a search would do, and its price.")(plan)
 app.command(short_help="Time .tflite files, here or on a device.")(benchmark)
 app.command(short_help="Show where the time of a .tflite file goes.")(profile)
 app.command(short_help="Compress a .tflite file and measure what it costs.")(compress)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,45 +21,53 @@ if TYPE_CHECKING:
 Tell = Callable[[str], None]
 
 
-def profile(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="A .tflite file.")],
-    threads: Annotated[int, typer.Option(metavar="N", help="Number of CPU threads.")] = 1,
-    shape: options.Shape = None,
-    xnnpack: options.Xnnpack = True,
+@dataclass(frozen=True)
+class ProfileOptions:
+    """The options of ``advisor profile``."""
+
+    threads: Annotated[int, typer.Option(metavar="N", help="Number of CPU threads.")] = 1
+    shape: options.Shape = None
+    xnnpack: options.Xnnpack = True
     accelerator: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAMES",
             help="Also compute which operators this accelerator takes: edgetpu, ethos-u55, ...; repeat for more.",
         ),
-    ] = None,
+    ] = None
     against: Annotated[
         str | None,
         typer.Option(metavar="FLOAT", help="Float file that MODEL was made from; shows why MODEL is less accurate."),
-    ] = None,
+    ] = None
     calibration: Annotated[
         str | None,
         typer.Option(metavar="DIR", help="Folder of images that both files classify. Default: bundled photographs."),
-    ] = None,
-    mean: options.Mean = None,
-    std: options.Std = None,
-    sort: options.Sort = "",
-    only: options.Filter = None,
-    as_json: options.AsJson = False,
+    ] = None
+    mean: options.Mean = None
+    std: options.Std = None
+    sort: options.Sort = ""
+    only: options.Filter = None
+    as_json: options.AsJson = False
     tsv: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write the tables for a spreadsheet to this file.")
-    ] = None,
+    ] = None
     trace: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write a trace for Chrome or Perfetto to this file.")
-    ] = None,
-    html: Annotated[str | None, typer.Option(metavar="FILE", help="Write the page with plots to this file.")] = None,
+    ] = None
+    html: Annotated[str | None, typer.Option(metavar="FILE", help="Write the page with plots to this file.")] = None
     graph: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write the graph for Model Explorer to this file.")
-    ] = None,
+    ] = None
     out: Annotated[
         str | None, typer.Option(metavar="DIR", help="Write all of these into this folder, and the JSON.")
-    ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Show every operator, not only the slowest.")] = False,
+    ] = None
+    everything: Annotated[bool, typer.Option("--all", help="Show every operator, not only the slowest.")] = False
+
+
+def profile(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A .tflite file.")],
+    *,
+    asked: ProfileOptions,
 ) -> None:
     """Show where the time of a .tflite file goes, operator by operator, and what to do about it.
 
@@ -69,32 +77,34 @@ def profile(
     from advisor.reporting.profile.page import requested_files, write_files
     from advisor.reporting.profile.profile_table import STEPS, print_profile
 
-    rows = STEPS.select(sort, only)
-    paths = {"html": html, "tsv": tsv, "trace": trace, "graph": graph}
-    wanted = requested_files(Path(out) if out else None, {form: Path(path) for form, path in paths.items() if path})
+    rows = STEPS.select(asked.sort, asked.only)
+    paths = {"html": asked.html, "tsv": asked.tsv, "trace": asked.trace, "graph": asked.graph}
+    wanted = requested_files(
+        Path(asked.out) if asked.out else None, {form: Path(path) for form, path in paths.items() if path}
+    )
     with progress(f"reading {Path(model).name}") as tell:
-        diagnosis = _diagnosis(model, against, calibration, mean, std, tell)
+        diagnosis = _diagnosis(model, asked.against, asked.calibration, asked.mean, asked.std, tell)
         tell(f"profiling {Path(model).name}")
         found = api.profile(
             model,
-            threads=threads,
-            kernels="default" if xnnpack else "builtin",
-            shape=shape_of(shape),
-            accelerators=split(accelerator) or (),
+            threads=asked.threads,
+            kernels="default" if asked.xnnpack else "builtin",
+            shape=shape_of(asked.shape),
+            accelerators=split(asked.accelerator) or (),
         )
     write_files(found, wanted, diagnosis)
     shown = rows.of(found.operators)
-    if as_json:
+    if asked.as_json:
         more = {"diagnosis": diagnosis.to_json()} if diagnosis else {}
         steps = replace(found, operators=shown).to_json()["operators"]
         print_json({**found.to_json(), "operators": steps, **more})
         return
     print_profile(
         found,
-        everything=everything,
+        everything=asked.everything,
         written=tuple(wanted.values()),
         diagnosis=diagnosis,
-        steps=shown if sort or only else None,
+        steps=shown if asked.sort or asked.only else None,
     )
 
 

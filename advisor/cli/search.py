@@ -13,14 +13,15 @@ import typer
 from advisor.cli.options import AsJson, Filter, LogTo, Sort
 from advisor.cli.output import check_place, log_run_to, print_json, show_answer
 from advisor.cli.progress import QUIET, note, progress
-from advisor.cli.search_options import OUTPUT, PLAN_OPTIONS, SEARCH_OPTIONS, described_options, takes
+from advisor.cli.search_options import annotations_of, takes
 from advisor.core.errors import ExitCode
+from advisor.core.options import OUTPUT, PLAN, SEARCH
 
 ENDS_WITHIN_S = 10.0
 """Seconds after which an interrupted search ends although a thread of a dropped evaluation still works."""
 
 
-@takes(SEARCH_OPTIONS)
+@takes(annotations_of(SEARCH))
 def search(
     *,
     verbose: Annotated[
@@ -80,7 +81,7 @@ def _asked() -> dict[str, str]:
     return options
 
 
-@takes({name: kind for name, kind in PLAN_OPTIONS.items() if name != "request"})
+@takes(annotations_of({name: option for name, option in PLAN.items() if option.kept}))
 def init(
     file: Annotated[str, typer.Argument(metavar="FILE", help="The file to write.")] = "advisor.yaml",
     *,
@@ -94,16 +95,16 @@ def init(
 
     Example: advisor init --budget 50ms --data photos/
     """
-    from advisor.api.request import write_request
+    from advisor.api.options import write_request
 
-    path = write_request(file, options, described_options(), force=force)
+    path = write_request(file, options, force=force)
     if as_json:
         print_json({"schema_version": 1, "path": str(path)})
         return
     typer.echo(f"wrote {path}; next: advisor search --request {path}")
 
 
-@takes(PLAN_OPTIONS)
+@takes(annotations_of(PLAN))
 def plan(*, sort: Sort = "", only: Filter = None, as_json: AsJson = False, **options: Any) -> None:
     """Show what a search with the same options would do, and its price. Nothing is spent, no connection is opened.
 
@@ -114,9 +115,10 @@ def plan(*, sort: Sort = "", only: Filter = None, as_json: AsJson = False, **opt
     Example: advisor plan --budget 50ms --data photos/ --time-limit 10min
     """
     from advisor import api
-    from advisor.reporting.plan_table import PLAN, print_plan
+    from advisor.reporting.plan_table import PLAN as ROWS
+    from advisor.reporting.plan_table import print_plan
 
-    rows = PLAN.select(sort, only)
+    rows = ROWS.select(sort, only)
     with progress("planning"):
         view = api.plan(**options)
         shown = rows.of(view.forecasts)

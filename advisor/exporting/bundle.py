@@ -13,8 +13,8 @@ from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import DeviceFigures
 from advisor.core.evaluation_json import evaluation_to_json
+from advisor.core.names import require_known
 from advisor.engine.history.loaded_run import LoadedRun, load_run
-from advisor.engine.question.names import require_known
 from advisor.exporting.choice import choose
 from advisor.exporting.coreml import coreml_package, float_form, require_translatable
 from advisor.exporting.devices import benchmark_lines, devices_of

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
 from pathlib import Path
 
 import jsonschema
 import yaml
 
 from advisor.engine.question import resolve
-from advisor.engine.question.options import Options
+from advisor.engine.question.options import REQUEST_OPTIONS
 from tests.cli.conftest import Advisor
 
 
@@ -20,7 +19,7 @@ def test_the_options_that_were_given_are_set_and_all_others_are_comments(advisor
     text = (tmp_path / "advisor.yaml").read_text()
     written = {"schema_version": 1, "budget": "50ms", "threads": ["1", "2"], "offline": True}
     assert yaml.safe_load(text) == written
-    assert all(f"# {option.name}:" in text for option in fields(Options) if option.name not in written)
+    assert all(f"# {name}:" in text for name in REQUEST_OPTIONS if name not in written)
     assert "# Latency limit that 9 of 10 runs meet" in text
 
 
@@ -30,7 +29,7 @@ def test_a_search_reads_it_with_and_without_the_comments(advisor: Advisor, tmp_p
     asked = resolve({"budget": "50ms", "licence": "MIT,Apache-2.0"}).written
     assert resolve({}, file).written == asked
     lines = [line.removeprefix("# ") for line in file.read_text().splitlines()]
-    defaults = [line for line in lines if line.split(": ")[0] in {option.name for option in fields(Options)}]
+    defaults = [line for line in lines if line.split(": ")[0] in REQUEST_OPTIONS]
     file.write_text("\n".join(defaults))
     assert resolve({}, file).written == asked
 
@@ -40,7 +39,7 @@ def test_editors_find_the_schema_that_it_keeps(advisor: Advisor, tmp_path: Path)
     text = (tmp_path / "advisor.yaml").read_text()
     schema = json.loads(Path(text.splitlines()[0].partition("$schema=")[2]).read_text())
     jsonschema.validate(yaml.safe_load(text), schema)
-    assert set(schema["properties"]) == {"schema_version", *(option.name for option in fields(Options))}
+    assert set(schema["properties"]) == {"schema_version", *REQUEST_OPTIONS}
 
 
 def test_a_file_is_replaced_by_force_only(advisor: Advisor, tmp_path: Path) -> None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
 from typing import Any
 
 from advisor.catalog.files.schema import CardEntry, CatalogueFile, Strict
-from advisor.cli.search_options import described_options
+from advisor.core.options import PLAN, Option
 from advisor.devices.connections.settings import ConnectionSettings
 from advisor.devices.profiles.schema import (
     ClusterSchema,
@@ -17,7 +16,6 @@ from advisor.devices.profiles.schema import (
     TargetSchema,
 )
 from advisor.devices.profiles.values import Cluster, DeviceLimits, DeviceProfile, DeviceTarget
-from advisor.engine.question.options import Options
 from tools.schemas.described import schema_of
 
 
@@ -47,7 +45,7 @@ def _catalogue() -> dict[str, Any]:
 
 def _request() -> dict[str, Any]:
     """Return the schema of a request file: the options of ``advisor search`` with underscores in their names."""
-    properties = {option.name: _option(option.name, option.default) for option in fields(Options)}
+    properties = {name: _option(option) for name, option in PLAN.items() if option.kept}
     return {
         "title": "Request of advisor",
         "description": "The question of advisor search --request; options of the command line take precedence.",
@@ -57,9 +55,8 @@ def _request() -> dict[str, Any]:
     }
 
 
-def _option(name: str, default: object) -> dict[str, Any]:
-    (text,) = (texts[name] for texts in described_options().values() if name in texts)
-    return {"description": text, **_type(default)}
+def _option(option: Option) -> dict[str, Any]:
+    return {"description": option.help, **_type(option.default)}
 
 
 def _type(default: object) -> Mapping[str, Any]:

@@ -8,7 +8,8 @@ from typing import Any
 import typer
 
 from advisor.cli.main import app
-from advisor.cli.search_options import OUTPUT, PANELS, GroupedCommand
+from advisor.cli.search_options import GroupedCommand
+from advisor.core.options import GROUPS, OUTPUT
 
 
 def page() -> str:
@@ -29,11 +30,11 @@ def _command(name: str, command: Any) -> Iterator[str]:
     for paragraph in _plain(command.help).split("\n\n"):
         text = " ".join(paragraph.split())
         yield from (f"`{text}`" if text.startswith("advisor ") else _example(text), "")
-    parts = [each for each in command.get_params(context) if each.name != "help"]
+    parts = [each for each in command.get_params(context) if each.name not in ("help", "help_all")]
     if not isinstance(command, GroupedCommand):
         yield from _table(parts, context)
         return
-    for panel in PANELS:
+    for panel in GROUPS:
         named = [each for each in parts if (getattr(each, "rich_help_panel", None) or OUTPUT) == panel]
         yield from _table(named, context, f"**{panel}**")
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from advisor.core.names import require_known
 from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_COUNTING, OBJECT_DETECTION
 from advisor.engine.data_check.classification import check_images
 from advisor.engine.data_check.detection import check_detection
 from advisor.engine.data_check.label_checker import LabelChecker
 from advisor.engine.data_check.result import DataCheck, Say
-from advisor.engine.question.names import require_known
 
 CHECKS: Mapping[str, Callable[[Path, LabelChecker | None, Say], DataCheck]] = {
     IMAGE_CLASSIFICATION: check_images,

@@ -1,7 +1,7 @@
 """Run the work of a search on the cores of this machine or on a Ray cluster.
 
 To add an executor, write one class with the members of :class:`Executor`, one name in
-:mod:`advisor.engine.question.names`, and one branch in :func:`executor_for`.
+:mod:`advisor.core.names`, and one branch in :func:`executor_for`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from advisor.core.names import RAY
 from advisor.engine.execution.machine import Machine
-from advisor.engine.question.names import RAY
 from advisor.isolation import ChildPool, Children, MemoryGate
 from advisor.isolation.pool import POOLS
 from advisor.measurement import host

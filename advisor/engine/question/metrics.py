@@ -9,8 +9,8 @@ from advisor.core import units
 from advisor.core.costs import Costs, parse_costs
 from advisor.core.errors import UsageError
 from advisor.core.metrics import COST_SAVED, METRICS, TOP1
+from advisor.core.names import require_known
 from advisor.core.tasks import IMAGE_CLASSIFICATION
-from advisor.engine.question.names import require_known
 from advisor.engine.question.options import Options
 from advisor.engine.question.values import Question
 from advisor.store.yamlfile import read_text
@@ -29,9 +29,10 @@ def with_metric(written: Options) -> Options:
     Raises:
         UsageError: the table cannot be read or is wrong.
     """
-    if not written.costs:
+    if not written["costs"]:
         return written
-    return replace(written, costs=costs_of(written.costs).text, metric=written.metric or COST_SAVED)
+    metric = {"costs": costs_of(written["costs"]).text, "metric": written["metric"] or COST_SAVED}
+    return replace(written, values={**written.values, **metric})
 
 
 def costs_of(text: str) -> Costs:
@@ -58,9 +59,9 @@ def metric_of(written: Options) -> str:
     Raises:
         UsageError: an unknown name, or a metric of costs without costs.
     """
-    if not written.metric:
+    if not written["metric"]:
         return TOP1
-    name = require_known("--metric", written.metric, tuple(METRICS))
+    name = require_known("--metric", written["metric"], tuple(METRICS))
     _require_costs("--metric", name, written)
     return name
 
@@ -76,7 +77,7 @@ def floors_of(written: Options, metric: str) -> tuple[float | None, tuple[tuple[
         UsageError: an unknown metric, one that is limited twice, or a value that is no share.
     """
     found: dict[str, float] = {}
-    asked = ",".join(written.min_accuracy)
+    asked = ",".join(written["min_accuracy"])
     for part in filter(None, map(str.strip, asked.split(","))):
         named, _, text = part.rpartition("=")
         name = require_known(FLOORS, named.strip(), tuple(METRICS)) if "=" in part else metric
@@ -88,7 +89,7 @@ def floors_of(written: Options, metric: str) -> tuple[float | None, tuple[tuple[
 
 
 def _require_costs(option: str, name: str, written: Options) -> None:
-    if name == COST_SAVED and not written.costs:
+    if name == COST_SAVED and not written["costs"]:
         raise UsageError(f"{option}: {COST_SAVED} needs the cost of each answer", "add --costs costs.csv")
 
 
@@ -98,7 +99,7 @@ def validate_metric(question: Question, written: Options) -> None:
     Raises:
         UsageError: the wrong option, and what to do about it.
     """
-    given = {"--costs": written.costs, "--metric": written.metric, FLOORS: question.limits.min_metrics}
+    given = {"--costs": written["costs"], "--metric": written["metric"], FLOORS: question.limits.min_metrics}
     named = next((option for option, value in given.items() if value), "")
     if not named:
         return

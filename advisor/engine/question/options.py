@@ -1,15 +1,15 @@
-"""The options of a search as a user writes them, with their units and defaults; nothing is parsed yet."""
+"""The options of a search as a user writes them: collected from a file and from what is given, each of its type."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from advisor.core.errors import UsageError, nearest
-from advisor.core.tasks import IMAGE_CLASSIFICATION
-from advisor.engine.question.names import ADVISOR, FIRST, JOURNAL, LOCAL, without_password
+from advisor.core.names import require_known, without_password
+from advisor.core.options import PLAN, Table, flag
 from advisor.isolation.resources import usable_cores
 from advisor.store.yamlfile import read_yaml
 
@@ -21,79 +21,67 @@ MOST_THREADS = 64
 
 @dataclass(frozen=True)
 class Options:
-    """The options of one search; :func:`advisor.search` describes each. An empty text or tuple means: not given."""
+    """The options of one search as a user writes them. An empty text or tuple means: not given.
 
-    task: str = IMAGE_CLASSIFICATION
-    budget: str = ""
-    size_budget: str = ""
-    memory_budget: str = ""
-    max_drop: str = ""
-    min_accuracy: tuple[str, ...] = ()
-    min_precision: tuple[str, ...] = ()
-    min_recall: tuple[str, ...] = ()
-    min_coverage: str = ""
-    metric: str = ""
-    costs: str = ""
-    data: str = ""
-    unknown: str = ""
-    device: str = "host"
-    profiles: tuple[str, ...] = ()
-    must_run_on: tuple[str, ...] = ()
-    licence: str = ""
-    objective: str = "accuracy"
-    prefer: str = ""
-    confidence: str = ""
-    candidates: tuple[str, ...] = ()
-    training: tuple[str, ...] = ()
-    tune_training: int = 0
-    compressions: tuple[str, ...] = ()
-    threads: tuple[int, ...] = ()
-    catalog: tuple[str, ...] = ()
-    seed: int = 0
-    sampler: str = ADVISOR
-    time_limit: str = ""
-    max_trials: int = 0
-    stop_below: str = ""
-    capture: str = FIRST
-    offline: bool = False
-    mirror: str = ""
-    remeasure: bool = False
-    storage: str = JOURNAL
-    executor: str = LOCAL
-    workers: int = 0
-    shared_folder: str = ""
-    out: str = "runs"
+    Attributes:
+        values: value of each option of a request file by its name, of the type of its default.
+        table: the options that there are.
+    """
+
+    values: Mapping[str, Any]
+    table: Table
+
+    def __getitem__(self, name: str) -> Any:
+        return self.values[name]
+
+    def parsed(self, name: str) -> Any:
+        """Return the value of an option as a search uses it; None for a text that is not given.
+
+        Raises:
+            UsageError: the value is not valid.
+        """
+        value, option = self.values[name], self.table[name]
+        if value == "" and option.default == "":
+            return None
+        if option.parse is not None:
+            return option.parse(value, flag(name))
+        return require_known(flag(name), value, option.choices) if option.choices and isinstance(value, str) else value
+
+    def fields_of(self, kind: type) -> dict[str, Any]:
+        """Return the parsed values of the options that have the same name as a field of a dataclass."""
+        return {field.name: self.parsed(field.name) for field in fields(kind) if field.name in self.values}
 
     def to_dict(self) -> dict[str, object]:
         """Return the keys and values of a request file; passwords are left out."""
-        values = {**asdict(self), "storage": without_password(self.storage)}
+        values = {**self.values, "storage": without_password(self["storage"])}
         return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
 
 
-FREE_ON_RESUME = (
-    "sampler", "time_limit", "max_trials", "stop_below", "capture", "offline", "mirror", "remeasure", "storage",
-    "executor", "workers", "shared_folder", "out",
-)  # fmt: skip
+REQUEST_OPTIONS = tuple(name for name, option in PLAN.items() if option.kept)
+"""Names of the options of a request file."""
+
+FREE_ON_RESUME = tuple(name for name in REQUEST_OPTIONS if PLAN[name].free)
 """Options that a resumed run may change: they do not change what is asked. ``storage`` may add a password."""
 
-QUESTION_OPTIONS = tuple(option.name for option in fields(Options) if option.name not in FREE_ON_RESUME)
+QUESTION_OPTIONS = tuple(name for name in REQUEST_OPTIONS if not PLAN[name].free)
 """Names of the options that make up the question."""
 
 
-def collect_options(given: Mapping[str, object]) -> Options:
+def collect_options(given: Mapping[str, object], table: Table = PLAN) -> Options:
     """Return the options that were given, and the defaults of the others.
 
     Args:
         given: value by name of the option, of the type that a YAML file or the command line has.
+        table: the options that there are.
 
     Raises:
         UsageError: an unknown name, or a value of a wrong type.
     """
-    defaults = {option.name: option.default for option in fields(Options)}
+    defaults = {name: option.default for name, option in table.items() if option.kept}
     for key in given:
         if key not in defaults:
             raise UsageError(f"unknown option '{key}'{nearest(key, defaults)}", f"options: {', '.join(defaults)}")
-    return Options(**{key: _typed(key, value, defaults[key]) for key, value in given.items()})
+    return Options(defaults | {key: _typed(key, value, defaults[key]) for key, value in given.items()}, table)
 
 
 def read_file(file: Path) -> Mapping[str, object]:

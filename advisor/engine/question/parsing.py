@@ -3,61 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from advisor.core import units
 from advisor.core.budget import Budget, parse_licences
-from advisor.core.errors import UsageError, nearest
+from advisor.core.errors import UsageError
 from advisor.core.figures import HOST
 from advisor.core.latency_distribution import CONFIDENCE
-from advisor.core.preference import BALANCED, parse_preference
+from advisor.core.names import ALL, ROBUST, require_known
+from advisor.core.options import PLAN, Table, flag
+from advisor.core.preference import BALANCED
 from advisor.core.tasks import TASKS
 from advisor.core.training import HEAD, NONE, choosable, in_order
 from advisor.devices.profiles.runtimes import canonical
 from advisor.engine.question.metrics import costs_of, floors_of, metric_of, validate_metric, with_metric
-from advisor.engine.question.names import (
-    ALL,
-    CAPTURES,
-    EXECUTORS,
-    NEVER,
-    OBJECTIVES,
-    RAY,
-    ROBUST,
-    SAMPLERS,
-    check_storage,
-    require_known,
-)
 from advisor.engine.question.options import FREE_ON_RESUME, Options, collect_options, read_file
 from advisor.engine.question.promises import parse_promises
 from advisor.engine.question.validation import validate_execution, validate_question
 from advisor.engine.question.values import Execution, Question, Request
 from advisor.isolation.resources import usable_cores
 
-CONFIDENCES = (0.5, 0.99)
-"""Least and largest share of ``--confidence``."""
 
-CALIBRATED = "predictions are calibrated up to 99%: write for example --confidence 90%"
-
-
-def resolve(options: Mapping[str, object], file: Path | None = None) -> Request:
+def resolve(options: Mapping[str, object], file: Path | None = None, table: Table = PLAN) -> Request:
     """Return the validated request. Precedence: ``options``, then the request file, then the defaults.
 
     Args:
         options: value by name of the option; None is an option that was not given.
         file: YAML with the same names.
+        table: the options that there are.
 
     Raises:
         UsageError: an unknown name, a wrong type, a value without a unit or not above zero, a contradiction.
     """
     given = {key: value for key, value in options.items() if value is not None}
-    written = with_metric(collect_options({**(read_file(file) if file else {}), **given}))
+    written = with_metric(collect_options({**(read_file(file) if file else {}), **given}, table))
     request = Request(
         question=_question(written),
         execution=_execution(written),
-        folder=Path(written.out),
+        folder=written.parsed("out"),
         written=written.to_dict(),
     )
-    validate_question(request.question, written.training)
+    validate_question(request.question, written["training"])
     validate_metric(request.question, written)
     validate_execution(request.execution)
     return request
@@ -99,66 +86,46 @@ def resolve_resumed(
 
 
 def _question(written: Options) -> Question:
-    return Question(
-        task=require_known("--task", written.task, tuple(TASKS)),
-        data=Path(written.data) if written.data else None,
-        unknown=Path(written.unknown) if written.unknown else None,
-        devices=_devices(written.device),
-        profiles=tuple(map(Path, written.profiles)),
+    return replace(
+        Question(**written.fields_of(Question)),
+        devices=_devices(written["device"]),
         limits=_limits(written),
         metric=metric_of(written),
-        costs=costs_of(written.costs) if written.costs else None,
-        preference=parse_preference(written.prefer) if written.prefer else BALANCED,
-        robust=require_known("--objective", written.objective, OBJECTIVES) == ROBUST,
-        candidates=written.candidates,
+        costs=costs_of(written["costs"]) if written["costs"] else None,
+        preference=written.parsed("prefer") or BALANCED,
+        robust=written.parsed("objective") == ROBUST,
         trainings=_trainings(written),
-        tuning_limited=bool(written.data) and not written.training and len(TASKS[written.task].default) > 1,
-        tune_training=written.tune_training,
-        compressions=written.compressions,
-        promises=parse_promises(written.min_precision, written.min_recall, written.min_coverage),
-        thread_counts=tuple(sorted(set(written.threads or (1, usable_cores())))),
-        catalog=tuple(map(Path, written.catalog)),
-        seed=written.seed,
+        tuning_limited=_has_default_tuning(written),
+        promises=parse_promises(written["min_precision"], written["min_recall"], written["min_coverage"]),
+        thread_counts=tuple(sorted(set(written["threads"] or (1, usable_cores())))),
     )
 
 
 def _execution(written: Options) -> Execution:
-    executor, cluster = _executor(written.executor)
-    return Execution(
-        sampler=require_known("--sampler", written.sampler, SAMPLERS),
-        time_limit_s=units.seconds(written.time_limit, "--time-limit") if written.time_limit else None,
-        time_limit=written.time_limit,
-        max_trials=written.max_trials,
-        stop_below=_stop_below(written.stop_below),
-        capture_all=require_known("--capture", written.capture, CAPTURES) == ALL,
-        offline=written.offline,
-        mirror=written.mirror or None,
-        remeasure=written.remeasure,
-        storage=check_storage(written.storage),
+    executor, cluster = written.parsed("executor")
+    return replace(
+        Execution(**written.fields_of(Execution)),
+        time_limit_s=written.parsed("time_limit"),
+        time_limit=written["time_limit"],
+        capture_all=written.parsed("capture") == ALL,
         executor=executor,
         cluster=cluster,
-        workers=written.workers,
-        shared_folder=Path(written.shared_folder) if written.shared_folder else None,
     )
 
 
 def _limits(written: Options) -> Budget:
     min_accuracy, min_metrics = floors_of(written, metric_of(written))
     return Budget(
-        latency_ms=units.milliseconds(written.budget, "--budget") if written.budget else None,
-        size_bytes=units.size_bytes(written.size_budget, "--size-budget") if written.size_budget else None,
-        max_drop_points=units.points(written.max_drop, "--max-drop") if written.max_drop else None,
+        latency_ms=written.parsed("budget"),
+        size_bytes=written.parsed("size_budget"),
+        max_drop_points=written.parsed("max_drop"),
         min_accuracy=min_accuracy,
         min_metrics=min_metrics,
-        memory_bytes=units.size_bytes(written.memory_budget, "--memory-budget") if written.memory_budget else None,
-        licence=parse_licences(written.licence),
-        must_run_on=tuple(dict.fromkeys(map(canonical, written.must_run_on))),
-        confidence=_confidence(written.confidence),
+        memory_bytes=written.parsed("memory_budget"),
+        licence=parse_licences(written["licence"]),
+        must_run_on=tuple(dict.fromkeys(map(canonical, written["must_run_on"]))),
+        confidence=written.parsed("confidence") or CONFIDENCE,
     )
-
-
-def _confidence(text: str) -> float:
-    return units.share(text, "--confidence", CONFIDENCES, CALIBRATED) if text else CONFIDENCE
 
 
 def _devices(text: str) -> tuple[str, ...]:
@@ -169,33 +136,21 @@ def _devices(text: str) -> tuple[str, ...]:
 
 def _trainings(written: Options) -> tuple[str, ...]:
     """Return the training recipes, the lightest first; fine-tuning starts from a head, so ``head`` is one of them."""
-    for name in written.training:
+    for name in written["training"]:
         require_known("--training", name, choosable())
-    return in_order((HEAD, *(written.training or TASKS[written.task].default))) if written.data else (NONE,)
+    default = TASKS[written["task"]].default
+    return in_order((HEAD, *(written["training"] or default))) if written["data"] else (NONE,)
 
 
-def _stop_below(text: str) -> float | None:
-    if not text:
-        return None
-    return 0.0 if text == NEVER else units.percent(text, "--stop-below") / 100
-
-
-def _executor(text: str) -> tuple[str, str]:
-    """Return the executor's name and the address of its cluster, which is empty if none is given."""
-    name, scheme, address = text.partition("://")
-    if name not in EXECUTORS or (scheme and (name != RAY or not address)):
-        raise UsageError(
-            f"--executor: unknown '{text}'{nearest(name, EXECUTORS)}",
-            "one of: local, ray (a cluster of this machine, started where none runs), ray://host:10001",
-        )
-    return name, address
+def _has_default_tuning(written: Options) -> bool:
+    return bool(written["data"]) and not written["training"] and len(TASKS[written["task"]].default) > 1
 
 
 def _refuse_other(key: str, own: object, wanted: object) -> None:
     shown = [", ".join(map(str, value)) if isinstance(value, list) else str(value) for value in (own, wanted)]
     if key == "costs" and all(shown):
         shown = ["of other content", "this one"]
-    option = f"--{key.replace('_', '-')}"
+    option = flag(key)
     raise UsageError(
         f"--resume: the run was begun with {f'{option} {shown[0]}' if shown[0] else f'no {option}'}, not {shown[1]}",
         "leave it out to go on with the run's own question; start a new run for another one (finished work is reused), "

@@ -5,8 +5,8 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 from advisor.core.errors import UsageError, install_extra
+from advisor.core.names import ADVISOR, GP, LOCAL
 from advisor.core.training import NONE, recipe_of
-from advisor.engine.question.names import ADVISOR, GP, LOCAL
 from advisor.engine.question.values import Execution, Question
 
 MOST_WORKERS = 1000

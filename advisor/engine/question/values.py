@@ -10,11 +10,11 @@ from advisor.core.budget import Budget
 from advisor.core.costs import Costs
 from advisor.core.figures import HOST
 from advisor.core.metrics import METRICS, TOP1
+from advisor.core.names import ADVISOR, JOURNAL, LOCAL
 from advisor.core.preference import BALANCED, Preference
 from advisor.core.promises import Promises
 from advisor.core.tasks import IMAGE_CLASSIFICATION, TASKS, Task
 from advisor.core.training import NONE
-from advisor.engine.question.names import ADVISOR, JOURNAL, LOCAL
 from advisor.isolation.resources import usable_cores
 
 LEAST_GAIN = 0.005
@@ -85,7 +85,7 @@ class Execution:
     """The way to answer a question. A resumed run may be given another one.
 
     Attributes:
-        sampler: one of :data:`advisor.engine.question.names.SAMPLERS`.
+        sampler: one of :data:`advisor.core.names.SAMPLERS`.
         time_limit_s: seconds after which the search stops, None for no limit.
         time_limit: the same limit as the user wrote it, for messages.
         max_trials: number of configurations after which the search stops; 0 for no limit.
@@ -96,7 +96,7 @@ class Execution:
         mirror: folder or address of weights that is asked before all others.
         remeasure: measure again what an earlier run measured on this machine.
         storage: ``journal``, ``sqlite``, or the address of a database, which may hold a password.
-        executor: one of :data:`advisor.engine.question.names.EXECUTORS`.
+        executor: one of :data:`advisor.core.names.EXECUTORS`.
         cluster: ``host:port`` of a Ray cluster; empty for the cluster of this machine.
         workers: most jobs at the same time; 0 for one for each core.
         shared_folder: folder that every node of a Ray cluster sees under the same name; None to send files.

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from advisor.core.errors import AdvisorError, UsageError, first_line, install_extra
-from advisor.engine.question.names import JOURNAL, SCHEMES, SQLITE, without_password
+from advisor.core.names import JOURNAL, SCHEMES, SQLITE, without_password
 from advisor.store import RunFolder
 
 if TYPE_CHECKING:

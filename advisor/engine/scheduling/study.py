@@ -42,7 +42,7 @@ class Study:
         name: its name in the storage.
         plan: the search space.
         budget: its limits become the trials' constraints.
-        sampler: one of :data:`advisor.engine.question.names.SAMPLERS`.
+        sampler: one of :data:`advisor.core.names.SAMPLERS`.
         seed: of the sampler.
         done: earlier results in the search space, which are not evaluated again.
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from advisor.catalog.cards import Card
 from advisor.core.evaluation import Evaluation
+from advisor.core.names import ADVISOR, GP, NSGA2, RANDOM, TPE
 from advisor.core.training import recipe_of
-from advisor.engine.question.names import ADVISOR, GP, NSGA2, RANDOM, TPE
 from advisor.engine.scheduling.cost_estimates import CostEstimates
 from advisor.engine.scheduling.halving import CardTraining, HasCapacity, SuccessiveHalving
 from advisor.engine.scheduling.trial_record import parameters
@@ -113,7 +113,7 @@ class AdvisorSuggester(Suggester):
 def make_suggester(
     name: str, plan: Plan, halving: SuccessiveHalving, seed: int, done: Iterable[Evaluation]
 ) -> Suggester:
-    """Return the sampler called ``name``, one of :data:`advisor.engine.question.names.SAMPLERS`."""
+    """Return the sampler called ``name``, one of :data:`advisor.core.names.SAMPLERS`."""
     if name == ADVISOR:
         return AdvisorSuggester(plan, halving, seed, done)
     from optuna import samplers

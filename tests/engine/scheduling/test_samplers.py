@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from advisor.core.errors import UsageError
+from advisor.core.names import SAMPLERS
 from advisor.engine.question import resolve
-from advisor.engine.question.names import SAMPLERS
 from advisor.engine.space.preview import preview
 
 

@@ -11,7 +11,7 @@ from optuna.storages import InMemoryStorage
 from advisor.catalog.catalogue import load_catalogue
 from advisor.core.budget import Budget
 from advisor.core.evaluation import Configuration, Evaluation
-from advisor.engine.question.names import RANDOM
+from advisor.core.names import RANDOM
 from advisor.engine.scheduling.halving import CardTraining
 from advisor.engine.scheduling.promotion import FrontBound
 from advisor.engine.scheduling.scheduler import CARDS_IN_FLIGHT, Scheduler

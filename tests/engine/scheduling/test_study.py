@@ -10,7 +10,7 @@ import pytest
 from advisor.catalog.catalogue import load_catalogue
 from advisor.core.budget import Budget
 from advisor.core.evaluation import Configuration, Evaluation, Status
-from advisor.engine.question.names import SAMPLERS
+from advisor.core.names import SAMPLERS
 from advisor.engine.scheduling.storage import journal
 from advisor.engine.scheduling.study import Study
 from advisor.engine.space.plan import Plan

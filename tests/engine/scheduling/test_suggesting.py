@@ -8,7 +8,7 @@ import optuna
 import pytest
 
 from advisor.catalog.catalogue import load_catalogue
-from advisor.engine.question.names import ADVISOR, NSGA2, RANDOM, TPE
+from advisor.core.names import ADVISOR, NSGA2, RANDOM, TPE
 from advisor.engine.scheduling.halving import SuccessiveHalving, unlimited
 from advisor.engine.scheduling.sampler import AdvisorSampler, CandidatesExhausted
 from advisor.engine.scheduling.suggesting import Suggester, make_suggester

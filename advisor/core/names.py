@@ -1,4 +1,4 @@
-"""The names that options may take, and the addresses of ``--storage``."""
+"""The names that options may take, and options that are a name or something else: a share, a cluster, a database."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from advisor.core.errors import UsageError, nearest
+from advisor.core.units import percent, share
 
 ROBUST = "robust-accuracy"
 OBJECTIVES = ("accuracy", ROBUST)
@@ -26,6 +27,11 @@ NEVER = "never"
 JOURNAL, SQLITE = "journal", "sqlite"
 SCHEMES = ("postgresql", "postgres")
 
+CONFIDENCES = (0.5, 0.99)
+"""Least and largest share of ``--confidence``."""
+
+CALIBRATED = "predictions are calibrated up to 99%: write for example --confidence 90%"
+
 _SECRETS = ("password", "sslpassword", "passfile")
 _ADDRESS = re.compile(r"postgres(?:ql)?(?:\+\w+)?://\S+")
 
@@ -41,7 +47,32 @@ def require_known(option: str, value: str, valid: tuple[str, ...]) -> str:
     return value
 
 
-def check_storage(storage: str) -> str:
+def confidence(text: str, option: str) -> float:
+    """Return the probability that a predicted latency meets the budget."""
+    return share(text, option, CONFIDENCES, CALIBRATED)
+
+
+def stop_share(text: str, option: str) -> float:
+    """Return the share of the front below which a search stops; 0 for never."""
+    return 0.0 if text == NEVER else percent(text, option) / 100
+
+
+def executor_of(text: str, option: str) -> tuple[str, str]:
+    """Return the executor's name and the address of its cluster, which is empty if none is given.
+
+    Raises:
+        UsageError: an unknown executor.
+    """
+    name, scheme, address = text.partition("://")
+    if name not in EXECUTORS or (scheme and (name != RAY or not address)):
+        raise UsageError(
+            f"{option}: unknown '{text}'{nearest(name, EXECUTORS)}",
+            "one of: local, ray (a cluster of this machine, started where none runs), ray://host:10001",
+        )
+    return name, address
+
+
+def check_storage(storage: str, option: str = "--storage") -> str:
     """Return ``storage`` where it is a valid value of ``--storage``.
 
     Raises:
@@ -56,12 +87,12 @@ def check_storage(storage: str) -> str:
     if parts.scheme not in SCHEMES:
         name = without_password(storage) if "://" not in storage else f"{parts.scheme}://..."
         raise UsageError(
-            f"--storage: unknown '{name}'{nearest(name, (JOURNAL, SQLITE, SCHEMES[0]))}",
+            f"{option}: unknown '{name}'{nearest(name, (JOURNAL, SQLITE, SCHEMES[0]))}",
             f"one of: {JOURNAL}, {SQLITE}, postgresql://user@host/database",
         )
     if not parts.path.strip("/"):
         raise UsageError(
-            f"--storage: '{without_password(storage)}' names no database",
+            f"{option}: '{without_password(storage)}' names no database",
             "write for example --storage postgresql://user@host/database",
         )
     return storage

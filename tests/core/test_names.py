@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from advisor.core.errors import UsageError
-from advisor.engine.question.names import check_storage, without_password
+from advisor.core.names import check_storage, without_password
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,239 @@
+"""The options of a search: each is declared once, and commands, functions, request files and pages follow from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import MappingProxyType, NoneType
+from typing import Annotated, Any, TypedDict, get_args, get_type_hints
+
+from advisor.core import names, units
+from advisor.core.metrics import METRICS
+from advisor.core.preference import PREFERENCES, Preference, parse_preference
+from advisor.core.tasks import IMAGE_CLASSIFICATION, TASKS
+from advisor.core.training import choosable
+
+QUESTION = "Question"
+CANDIDATES = "Candidates"
+TRAINING = "Training and compression"
+DEVICES = "Devices"
+RUNNING = "Running"
+OUTPUT = "Output"
+GROUPS = (QUESTION, CANDIDATES, TRAINING, DEVICES, RUNNING, OUTPUT)
+"""Titles of the groups of options, in the order of the help."""
+
+Text = str | None
+Place = str | Path | None
+Texts = str | Sequence[str] | None
+Names = Sequence[str] | None
+Places = Sequence[str | Path] | None
+Counts = Sequence[int | str] | None
+Number = int | None
+Flag = bool | None
+
+
+@dataclass(frozen=True)
+class Option:
+    """What is known of an option besides its name and its type.
+
+    Attributes:
+        group: title of its group.
+        metavar: what stands for its value in the help; empty for a flag.
+        text: what it sets, with its unit.
+        default: value if it is not given; None for the empty value of its type.
+        usual: what happens if it is not given, for the help; None for ``default``.
+        choices: the names that it takes; other ones too if it is parsed.
+        parse: what turns a text that is given, and the option's name on the command line, into a value.
+        joined: several values may be joined by commas.
+        first: the short help shows it.
+        free: a resumed run may change it, because it does not change what is asked.
+        kept: a request file may give it.
+    """
+
+    group: str
+    metavar: str
+    text: str
+    default: Any = None
+    usual: str | None = None
+    choices: tuple[str, ...] = ()
+    parse: Callable[[Any, str], Any] | None = None
+    joined: bool = False
+    first: bool = False
+    free: bool = False
+    kept: bool = True
+
+    @property
+    def help(self) -> str:
+        """The text with the default."""
+        usual = str(self.default or "") if self.usual is None else self.usual
+        return f"{self.text} Default: {usual}." if usual else self.text
+
+
+def _path(text: Any, _: str) -> Path:
+    return Path(text)
+
+
+def _preference(text: Any, _: str) -> Preference:
+    return parse_preference(text)
+
+
+def _paths(texts: Any, _: str) -> tuple[Path, ...]:
+    return tuple(map(Path, texts))
+
+
+# fmt: off
+class _Task(TypedDict, total=False):
+    task: Annotated[Text, Option(
+        QUESTION, "TASK", "Task; object-detection and object-counting need images with boxes.", IMAGE_CLASSIFICATION,
+        choices=tuple(TASKS), first=True)]
+    data: Annotated[Place, Option(
+        QUESTION, "PATH", "Labelled images: a folder with one sub-folder for each class, or a CSV or Parquet manifest.",
+        parse=_path, first=True)]
+    unknown: Annotated[Place, Option(
+        QUESTION, "DIR", "Folder of images of things outside your classes, to see how the pick answers them.",
+        parse=_path)]
+
+
+class LimitOptions(TypedDict, total=False):
+    """The options that a finished run may be decided again with."""
+
+    budget: Annotated[Text, Option(
+        QUESTION, "TIME", "Latency limit that 9 of 10 runs meet, such as 50ms.", parse=units.milliseconds, first=True)]
+    size_budget: Annotated[Text, Option(
+        QUESTION, "SIZE", "Limit of the file size, such as 5MB.", parse=units.size_bytes)]
+    memory_budget: Annotated[Text, Option(
+        QUESTION, "SIZE", "Limit of the peak memory, such as 50MB.", parse=units.size_bytes)]
+    max_drop: Annotated[Text, Option(
+        QUESTION, "POINTS", "Points of accuracy that compression may cost, such as 1pt.", parse=units.points)]
+    min_accuracy: Annotated[Texts, Option(
+        QUESTION, "PERCENT", "Lowest accuracy, such as 85%, or lowest value of another metric: worst-group=70%. Join "
+        "by commas, or repeat.")]
+    confidence: Annotated[Text, Option(
+        QUESTION, "PERCENT", "Probability that a predicted latency meets the budget.", usual="90%",
+        parse=names.confidence)]
+    prefer: Annotated[Text, Option(
+        QUESTION, "NAME", "Preference: balanced, accuracy, latency, size, or weights: accuracy=2,latency=1.",
+        usual="balanced", choices=tuple(PREFERENCES), parse=_preference, first=True)]
+    licence: Annotated[Text, Option(
+        QUESTION, "NAMES", "Accepted licences: permissive, SPDX identifiers, or both joined by commas.")]
+    must_run_on: Annotated[Names, Option(
+        DEVICES, "NAMES", "Further devices on which the pick must meet the budget; repeat, or join by commas.",
+        joined=True)]
+    profiles: Annotated[Places, Option(
+        DEVICES, "DIR", "Folder of your own device profiles; repeat for more.", parse=_paths)]
+
+
+class PlanOptions(_Task, LimitOptions, total=False):
+    """The options of a plan, which are those of a search that does not continue a run."""
+
+    min_precision: Annotated[Texts, Option(
+        QUESTION, "SHARES", "Share of right answers among those that reach the threshold in the file, such as 95%; for "
+        "the answers of one class: trash=90%. Join by commas, or repeat.", usual="no threshold")]
+    min_recall: Annotated[Texts, Option(
+        QUESTION, "SHARES", "Share of the images of a class whose probability of that class reaches a threshold: "
+        "trash=90%, or 90% for every class. Join by commas, or repeat.", usual="no threshold")]
+    min_coverage: Annotated[Text, Option(
+        QUESTION, "PERCENT", "Share of the images that reach the threshold in the file, such as 80%.",
+        usual="no threshold")]
+    metric: Annotated[Text, Option(
+        QUESTION, "NAME", "Metric used as accuracy: top1, balanced-accuracy, macro-f1, top5, log-loss, cost-saved or "
+        "worst-group.", usual="top1", choices=tuple(METRICS))]
+    costs: Annotated[Place, Option(
+        QUESTION, "FILE", "CSV with the cost of each answer (columns) to images of each class (rows). Without "
+        "--metric, the metric is cost-saved.")]
+    objective: Annotated[Text, Option(
+        QUESTION, "NAME", "Accuracy to compare: accuracy, or robust-accuracy (bad light, motion, ...).",
+        names.OBJECTIVES[0], choices=names.OBJECTIVES)]
+    request: Annotated[Place, Option(
+        QUESTION, "FILE", "YAML file with the same keys as these options. The command line takes precedence.",
+        kept=False)]
+    candidates: Annotated[Names, Option(
+        CANDIDATES, "NAMES", "Models: names, families or globs ('mobilenet_v2_*'), or the path of a .tflite that you "
+        "ship; repeat, or join by commas.", usual="the 12 most promising models with weights", joined=True, first=True)]
+    catalog: Annotated[Places, Option(
+        CANDIDATES, "FILE", "Catalogue file of your own (YAML); repeat for more.", parse=_paths)]
+    mirror: Annotated[Place, Option(
+        CANDIDATES, "PLACE", "Folder or address of weights that is asked first.", free=True)]
+    training: Annotated[Names, Option(
+        TRAINING, "NAMES", "Training recipes: head, finetune_cached, finetune_top, finetune_all; repeat, or join by "
+        "commas. Default with --data: head, then finetune_cached on the most promising models for a limited time.",
+        choices=choosable(), joined=True, first=True)]
+    tune_training: Annotated[Number, Option(
+        TRAINING, "N", "Run N Optuna trials of fine-tuning for each model and keep the best.", usual="0")]
+    compressions: Annotated[Names, Option(
+        TRAINING, "NAMES", "Compression recipes: float32, int8, ...; repeat, or join by commas.",
+        usual="five recipes without retraining", joined=True)]
+    device: Annotated[Text, Option(
+        DEVICES, "NAMES", "Devices that run the model: host, or device profiles joined by commas (device:target).",
+        "host", first=True)]
+    threads: Annotated[Counts, Option(
+        DEVICES, "COUNTS", "CPU threads to measure: a number or 'all'; repeat, or join by commas.", usual="1,all",
+        joined=True)]
+    sampler: Annotated[Text, Option(
+        RUNNING, "NAME", "Order of the search: advisor, tpe, nsga2, gp or random.", names.ADVISOR,
+        choices=names.SAMPLERS, free=True)]
+    seed: Annotated[Number, Option(RUNNING, "N", "Seed of the split, of training and of the sampler.", usual="0")]
+    time_limit: Annotated[Text, Option(
+        RUNNING, "TIME", "Stop after this time with the best result so far, such as 10min.", usual="no limit",
+        parse=units.seconds, first=True, free=True)]
+    max_trials: Annotated[Number, Option(RUNNING, "N", "Stop after N configurations.", usual="no limit", free=True)]
+    stop_below: Annotated[Text, Option(
+        RUNNING, "SHARE", "Stop when one more hour is expected to add less than this share of the front: 0.5%, or "
+        "never.", usual="0.5% from 100 configurations on", parse=names.stop_share, free=True)]
+    capture: Annotated[Text, Option(
+        RUNNING, "NAME", "Finalists that run under capture conditions: first (pick and runner-up) or all.",
+        names.FIRST, choices=names.CAPTURES, free=True)]
+    executor: Annotated[Text, Option(
+        RUNNING, "PLACE", "Executor of the work: local, ray, or ray://host:10001 (a Ray cluster).", names.LOCAL,
+        parse=names.executor_of, free=True)]
+    workers: Annotated[Number, Option(
+        RUNNING, "N", "Largest number of jobs at the same time.", usual="one per core", free=True)]
+    shared_folder: Annotated[Place, Option(
+        RUNNING, "DIR", "Folder that all nodes of a Ray cluster see under the same name.", usual="files are sent",
+        parse=_path, free=True)]
+    storage: Annotated[Text, Option(
+        RUNNING, "PLACE", "Storage of the Optuna study: journal, sqlite, or postgresql://user@host/database.",
+        names.JOURNAL, parse=names.check_storage, free=True)]
+    remeasure: Annotated[Flag, Option(
+        RUNNING, "", "Time models again that were timed on this machine before.", free=True)]
+    offline: Annotated[Flag, Option(RUNNING, "", "Open no connection.", free=True)]
+    out: Annotated[Place, Option(
+        OUTPUT, "DIR", "Folder that takes the run.", "runs", parse=_path, first=True, free=True)]
+
+
+class SearchOptions(PlanOptions, total=False):
+    """The options of a search."""
+
+    resume: Annotated[Place, Option(
+        RUNNING, "RUN", "Continue a run that was stopped, such as runs/latest.", kept=False, first=True)]
+    extend: Annotated[Text, Option(
+        RUNNING, "TIME", "With --resume: continue for this time, such as 30min.", kept=False)]
+
+# fmt: on
+
+Table = Mapping[str, Option]
+
+
+def table_of(declared: type) -> Table:
+    """Return each option of a typed dictionary by its name, with the default that its type has if it states none."""
+    hints = get_type_hints(declared, include_extras=True)
+    return MappingProxyType({name: _with_default(*get_args(hint)) for name, hint in hints.items()})
+
+
+def _with_default(kind: Any, option: Option) -> Option:
+    if option.default is not None:
+        return option
+    kinds = {each for each in get_args(kind) if each is not NoneType}
+    empty = 0 if kinds == {int} else False if kinds == {bool} else "" if kinds <= {str, Path} else ()
+    return replace(option, default=empty)
+
+
+def flag(name: str) -> str:
+    """Return an option as the command line writes it."""
+    return f"--{name.replace('_', '-')}"
+
+
+LIMITS = table_of(LimitOptions)
+PLAN = table_of(PlanOptions)
+SEARCH = table_of(SearchOptions)
