@@ -97,9 +97,6 @@ def export(
     microcontroller: Annotated[
         bool, typer.Option("--microcontroller", help="Add C++ for TensorFlow Lite Micro: model, arena, operators.")
     ] = False,
-    encrypt_key_file: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Encrypt the model (AES-256-GCM) with the key in this file.")
-    ] = None,
     unknown_class: Annotated[
         bool,
         typer.Option(
@@ -137,9 +134,7 @@ def export(
     }  # fmt: skip
     targets = [name for name, given in flags.items() if given]
     with progress("writing and checking the bundle"):
-        bundle = api.export(
-            run, to, pick=pick, targets=targets, key_file=encrypt_key_file, force=force, unknown_class=unknown_class
-        )
+        bundle = api.export(run, to, pick=pick, targets=targets, force=force, unknown_class=unknown_class)
     key = bundle.evaluation.configuration.key
     if as_json:
         written = {"key": key, "path": str(bundle.path), "files": list(bundle.files), "edits": list(bundle.model.edits)}
@@ -148,7 +143,7 @@ def export(
     typer.echo(f"{key} -> {bundle.path} ({len(bundle.files)} files)")
     for edit in bundle.model.edits:
         typer.echo(f"for MediaPipe: {edit}; the file as it was measured is beside it")
-    typer.echo(f"Next: python {bundle.path}/check.py{' --key-file KEY' if encrypt_key_file else ''}")
+    typer.echo(f"Next: python {bundle.path}/check.py")
 
 
 def _show_exportable(run: str, sort: str, only: list[str] | None, as_json: bool) -> None:

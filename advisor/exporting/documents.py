@@ -28,14 +28,11 @@ LABELS_SHOWN = 50
 
 CONTENTS: Mapping[str, str] = {
     "model.tflite": "the model, with labels and normalization in its metadata",
-    "model.tflite.sealed": "the model, encrypted with AES-256-GCM",
     "model_measured.tflite": "the measured artefact, unchanged",
-    "model_measured.tflite.sealed": "the measured artefact, encrypted",
     "labels.txt": "one label per line, in the order of the output",
     "model_card.md": "figures with provenance, warnings, data, use, licence",
     "bundle.json": "the same facts for programs",
     "check.py": "checks every file and the model's answers to the test vectors",
-    "sealed_model.py": "opens the encrypted model in memory",
     "test_vectors/": "images as raw RGB bytes, and the {answers} that the model computes for them",
     "android/": "Kotlin for an app",
     "ios/": "Swift for an app",
@@ -148,7 +145,6 @@ def readme(
     evaluation: Evaluation,
     operators: tuple[UsedOperator, ...],
     files: Iterable[str],
-    sealed: bool,
 ) -> str:
     """Return README.md for a bundle of ``files``."""
     present = {path.partition("/")[0] + "/" if "/" in path else path for path in files} | {"SHA256SUMS"}
@@ -162,7 +158,6 @@ def readme(
             if name in present
         },
         program=shipping.snippets["python"],
-        sealed=sealed,
         device=device,
         benchmark_lines=benchmark_lines(own),
         benchmark_options=benchmark_options,

@@ -135,10 +135,3 @@ def test_the_bundle_holds_the_measured_file_as_an_array(trained: RunFolder, tmp_
     measured = (bundle.path / "model_measured.tflite").read_bytes()
     assert f"kModelSize = {len(measured)};" in (bundle.path / SETTINGS).read_text()
     assert "C++ for TensorFlow Lite Micro" in (bundle.path / "README.md").read_text()
-
-
-@pytest.mark.integration
-def test_an_encrypted_model_is_none_for_a_firmware(trained: RunFolder, tmp_path: Path) -> None:
-    (tmp_path / "model.key").write_bytes(bytes(32))
-    with pytest.raises(UsageError, match="a firmware cannot open an encrypted model"):
-        export(trained.path, tmp_path / "b", targets=("microcontroller",), key_file=tmp_path / "model.key")
