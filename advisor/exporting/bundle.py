@@ -22,7 +22,6 @@ from advisor.exporting.documents import model_card, readme
 from advisor.exporting.folder import checked, write
 from advisor.exporting.microcontroller import firmware
 from advisor.exporting.model import ShippedModel, prepare
-from advisor.exporting.operators import build_file, operators_json, registration, used_operators
 from advisor.exporting.shipping import SHIPPING, Shipping
 from advisor.exporting.snippets import PLATFORMS, edgetpu, render
 from advisor.exporting.vectors import make_vectors, vectors_json
@@ -165,14 +164,11 @@ def _contents(
 ) -> dict[str, bytes]:
     """Return every file of the bundle by its path."""
     contents = {MODEL: model.content, **({MEASURED: artefact} if model.edits else {})}
-    operators, found = used_operators(model.content), risks(view_of(run), evaluation)
+    found = risks(view_of(run), evaluation)
     texts = {
         "labels.txt": "".join(f"{one_line(label)}\n" for label in model.labels),
         "model_card.md": model_card(run, evaluation, model, found),
         "check.py": _shipped("check.py"),
-        "BUILD.bazel": build_file(operators, MODEL),
-        "selective_build/registered_ops.cc": registration(operators),
-        "selective_build/operators.json": operators_json(operators),
         **_snippets(shipping, evaluation, model, artefact, targets),
     }
     tolerance, vectors = make_vectors(model, shipping.answering)
@@ -184,7 +180,7 @@ def _contents(
         contents |= coreml_package(prepare(_artefact(run, floats), floats.artefact), floats)
     contents |= {f"test_vectors/{vector.name}": vector.pixels for vector in vectors}
     names = [*contents, *texts, "bundle.json"]
-    texts["README.md"] = readme(shipping, evaluation, operators, names)
+    texts["README.md"] = readme(shipping, evaluation, names)
     texts["bundle.json"] = _summary(run, evaluation, model, found)
     contents |= {name: text.encode() for name, text in texts.items()}
     hashes = [f"{hashlib.sha256(contents[name]).hexdigest()}  {name}\n" for name in sorted(contents)]

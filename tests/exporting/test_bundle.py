@@ -30,7 +30,6 @@ from advisor.tflite.metadata_writer import write_metadata
 from tests.exporting.conftest import Pixels, evaluation_of, mediapipe_answers, replace_artefact
 
 FILES = {
-    "BUILD.bazel",
     "README.md",
     "SHA256SUMS",
     "android/Classifier.kt",
@@ -41,8 +40,6 @@ FILES = {
     "model.tflite",
     "model_card.md",
     "python/classify.py",
-    "selective_build/operators.json",
-    "selective_build/registered_ops.cc",
     "test_vectors/vectors.json",
 }
 
