@@ -53,9 +53,6 @@ def profile(
         str | None, typer.Option(metavar="FILE", help="Write a trace for Chrome or Perfetto to this file.")
     ] = None,
     html: Annotated[str | None, typer.Option(metavar="FILE", help="Write the page with plots to this file.")] = None,
-    graph: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write the graph for Model Explorer to this file.")
-    ] = None,
     out: Annotated[
         str | None, typer.Option(metavar="DIR", help="Write all of these into this folder, and the JSON.")
     ] = None,
@@ -70,7 +67,7 @@ def profile(
     from advisor.reporting.profile.profile_table import STEPS, print_profile
 
     rows = STEPS.select(sort, only)
-    paths = {"html": html, "tsv": tsv, "trace": trace, "graph": graph}
+    paths = {"html": html, "tsv": tsv, "trace": trace}
     wanted = requested_files(Path(out) if out else None, {form: Path(path) for form, path in paths.items() if path})
     with progress(f"reading {Path(model).name}") as tell:
         diagnosis = _diagnosis(model, against, calibration, mean, std, tell)

@@ -1,13 +1,11 @@
-"""Export a profile as tables of ``benchmark_model``, as a trace for Perfetto, and as a graph for Model Explorer."""
+"""Export a profile as tables of ``benchmark_model``, and as a trace for Perfetto."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
-from pathlib import Path
 
 from advisor.measurement.operators.profile_values import OperatorTime, Profile
-from advisor.tflite.model import Model, read
 
 _OPERATOR_COLUMNS = (
     *("[node type]", "[start]", "[first]", "[avg ms]", "[%]", "[cdf%]", "[mem KB]", "[times called]", "[Name]"),
@@ -68,21 +66,6 @@ def to_trace(profile: Profile) -> dict[str, object]:
     return {"displayTimeUnit": "ms", "traceEvents": names + events}
 
 
-def to_graph(profile: Profile) -> dict[str, object]:
-    """Return the file's main graph in Model Explorer's JSON form (a ``GraphCollection`` of its user guide).
-
-    Raises:
-        UsageError: the file is missing or has changed.
-    """
-    model = read(Path(profile.model))
-    main = model.subgraphs[0]
-    times = {row.node.index: row for row in profile.operators if row.node}
-    first = {"id": "inputs", "label": "GraphInputs", "namespace": "", "outputsMetadata": _outputs(model, main.inputs)}
-    last = {"id": "outputs", "label": "GraphOutputs", "namespace": "", "incomingEdges": _edges(model, main.outputs)}
-    nodes = [_node(model, index, times.get(index)) for index in range(len(model.operators))]
-    return {"label": Path(profile.model).name, "graphs": [{"id": "main", "nodes": [first, *nodes, last]}]}
-
-
 def _starts(profile: Profile) -> list[float]:
     """Return the start of each operator in microseconds, without gaps between operators."""
     ends = list(accumulate(row.time_us for row in profile.operators))
@@ -134,54 +117,3 @@ def _ms(time_us: float) -> str:
 
 def _percent(share: float) -> str:
     return f"{share:.3%}"
-
-
-def _node(model: Model, index: int, row: OperatorTime | None) -> dict[str, object]:
-    operator = model.operators[index]
-    facts: dict[str, str] = {}
-    if row is not None and row.node is not None:
-        facts = {
-            "time us": f"{row.time_us:.1f}",
-            "share %": f"{100 * row.share:.2f}",
-            "where": row.where,
-            "kernel": row.kernel,
-            "MACs": str(row.node.macs),
-            "bytes moved": str(row.node.bytes_moved),
-        }
-    return {
-        "id": str(index),
-        "label": operator.name,
-        "namespace": "",
-        "attrs": _pairs(facts),
-        "incomingEdges": _edges(model, operator.inputs),
-        "outputsMetadata": _outputs(model, operator.outputs),
-    }
-
-
-def _edges(model: Model, tensors: tuple[int, ...]) -> list[dict[str, str]]:
-    """Return an edge for each tensor that an operator or the input produces; constants have no edge."""
-    makers = {tensor: ("inputs", position) for position, tensor in enumerate(model.subgraphs[0].inputs)}
-    for index, operator in enumerate(model.operators):
-        makers.update({tensor: (str(index), position) for position, tensor in enumerate(operator.outputs)})
-    return [
-        {
-            "sourceNodeId": makers[tensor][0],
-            "sourceNodeOutputId": str(makers[tensor][1]),
-            "targetNodeInputId": str(slot),
-        }
-        for slot, tensor in enumerate(tensors)
-        if tensor in makers
-    ]
-
-
-def _outputs(model: Model, indices: tuple[int, ...]) -> list[dict[str, object]]:
-    rows: list[dict[str, object]] = []
-    for position, index in enumerate(indices):
-        tensor = model.tensors[index]
-        shape = f"{tensor.dtype}[{','.join(map(str, tensor.shape))}]"
-        rows.append({"id": str(position), "attrs": _pairs({"tensor_name": tensor.name, "shape": shape})})
-    return rows
-
-
-def _pairs(facts: dict[str, str]) -> list[dict[str, str]]:
-    return [{"key": key, "value": value} for key, value in facts.items()]
