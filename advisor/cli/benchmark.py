@@ -72,7 +72,6 @@ def benchmark(
     sort: options.Sort = "",
     only: options.Filter = None,
     as_json: options.AsJson = False,
-    mllog: Annotated[bool, typer.Option("--mllog", help="Print MLPerf-style log lines instead of the table.")] = False,
     force: Annotated[
         bool, typer.Option("--force", help="Measure on a busy machine, too; the verdict says so.")
     ] = False,
@@ -91,12 +90,10 @@ def benchmark(
     from advisor.devices.profiles.runtimes import canonical
     from advisor.reporting.profile.benchmark_table import DEVICE_ROWS, TIMINGS
 
-    if as_json and mllog:
-        raise UsageError("--json and --mllog exclude each other", "give one of them")
     if canonical(device) not in ("", HOST) or accelerator not in ("", "cpu") or ssh or adb or benchmark_model or cores:
         cpu_only = {
             "--shape": shape, "--no-xnnpack": not xnnpack, "--runtime": runtime, "--cpus": cpus,
-            "--contended": contended, "--sustained": sustained, "--image": image, "--mllog": mllog,
+            "--contended": contended, "--sustained": sustained, "--image": image,
         }  # fmt: skip
         _refuse_cpu_only(cpu_only)
         device_rows = DEVICE_ROWS.select(sort, only)
@@ -116,7 +113,7 @@ def benchmark(
             kernels="default" if xnnpack else "builtin", runtime=runtime, cpus=numbers(cpus, "--cpus"),
             contended=contended, sustained_s=sustained_s, image=image, force=force, tell=tell,
         )  # fmt: skip
-    _show(here, as_json, mllog, rows)
+    _show(here, as_json, rows)
 
 
 def _refuse_cpu_only(given: Mapping[str, object]) -> None:
@@ -133,7 +130,7 @@ def _refuse_cpu_only(given: Mapping[str, object]) -> None:
             )
 
 
-def _show(found: Benchmark, as_json: bool, mllog: bool, rows: Selection[FileTiming]) -> None:
+def _show(found: Benchmark, as_json: bool, rows: Selection[FileTiming]) -> None:
     """Print what was measured on this machine's CPU.
 
     Raises:
@@ -144,11 +141,9 @@ def _show(found: Benchmark, as_json: bool, mllog: bool, rows: Selection[FileTimi
     shown = rows.of(timings(found))
     if as_json:
         print_json(with_timings(found, shown).to_json())
-    elif mllog:
-        typer.echo(found.to_log())
     else:
         print_benchmark(found, timed=shown)
-    for file in found.failed if as_json or mllog else ():
+    for file in found.failed if as_json else ():
         typer.echo(f"failed: {file.failure}", err=True)
     if found.failed:
         raise typer.Exit(ExitCode.UNSATISFIED)
