@@ -46,15 +46,9 @@ def profile(
     sort: options.Sort = "",
     only: options.Filter = None,
     as_json: options.AsJson = False,
-    tsv: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write the tables for a spreadsheet to this file.")
-    ] = None,
-    trace: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write a trace for Chrome or Perfetto to this file.")
-    ] = None,
     html: Annotated[str | None, typer.Option(metavar="FILE", help="Write the page with plots to this file.")] = None,
     out: Annotated[
-        str | None, typer.Option(metavar="DIR", help="Write all of these into this folder, and the JSON.")
+        str | None, typer.Option(metavar="DIR", help="Write the page and the JSON into this folder.")
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Show every operator, not only the slowest.")] = False,
 ) -> None:
@@ -67,8 +61,7 @@ def profile(
     from advisor.reporting.profile.profile_table import STEPS, print_profile
 
     rows = STEPS.select(sort, only)
-    paths = {"html": html, "tsv": tsv, "trace": trace}
-    wanted = requested_files(Path(out) if out else None, {form: Path(path) for form, path in paths.items() if path})
+    wanted = requested_files(Path(out) if out else None, {"html": Path(html)} if html else {})
     with progress(f"reading {Path(model).name}") as tell:
         diagnosis = _diagnosis(model, against, calibration, mean, std, tell)
         tell(f"profiling {Path(model).name}")
