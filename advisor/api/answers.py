@@ -90,7 +90,6 @@ def export(
     *,
     pick: str | int | None = None,
     targets: Sequence[str] = (),
-    key_file: str | Path | None = None,
     force: bool = False,
     unknown_class: bool = False,
 ) -> Bundle:
@@ -107,17 +106,16 @@ def export(
         pick: number of a candidate in :func:`exportable`, counted from 1, or its key. Default: the pick of the run.
         targets: ``android``, ``ios``, ``python``, ``edgetpu``, ``web``, ``microcontroller``, ``coreml``. Default: the
             first three.
-        key_file: file with the key that encrypts the model (32 bytes, or 64 hexadecimal digits).
         force: replace a bundle that exists.
         unknown_class: the model has one more class, for images of things that are none of the others.
 
     Raises:
-        UsageError: the run has no such candidate, a target or the key is invalid, the candidate has no file with a
-            class for unknown things, or the folder exists. Nothing is written.
+        UsageError: the run has no such candidate, a target is invalid, the candidate has no file with a class for
+            unknown things, or the folder exists. Nothing is written.
     """
     from advisor.exporting import bundle
 
-    return bundle.export(run, to, None if pick is None else str(pick), targets, key_file, force, unknown_class)
+    return bundle.export(run, to, None if pick is None else str(pick), targets, force, unknown_class)
 
 
 def exportable(run: str | Path) -> tuple[Evaluation, ...]:

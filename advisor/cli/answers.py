@@ -88,9 +88,6 @@ class ExportOptions:
     microcontroller: Annotated[
         bool, typer.Option("--microcontroller", help="Add C++ for TensorFlow Lite Micro: model, arena, operators.")
     ] = False
-    encrypt_key_file: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Encrypt the model (AES-256-GCM) with the key in this file.")
-    ] = None
     unknown_class: Annotated[
         bool,
         typer.Option(
@@ -135,7 +132,6 @@ def export(run: RunArgument, *, asked: ExportOptions) -> None:
             asked.to,
             pick=asked.pick,
             targets=targets,
-            key_file=asked.encrypt_key_file,
             force=asked.force,
             unknown_class=asked.unknown_class,
         )
@@ -147,7 +143,7 @@ def export(run: RunArgument, *, asked: ExportOptions) -> None:
     typer.echo(f"{key} -> {bundle.path} ({len(bundle.files)} files)")
     for edit in bundle.model.edits:
         typer.echo(f"for MediaPipe: {edit}; the file as it was measured is beside it")
-    typer.echo(f"Next: python {bundle.path}/check.py{' --key-file KEY' if asked.encrypt_key_file else ''}")
+    typer.echo(f"Next: python {bundle.path}/check.py")
 
 
 def _show_exportable(run: str, sort: str, only: list[str] | None, as_json: bool) -> None:

@@ -74,7 +74,6 @@ class BenchmarkOptions:
     sort: options.Sort = ""
     only: options.Filter = None
     as_json: options.AsJson = False
-    mllog: Annotated[bool, typer.Option("--mllog", help="Print MLPerf-style log lines instead of the table.")] = False
     force: Annotated[bool, typer.Option("--force", help="Measure on a busy machine, too; the verdict says so.")] = False
 
 
@@ -97,8 +96,6 @@ def benchmark(
     from advisor.devices.profiles.runtimes import canonical
     from advisor.reporting.profile.benchmark_table import DEVICE_ROWS, TIMINGS
 
-    if asked.as_json and asked.mllog:
-        raise UsageError("--json and --mllog exclude each other", "give one of them")
     if (
         canonical(asked.device) not in ("", HOST)
         or asked.accelerator not in ("", "cpu")
@@ -110,7 +107,6 @@ def benchmark(
         cpu_only = {
             "--shape": asked.shape, "--no-xnnpack": not asked.xnnpack, "--runtime": asked.runtime, "--cpus": asked.cpus,
             "--contended": asked.contended, "--sustained": asked.sustained, "--image": asked.image,
-            "--mllog": asked.mllog,
         }  # fmt: skip
         _refuse_cpu_only(cpu_only)
         device_rows = DEVICE_ROWS.select(asked.sort, asked.only)
@@ -131,7 +127,7 @@ def benchmark(
             cpus=numbers(asked.cpus, "--cpus"), contended=asked.contended, sustained_s=sustained_s, image=asked.image,
             force=asked.force, tell=tell,
         )  # fmt: skip
-    _show(here, asked.as_json, asked.mllog, rows)
+    _show(here, asked.as_json, rows)
 
 
 def _refuse_cpu_only(given: Mapping[str, object]) -> None:
@@ -148,7 +144,7 @@ def _refuse_cpu_only(given: Mapping[str, object]) -> None:
             )
 
 
-def _show(found: Benchmark, as_json: bool, mllog: bool, rows: Selection[FileTiming]) -> None:
+def _show(found: Benchmark, as_json: bool, rows: Selection[FileTiming]) -> None:
     """Print what was measured on this machine's CPU.
 
     Raises:
@@ -159,11 +155,9 @@ def _show(found: Benchmark, as_json: bool, mllog: bool, rows: Selection[FileTimi
     shown = rows.of(timings(found))
     if as_json:
         print_json(with_timings(found, shown).to_json())
-    elif mllog:
-        typer.echo(found.to_log())
     else:
         print_benchmark(found, timed=shown)
-    for file in found.failed if as_json or mllog else ():
+    for file in found.failed if as_json else ():
         typer.echo(f"failed: {file.failure}", err=True)
     if found.failed:
         raise typer.Exit(ExitCode.UNSATISFIED)

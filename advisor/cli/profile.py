@@ -48,19 +48,8 @@ class ProfileOptions:
     sort: options.Sort = ""
     only: options.Filter = None
     as_json: options.AsJson = False
-    tsv: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write the tables for a spreadsheet to this file.")
-    ] = None
-    trace: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write a trace for Chrome or Perfetto to this file.")
-    ] = None
     html: Annotated[str | None, typer.Option(metavar="FILE", help="Write the page with plots to this file.")] = None
-    graph: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write the graph for Model Explorer to this file.")
-    ] = None
-    out: Annotated[
-        str | None, typer.Option(metavar="DIR", help="Write all of these into this folder, and the JSON.")
-    ] = None
+    out: Annotated[str | None, typer.Option(metavar="DIR", help="Write the page and the JSON into this folder.")] = None
     everything: Annotated[bool, typer.Option("--all", help="Show every operator, not only the slowest.")] = False
 
 
@@ -78,10 +67,7 @@ def profile(
     from advisor.reporting.profile.profile_table import STEPS, print_profile
 
     rows = STEPS.select(asked.sort, asked.only)
-    paths = {"html": asked.html, "tsv": asked.tsv, "trace": asked.trace, "graph": asked.graph}
-    wanted = requested_files(
-        Path(asked.out) if asked.out else None, {form: Path(path) for form, path in paths.items() if path}
-    )
+    wanted = requested_files(Path(asked.out) if asked.out else None, {"html": Path(asked.html)} if asked.html else {})
     with progress(f"reading {Path(model).name}") as tell:
         diagnosis = _diagnosis(model, asked.against, asked.calibration, asked.mean, asked.std, tell)
         tell(f"profiling {Path(model).name}")

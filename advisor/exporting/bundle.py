@@ -22,8 +22,6 @@ from advisor.exporting.documents import model_card, readme
 from advisor.exporting.folder import checked, write
 from advisor.exporting.microcontroller import firmware
 from advisor.exporting.model import ShippedModel, prepare
-from advisor.exporting.operators import build_file, operators_json, registration, used_operators
-from advisor.exporting.sealing import key_id, read_key, seal
 from advisor.exporting.shipping import SHIPPING, Shipping
 from advisor.exporting.snippets import PLATFORMS, edgetpu, render
 from advisor.exporting.vectors import make_vectors, vectors_json
@@ -35,7 +33,7 @@ from advisor.tflite.metadata import one_line, read_metadata
 from advisor.tflite.model import read
 
 SCHEMA_VERSION = 1
-MODEL, MEASURED, SEALED = "model.tflite", "model_measured.tflite", ".sealed"
+MODEL, MEASURED = "model.tflite", "model_measured.tflite"
 EDGETPU, WEB, MICROCONTROLLER, COREML = "edgetpu", "web", "microcontroller", "coreml"
 FIGURES = (
     "accuracy", "holdout_accuracy", "new_conditions", "latency", "latency_p90", "size", "memory", "drop",
@@ -68,7 +66,6 @@ def export(
     to: Path | str,
     pick: str | None = None,
     targets: Sequence[str] = (),
-    key_file: Path | str | None = None,
     force: bool = False,
     unknown_class: bool = False,
 ) -> Bundle:
@@ -79,26 +76,24 @@ def export(
         to: folder to make.
         pick: a number of :func:`advisor.exporting.choice.choices` from 1, or a key; None for the pick.
         targets: of :data:`TARGETS`; empty for android, ios and python.
-        key_file: file with the key to encrypt the model with; None leaves it unencrypted.
         force: replace an existing bundle.
         unknown_class: the model has one more class, for images of things that are none of the others.
 
     Raises:
-        UsageError: no such candidate, its artefact is missing or was changed, a target that it cannot serve, a key
-            that is none, no file with a class for unknown things, or a folder in the way. Nothing is written then.
+        UsageError: no such candidate, its artefact is missing or was changed, a target that it cannot serve, no file
+            with a class for unknown things, or a folder in the way. Nothing is written then.
     """
     folder = checked(Path(to), force)
     stored = load_run(run)
     evaluation = choose(stored, pick)
-    key = read_key(Path(key_file)) if key_file is not None else None
     artefact = _artefact(stored, evaluation)
     wanted = tuple(require_known("targets", target, TARGETS) for target in targets) or PLATFORMS
     shipping = SHIPPING[stored.question.task]
-    _check_targets(wanted, shipping, evaluation, artefact, key)
+    _check_targets(wanted, shipping, evaluation, artefact)
     model = prepare(artefact, evaluation.artefact, shipping.applied(evaluation))
     if unknown_class:
         model = _with_unknown(stored, shipping, evaluation, wanted)
-    contents = _contents(stored, shipping, evaluation, model, artefact, wanted, key)
+    contents = _contents(stored, shipping, evaluation, model, artefact, wanted)
     write(folder, contents)
     return Bundle(folder, evaluation, model, tuple(sorted(contents)))
 
@@ -140,24 +135,15 @@ def _with_unknown(run: LoadedRun, shipping: Shipping, evaluation: Evaluation, ta
     return replace(model, edits=(*model.edits, edit))
 
 
-def _check_targets(
-    wanted: Sequence[str], shipping: Shipping, evaluation: Evaluation, artefact: bytes, key: bytes | None
-) -> None:
-    if WEB in wanted:
-        if not shipping.web:
-            raise UsageError(f"--web: there is no page that {shipping.does}", "leave it out")
-        if key is not None:
-            raise UsageError("--web: whoever opens the page gets the model", "leave --encrypt-key-file out")
+def _check_targets(wanted: Sequence[str], shipping: Shipping, evaluation: Evaluation, artefact: bytes) -> None:
+    if WEB in wanted and not shipping.web:
+        raise UsageError(f"--web: there is no page that {shipping.does}", "leave it out")
     if COREML in wanted:
-        require_translatable(shipping, key)
-    if MICROCONTROLLER in wanted and key is not None:
-        raise UsageError("--microcontroller: a firmware cannot open an encrypted model", "leave --encrypt-key-file out")
+        require_translatable(shipping)
     if EDGETPU not in wanted:
         return
     if not shipping.edgetpu:
         raise UsageError(f"--edgetpu: there is no program for it that {shipping.does}", "leave it out")
-    if key is not None:
-        raise UsageError("--edgetpu: its compiler cannot read an encrypted model", "leave --encrypt-key-file out")
     model = read(artefact, evaluation.artefact)
     kinds = {tensor.dtype for tensor in (*model.inputs, *model.outputs)}
     if not kinds <= {"int8", "uint8"}:
@@ -175,23 +161,15 @@ def _contents(
     model: ShippedModel,
     artefact: bytes,
     targets: Sequence[str],
-    key: bytes | None,
 ) -> dict[str, bytes]:
     """Return every file of the bundle by its path."""
-    suffix = "" if key is None else SEALED
-    contents = {MODEL + suffix: model.content if key is None else seal(model.content, key)}
-    if model.edits:
-        contents[MEASURED + suffix] = artefact if key is None else seal(artefact, key)
-    operators, found = used_operators(model.content), risks(view_of(run), evaluation)
+    contents = {MODEL: model.content, **({MEASURED: artefact} if model.edits else {})}
+    found = risks(view_of(run), evaluation)
     texts = {
         "labels.txt": "".join(f"{one_line(label)}\n" for label in model.labels),
         "model_card.md": model_card(run, evaluation, model, found),
         "check.py": _shipped("check.py"),
-        "BUILD.bazel": build_file(operators, MODEL),
-        "selective_build/registered_ops.cc": registration(operators),
-        "selective_build/operators.json": operators_json(operators),
-        **({} if key is None else {"sealed_model.py": _shipped("sealed_model.py")}),
-        **_snippets(shipping, evaluation, model, artefact, targets, MODEL + suffix),
+        **_snippets(shipping, evaluation, model, artefact, targets),
     }
     tolerance, vectors = make_vectors(model, shipping.answering)
     texts["test_vectors/vectors.json"] = vectors_json(tolerance, vectors, model)
@@ -202,23 +180,17 @@ def _contents(
         contents |= coreml_package(prepare(_artefact(run, floats), floats.artefact), floats)
     contents |= {f"test_vectors/{vector.name}": vector.pixels for vector in vectors}
     names = [*contents, *texts, "bundle.json"]
-    texts["README.md"] = readme(shipping, evaluation, operators, names, key is not None)
-    texts["bundle.json"] = _summary(run, evaluation, model, key, found)
+    texts["README.md"] = readme(shipping, evaluation, names)
+    texts["bundle.json"] = _summary(run, evaluation, model, found)
     contents |= {name: text.encode() for name, text in texts.items()}
     hashes = [f"{hashlib.sha256(contents[name]).hexdigest()}  {name}\n" for name in sorted(contents)]
     return {**contents, "SHA256SUMS": "".join(hashes).encode()}
 
 
 def _snippets(
-    shipping: Shipping,
-    evaluation: Evaluation,
-    model: ShippedModel,
-    artefact: bytes,
-    targets: Sequence[str],
-    file: str,
+    shipping: Shipping, evaluation: Evaluation, model: ShippedModel, artefact: bytes, targets: Sequence[str]
 ) -> dict[str, str]:
-    sealed = file.endswith(SEALED)
-    found = dict(render(shipping, target, model, evaluation, file, sealed) for target in targets if target in PLATFORMS)
+    found = dict(render(shipping, target, model, evaluation) for target in targets if target in PLATFORMS)
     if EDGETPU in targets or MICROCONTROLLER in targets:
         metadata = read_metadata(artefact)
         assert metadata is not None, "prepare() refused a model that does not describe itself"
@@ -230,9 +202,7 @@ def _snippets(
     return found
 
 
-def _summary(
-    run: LoadedRun, evaluation: Evaluation, model: ShippedModel, key: bytes | None, found: Sequence[Risk]
-) -> str:
+def _summary(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, found: Sequence[Risk]) -> str:
     target = evaluation.configuration.target
     pick, devices = run.decision.pick, devices_of(evaluation)
     document = {
@@ -241,9 +211,7 @@ def _summary(
         "configuration": evaluation.configuration.key,
         "is_the_pick": pick is not None and pick.configuration == evaluation.configuration,
         "meets_the_budget": run.question.limits.met_by(evaluation),
-        "model": MODEL + (SEALED if key else ""),
-        "sealed": key is not None,
-        "key_id": key_id(key).hex() if key else None,
+        "model": MODEL,
         "model_sha256": hashlib.sha256(model.content).hexdigest(),
         "measured_sha256": evaluation.artefact_sha256,
         "edits": model.edits,
@@ -254,7 +222,7 @@ def _summary(
             "threads": target.threads,
             "accelerator": target.accelerator,
             "runtime": target.runtime,
-            "memory_mapped": key is None,
+            "memory_mapped": True,
             "measured_on": target.device,
         },
         "benchmark_model": benchmark_lines(next(iter(devices.values()))),

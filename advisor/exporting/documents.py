@@ -18,7 +18,6 @@ from advisor.engine.history.loaded_run import LoadedRun
 from advisor.engine.question import Question
 from advisor.exporting.devices import benchmark_lines, benchmark_options, devices_of
 from advisor.exporting.model import ShippedModel
-from advisor.exporting.operators import RUNTIME_KERNELS, UsedOperator, builtins, left_out
 from advisor.exporting.shipping import SHIPPING, Shipping
 from advisor.exporting.templating import render
 from advisor.measurement.counting import NEAR
@@ -28,14 +27,11 @@ LABELS_SHOWN = 50
 
 CONTENTS: Mapping[str, str] = {
     "model.tflite": "the model, with labels and normalization in its metadata",
-    "model.tflite.sealed": "the model, encrypted with AES-256-GCM",
     "model_measured.tflite": "the measured artefact, unchanged",
-    "model_measured.tflite.sealed": "the measured artefact, encrypted",
     "labels.txt": "one label per line, in the order of the output",
     "model_card.md": "figures with provenance, warnings, data, use, licence",
     "bundle.json": "the same facts for programs",
     "check.py": "checks every file and the model's answers to the test vectors",
-    "sealed_model.py": "opens the encrypted model in memory",
     "test_vectors/": "images as raw RGB bytes, and the {answers} that the model computes for them",
     "android/": "Kotlin for an app",
     "ios/": "Swift for an app",
@@ -44,8 +40,6 @@ CONTENTS: Mapping[str, str] = {
     "web/": "a page that {does}: open web/index.html in a browser",
     "microcontroller/": "C++ for TensorFlow Lite Micro: the model as an array, its arena and its operators",
     "coreml/": "a Core ML package of the float model, in 16 bits; not run here: check it on an Apple device",
-    "BUILD.bazel": "a runtime with only the kernels of this model",
-    "selective_build/": "the operators of the model, and their registration in C++",
     "SHA256SUMS": "sha256sum -c SHA256SUMS",
 }
 """Content of each file or folder of a bundle; the words of the task are filled in."""
@@ -134,13 +128,7 @@ def _probability(device: DeviceFigures) -> str:
     return "" if device.budget_probability is None else percent(device.budget_probability)
 
 
-def readme(
-    shipping: Shipping,
-    evaluation: Evaluation,
-    operators: tuple[UsedOperator, ...],
-    files: Iterable[str],
-    sealed: bool,
-) -> str:
+def readme(shipping: Shipping, evaluation: Evaluation, files: Iterable[str]) -> str:
     """Return README.md for a bundle of ``files``."""
     present = {path.partition("/")[0] + "/" if "/" in path else path for path in files} | {"SHA256SUMS"}
     (device, own), *others = devices_of(evaluation).items()
@@ -153,12 +141,8 @@ def readme(
             if name in present
         },
         program=shipping.snippets["python"],
-        sealed=sealed,
         device=device,
         benchmark_lines=benchmark_lines(own),
         benchmark_options=benchmark_options,
         others=others,
-        kernels=len(builtins(operators)),
-        runtime_kernels=RUNTIME_KERNELS,
-        left_out=left_out(operators),
     )

@@ -9,7 +9,6 @@ from pathlib import Path
 from types import MappingProxyType
 
 from advisor.core.errors import UsageError
-from advisor.exporting.operators import CUSTOM, UsedOperator, used_operators
 from advisor.exporting.templating import render
 from advisor.measurement.micro import check as micro
 from advisor.tflite.micro_arena import ALIGNMENT, micro_arena
@@ -22,6 +21,7 @@ MARGIN = 1.02
 
 BYTES_A_LINE = 16
 CHANNELS = 3
+CUSTOM = "CUSTOM:"
 
 _METHODS: Mapping[str, str] = MappingProxyType(
     {
@@ -48,8 +48,9 @@ def firmware(content: bytes, mean: tuple[float, ...], std: tuple[float, ...]) ->
         StageError: the interpreter crashed.
     """
     arena, origin = _arena(content)
-    model, operators = read(content), used_operators(content)
-    customs = [each.name for each in operators if each.name.startswith(CUSTOM) and each.name not in _METHODS]
+    model = read(content)
+    operators = sorted({operator.name for graph in model.subgraphs for operator in graph.operators})
+    customs = [name for name in operators if name.startswith(CUSTOM) and name not in _METHODS]
     texts = {
         "model_settings.h": render(
             "model_settings.h.j2",
@@ -57,7 +58,7 @@ def firmware(content: bytes, mean: tuple[float, ...], std: tuple[float, ...]) ->
             arena=arena,
             origin=origin,
             operators=len(operators),
-            methods=[method(each) for each in operators if each.name not in customs],
+            methods=[method(name) for name in operators if name not in customs],
             customs=[re.sub(r"[^\w.-]", "?", name.removeprefix(CUSTOM)) for name in customs],
             input=model.inputs[0],
             output=model.outputs[0],
@@ -71,10 +72,10 @@ def firmware(content: bytes, mean: tuple[float, ...], std: tuple[float, ...]) ->
     return {f"{FOLDER}/{name}": text for name, text in texts.items()}
 
 
-def method(operator: UsedOperator) -> str:
+def method(operator: str) -> str:
     """Return the method of ``MicroMutableOpResolver`` that adds an operator: ``AddConv2D`` of ``CONV_2D``."""
-    words = (word if word[0].isdigit() else word.capitalize() for word in operator.name.split("_"))
-    return "Add" + (_METHODS.get(operator.name) or "".join(words))
+    words = (word if word[0].isdigit() else word.capitalize() for word in operator.split("_"))
+    return "Add" + (_METHODS.get(operator) or "".join(words))
 
 
 def _arena(content: bytes) -> tuple[int, str]:

@@ -19,9 +19,7 @@ DELEGATES: Mapping[str, tuple[str, ...]] = {"android": ("cpu", "gpu"), "ios": ("
 """Accelerators that the code of each platform supports."""
 
 
-def render(
-    shipping: Shipping, platform: str, model: ShippedModel, evaluation: Evaluation, file: str, sealed: bool
-) -> tuple[str, str]:
+def render(shipping: Shipping, platform: str, model: ShippedModel, evaluation: Evaluation) -> tuple[str, str]:
     """Return path within the bundle and content of the snippet for ``android``, ``ios`` or ``python``.
 
     Args:
@@ -29,18 +27,11 @@ def render(
         platform: one of :data:`PLATFORMS`.
         model: the shipped model.
         evaluation: the exported evaluation.
-        file: the model's name in the bundle.
-        sealed: the model is encrypted.
     """
     path = shipping.snippets[platform]
-    stem, _, suffix = file.rpartition(".")
     return path, templating.render(
         f"{path.rpartition('/')[2]}.j2",
-        model=file,
-        stem=stem,
-        suffix=suffix,
         folder=path.rpartition("/")[0],
-        sealed=sealed,
         gpu=evaluation.configuration.target.accelerator == "gpu",
         size=model.size,
         mean=repr(model.mean),

@@ -66,12 +66,6 @@ def test_json_is_the_only_output(advisor: Advisor, model: str) -> None:
     assert said.err == ""
 
 
-def test_log_lines_are_the_only_output(advisor: Advisor, model: str) -> None:
-    said = advisor("benchmark", model, "--mllog", *FAST)
-    assert said.code == 0
-    assert all(line.startswith(":::MLLOG {") for line in said.out.splitlines())
-
-
 def test_a_terminal_without_unicode_gets_ascii(advisor: Advisor, model: str) -> None:
     said = advisor("benchmark", model, *FAST, PYTHONIOENCODING="ascii", COLUMNS="80")
     assert said.code == 0, said.err
@@ -102,7 +96,6 @@ def test_a_file_that_fails_beside_a_measured_one_is_a_row_and_exit_code_3(
         (("small.tflite", "--sustained", "5"), "error: --sustained: '5' has no unit"),
         (("small.tflite", "--image", "none.jpg"), "error: no image file 'none.jpg'"),
         (("small.tflite", "--runtime", "torch==2.0"), "error: --runtime: unknown runtime 'torch'"),
-        (("small.tflite", "--json", "--mllog"), "error: --json and --mllog exclude each other"),
     ],
 )
 @pytest.mark.usefixtures("model")

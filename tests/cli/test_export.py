@@ -32,7 +32,6 @@ def test_the_candidates_are_listed_by_number_and_key(advisor: Advisor, run: Path
         (("runs/latest", "--to", "b", "--pick", "9"), "the numbers are 1 to 3"),
         (("runs/latest", "--to", "b", "--pick", "fst/head/int8@host:cpux1"), "did you mean 'fast/head"),
         (("runs/latest", "--to", "runs"), "is not a bundle of advisor"),
-        (("runs/latest", "--to", "b", "--encrypt-key-file", "none"), "'none' cannot be read"),
         (("runs/latest", "--to", "b"), "best-head-int8.tflite is not a usable .tflite file"),
     ],
 )

@@ -30,12 +30,11 @@ def test_every_cell_runs(warm_cache: Path, tmp_path: Path, project: Path, monkey
     assert (tmp_path / "runs" / "latest" / "report.html").is_file()
 
 
-def test_its_page_has_every_cell_the_tables_and_the_plot() -> None:
+def test_its_page_has_every_cell_and_the_tables() -> None:
     page = notebooks.page()
     cells = json.loads(notebooks.NOTEBOOK.read_text(encoding="utf-8"))["cells"]
     assert [cell for cell in cells if "".join(cell["source"]) not in page] == []
     assert page.count("<table") >= 3
-    assert "<svg" in page
 
 
 def test_its_outputs_are_of_one_run_and_name_no_folder_of_a_machine() -> None:

@@ -30,7 +30,6 @@ from advisor.tflite.metadata_writer import write_metadata
 from tests.exporting.conftest import Pixels, evaluation_of, mediapipe_answers, replace_artefact
 
 FILES = {
-    "BUILD.bazel",
     "README.md",
     "SHA256SUMS",
     "android/Classifier.kt",
@@ -41,8 +40,6 @@ FILES = {
     "model.tflite",
     "model_card.md",
     "python/classify.py",
-    "selective_build/operators.json",
-    "selective_build/registered_ops.cc",
     "test_vectors/vectors.json",
 }
 
@@ -255,19 +252,16 @@ def test_hostile_labels_reach_every_file_whole_and_harmless(
     assert done.returncode == 0, done.stdout
 
 
-@pytest.mark.parametrize("sealed", [False, True])
 @pytest.mark.parametrize("accelerator", ["cpu", "gpu", "npu"])
-def test_snippets_use_the_accelerator_or_say_that_they_do_not(bundle: Bundle, accelerator: str, sealed: bool) -> None:
+def test_snippets_use_the_accelerator_or_say_that_they_do_not(bundle: Bundle, accelerator: str) -> None:
     configuration = bundle.evaluation.configuration
     target = replace(configuration.target, device="phone", accelerator=accelerator)
     evaluation = replace(bundle.evaluation, configuration=replace(configuration, target=target))
-    file = "model.tflite.sealed" if sealed else "model.tflite"
     shipping = SHIPPING[IMAGE_CLASSIFICATION]
-    kotlin, swift, python = (render(shipping, name, bundle.model, evaluation, file, sealed)[1] for name in PLATFORMS)
+    kotlin, swift, python = (render(shipping, name, bundle.model, evaluation)[1] for name in PLATFORMS)
     assert ("addDelegate(gpu)" in kotlin) == ("MetalDelegate()" in swift) == (accelerator == "gpu")
     assert ("This code runs on the CPU" in kotlin) == (accelerator == "npu")
     assert ("This code runs on the CPU" in python) == (accelerator != "cpu")
-    assert ("ADVSEAL1" in kotlin) == ("ADVSEAL1" in swift) == ("sealed_model" in python) == sealed
     compile(python, "classify.py", "exec")
     for text in (kotlin, swift):
         assert all(text.count(opening) == text.count(closing) for opening, closing in ("()", "{}", "[]"))

@@ -99,12 +99,6 @@ def test_a_run_without_a_float_form_says_what_to_search(trained: RunFolder) -> N
         float_form(replace(run, evaluations=(own,)), own)
 
 
-def test_it_is_not_for_encrypted_models(trained: RunFolder, tmp_path: Path) -> None:
-    (tmp_path / "key").write_text("ab" * 32)
-    with pytest.raises(UsageError, match="--coreml: the package is not encrypted"):
-        export(trained.path, tmp_path / "out", targets=[COREML], key_file=tmp_path / "key")
-
-
 def test_without_coremltools_the_extra_is_named(
     trained: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

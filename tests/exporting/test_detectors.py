@@ -170,16 +170,6 @@ def test_every_vector_has_boxes_that_must_be_found(made: Bundle) -> None:
         assert any(box["score"] > row["least"] + document["tolerance"] for box in row["boxes"])
 
 
-@pytest.mark.integration
-def test_a_sealed_detector_is_opened_by_checker_and_code(run: RunFolder, images: list[Path], tmp_path: Path) -> None:
-    (tmp_path / "k").write_bytes(bytes(range(32)))
-    sealed = export(run.path, tmp_path / "bundle", key_file=tmp_path / "k")
-    done = ran(sealed.path / "check.py", "--key-file", tmp_path / "k")
-    assert done.returncode == 0, done.stdout + done.stderr
-    found = ran(sealed.path / "python" / "detect.py", *images, MODEL_KEY_FILE=str(tmp_path / "k"))
-    assert FOUND.findall(found.stdout), found.stderr
-
-
 def test_the_card_says_what_a_detector_does_and_how_well(made: Bundle) -> None:
     card = (made.path / "model_card.md").read_text()
     assert "Object detector with 3 classes" in card

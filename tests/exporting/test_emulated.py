@@ -20,7 +20,7 @@ sys.path.insert(0, sys.argv[1])
 import check
 import numpy as np
 expected = json.loads((check.HERE / "test_vectors" / "vectors.json").read_text())
-interpreter = check.load_model(json.loads((check.HERE / "bundle.json").read_text()), None)
+interpreter = check.load_model(json.loads((check.HERE / "bundle.json").read_text()))
 found = []
 for row in expected["vectors"]:
     pixels = np.fromfile(check.HERE / "test_vectors" / row["input"], np.uint8)

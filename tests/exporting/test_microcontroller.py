@@ -13,7 +13,6 @@ from advisor.core.errors import UsageError
 from advisor.exporting import microcontroller
 from advisor.exporting.bundle import export
 from advisor.exporting.microcontroller import firmware, method
-from advisor.exporting.operators import UsedOperator
 from advisor.measurement.micro import check as micro
 from advisor.store import RunFolder
 from advisor.tflite.micro_arena import micro_arena
@@ -125,7 +124,7 @@ def test_a_custom_operator_is_left_to_the_team(monkeypatch: pytest.MonkeyPatch) 
     ],
 )
 def test_methods_have_the_names_of_the_resolver(operator: str, name: str) -> None:
-    assert method(UsedOperator(operator, 1, 1, 1)) == name
+    assert method(operator) == name
 
 
 @pytest.mark.integration
@@ -135,10 +134,3 @@ def test_the_bundle_holds_the_measured_file_as_an_array(trained: RunFolder, tmp_
     measured = (bundle.path / "model_measured.tflite").read_bytes()
     assert f"kModelSize = {len(measured)};" in (bundle.path / SETTINGS).read_text()
     assert "C++ for TensorFlow Lite Micro" in (bundle.path / "README.md").read_text()
-
-
-@pytest.mark.integration
-def test_an_encrypted_model_is_none_for_a_firmware(trained: RunFolder, tmp_path: Path) -> None:
-    (tmp_path / "model.key").write_bytes(bytes(32))
-    with pytest.raises(UsageError, match="a firmware cannot open an encrypted model"):
-        export(trained.path, tmp_path / "b", targets=("microcontroller",), key_file=tmp_path / "model.key")

@@ -36,26 +36,22 @@ def parsed(platform: str, source: str) -> list[str]:
     return list(faults(parser.parse(source.encode()).root_node))
 
 
-def written(shipping: Shipping, platform: str, accelerator: str = "cpu", sealed: bool = False) -> str:
+def written(shipping: Shipping, platform: str, accelerator: str = "cpu") -> str:
     row = evaluation("mobilenet_v2_1.0_224")
     target = replace(row.configuration.target, accelerator=accelerator)
-    file = "model.tflite.sealed" if sealed else "model.tflite"
     row = replace(row, configuration=replace(row.configuration, target=target))
-    return render(shipping, platform, MODEL, row, file, sealed)[1]
+    return render(shipping, platform, MODEL, row)[1]
 
 
-@pytest.mark.parametrize("sealed", [False, True])
 @pytest.mark.parametrize("accelerator", ["cpu", "gpu", "npu"])
 @pytest.mark.parametrize(("shipping", "platform"), CODE)
-def test_every_variant_is_valid_in_its_language(
-    shipping: Shipping, platform: str, accelerator: str, sealed: bool
-) -> None:
-    assert parsed(platform, written(shipping, platform, accelerator, sealed)) == []
+def test_every_variant_is_valid_in_its_language(shipping: Shipping, platform: str, accelerator: str) -> None:
+    assert parsed(platform, written(shipping, platform, accelerator)) == []
 
 
 def classifier(platform: str, applied: Applied) -> str:
     shipping, model = SHIPPING[IMAGE_CLASSIFICATION], replace(MODEL, applied=applied)
-    return render(shipping, platform, model, evaluation("mobilenet_v2_1.0_224"), "model.tflite", False)[1]
+    return render(shipping, platform, model, evaluation("mobilenet_v2_1.0_224"))[1]
 
 
 @pytest.mark.parametrize("platform", LANGUAGES)

@@ -230,14 +230,7 @@ def test_below_its_threshold_an_answer_is_not_sure(browser: Browser, made: Bundl
 
 def test_a_detector_gets_no_page(made: Bundle) -> None:
     with pytest.raises(UsageError, match="--web: there is no page that finds objects in images"):
-        _check_targets([WEB], SHIPPING[OBJECT_DETECTION], made.evaluation, made.model.content, None)
-
-
-def test_an_encrypted_model_gets_no_page(trained: RunFolder, tmp_path: Path) -> None:
-    key = tmp_path / "key"
-    key.write_bytes(bytes(32))
-    with pytest.raises(UsageError, match="--web: whoever opens the page gets the model"):
-        export(trained.path, tmp_path / "b", targets=[WEB], key_file=key)
+        _check_targets([WEB], SHIPPING[OBJECT_DETECTION], made.evaluation, made.model.content)
 
 
 def test_the_bundle_describes_the_page(made: Bundle) -> None:

@@ -14,7 +14,6 @@ from rich.console import Console
 from advisor.measurement.accelerators.delegation import delegate
 from advisor.measurement.accelerators.rules import accelerator
 from advisor.measurement.operators.profile import profile as measured
-from advisor.measurement.operators.profile_export import to_graph
 from advisor.measurement.operators.profile_values import Profile
 from advisor.reporting.profile.page import BARS, render
 from advisor.reporting.profile.profile_table import STEPS, print_profile
@@ -171,20 +170,6 @@ def test_wide_terminals_show_more(swish: Profile) -> None:
 def test_control_characters_of_a_name_do_not_reach_the_terminal(swish: Profile) -> None:
     rows = tuple(replace(row, type="A\x1b[31mB") for row in swish.operators)
     assert "\x1b" not in terminal(replace(swish, model="a\x1b]0;b.tflite", operators=rows), 100)
-
-
-def test_graph_has_every_operator_with_its_time_and_no_loose_edge(swish: Profile) -> None:
-    graph = to_graph(swish)["graphs"][0]
-    nodes = {node["id"]: node for node in graph["nodes"]}
-    timed = {row.node.index: row for row in swish.operators if row.node}
-    for index, row in timed.items():
-        attributes = {pair["key"]: pair["value"] for pair in nodes[str(index)]["attrs"]}
-        assert attributes["time us"] == f"{row.time_us:.1f}"
-        assert attributes["where"] == row.where
-    edges = [edge for node in graph["nodes"] for edge in node.get("incomingEdges", [])]
-    assert edges
-    assert {edge["sourceNodeId"] for edge in edges} <= nodes.keys()
-    assert nodes["outputs"]["incomingEdges"]
 
 
 def test_accelerators_stand_on_the_page_with_their_figures(open_page: Open, swish: Profile) -> None:

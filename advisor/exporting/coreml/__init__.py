@@ -22,16 +22,14 @@ PACKAGE = "coremltools"
 _NAMES = uuid.UUID("6d0f6f9e-3f0b-5b0e-9a51-0a2f3c8f6c11")
 
 
-def require_translatable(shipping: Shipping, key: bytes | None) -> None:
+def require_translatable(shipping: Shipping) -> None:
     """Check that a package can be made for a task.
 
     Raises:
-        UsageError: the task is another than classification, the model is to be encrypted, or coremltools is missing.
+        UsageError: the task is another than classification, or coremltools is missing.
     """
     if not shipping.web:
         raise UsageError(f"--coreml: there is no package that {shipping.does}", "leave it out")
-    if key is not None:
-        raise UsageError("--coreml: the package is not encrypted", "leave --encrypt-key-file out")
     if importlib.util.find_spec(PACKAGE) is None:
         raise UsageError(f"--coreml needs {PACKAGE}", install_extra("coreml"))
 

@@ -1,7 +1,6 @@
 """Check a bundle: its files against SHA256SUMS, its model against the test vectors.
 
-    python check.py                  # beside this file: SHA256SUMS, bundle.json, test_vectors/
-    python check.py --key-file KEY   # where the model is sealed
+    python check.py   # beside this file: SHA256SUMS, bundle.json, test_vectors/
 
 Needs numpy and one of ai-edge-litert, tflite-runtime, tensorflow. Exits with 0 if nothing has changed, else with 1.
 """
@@ -45,19 +44,10 @@ def wrong_files() -> list[str]:
     return wrong
 
 
-def load_model(bundle: dict[str, Any], key_file: str | None) -> Any:
+def load_model(bundle: dict[str, Any]) -> Any:
     """Return the interpreter, with its tensors allocated."""
     threads = bundle["run_with"]["threads"]
-    if bundle["sealed"]:
-        if key_file is None:
-            raise SystemExit("the model is sealed: add --key-file KEY")
-        sys.path.insert(0, str(HERE))
-        from sealed_model import open_model, read_key  # type: ignore[import-not-found,unused-ignore]
-
-        content = open_model(HERE / bundle["model"], read_key(key_file))
-        interpreter = interpreter_class()(model_content=content, num_threads=threads)
-    else:
-        interpreter = interpreter_class()(model_path=str(HERE / bundle["model"]), num_threads=threads)
+    interpreter = interpreter_class()(model_path=str(HERE / bundle["model"]), num_threads=threads)
     interpreter.allocate_tensors()
     return interpreter
 
@@ -137,14 +127,12 @@ def wrong_answers(interpreter: Any) -> list[str]:
 
 def main() -> int:
     """Check the bundle and print what is wrong."""
-    parser = argparse.ArgumentParser(description="Check a bundle: its files, and the answers of its model.")
-    parser.add_argument("--key-file", help="key of a sealed model")
-    arguments = parser.parse_args()
+    argparse.ArgumentParser(description="Check a bundle: its files, and the answers of its model.").parse_args()
     wrong = wrong_files()
     if not wrong:
         bundle = json.loads((HERE / "bundle.json").read_text(encoding="utf-8"))
         try:
-            wrong = wrong_answers(load_model(bundle, arguments.key_file))
+            wrong = wrong_answers(load_model(bundle))
         except Exception as error:
             wrong = [f"the model cannot be run: {type(error).__name__}: {error}"]
     for text in wrong:

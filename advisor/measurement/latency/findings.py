@@ -109,10 +109,6 @@ class Benchmark:
             "notes": list(self.notes),
         }
 
-    def to_log(self) -> str:
-        """Return log lines in MLPerf's format (``:::MLLOG {...}``) for every file that ran."""
-        return "\n".join(file.timing.to_log() for file in self.files if file.timing)
-
 
 def advise_threads(timing: ModelTiming, loaded: Sequence[LatencyResult] = ()) -> tuple[str, ...]:
     """Return which thread count is the fastest, and which is the fastest during a background load if it was measured.

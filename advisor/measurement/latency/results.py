@@ -5,7 +5,6 @@ Compare :attr:`LatencyResult.budget_ms` with a budget, and :attr:`LatencyResult.
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -156,21 +155,6 @@ class ModelTiming:
         results = [result.to_json() for result in self.results]
         plain = {**asdict(self), "results": results, "host": self.host.to_json()}
         return {"schema_version": agent.SCHEMA_VERSION, **plain}
-
-    def to_log(self) -> str:
-        """Return log lines in the format of MLPerf's LoadGen (``:::MLLOG {...}``), four per thread count."""
-        lines = []
-        for result in self.results:
-            figures: dict[str, float | str] = {
-                "result_90.00_percentile_latency_ms": result.wall.p90,
-                "result_median_latency_ms": result.wall.median,
-                "result_validity": result.verdict.value.upper(),
-                "effort": self.effort,
-            }
-            metadata = {"model": self.model, "threads": result.threads, "runtime": self.runtime}
-            common = {"namespace": "advisor", "event_type": "POINT_IN_TIME", "metadata": metadata}
-            lines += [":::MLLOG " + json.dumps({"key": key, "value": figures[key], **common}) for key in figures]
-        return "\n".join(lines)
 
 
 @dataclass(frozen=True)

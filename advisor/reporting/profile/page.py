@@ -10,20 +10,13 @@ from pathlib import Path
 from advisor.compression.diagnosis.values import Diagnosis
 from advisor.core.errors import UsageError
 from advisor.core.units import plural, show_bytes
-from advisor.measurement.operators.profile_export import to_graph, to_trace, to_tsv
 from advisor.measurement.operators.profile_values import OperatorTime, Profile
 from advisor.reporting.profile.diagnosis import diagnosis_html
 from advisor.reporting.profile.profile_table import quality, unsupported
 from advisor.reporting.templating import asset, json_for_script, plotly_script, render_page, trusted
 from advisor.reporting.text import figure
 
-FILES = {
-    "html": "profile.html",
-    "json": "profile.json",
-    "tsv": "profile.tsv",
-    "trace": "trace.json",
-    "graph": "graph.json",
-}
+FILES = {"html": "profile.html", "json": "profile.json"}
 """Forms of a profile, with the names of their files in a folder."""
 
 BARS = 20
@@ -68,12 +61,8 @@ def write_files(profile: Profile, wanted: Mapping[str, Path], diagnosis: Diagnos
 def _content(form: str, profile: Profile, diagnosis: Diagnosis | None) -> str:
     if form == "html":
         return render(profile, diagnosis)
-    if form == "json":
-        more = {"diagnosis": diagnosis.to_json()} if diagnosis else {}
-        return json.dumps({**profile.to_json(), **more}, indent=1, allow_nan=False)
-    if form == "tsv":
-        return to_tsv(profile)
-    return json.dumps(to_trace(profile) if form == "trace" else to_graph(profile), allow_nan=False)
+    more = {"diagnosis": diagnosis.to_json()} if diagnosis else {}
+    return json.dumps({**profile.to_json(), **more}, indent=1, allow_nan=False)
 
 
 def render(profile: Profile, diagnosis: Diagnosis | None = None) -> str:

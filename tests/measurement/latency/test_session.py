@@ -82,12 +82,6 @@ def test_json_is_whole_and_has_no_infinities(pair: Benchmark) -> None:
     assert data["ratios"][0]["differs"] is True
 
 
-def test_log_lines_name_the_file(pair: Benchmark) -> None:
-    lines = pair.to_log().splitlines()
-    entries = [json.loads(line.removeprefix(":::MLLOG ")) for line in lines]
-    assert {entry["metadata"]["model"] for entry in entries} == {pair.files[0].model, pair.files[2].model}
-
-
 @pytest.mark.integration
 def test_load_on_the_others_and_running_on_are_measured_where_asked(float_model: Path) -> None:
     options = {"contended": True, "sustained_s": 1.0, "pipeline": False}

@@ -1,12 +1,9 @@
-"""Profiles of real files through LiteRT's C library, their exports and their advice."""
+"""Profiles of real files through LiteRT's C library, and their advice."""
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -18,7 +15,6 @@ from advisor.measurement.latency.findings import advise_threads
 from advisor.measurement.latency.timing import measure
 from advisor.measurement.operators.advice import advise
 from advisor.measurement.operators.profile import profile
-from advisor.measurement.operators.profile_export import to_trace, to_tsv
 from advisor.measurement.operators.profile_values import Profile
 from advisor.measurement.operators.runs import (
     ProfiledRun,
@@ -88,28 +84,6 @@ def test_builtin_kernels_can_be_asked_for(float_model: Path) -> None:
 def test_a_run_of_microseconds_says_that_it_is_rough(float_model: Path) -> None:
     found = profile(float_model, with_roofline=False)
     assert found.coverage >= 0.9 or any("short for a clock of microseconds" in note for note in found.notes)
-
-
-def test_tsv_has_the_benchmark_tools_columns(swish_profile: Profile) -> None:
-    text = to_tsv(swish_profile)
-    titles = [line for line in text.splitlines() if line.startswith("===")]
-    assert titles == ["=== Run Order ===", "=== Top by Computation Time ===", "=== Summary by node type ==="]
-    table = text.split("=== Run Order ===\n")[1].split("\n\n")[0]
-    rows = list(csv.DictReader(io.StringIO(table), delimiter="\t"))
-    assert len(rows) == len(swish_profile.operators)
-    assert sum(float(row["[%]"].rstrip("%")) for row in rows) == pytest.approx(100, abs=0.1)
-
-
-def test_trace_is_complete_events_without_overlap(swish_profile: Profile) -> None:
-    trace = json.loads(json.dumps(to_trace(swish_profile)))
-    events = [event for event in trace["traceEvents"] if event["ph"] == "X"]
-    assert len(events) == len(swish_profile.operators)
-    for before, after in pairwise(events):
-        assert before["ts"] + before["dur"] <= after["ts"] + 0.01
-    assert {event["args"]["name"] for event in trace["traceEvents"] if event["name"] == "thread_name"} == {
-        "XNNPACK",
-        "builtin",
-    }
 
 
 def test_json_holds_everything(swish_profile: Profile) -> None:
