@@ -27,26 +27,6 @@ commands = Commands(
 
 @commands.command("list", short_help="List the model cards.")
 def list_(
-    family: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAMES",
-            help="List only this family; repeat, or join by commas.",
-            autocompletion=completion.of("family"),
-        ),
-    ] = None,
-    max_params: Annotated[
-        str | None, typer.Option(metavar="COUNT", help="Largest number of parameters, such as 5M.")
-    ] = None,
-    max_macs: Annotated[
-        str | None, typer.Option(metavar="COUNT", help="Largest number of multiply-accumulates, such as 300M.")
-    ] = None,
-    licence: Annotated[
-        str, typer.Option(metavar="NAME", help="List only this licence; a glob such as 'apache*' works too.")
-    ] = "",
-    available: Annotated[
-        bool, typer.Option("--available", help="List only cards whose weights are on this machine.")
-    ] = False,
     mirror: Mirror = None,
     catalog: Catalogs = None,
     sort: Sort = "",
@@ -55,24 +35,14 @@ def list_(
 ) -> None:
     """List the model cards with published accuracy, size and the sources of their weights.
 
-    Example: advisor catalog list --family mobilenet_v2 --max-macs 300M --sort=-top1
+    Example: advisor catalog list --filter family=mobilenet_v2 --filter 'macs<300M' --sort=-top1
     """
     from advisor import catalog as cards
     from advisor.reporting.catalog_table import CARDS, print_rows
 
     selected = CARDS.select(sort, only)
     with progress("reading the catalogue") as tell:
-        rows = cards.list_cards(
-            family=split(family) or (),
-            max_params=max_params,
-            max_macs=max_macs,
-            licence=licence,
-            available=available,
-            mirror=mirror,
-            catalog=catalog or (),
-            tell=tell,
-        )
-        rows = selected.of(rows)
+        rows = selected.of(cards.list_cards(mirror=mirror, catalog=catalog or (), tell=tell))
     if as_json:
         print_json({"schema_version": SCHEMA_VERSION, "cards": [row.to_json() for row in rows]})
     else:
