@@ -84,12 +84,11 @@ def _entries(table: Table, defaults: bool) -> Iterator[str]:
 
 def choices(option: str) -> tuple[str, ...]:
     """Return the names that an option takes; none for an option that takes something else."""
-    if option in ("candidates", "card", "family"):
+    if option in ("candidates", "card"):
         from advisor.catalog.catalogue import load_catalogue
 
         catalogue = load_catalogue([])
-        cards, families = tuple(catalogue), tuple(catalogue.families)
-        return {"candidates": (*families, *cards), "card": cards, "family": families}[option]
+        return (*(catalogue.families if option == "candidates" else ()), *catalogue)
     if option in ("device", "must_run_on"):
         from advisor.devices.profiles.team import known_devices
 

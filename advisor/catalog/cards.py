@@ -11,7 +11,7 @@ from typing import Literal
 from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_DETECTION
 
 Scalar = bool | int | float | str
-SourceKind = Literal["url", "tfhub", "huggingface", "pypi", "npm", "file"]
+SourceKind = Literal["url", "huggingface", "pypi", "npm", "file"]
 
 OWN_FILE, OWN_DETECTOR = "tflite_file", "tflite_detector"
 OWN_FIXED, OWN_FIXED_DETECTOR = "tflite_fixed", "tflite_fixed_detector"
@@ -124,7 +124,7 @@ class WeightSource:
         port: the rule that puts the tensors into the Keras graph.
         file: the file of weights.
         companions: further files that the reader needs beside the first.
-        url: an address or a TF Hub handle.
+        url: an address.
         package: name of a package, or of a Hugging Face repository.
         version: its version, or its revision.
         archive: name of the package's file; ``archive_sha256`` picks it, too.
@@ -159,7 +159,7 @@ class WeightSource:
     @property
     def label(self) -> str:
         """The source in a few words, for tables and errors."""
-        if self.kind in ("url", "tfhub", "file"):
+        if self.kind in ("url", "file"):
             return self.url or self.file.path
         return f"{self.kind}:{self.package}=={self.version}"
 

@@ -1,11 +1,8 @@
-"""List cards as rows of a table, filtered, with the sources of their weights and whether they are cached."""
+"""List cards as rows of a table, with the sources of their weights and whether they are cached."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from fnmatch import fnmatchcase
-from math import inf
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -14,8 +11,6 @@ from advisor.catalog.cards import Card, WeightSource
 from advisor.catalog.catalogue import Catalogue
 from advisor.catalog.weights.options import FetchOptions
 from advisor.catalog.weights.store import Cache, Mirror
-from advisor.core import units
-from advisor.core.errors import UsageError, nearest
 
 COLUMNS = (
     "card", "family", "licence", "input_px", "params", "macs", "classes", "top1_percent", "top1_int8_percent",
@@ -73,45 +68,10 @@ class CardRow:
         return {**card_json(self.card), "size_bytes": self.size_bytes, "weights_here": self.here}
 
 
-def rows(
-    catalogue: Catalogue,
-    options: FetchOptions,
-    families: Sequence[str] = (),
-    max_params: float = inf,
-    max_macs: float = inf,
-    licence: str = "",
-    available: bool = False,
-) -> tuple[CardRow, ...]:
-    """Return the cards that pass the filters of ``list_cards``, in the order of the catalogue.
-
-    Raises:
-        UsageError: a family or licence that no card has; the nearest is given.
-    """
-    for family in families:
-        _require("--family", family, catalogue.families)
-    licences = tuple(dict.fromkeys(card.licence for card in catalogue.values()))
-    wanted = {name for name in licences if not licence or fnmatchcase(name.casefold(), licence.casefold())}
-    if not wanted:
-        _require("--licence", licence, licences)
+def rows(catalogue: Catalogue, options: FetchOptions) -> tuple[CardRow, ...]:
+    """Return a row for each card, in the order of the catalogue."""
     mirror, cache = _places(options)
-    found = (
-        _row(card, mirror, cache)
-        for card in catalogue.values()
-        if (not families or card.family in families)
-        and card.params <= max_params
-        and card.macs <= max_macs
-        and card.licence in wanted
-    )
-    return tuple(row for row in found if row.here or not available)
-
-
-def count(text: str, option: str) -> float:
-    """Parse a count such as ``3.5M`` or ``3500000``.
-
-    Raises:
-        UsageError: something else.
-    """
-    return float(text) if text.isdecimal() and int(text) else units.parse(text, units.COUNTS, option, "5M")
+    return tuple(_row(card, mirror, cache) for card in catalogue.values())
 
 
 def card_json(card: Card) -> dict[str, Any]:
@@ -160,8 +120,3 @@ def _is_here(card: Card, mirror: Mirror | None, cache: Cache) -> bool:
         or (source.kind == "file" and Path(source.file.path).is_file())
         for source in card.weights
     )
-
-
-def _require(option: str, value: str, valid: Sequence[str]) -> None:
-    if value not in valid:
-        raise UsageError(f"{option}: unknown '{value}'{nearest(value, valid)}", f"there are: {', '.join(valid)}")

@@ -3,15 +3,15 @@
 ::
 
     import advisor
-    for row in advisor.catalog.list_cards(family=["mobilenet_v2"], max_macs="300M"):
-        print(row.card.name, row.top1, row.here)
+    for row in advisor.catalog.list_cards():
+        if row.card.family == "mobilenet_v2" and row.card.macs < 300e6:
+            print(row.card.name, row.top1, row.here)
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,11 +33,6 @@ Tell = Callable[[str], None]
 
 def list_cards(
     *,
-    family: Sequence[str] = (),
-    max_params: float | str | None = None,
-    max_macs: float | str | None = None,
-    licence: str = "",
-    available: bool = False,
     mirror: str | None = None,
     catalog: Files = (),
     tell: Tell | None = None,
@@ -45,65 +40,34 @@ def list_cards(
     """Return the cards with published accuracy, size and the sources of their weights.
 
     Args:
-        family: only cards of these families.
-        max_params: largest number of parameters: a number, or text such as ``5M``.
-        max_macs: largest number of multiply-accumulates, likewise.
-        licence: only cards with this licence; a glob such as ``apache*`` works too.
-        available: only cards whose weights are on this machine.
         mirror: folder or address that also holds weights.
         catalog: catalogue files of your own.
         tell: called with a line if a large file is read for the first time.
 
     Raises:
-        UsageError: an unknown family or licence, an invalid number, or a file that is refused.
+        UsageError: a file that is refused.
     """
     from advisor.catalog import listing
     from advisor.catalog.catalogue import load_catalogue
     from advisor.catalog.weights.options import FetchOptions
 
-    return listing.rows(
-        load_catalogue(_paths(catalog), tell),
-        FetchOptions(mirror=mirror),
-        families=family,
-        max_params=_limit(max_params, "--max-params"),
-        max_macs=_limit(max_macs, "--max-macs"),
-        licence=licence,
-        available=available,
-    )
+    return listing.rows(load_catalogue(_paths(catalog), tell), FetchOptions(mirror=mirror))
 
 
-def to_frame(
-    *,
-    family: Sequence[str] = (),
-    max_params: float | str | None = None,
-    max_macs: float | str | None = None,
-    licence: str = "",
-    available: bool = False,
-    mirror: str | None = None,
-    catalog: Files = (),
-) -> pd.DataFrame:
+def to_frame(*, mirror: str | None = None, catalog: Files = ()) -> pd.DataFrame:
     """Return the cards of :func:`list_cards` as a table for pandas; units are in the names of its columns.
 
     Args:
-        family: only cards of these families.
-        max_params: largest number of parameters: a number, or text such as ``5M``.
-        max_macs: largest number of multiply-accumulates, likewise.
-        licence: only cards with this licence; a glob such as ``apache*`` works too.
-        available: only cards whose weights are on this machine.
         mirror: folder or address that also holds weights.
         catalog: catalogue files of your own.
 
     Raises:
-        UsageError: an unknown family or licence, an invalid number, or a file that is refused.
+        UsageError: a file that is refused.
     """
     from advisor.catalog.listing import COLUMNS
     from advisor.store.frames import frame
 
-    found = list_cards(
-        family=family, max_params=max_params, max_macs=max_macs, licence=licence, available=available, mirror=mirror,
-        catalog=catalog,
-    )  # fmt: skip
-    return frame(COLUMNS, (row.to_row() for row in found))
+    return frame(COLUMNS, (row.to_row() for row in list_cards(mirror=mirror, catalog=catalog)))
 
 
 def show(name: str, *, catalog: Files = (), tell: Tell | None = None) -> Card:
@@ -246,14 +210,6 @@ def _completed(inspected: Inspected, given: ModelDescription, ask: Callable[[str
         mean=channel_values(answers["mean"], "--mean") if "mean" in answers else given.mean,
         std=channel_values(answers["std"], "--std") if "std" in answers else given.std,
     )
-
-
-def _limit(value: float | str | None, option: str) -> float:
-    from advisor.catalog import listing
-
-    if value is None:
-        return inf
-    return listing.count(value, option) if isinstance(value, str) else value
 
 
 def _paths(catalog: Files) -> list[Path]:

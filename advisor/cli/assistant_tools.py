@@ -47,6 +47,7 @@ Device = Annotated[str, Field(description="host, or device profiles joined by co
 Size = Annotated[str, Field(description="limit of the file size, such as 5MB")]
 Preference = Annotated[str, Field(description="balanced, accuracy, latency or size")]
 Limit = Annotated[str, Field(description="such as 5min; empty for 10min, or for less if the server allows less")]
+Conditions = Annotated[tuple[str, ...], Field(description="conditions on columns; a row must pass all of them")]
 RunName = Annotated[str, Field(description="run folder, such as runs/latest")]
 
 
@@ -160,18 +161,16 @@ class Tools:
         options = _options({"threads": threads, "device": device})
         return await self._run(["benchmark", self.folders.path("model", model), *options])
 
-    async def devices(self, kind: str = "") -> dict[str, Any]:
-        """List the known devices with their targets.
+    async def devices(self, conditions: Conditions = ()) -> dict[str, Any]:
+        """List the known devices with their targets; such a condition is kind=phone."""
+        return await self._run(["devices", "list", *_filters(conditions)])
 
-        kind is phone, board, module, accelerator, microcontroller or computer; empty for all.
+    async def catalog(self, conditions: Conditions = ()) -> dict[str, Any]:
+        """List the models that can be tried, with published accuracy, parameters and multiply-accumulates.
+
+        Such a condition is family=mobilenet* or macs<300M.
         """
-        return await self._run(["devices", "list", *_options({"kind": kind})])
-
-    async def catalog(self, family: str = "", max_params: str = "", max_macs: str = "") -> dict[str, Any]:
-        """List the models that can be tried, with published accuracy, parameters and multiply-accumulates."""
-        return await self._run(
-            ["catalog", "list", *_options({"family": family, "max-params": max_params, "max-macs": max_macs})]
-        )
+        return await self._run(["catalog", "list", *_filters(conditions)])
 
     def _question(self, budget: str, data: str, candidates: str, device: str, size_budget: str) -> list[str]:
         """Return the options of a question; a candidate with a slash or the end .tflite is a path."""
@@ -226,6 +225,10 @@ async def _follow(process: Process, said: list[str], ctx: Context[Any, Any] | No
 def _options(given: Mapping[str, str]) -> list[str]:
     """Return the options of a command line; one without a value is left out. A value cannot become an option."""
     return [f"--{name}={value}" for name, value in given.items() if value]
+
+
+def _filters(conditions: Sequence[str]) -> list[str]:
+    return [f"--filter={condition}" for condition in conditions]
 
 
 class _Server(MCPServer[None]):

@@ -26,63 +26,25 @@ commands = Commands(
 )
 
 
-@dataclass(frozen=True)
-class ListOptions:
-    """The options of ``advisor catalog list``."""
-
-    family: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAMES",
-            help="List only this family; repeat, or join by commas.",
-            autocompletion=completion.of("family"),
-        ),
-    ] = None
-    max_params: Annotated[
-        str | None, typer.Option(metavar="COUNT", help="Largest number of parameters, such as 5M.")
-    ] = None
-    max_macs: Annotated[
-        str | None, typer.Option(metavar="COUNT", help="Largest number of multiply-accumulates, such as 300M.")
-    ] = None
-    licence: Annotated[
-        str, typer.Option(metavar="NAME", help="List only this licence; a glob such as 'apache*' works too.")
-    ] = ""
-    available: Annotated[
-        bool, typer.Option("--available", help="List only cards whose weights are on this machine.")
-    ] = False
-    mirror: Mirror = None
-    catalog: Catalogs = None
-    sort: Sort = ""
-    only: Filter = None
-    as_json: AsJson = False
-
-
 @commands.command("list", short_help="List the model cards.")
 def list_(
-    *,
-    asked: ListOptions,
+    mirror: Mirror = None,
+    catalog: Catalogs = None,
+    sort: Sort = "",
+    only: Filter = None,
+    as_json: AsJson = False,
 ) -> None:
     """List the model cards with published accuracy, size and the sources of their weights.
 
-    Example: advisor catalog list --family mobilenet_v2 --max-macs 300M --sort=-top1
+    Example: advisor catalog list --filter family=mobilenet_v2 --filter 'macs<300M' --sort=-top1
     """
     from advisor import catalog as cards
     from advisor.reporting.catalog_table import CARDS, print_rows
 
-    selected = CARDS.select(asked.sort, asked.only)
+    selected = CARDS.select(sort, only)
     with progress("reading the catalogue") as tell:
-        rows = cards.list_cards(
-            family=split(asked.family) or (),
-            max_params=asked.max_params,
-            max_macs=asked.max_macs,
-            licence=asked.licence,
-            available=asked.available,
-            mirror=asked.mirror,
-            catalog=asked.catalog or (),
-            tell=tell,
-        )
-        rows = selected.of(rows)
-    if asked.as_json:
+        rows = selected.of(cards.list_cards(mirror=mirror, catalog=catalog or (), tell=tell))
+    if as_json:
         print_json({"schema_version": SCHEMA_VERSION, "cards": [row.to_json() for row in rows]})
     else:
         print_rows(rows)

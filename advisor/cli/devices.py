@@ -28,20 +28,6 @@ commands = Commands(
 
 @commands.command("list", short_help="List the devices and their targets.")
 def list_(
-    kind: Annotated[
-        str,
-        typer.Option(
-            metavar="KIND",
-            help="List only this kind: phone, board, module, accelerator, microcontroller or computer.",
-            autocompletion=completion.of("kind"),
-        ),
-    ] = "",
-    soc: Annotated[
-        str,
-        typer.Option(
-            metavar="TEXT", help="List only devices with this text in the name of the SoC, a core or the NPU."
-        ),
-    ] = "",
     profiles: ProfileFolders = None,
     sort: options.Sort = "",
     only: options.Filter = None,
@@ -49,7 +35,7 @@ def list_(
 ) -> None:
     """List the devices with their targets and the number of known measurements.
 
-    Example: advisor devices list --kind board --soc cortex-a76
+    Example: advisor devices list --filter kind=board --filter 'cores=*cortex-a76*'
     """
     from advisor import devices
     from advisor.devices.profiles import listing
@@ -57,8 +43,7 @@ def list_(
 
     selected = DEVICES.select(sort, only)
     with progress("reading the device profiles"):
-        found = devices.list_devices(kind=kind, soc=soc, profiles=profiles or ())
-        found = selected.of(found)
+        found = selected.of(devices.list_devices(profiles=profiles or ()))
     if as_json:
         print_json({"schema_version": SCHEMA_VERSION, "devices": [listing.row_json(profile) for profile in found]})
     else:

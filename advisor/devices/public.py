@@ -3,8 +3,8 @@
 ::
 
     import advisor
-    for profile in advisor.devices.list_devices(kind="board"):
-        print(profile.name, profile.soc)
+    for profile in advisor.devices.list_devices():
+        print(profile.name, profile.kind, profile.soc)
 """
 
 from __future__ import annotations
@@ -23,40 +23,34 @@ if TYPE_CHECKING:
 Folders = Sequence[str | Path]
 
 
-def list_devices(*, kind: str = "", soc: str = "", profiles: Folders = ()) -> tuple[DeviceProfile, ...]:
+def list_devices(*, profiles: Folders = ()) -> tuple[DeviceProfile, ...]:
     """Return the known device profiles: this machine, then all others by name.
 
     Args:
-        kind: only devices of this kind: ``phone``, ``board``, ``module``, ``accelerator``, ``microcontroller`` or
-            ``computer``.
-        soc: only devices with this text in the name of the SoC, of a core or of the NPU.
         profiles: further folders of your own device profiles.
 
     Raises:
-        UsageError: an unknown kind, or a profile that is refused.
+        UsageError: a profile that is refused.
     """
-    from advisor.devices.profiles.listing import filtered
+    from advisor.devices.profiles.listing import ordered
     from advisor.devices.profiles.team import known_devices
 
-    return filtered(known_devices(profiles).values(), kind, soc)
+    return ordered(known_devices(profiles).values())
 
 
-def to_frame(*, kind: str = "", soc: str = "", profiles: Folders = ()) -> pd.DataFrame:
+def to_frame(*, profiles: Folders = ()) -> pd.DataFrame:
     """Return the targets of :func:`list_devices` as a table for pandas; units are in the names of its columns.
 
     Args:
-        kind: only devices of this kind, see :func:`list_devices`.
-        soc: only devices with this text in the name of the SoC, of a core or of the NPU.
         profiles: further folders of your own device profiles.
 
     Raises:
-        UsageError: an unknown kind, or a profile that is refused.
+        UsageError: a profile that is refused.
     """
     from advisor.devices.profiles.listing import COLUMNS, target_rows
     from advisor.store.frames import frame
 
-    found = list_devices(kind=kind, soc=soc, profiles=profiles)
-    return frame(COLUMNS, (row for profile in found for row in target_rows(profile)))
+    return frame(COLUMNS, (row for profile in list_devices(profiles=profiles) for row in target_rows(profile)))
 
 
 def show(name: str, *, profiles: Folders = ()) -> DeviceProfile:

@@ -60,7 +60,7 @@ def test_an_answer_is_the_document_of_the_command(ask: Callable[[Work], Any], tm
             await client.call_tool("report", asked),
             await client.call_tool("report", {**asked, "budget": "1ms"}),
             await client.call_tool("compare", {"before": str(run), "after": str(run)}),
-            await client.call_tool("devices", {"kind": "module"}),
+            await client.call_tool("devices", {"conditions": ["kind=module"]}),
         ]
 
     found, nothing_fits, compared, listed = (each.structured_content for each in ask(work))
@@ -80,7 +80,7 @@ def test_an_answer_is_the_document_of_the_command(ask: Callable[[Work], Any], tm
         ("search", {"budget": "50ms", "time_limit": "2h"}, "time_limit: 2h is more than this server allows"),
         ("search", {"budget": "50ms", "time_limit": "soon"}, "time_limit: 'soon' is not a number with a unit"),
         ("search", {"budget": "50ms", "data": "nowhere"}, "--data: "),
-        ("catalog", {"family": "--help"}, "unknown '--help'"),
+        ("catalog", {"conditions": ["--help"]}, "--filter: '--help' is not a comparison"),
         ("report", {"run": "runs/none"}, "runs/none' is not a run folder"),
         ("report", {"run": "loop/run"}, "run: 'loop/run' cannot be a path: Symlink loop"),
         ("benchmark", {"model": "a\0b"}, "model: 'a\\x00b' cannot be a path"),
@@ -121,7 +121,7 @@ def test_no_module_of_the_folder_is_imported(tmp_path: Path) -> None:
 
     async def work() -> Any:
         async with Client(server(Tools(AssistantFolders.of([str(tmp_path)]), most_s=300))) as client:
-            return await client.call_tool("devices", {"kind": "module"})
+            return await client.call_tool("devices", {"conditions": ["kind=module"]})
 
     assert not anyio.run(work).is_error
 

@@ -12,11 +12,10 @@ from advisor.devices.latency.table import build_table
 from advisor.devices.prediction.predictor import CALIBRATED, device_predictor
 from advisor.devices.profiles import load_profiles, read_profile, shipped_profiles
 from advisor.devices.profiles.cores import CORES_FILE
-from advisor.devices.profiles.listing import filtered
 from advisor.devices.profiles.runtimes import RUNTIMES
 from advisor.devices.profiles.team import add_profile, known_devices
 from advisor.engine.history.reevaluation.reevaluate import Devices
-from advisor.reporting.devices_table import print_device
+from advisor.reporting.devices_table import DEVICES, print_device
 from tests.cli.conftest import Advisor, Said
 
 BOARD = """\
@@ -85,7 +84,7 @@ def test_the_table_has_every_device_and_the_host(alone: Advisor) -> None:
 
 
 def test_filters_leave_what_passes(alone: Advisor) -> None:
-    said = alone("list", "--kind", "board", "--soc", "CORTEX-a76", "--json")
+    said = alone("list", "--filter", "kind=board", "--filter", "cores=*CORTEX-a76*", "--json")
     found = json.loads(said.out)
     assert found["schema_version"] == 1
     names = {device["name"] for device in found["devices"]}
@@ -95,20 +94,21 @@ def test_filters_leave_what_passes(alone: Advisor) -> None:
 
 
 def test_the_processor_is_found_by_soc_core_or_npu() -> None:
-    profiles = load_profiles()
-    for text, name in (("bcm2711", "raspberry-pi-4"), ("a72", "raspberry-pi-4"), ("hexagon", "galaxy-s24")):
-        assert name in {profile.name for profile in filtered(profiles.values(), soc=text)}
+    profiles = tuple(load_profiles().values())
+    found = {"soc=*bcm2711*": "raspberry-pi-4", "cores=*a72*": "raspberry-pi-4", "npu=*hexagon*": "galaxy-s24"}
+    for condition, name in found.items():
+        assert name in {profile.name for profile in DEVICES.select(filters=[condition]).of(profiles)}
 
 
 def test_nothing_that_passes_is_said_so(alone: Advisor) -> None:
-    said = alone("list", "--soc", "abacus")
+    said = alone("list", "--filter", "soc=abacus")
     assert (said.code, said.out) == (0, "no device passes these filters\n")
 
 
-def test_an_unknown_kind_is_refused_with_the_nearest(alone: Advisor) -> None:
-    said = alone("list", "--kind", "fone")
+def test_an_unknown_option_is_refused_with_the_nearest(alone: Advisor) -> None:
+    said = alone("list", "--filtre", "kind=phone")
     assert said.code == 2
-    assert "unknown kind 'fone' (did you mean 'phone'?)" in said.err
+    assert "--filter" in said.err
 
 
 def test_a_folder_that_is_missing_is_refused(alone: Advisor) -> None:

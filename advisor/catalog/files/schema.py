@@ -27,12 +27,11 @@ Sha384 = Annotated[str, Field(pattern=r"^[0-9a-f]{96}$")]
 Sha256Prefix = Annotated[str, Field(pattern=r"^[0-9a-f]{8,63}$")]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$", max_length=120)]
 Text = Annotated[str, Field(min_length=1, max_length=2000)]
-Format = Literal["keras_h5", "torch", "graphdef", "caffemodel", "tflite", "tfjs", "onnx", "keras", "checkpoint"]
+Format = Literal["keras_h5", "torch", "graphdef", "caffemodel", "tflite", "tfjs", "onnx", "checkpoint"]
 
 
 _NEEDED: dict[SourceKind, tuple[str, ...]] = {
     "url": ("url",),
-    "tfhub": ("url",),
     "huggingface": ("package", "version"),
     "pypi": ("package", "version", "archive_sha256"),
     "npm": ("package", "version", "archive_sha256"),

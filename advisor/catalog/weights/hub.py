@@ -6,40 +6,21 @@ The package imports TensorFlow and unpacks what a server sends, so it does neith
 from __future__ import annotations
 
 import importlib.util
-import shutil
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from advisor.catalog.cards import WeightSource
-from advisor.catalog.weights.delivery import client_for, home_transport, refuse_offline, require_hashes
+from advisor.catalog.weights.delivery import client_for, home_transport
 from advisor.catalog.weights.digest import Unavailable
 from advisor.catalog.weights.network.download import MAX_DOWNLOAD_BYTES
 from advisor.catalog.weights.network.transport import MOST_S, PATIENCE_S, redacted
-from advisor.catalog.weights.options import FetchOptions
 from advisor.core.errors import StageError, install_extra, message_of
 from advisor.core.units import show_bytes
 from advisor.isolation import NETWORK, WRITES_BELOW, CallLimits, ChildPool, Scratch
 
 LIMITS = CallLimits(seconds=MOST_S, processes=2)
 PACKAGE = "tensorflow_hub"
-
-
-def tensorflow_hub(source: WeightSource, options: FetchOptions, folder: Path) -> None:
-    """Resolve a handle and copy the source's files out of its SavedModel. The caller checks their hashes again.
-
-    Raises:
-        Unavailable: the card has no hash of a file, or the handle has no such file; see :func:`resolved`.
-    """
-    refuse_offline(options)
-    require_hashes(source)
-    with resolved(source.url) as model:
-        for member in source.members:
-            path = model / member.path
-            if not path.is_file() or not path.resolve().is_relative_to(model.resolve()):
-                raise Unavailable(f"{redacted(source.url)}: its SavedModel has no file {member.path}")
-            shutil.copyfile(path, folder / member.name)
 
 
 @contextmanager

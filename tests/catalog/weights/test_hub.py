@@ -6,22 +6,16 @@ import importlib.util
 import io
 import tarfile
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from advisor.catalog.build import build_model
-from advisor.catalog.cards import MemberFile, WeightSource
 from advisor.catalog.weights import hub
-from advisor.catalog.weights.fetching import fetch, locate
-from advisor.catalog.weights.options import FetchOptions
-from advisor.core.errors import StageError, WeightsError
+from advisor.catalog.weights.digest import Unavailable
+from advisor.core.errors import StageError
 from advisor.isolation import CallLimits, ChildPool
 from tests.catalog.conftest import Answer, Shelf
-from tests.catalog.weights.conftest import card, sha256
 from tests.processes import PATIENCE_S
 from tests.requirements import skip_or_fail
 
@@ -68,62 +62,38 @@ def files() -> dict[str, bytes]:
     return {name: f"{name} ".encode() * 500 for name in MEMBERS}
 
 
-def handle(url: str, members: dict[str, bytes]) -> WeightSource:
-    first, second = (MemberFile(name, sha256(members[name])) for name in MEMBERS)
-    return WeightSource("tfhub", "checkpoint", "slim_mobilenet_v1", first, (second,), url=url + HANDLE)
-
-
 def resolve(child: ChildPool, url: str, *arguments: int) -> Path:
     return Path(
         child.call("advisor.catalog.weights.hub:download", url, *arguments, limits=CallLimits(seconds=2 * PATIENCE_S))
     )
 
 
-def test_a_handle_is_asked_for_its_archive_and_redirects_are_followed(shelf: Shelf, options: FetchOptions) -> None:
+def test_a_handle_is_asked_for_its_archive_and_redirects_are_followed(shelf: Shelf) -> None:
     shelf.put(ASKED, Answer(status=302, headers={"Location": f"{shelf.url}/storage/1.tar.gz"}))
     shelf.put("/storage/1.tar.gz", packed(files() | {"saved_model.pb": b"never read"}))
-    found = fetch(card(handle(shelf.url, files())), options)
-    assert {path.name for path in found.path.parent.iterdir()} == {name.rpartition("/")[2] for name in MEMBERS}
-    assert found.path.read_bytes() == files()[MEMBERS[0]]
-    assert fetch(card(handle(shelf.url, files())), options).source == "cache"
+    with hub.resolved(shelf.url + HANDLE) as folder:
+        assert {name: (folder / name).read_bytes() for name in MEMBERS} == files()
+    assert not folder.exists()
 
 
-def test_an_archive_with_another_model_in_it_is_refused_with_both_hashes(
-    shelf: Shelf, options: FetchOptions, capfd: pytest.CaptureFixture[str]
-) -> None:
-    other = {name: data[:-1] for name, data in files().items()}
-    shelf.put(ASKED, packed(other))
-    with pytest.raises(WeightsError) as raised:
-        fetch(card(handle(shelf.url, files())), options)
-    assert sha256(other[MEMBERS[0]]) in raised.value.message
-    assert sha256(files()[MEMBERS[0]]) in raised.value.message
-    assert locate(card(handle(shelf.url, files())), options) is None
-    assert capfd.readouterr() == ("", "")
-
-
-def test_a_handle_whose_files_have_no_hashes_is_not_asked(shelf: Shelf, options: FetchOptions) -> None:
-    source = handle(shelf.url, files())
-    with pytest.raises(WeightsError, match="hash is not known"):
-        fetch(card(replace(source, companions=(MemberFile(MEMBERS[1]),))), options)
-    assert shelf.asked(ASKED) == []
-
-
-def test_without_the_package_the_extra_is_named(
-    shelf: Shelf, options: FetchOptions, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_the_package_the_extra_is_named(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hub, "PACKAGE", "tensorflow_hub_that_is_missing")
-    with pytest.raises(WeightsError, match=r"needs pip install 'ondevice-advisor\[hub\]'"):
-        fetch(card(handle(shelf.url, files())), options)
+    with (
+        pytest.raises(Unavailable, match=r"needs pip install 'ondevice-advisor\[hub\]'"),
+        hub.resolved(shelf.url + HANDLE),
+    ):
+        pass
     assert shelf.requests == []
 
 
-def test_a_slow_server_ends_at_the_time_limit(
-    shelf: Shelf, options: FetchOptions, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_slow_server_ends_at_the_time_limit(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hub, "LIMITS", CallLimits(seconds=0.5))
     shelf.put(ASKED, Answer(raw=b"HTTP/1.1 200 OK\r\n\r\n", drip_s=0.05))
-    with pytest.raises(WeightsError, match=r"mobilenet_v1_025_32.*timed out"):
-        fetch(card(handle(shelf.url, files())), options)
+    with (
+        pytest.raises(Unavailable, match=r"mobilenet_v1_025_32.*timed out"),
+        hub.resolved(shelf.url + HANDLE),
+    ):
+        pass
 
 
 def test_a_handle_that_does_not_exist_is_named_with_the_answer(child: ChildPool, shelf: Shelf) -> None:
@@ -172,44 +142,3 @@ def test_more_than_the_limit_is_refused(child: ChildPool, shelf: Shelf) -> None:
     shelf.put(ASKED, packed({"variables/zeros": bytes(1_000_000)}))
     with pytest.raises(StageError, match=r"more than 100\.0 kB when unpacked"):
         resolve(child, shelf.url + HANDLE, 100_000)
-
-
-def slim_saved_model(folder: Path, network: Any) -> None:
-    """Write the network's weights as TF-Slim's module on the hub has them."""
-    import tensorflow as tf
-
-    module = tf.Module()
-    module.variables_ = []
-    parts = {"gamma": "gamma", "beta": "beta", "moving_mean": "moving_mean", "moving_variance": "moving_variance"}
-    for layer in network.layers:
-        for weight in layer.weights:
-            scope = layer.name.removesuffix("_bn").replace("conv_dw_", "Conv2d_").replace("conv_pw_", "Conv2d_")
-            scope = "Conv2d_0" if scope == "conv1" else scope
-            scope += "_depthwise" if "_dw_" in layer.name else "_pointwise" if "_pw_" in layer.name else ""
-            scope = "Logits/Conv2d_1c_1x1" if layer.name == "logits" else scope
-            kernel = "depthwise_weights" if "_dw_" in layer.name else "weights"
-            last = f"BatchNorm/{parts[weight.name]}" if weight.name in parts else kernel
-            last = "biases" if weight.name == "bias" else last
-            module.variables_.append(tf.Variable(np.asarray(weight), name=f"MobilenetV1/{scope}/{last}"))
-    tf.saved_model.save(module, str(folder))
-
-
-def test_a_real_saved_model_from_the_hub_fills_the_graph(shelf: Shelf, options: FetchOptions, tmp_path: Path) -> None:
-    import keras
-
-    small = replace(
-        card(),
-        architecture="mobilenet_v1",
-        arguments=(("width", 0.25),),
-        classes=11,
-        preprocessing=card().preprocessing,
-    )
-    original = build_model(small, None)
-    slim_saved_model(tmp_path / "m", original)
-    members = {name: (tmp_path / "m" / name).read_bytes() for name in MEMBERS}
-    shelf.put(ASKED, packed(members | {"saved_model.pb": (tmp_path / "m" / "saved_model.pb").read_bytes()}))
-    filled = build_model(small, fetch(replace(small, weights=(handle(shelf.url, members),)), options))
-    image = np.random.default_rng(1).normal(size=(1, 32, 32, 3)).astype(np.float32)
-    for key, values in original(image).items():
-        assert np.allclose(filled(image)[key], values, atol=1e-6)
-    keras.backend.clear_session()

@@ -15,7 +15,6 @@ FORMATS = {
     "caffemodel": "protobuf",
     "checkpoint": "tensorflow_files",
     "graphdef": "protobuf",
-    "keras": "keras",
     "keras_h5": "keras",
     "onnx": "protobuf",
     "tfjs": "tensorflow_files",
