@@ -22,7 +22,7 @@ import numpy as np
 from advisor.core.file_features import Traits
 from advisor.devices.latency.features import ModelFeatures, load_features
 from advisor.devices.latency.processor import runtime_family
-from advisor.devices.latency.table import LatencyColumn, LatencyTable, build_table
+from advisor.devices.latency.table import Column, LatencyTable, build_table
 from advisor.devices.prediction.predictor import fit_predictor
 from advisor.devices.profiles import HOST, load_profiles, shipped_profiles
 from benchmarks.latency_protocols import further, judging, protocols, regimes
@@ -40,7 +40,7 @@ FIELDS = ("protocol", "condition", "method", "within_10", "median_error", "spear
 def npu(precision: str) -> Selector:
     """Qualcomm NPUs through TFLite: one vendor, one runtime, float16 arithmetic or w8a8."""
 
-    def chosen(column: LatencyColumn) -> bool:
+    def chosen(column: Column) -> bool:
         vendor = column.device.startswith(("galaxy", "qualcomm", "snapdragon"))
         return vendor and (column.kind, column.runtime, column.precision) == ("npu", "tflite", precision)
 
@@ -57,12 +57,12 @@ def litert(precision: str) -> Selector:
     return lambda c: (c.kind, runtime_family(c.runtime), c.precision) == ("cpu", "litert", precision)
 
 
-def cpu(column: LatencyColumn) -> bool:
+def cpu(column: Column) -> bool:
     """ncnn on CPUs, float32: boards and phones of many vendors."""
     return (column.kind, column.runtime, column.precision) == ("cpu", "ncnn", "float32")
 
 
-def any_target(column: LatencyColumn) -> bool:
+def any_target(column: Column) -> bool:
     """Every target."""
     return bool(column.device)
 

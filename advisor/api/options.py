@@ -20,7 +20,6 @@ WIDTH = 100
 
 LISTED: Mapping[str, tuple[str, str]] = {
     "compressions": ("advisor.compression.recipes.listed", "RECIPES"),
-    "kind": ("advisor.devices.profiles.values", "KINDS"),
 }
 """Module and value that list the names of an option; the module is imported when it is needed."""
 

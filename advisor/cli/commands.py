@@ -39,7 +39,8 @@ class Commands(typer.Typer):
 def _quietable(command: Command) -> Command:
     """Return a command with ``--quiet`` in addition; the command itself does not receive it."""
     declared = inspect.signature(command, eval_str=True)
-    groups = {each.name: each.annotation for each in declared.parameters.values() if is_dataclass(each.annotation)}
+    kinds: dict[str, type] = {name: each.annotation for name, each in declared.parameters.items()}
+    groups = {name: kind for name, kind in kinds.items() if is_dataclass(kind)}
 
     @wraps(command)
     def run(*, quiet: bool, **values: Any) -> Any:

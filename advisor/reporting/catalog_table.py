@@ -12,7 +12,7 @@ import typer
 from advisor.catalog import listing
 from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_DETECTION, TASKS
 from advisor.core.units import plural, show_bytes
-from advisor.reporting.console import WIDE, Column, default_console, table, write
+from advisor.reporting.console import WIDE, TableColumn, default_console, table, write
 from advisor.reporting.selection import Rows
 from advisor.reporting.text import MISSING, plain
 
@@ -31,15 +31,15 @@ RICH_ROWS = 300
 """Up to this number of rows, a table is laid out for the terminal width, which takes 0.3 ms a row."""
 
 COLUMNS = (
-    Column("card", left=True, whole=True),
-    Column("top-1 %"),
-    Column("int8 %"),
-    Column("params M"),
-    Column("MACs M"),
-    Column("~MB", width=90),
-    Column("licence", left=True, width=WIDE),
-    Column("here", left=True),
-    Column("weights from", left=True, width=150),
+    TableColumn("card", left=True, whole=True),
+    TableColumn("top-1 %"),
+    TableColumn("int8 %"),
+    TableColumn("params M"),
+    TableColumn("MACs M"),
+    TableColumn("~MB", width=90),
+    TableColumn("licence", left=True, width=WIDE),
+    TableColumn("here", left=True),
+    TableColumn("weights from", left=True, width=150),
 )
 
 

@@ -11,7 +11,7 @@ from advisor.compression.user_model.values import ANY, Compression, DelegatedPar
 from advisor.core.statistics import Interval
 from advisor.core.units import plural
 from advisor.reporting import text
-from advisor.reporting.console import WIDE, Column, default_console, line, next_command, table, write
+from advisor.reporting.console import WIDE, TableColumn, default_console, line, next_command, table, write
 from advisor.reporting.selection import Rows, rows_of
 from advisor.reporting.text import figure, span
 
@@ -29,10 +29,10 @@ FORMS: Rows[RecipeResult] = rows_of(
 ALL = 0.999
 """Share of the arithmetic from which the rest is not worth a line."""
 
-_SIZES = (Column("MB"), Column("deflated"), Column("zstd", width=96))
-_SPEED = (Column("ms"), Column("95 %", width=WIDE), Column("memory MB", width=WIDE, short="memory"))
-_LABELLED = (Column("95 %", width=WIDE), Column("drop"), Column("95 %", width=76))
-_UNLABELLED = (Column("as float %"), Column("95 %", width=WIDE), Column("SNR dB"))
+_SIZES = (TableColumn("MB"), TableColumn("deflated"), TableColumn("zstd", width=96))
+_SPEED = (TableColumn("ms"), TableColumn("95 %", width=WIDE), TableColumn("memory MB", width=WIDE, short="memory"))
+_LABELLED = (TableColumn("95 %", width=WIDE), TableColumn("drop"), TableColumn("95 %", width=76))
+_UNLABELLED = (TableColumn("as float %"), TableColumn("95 %", width=WIDE), TableColumn("SNR dB"))
 
 
 def print_compression(
@@ -47,8 +47,14 @@ def print_compression(
     """
     console = console or default_console()
     labelled = any(form.likeness and form.likeness.accuracy for form in found.forms)
-    answers = (Column(f"{found.metric} %"), *_LABELLED) if labelled else _UNLABELLED
-    columns = (Column("form", left=True), *_SIZES, *answers, *_SPEED, Column(f"{found.accelerator} takes", width=WIDE))
+    answers = (TableColumn(f"{found.metric} %"), *_LABELLED) if labelled else _UNLABELLED
+    columns = (
+        TableColumn("form", left=True),
+        *_SIZES,
+        *answers,
+        *_SPEED,
+        TableColumn(f"{found.accelerator} takes", width=WIDE),
+    )
     good = [form for form in (found.forms if shown is None else shown) if form.status == "ok"]
     parts: list[RenderableType] = [
         Text.assemble((text.plain(found.model), "bold")),

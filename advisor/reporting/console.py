@@ -28,7 +28,7 @@ _ASCII = str.maketrans(
 
 
 @dataclass(frozen=True)
-class Column:
+class TableColumn:
     """A column of a table.
 
     Attributes:
@@ -46,9 +46,9 @@ class Column:
     whole: bool = False
 
 
-def columns(*titles: str, left: Collection[str] = ()) -> tuple[Column, ...]:
+def columns(*titles: str, left: Collection[str] = ()) -> tuple[TableColumn, ...]:
     """Return columns that every terminal shows; those in ``left`` hold names."""
-    return tuple(Column(title, left=title in left) for title in titles)
+    return tuple(TableColumn(title, left=title in left) for title in titles)
 
 
 def default_console() -> Console:
@@ -59,7 +59,7 @@ def default_console() -> Console:
     return Console(highlight=False, width=PIPE_WIDTH)
 
 
-def table(header: Sequence[Column], rows: Iterable[Sequence[str | Text]], console: Console) -> Table:
+def table(header: Sequence[TableColumn], rows: Iterable[Sequence[str | Text]], console: Console) -> Table:
     """Return a table of the columns that fit the console; each row has a cell for every column."""
     roomy = console.width >= WIDE
     indices = [index for index, column in enumerate(header) if console.width >= column.width]

@@ -17,7 +17,7 @@ from advisor.datasets.checks.image_quality import MeasureDistribution
 from advisor.datasets.checks.object_sizes import SMALL_SIDE, ObjectSizes
 from advisor.engine.data_check import DataCheck
 from advisor.reporting import text
-from advisor.reporting.console import Column, columns, default_console, line, next_command, table, write
+from advisor.reporting.console import TableColumn, columns, default_console, line, next_command, table, write
 from advisor.reporting.outlines import COLOURS, outlines
 from advisor.reporting.selection import Rows
 from advisor.reporting.templating import render_page
@@ -50,7 +50,11 @@ SAMPLES = 12
 NAMED = 3
 """Examples of each finding on the terminal; the page shows more."""
 
-FINDINGS = (Column("found", left=True), Column("what", left=True), Column("for example", left=True, width=100))
+FINDINGS = (
+    TableColumn("found", left=True),
+    TableColumn("what", left=True),
+    TableColumn("for example", left=True, width=100),
+)
 SIZES = columns("input", "object side px: 5 %", "median", "95 %", f"under {SMALL_SIDE:.0f} px %")
 CONDITIONS = columns("image quality", "5 %", "median", "95 %", "poor %", left=("image quality",))
 _GRAVE = frozenset(

@@ -11,7 +11,7 @@ import typer
 from advisor.core.units import plural, show_bytes, show_ms
 from advisor.devices.profiles import listing
 from advisor.measurement.accelerators.rules import serving
-from advisor.reporting.console import Column, default_console, table, write
+from advisor.reporting.console import TableColumn, default_console, table, write
 from advisor.reporting.selection import Rows
 from advisor.reporting.text import plain
 
@@ -25,13 +25,13 @@ DEVICES = Rows(listing.LIST_COLUMNS, listing.list_row)
 """Devices, one row each."""
 
 COLUMNS = (
-    Column("device", left=True, whole=True),
-    Column("kind", left=True, whole=True),
-    Column("SoC", left=True),
-    Column("default target", left=True, width=110, whole=True),
-    Column("targets", width=100),
-    Column("measurements", short="known"),
-    Column("from", left=True, width=130),
+    TableColumn("device", left=True, whole=True),
+    TableColumn("kind", left=True, whole=True),
+    TableColumn("SoC", left=True),
+    TableColumn("default target", left=True, width=110, whole=True),
+    TableColumn("targets", width=100),
+    TableColumn("measurements", short="known"),
+    TableColumn("from", left=True, width=130),
 )
 
 

@@ -13,7 +13,7 @@ from advisor.core.figures import HOST
 from advisor.core.quantity import Provenance
 from advisor.core.units import listed, plural, show_bytes, show_ms, show_seconds
 from advisor.engine.space.forecast import COLUMNS, CardForecast, Forecast, PlanView
-from advisor.reporting.console import Column, default_console, table, write
+from advisor.reporting.console import TableColumn, default_console, table, write
 from advisor.reporting.selection import Rows
 from advisor.reporting.text import plain
 
@@ -86,17 +86,17 @@ def _threads(row: Forecast) -> int:
     return row.configuration.target.threads
 
 
-def _columns(view: PlanView, counts: Sequence[int], *, by_card: bool) -> tuple[Column, ...]:
+def _columns(view: PlanView, counts: Sequence[int], *, by_card: bool) -> tuple[TableColumn, ...]:
     budget = view.request.question.limits.latency_ms
-    probability = () if budget is None else (Column(f"meets\n{show_ms(budget)}", whole=True),)
+    probability = () if budget is None else (TableColumn(f"meets\n{show_ms(budget)}", whole=True),)
     return (
-        Column("candidate\n  form" if by_card else "candidate, form", left=True, whole=by_card),
-        Column("published\ntop-1 %", width=ROOMY, whole=True),
-        Column(f"latency ms\n{_place_of(view, counts)}", whole=True),
+        TableColumn("candidate\n  form" if by_card else "candidate, form", left=True, whole=by_card),
+        TableColumn("published\ntop-1 %", width=ROOMY, whole=True),
+        TableColumn(f"latency ms\n{_place_of(view, counts)}", whole=True),
         *probability,
-        Column("size MB", width=ROOMY, whole=True),
-        Column("cost", whole=True),
-        Column("weights", left=True, width=ROOMY),
+        TableColumn("size MB", width=ROOMY, whole=True),
+        TableColumn("cost", whole=True),
+        TableColumn("weights", left=True, width=ROOMY),
     )
 
 

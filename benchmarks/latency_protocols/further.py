@@ -12,7 +12,7 @@ from advisor.devices.latency.model import choose, estimate, queries_of_known
 from advisor.devices.latency.posterior import posterior_of
 from advisor.devices.latency.processor import runtime_family
 from advisor.devices.latency.references import related_releases
-from advisor.devices.latency.table import LatencyColumn, LatencyTable
+from advisor.devices.latency.table import Column, LatencyTable
 from benchmarks.latency_protocols import baselines
 from benchmarks.latency_protocols.baselines import Floats, Indices
 from benchmarks.latency_protocols.protocols import FEATURES, NEAREST, OURS, Score, Scores, Selector, held_out
@@ -66,7 +66,7 @@ def wrong_anchor(table: LatencyTable, chosen: Selector, count: int, factors: Seq
     return dict(scores)
 
 
-def _from(base: Base, column: LatencyColumn, seen: Indices, values: Floats, models: Indices) -> Floats:
+def _from(base: Base, column: Column, seen: Indices, values: Floats, models: Indices) -> Floats:
     posterior = posterior_of(base, column, seen, values)
     return estimate(posterior, queries_of_known(posterior.base, models)).mean
 

@@ -19,7 +19,7 @@ from advisor.devices.latency.conformal import SUPPORT, Calibration, regime_of
 from advisor.devices.latency.features import FeatureTable
 from advisor.devices.latency.model import estimate, queries_of_known
 from advisor.devices.latency.posterior import posterior_of
-from advisor.devices.latency.table import LatencyColumn, LatencyTable, build_table, column_of
+from advisor.devices.latency.table import Column, LatencyTable, build_table, column_of
 from advisor.devices.profiles import Cluster, DeviceProfile, DeviceTarget
 from benchmarks.latency_protocols.baselines import Floats, Indices, spearman
 from benchmarks.latency_protocols.validation import hide
@@ -70,14 +70,14 @@ class Judged:
     """
 
     source: str
-    column: LatencyColumn
+    column: Column
     models: Indices
     truth: Floats
 
 
 def judging_rows(folder: Path, table: LatencyTable) -> list[Judged]:
     """Return the CPU figures of both tables by target, in the order of the files."""
-    cells: dict[tuple[str, LatencyColumn], dict[str, float]] = defaultdict(dict)
+    cells: dict[tuple[str, Column], dict[str, float]] = defaultdict(dict)
     for name in TABLES:
         with (folder / f"{name}.csv").open(newline="", encoding="utf-8") as file:
             for row in csv.DictReader(file):
@@ -96,7 +96,7 @@ def judging_rows(folder: Path, table: LatencyTable) -> list[Judged]:
     ]
 
 
-def _column(device: str, threads: str, precision: str, variant: str) -> LatencyColumn:
+def _column(device: str, threads: str, precision: str, variant: str) -> Column:
     soc, cores = CORES[device]
     count = int(threads) if threads.isdigit() else cores[0].count
     form = "float32" if precision == "float32" else "int8"

@@ -10,7 +10,7 @@ import numpy as np
 
 from advisor.devices.latency.base import Base, fit_base
 from advisor.devices.latency.model import choose
-from advisor.devices.latency.table import LatencyColumn, LatencyTable
+from advisor.devices.latency.table import Column, LatencyTable
 from benchmarks.latency_protocols import baselines
 from benchmarks.latency_protocols.baselines import Floats, Indices
 from benchmarks.latency_protocols.validation import (
@@ -22,7 +22,7 @@ from benchmarks.latency_protocols.validation import (
     predict_hidden,
 )
 
-Selector = Callable[[LatencyColumn], bool]
+Selector = Callable[[Column], bool]
 Method = str
 
 NEAREST, LOW_RANK, FEATURES, OURS = "nearest x ratio", "low-rank normal", "MACs + params ridge", "advisor"
@@ -91,7 +91,7 @@ def held_out(table: LatencyTable, chosen: Selector, least: int) -> Iterator[tupl
                 yield base, table, index, pool
 
 
-def _alike(one: LatencyColumn, other: LatencyColumn) -> bool:
+def _alike(one: Column, other: Column) -> bool:
     return (one.kind, one.precision, one.runtime) == (other.kind, other.precision, other.runtime)
 
 
@@ -207,7 +207,7 @@ def unseen_family(table: LatencyTable, chosen: Selector) -> Scores:
     return dict(scores)
 
 
-_BY_TARGET: dict[tuple[str, Method], dict[LatencyColumn, tuple[list[float], list[float]]]] = {}
+_BY_TARGET: dict[tuple[str, Method], dict[Column, tuple[list[float], list[float]]]] = {}
 
 
 def _score_family(
@@ -223,7 +223,7 @@ def _score_family(
     _add(scores, (name, FEATURES), result.column, predicted[known], result.truth[known])
 
 
-def _add(scores: Scores, key: tuple[str, Method], column: LatencyColumn, predicted: Floats, truth: Floats) -> None:
+def _add(scores: Scores, key: tuple[str, Method], column: Column, predicted: Floats, truth: Floats) -> None:
     """Count errors now; a target's correlation is of all its folds together."""
     scores[key].errors.extend(float(e) for e in predicted - truth)
     lists = _BY_TARGET.setdefault(key, {}).setdefault(column, ([], []))
@@ -268,7 +268,7 @@ def noise(table: LatencyTable, precision: str) -> list[Noise]:
     return found
 
 
-def _on_npu(column: LatencyColumn, precision: str) -> bool:
+def _on_npu(column: Column, precision: str) -> bool:
     return (column.kind, column.precision) == ("npu", precision)
 
 

@@ -21,7 +21,7 @@ from advisor.devices.latency.model import Estimate, estimate, queries_of_known
 from advisor.devices.latency.posterior import posterior_of
 from advisor.devices.latency.processor import runtime_family
 from advisor.devices.latency.references import reference_of, related_releases
-from advisor.devices.latency.table import LatencyColumn, LatencyTable
+from advisor.devices.latency.table import Column, LatencyTable
 
 FOLDS = 12
 ANCHORS = (0, 2, 5, 10)
@@ -42,7 +42,7 @@ class Errors:
         reference: how comparable the other targets were.
     """
 
-    column: LatencyColumn
+    column: Column
     anchors: int
     models: Indices
     estimate: Estimate

@@ -31,7 +31,7 @@ from advisor.devices.latency.model import choose, estimate, queries_of, queries_
 from advisor.devices.latency.posterior import posterior_of
 from advisor.devices.latency.processor import target_vector
 from advisor.devices.latency.references import reference_of
-from advisor.devices.latency.table import LatencyColumn, LatencyTable, silicon
+from advisor.devices.latency.table import Column, LatencyTable, silicon
 from advisor.devices.profiles import Profiles
 from benchmarks.latency_protocols.regimes import Scored, by_regime, calibrate, calibration_of
 from benchmarks.latency_protocols.validation import cross_validate, fold_of, hide, subset
@@ -51,7 +51,7 @@ def made_table(targets: int = 12, models: int = 24, seed: int = 0, *, noise: flo
     )
     values[random.uniform(size=values.shape) < 0.1] = np.nan
     columns = tuple(
-        LatencyColumn(f"d{i}", "cpu", "float32", "tflite", "", "cpu", f"s{i}", tuple(random.normal(size=5)))
+        Column(f"d{i}", "cpu", "float32", "tflite", "", "cpu", f"s{i}", tuple(random.normal(size=5)))
         for i in range(targets)
     )
     return LatencyTable(
@@ -255,7 +255,7 @@ def test_without_errors_of_unmeasured_targets_there_is_no_calibration() -> None:
 
 
 def test_the_reference_is_the_worst_of_what_is_missing() -> None:
-    known = LatencyColumn("d1", "x", "float32", "tflite", "2.17.0", "cpu", "s1", core="Cortex-A72")
+    known = Column("d1", "x", "float32", "tflite", "2.17.0", "cpu", "s1", core="Cortex-A72")
     cases = {
         "same": replace(known, version="2.17.1", runtime="ai-edge-litert"),
         "version": replace(known, version="2.19.0"),
@@ -317,7 +317,7 @@ def test_an_npu_that_nobody_measured_is_placed_by_its_generation(table: LatencyT
     measured = np.flatnonzero(~np.isnan(table.values[index]))
     base = fit_base(shown)
 
-    def error(of: LatencyColumn) -> float:
+    def error(of: Column) -> float:
         posterior = posterior_of(base, of, np.array([], dtype=np.intp), np.zeros(0))
         found = estimate(posterior, queries_of_known(base, measured))
         return float(np.median(np.abs(np.expm1(found.mean - table.values[index, measured]))))
@@ -331,7 +331,7 @@ def npus(targets: int = 12, models: int = 24) -> LatencyTable:
     features = np.column_stack([random.uniform(17, 23, models), random.uniform(14, 18, models), *np.ones((8, models))])
     rates = np.exp(random.normal(21, 0.7, targets))
     values = np.log(0.5 + np.exp(features[:, 0])[None] / rates[:, None])
-    columns = tuple(LatencyColumn(f"d{i}", "npu", "float32", "tflite", "", "npu", f"s{i}") for i in range(targets))
+    columns = tuple(Column(f"d{i}", "npu", "float32", "tflite", "", "npu", f"s{i}") for i in range(targets))
     names = tuple(f"m{i}" for i in range(models))
     return LatencyTable(names, names, features, columns, values)
 

@@ -6,10 +6,14 @@ from io import BytesIO, TextIOWrapper
 
 from rich.console import Console
 
-from advisor.reporting.console import NARROW, WIDE, Column, table, write
+from advisor.reporting.console import NARROW, WIDE, TableColumn, table, write
 
 NAME = "mobilenet_v3_large_minimalistic_1.0_224"
-COLUMNS = (Column("model", left=True, whole=True), Column("ms"), Column("licence", left=True, width=WIDE))
+COLUMNS = (
+    TableColumn("model", left=True, whole=True),
+    TableColumn("ms"),
+    TableColumn("licence", left=True, width=WIDE),
+)
 
 
 def shown(width: int, encoding: str = "utf-8") -> str:

@@ -74,7 +74,7 @@ class WindowReading(TypedDict):
     cpu_ns: float | None
 
 
-class AgentDocument(TypedDict):
+class AgentJson(TypedDict):
     """The document of :func:`measure`."""
 
     runtime: str
@@ -455,9 +455,7 @@ def memory(before: dict[str, int] | None, after: dict[str, int] | None) -> dict[
     return {"private_bytes": sum(added.values()), "dirty_bytes": added["dirty"], "process_bytes": sum(after.values())}
 
 
-def measure(
-    models: list[str], threads: list[int], effort: Effort, kernels: str, shape: list[int] | None
-) -> AgentDocument:
+def measure(models: list[str], threads: list[int], effort: Effort, kernels: str, shape: list[int] | None) -> AgentJson:
     """Load every series, run the blocks interleaved and return the document."""
     lanes, added = load_series(models, threads, kernels, shape)
     package, version = lanes[0].model.runtime

@@ -43,7 +43,7 @@ def regime_of(kind: str, reference: str, measured: int, support: str) -> str:
     """Return the key of the errors of similar predictions.
 
     Args:
-        kind: kind of the target (:class:`advisor.devices.latency.table.LatencyColumn`).
+        kind: kind of the target (:class:`advisor.devices.latency.table.Column`).
         reference: what is known about targets like it (:data:`advisor.devices.latency.references.REFERENCES`).
         measured: number of models measured on the target.
         support: one of :data:`SUPPORT`, on the target or on targets that it resembles.

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from advisor.devices.latency.base import Base
 from advisor.devices.latency.kernels import Floats
 from advisor.devices.latency.references import other_release
-from advisor.devices.latency.table import LatencyColumn
+from advisor.devices.latency.table import Column
 
 Indices = NDArray[np.intp]
 
@@ -57,7 +57,7 @@ class Contrasts:
     weight: float = 0.0
 
     @classmethod
-    def of(cls, base: Base, column: LatencyColumn, candidates: Indices) -> Contrasts:
+    def of(cls, base: Base, column: Column, candidates: Indices) -> Contrasts:
         """Return the directions for targets like ``column``, learnt from ``candidates``."""
         peers = peers_of(base, column, candidates)
         levels = base.filled[peers].mean(axis=1)
@@ -97,7 +97,7 @@ def _shares(on_peers: Floats, counts: Floats) -> Floats:
     return np.column_stack([np.exp(work - log_latency[:, None]), log_latency])
 
 
-def peers_of(base: Base, column: LatencyColumn, candidates: Indices) -> Indices:
+def peers_of(base: Base, column: Column, candidates: Indices) -> Indices:
     """Return the columns with enough measurements that show how models differ on targets like this one."""
     table = base.table
     counts = (~np.isnan(table.values)).sum(axis=1)

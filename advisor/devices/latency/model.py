@@ -15,7 +15,7 @@ from advisor.devices.latency.features import ModelFeatures
 from advisor.devices.latency.kernels import Floats, ModelSpace, inverse, self_covariance
 from advisor.devices.latency.outliers import DOUBTED
 from advisor.devices.latency.posterior import NOISE, SCALES, LatencyPosterior
-from advisor.devices.latency.table import LatencyColumn
+from advisor.devices.latency.table import Column
 
 SUPPORTED = 0.5
 """A model or family counts as known if at least this share of the resembled targets has measured it."""
@@ -183,7 +183,7 @@ def _outside(base: Base, posterior: LatencyPosterior, queries: Queries) -> tuple
 
 
 def choose(
-    base: Base, column: LatencyColumn, candidates: Sequence[int], wanted: int, costs: Mapping[int, float] | None = None
+    base: Base, column: Column, candidates: Sequence[int], wanted: int, costs: Mapping[int, float] | None = None
 ) -> tuple[int, ...]:
     """Choose models greedily by how much variance of all candidates each measurement removes; the best first.
 
@@ -208,7 +208,7 @@ def choose(
     return tuple(int(index[i]) for i in chosen)
 
 
-def _prior_cover(base: Base, column: LatencyColumn, models: Indices) -> Floats:
+def _prior_cover(base: Base, column: Column, models: Indices) -> Floats:
     """Return the covariance of the models' latencies on a target of this kind before any measurement there."""
     contrasts = replace(Contrasts.of(base, column, np.arange(len(base.table.columns))), weight=0.0)
     counts = base.table.features[models, :COUNTS]

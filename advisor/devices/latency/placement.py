@@ -10,7 +10,7 @@ from advisor.devices.latency.base import Base
 from advisor.devices.latency.contrasts import Indices
 from advisor.devices.latency.kernels import Floats
 from advisor.devices.latency.processor import runtime_family
-from advisor.devices.latency.table import LatencyColumn
+from advisor.devices.latency.table import Column
 
 _ENOUGH = 8
 _ENOUGH_SILICON = 5
@@ -26,7 +26,7 @@ _LOCAL_SCALE = 0.3
 _LOCAL_NOISE = 0.2
 
 
-def place(base: Base, column: LatencyColumn, candidates: Indices) -> tuple[Floats, float]:
+def place(base: Base, column: Column, candidates: Indices) -> tuple[Floats, float]:
     """Return the weights (base columns,) of the measured targets, and the expected error of the level (log).
 
     The level of a CPU is a Gaussian process over its peak arithmetic, clocks, threads and order of issue, in the
@@ -53,7 +53,7 @@ def place(base: Base, column: LatencyColumn, candidates: Indices) -> tuple[Float
     return combination, float(base.smooth[similar].mean(axis=1).std()) * _UNKNOWN_FACTOR
 
 
-def _comparable(base: Base, column: LatencyColumn, candidates: Indices) -> Indices:
+def _comparable(base: Base, column: Column, candidates: Indices) -> Indices:
     """Return the columns whose speed can be compared with the target's; none if there are too few.
 
     Floats and integers are kept apart on CPUs. There are few accelerators, so each silicon counts once, with the
@@ -77,7 +77,7 @@ def _numbers(precision: str) -> str:
     return "float" if precision in ("float32", "float16") else precision
 
 
-def _similar(base: Base, column: LatencyColumn, candidates: Indices) -> Indices:
+def _similar(base: Base, column: Column, candidates: Indices) -> Indices:
     """Return the columns of the same kind, precision and runtime; drop conditions until there are enough columns."""
     columns = base.table.columns
     kind = [i for i in candidates if columns[i].kind == column.kind]
@@ -89,7 +89,7 @@ def _similar(base: Base, column: LatencyColumn, candidates: Indices) -> Indices:
     return candidates
 
 
-def _place_cpu(known: Sequence[LatencyColumn], column: LatencyColumn) -> tuple[Floats, float]:
+def _place_cpu(known: Sequence[Column], column: Column) -> tuple[Floats, float]:
     """Return the weights of the known CPUs and the standard deviation of the level."""
     speeds = np.array([each.speed for each in known])
     centre, scale = speeds.mean(axis=0), np.maximum(speeds.std(axis=0), 1e-3)
@@ -105,7 +105,7 @@ def _place_cpu(known: Sequence[LatencyColumn], column: LatencyColumn) -> tuple[F
     return weights, float(np.sqrt(variance))
 
 
-def _cpu_cover(left: Floats, ones: Sequence[LatencyColumn], right: Floats, others: Sequence[LatencyColumn]) -> Floats:
+def _cpu_cover(left: Floats, ones: Sequence[Column], right: Floats, others: Sequence[Column]) -> Floats:
     """Return the covariance (left, right) of the levels of CPUs at standardised speeds."""
     squares = ((left[:, None] - right[None]) ** 2).sum(axis=-1)
     out: Floats = _LEVEL**2 + _LINEAR**2 * left @ right.T + _LOCAL**2 * np.exp(-squares / (2 * _LOCAL_RADIUS**2))

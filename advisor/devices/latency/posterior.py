@@ -14,7 +14,7 @@ from advisor.devices.latency.outliers import agreeing, student
 from advisor.devices.latency.placement import place
 from advisor.devices.latency.references import other_release, reference_of
 from advisor.devices.latency.releases import with_releases
-from advisor.devices.latency.table import LatencyColumn
+from advisor.devices.latency.table import Column
 
 SCALES = (0.02, 0.05, 0.1, 0.2, 0.4)
 """Standard deviations (log) by which a target may deviate from the one that it resembles."""
@@ -55,7 +55,7 @@ class LatencyPosterior:
     """
 
     base: Base
-    column: LatencyColumn
+    column: Column
     seen: Indices
     shares: Floats
     combination: Floats
@@ -90,7 +90,7 @@ class LatencyPosterior:
 
 
 def posterior_of(
-    base: Base, column: LatencyColumn, seen: Indices, values: Floats, *, excluded: Sequence[int] = ()
+    base: Base, column: Column, seen: Indices, values: Floats, *, excluded: Sequence[int] = ()
 ) -> LatencyPosterior:
     """Return the posterior of a target from its measurements; without any, from its processor and similar targets.
 
@@ -109,7 +109,7 @@ def posterior_of(
 
 
 def _condition(
-    base: Base, column: LatencyColumn, seen: Indices, values: Floats, candidates: Indices, releases: int
+    base: Base, column: Column, seen: Indices, values: Floats, candidates: Indices, releases: int
 ) -> LatencyPosterior:
     """Return a target's posterior: every reference and deviation is weighted by how well it explains the measurements.
 
@@ -157,7 +157,7 @@ def _cover(gram: Floats, scale: float) -> Floats:
     return out
 
 
-def _prior(reference: LatencyColumn, column: LatencyColumn) -> float:
+def _prior(reference: Column, column: Column) -> float:
     """Return the log weight of a reference before any measurement."""
     return (
         _SAME_KIND * (reference.kind == column.kind)
@@ -182,7 +182,7 @@ def _spread(base: Base, shares: Floats) -> float:
     return float(np.sqrt((shares[used] @ np.square(departure)).mean()))
 
 
-def _unmeasured(base: Base, column: LatencyColumn, candidates: Indices, releases: Sequence[float]) -> LatencyPosterior:
+def _unmeasured(base: Base, column: Column, candidates: Indices, releases: Sequence[float]) -> LatencyPosterior:
     """Return the posterior of a target without measurements: another release on it, or its place among the others.
 
     ``releases`` are the deviations of the other releases' levels, the last columns of the base.
@@ -201,6 +201,6 @@ def _unmeasured(base: Base, column: LatencyColumn, candidates: Indices, releases
     )  # fmt: skip
 
 
-def _reference(base: Base, column: LatencyColumn, candidates: Indices, releases: int) -> str:
+def _reference(base: Base, column: Column, candidates: Indices, releases: int) -> str:
     found = reference_of(column, (base.table.columns[i] for i in candidates))
     return "release" if releases and found == "same" else found

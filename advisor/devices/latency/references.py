@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from advisor.devices.latency.processor import runtime_family
-from advisor.devices.latency.table import LatencyColumn
+from advisor.devices.latency.table import Column
 
 REFERENCES = ("release", "same", "version", "runtime", "core")
 """Differences of the nearest measured target of the kind, the worst last: in the release on the same silicon, in the
@@ -21,7 +21,7 @@ UNSTATED = 8
 _PART = re.compile(r"([a-z]*)(\d+)\.(\d+)")
 
 
-def reference_of(column: LatencyColumn, others: Iterable[LatencyColumn]) -> str:
+def reference_of(column: Column, others: Iterable[Column]) -> str:
     """Return which of :data:`REFERENCES` the targets ``others`` are for ``column``.
 
     A version counts up to its second number: 2.17.0 and 2.17.1 are one. A target without a version, and a core or
@@ -59,12 +59,12 @@ def distance(one: str, other: str) -> int:
     return max(steps) if steps else UNSTATED
 
 
-def other_release(one: LatencyColumn, other: LatencyColumn) -> bool:
+def other_release(one: Column, other: Column) -> bool:
     """Return whether both targets state the version of their runtime, and these are different releases."""
     return bool(one.version and other.version) and distance(one.version, other.version) > 0
 
 
-def related_releases(other: LatencyColumn, column: LatencyColumn) -> bool:
+def related_releases(other: Column, column: Column) -> bool:
     """Return whether two targets are releases of one runtime on the same silicon."""
     same = (other.silicon, other.kind, other.precision) == (column.silicon, column.kind, column.precision)
     same = same and runtime_family(other.runtime) == runtime_family(column.runtime) and other.speed == column.speed

@@ -15,7 +15,7 @@ from advisor.devices.latency.contrasts import Indices
 from advisor.devices.latency.kernels import Floats, inverse
 from advisor.devices.latency.processor import runtime_family
 from advisor.devices.latency.references import distance, other_release, related_releases
-from advisor.devices.latency.table import LatencyColumn, LatencyTable
+from advisor.devices.latency.table import Column, LatencyTable
 
 _BY_NETWORK = 0.5
 """Networks differ by this share of what releases differ by; the rest is common to all networks."""
@@ -59,7 +59,7 @@ def _rates(table: LatencyTable) -> dict[str, float]:
     return {**drawn, "": overall}
 
 
-def _pairs(columns: Sequence[LatencyColumn], indices: Iterable[int]) -> list[tuple[int, int]]:
+def _pairs(columns: Sequence[Column], indices: Iterable[int]) -> list[tuple[int, int]]:
     """Return the pairs of columns that differ by the release only."""
     alike: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for i in indices:
@@ -75,7 +75,7 @@ def _pairs(columns: Sequence[LatencyColumn], indices: Iterable[int]) -> list[tup
     ]
 
 
-def with_releases(base: Base, column: LatencyColumn, candidates: Indices) -> tuple[Base, tuple[float, ...]]:
+def with_releases(base: Base, column: Column, candidates: Indices) -> tuple[Base, tuple[float, ...]]:
     """Return the base with a column for each other release that the target's silicon was measured with.
 
     Each is the other release's latencies times the ratio of the two releases: for every network the one that other
@@ -98,7 +98,7 @@ def with_releases(base: Base, column: LatencyColumn, candidates: Indices) -> tup
     return base, tuple(spreads)
 
 
-def _translated(base: Base, column: LatencyColumn, sibling: int, candidates: Indices) -> tuple[Base, float]:
+def _translated(base: Base, column: Column, sibling: int, candidates: Indices) -> tuple[Base, float]:
     """Return the base with the latencies of a sibling as the column's release would have them, and their deviation."""
     table, old = base.table, base.table.columns[sibling]
     rate = change(table, column.runtime, distance(old.version, column.version))
@@ -134,7 +134,7 @@ def _translated(base: Base, column: LatencyColumn, sibling: int, candidates: Ind
     return wider, float(np.sqrt(left[measured].mean() + _ON_DEVICE**2))
 
 
-def _gaps(table: LatencyTable, old: LatencyColumn, new: LatencyColumn, candidates: Indices) -> Floats:
+def _gaps(table: LatencyTable, old: Column, new: Column, candidates: Indices) -> Floats:
     """Return (devices, models) log ratios between two releases on devices that ran both."""
     found = []
     for pair in _pairs(table.columns, map(int, candidates)):

@@ -17,7 +17,7 @@ from advisor.devices.profiles import DeviceProfile, DeviceTarget
 
 
 @dataclass(frozen=True, order=True)
-class LatencyColumn:
+class Column:
     """The identity of a column: a target and the form of the artefact.
 
     Attributes:
@@ -58,7 +58,7 @@ class LatencyTable:
     models: tuple[str, ...]
     families: tuple[str, ...]
     features: Floats
-    columns: tuple[LatencyColumn, ...]
+    columns: tuple[Column, ...]
     values: Floats
 
     def fingerprint(self) -> str:
@@ -75,10 +75,10 @@ class LatencyTable:
         return isinstance(other, LatencyTable) and self.fingerprint() == other.fingerprint()
 
 
-def column_of(profile: DeviceProfile, target: DeviceTarget, precision: str) -> LatencyColumn:
+def column_of(profile: DeviceProfile, target: DeviceTarget, precision: str) -> Column:
     """Return the column of one target and precision."""
     kind = "mcu" if profile.kind == "microcontroller" and target.accelerator == "cpu" else target.accelerator
-    return LatencyColumn(
+    return Column(
         profile.name,
         target.name,
         precision,
@@ -104,7 +104,7 @@ def build_table(
         features: features of the models.
         flags: flags of the measurements to use; only those without a flag are good enough for predictions.
     """
-    cells: dict[LatencyColumn, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    cells: dict[Column, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for profile in profiles:
         targets = {target.name: target for target in profile.targets}
         for row in profile.measurements:

@@ -25,7 +25,7 @@ def predicted_memory(file: FileFeatures, kind: str, runtime: str = "") -> Quanti
 
     Args:
         file: features of the file.
-        kind: ``cpu``, ``gpu``, ``npu`` or ``mcu`` (:class:`advisor.devices.latency.table.LatencyColumn`).
+        kind: ``cpu``, ``gpu``, ``npu`` or ``mcu`` (:class:`advisor.devices.latency.table.Column`).
         runtime: the runtime of a microcontroller.
     """
     if not file.weight_bytes:

@@ -12,8 +12,8 @@ from advisor.core.errors import RuntimeRefusal, UsageError, nearest
 from advisor.devices.connections import agent
 from advisor.devices.connections.agent import (
     EFFORTS,
-    AgentDocument,
     AgentError,
+    AgentJson,
     Effort,
     new_interpreter,
     one_line,
@@ -189,13 +189,13 @@ def thread_counts(threads: Sequence[int]) -> list[int]:
     return counts
 
 
-def _run_agent(paths: Sequence[Path], threads: Sequence[int], effort: str, setup: Setup) -> AgentDocument:
+def _run_agent(paths: Sequence[Path], threads: Sequence[int], effort: str, setup: Setup) -> AgentJson:
     limit = 60 + len(paths) * len(threads) * (30 + 2 * effort_named(effort).max_seconds)
     options = ["--threads", ",".join(map(str, threads)), "--effort", effort, *setup.options()]
     subject = " and ".join(path.name for path in paths)
     files = [str(path.absolute()) for path in paths]
-    return cast("AgentDocument", run_json([agent.__file__, *files, *options], limit, subject, setup.python))
+    return cast("AgentJson", run_json([agent.__file__, *files, *options], limit, subject, setup.python))
 
 
-def _results(document: AgentDocument) -> tuple[LatencyResult, ...]:
+def _results(document: AgentJson) -> tuple[LatencyResult, ...]:
     return tuple(judge(lane, document["load"]) for lane in document["lanes"])

@@ -17,25 +17,25 @@ from advisor.measurement.latency.results import LatencyResult, ModelTiming, Rati
 from advisor.measurement.latency.summary import Verdict
 from advisor.measurement.on_device.findings import DeviceBenchmark, DeviceRow
 from advisor.reporting import text
-from advisor.reporting.console import WIDE, Column, columns, default_console, line, next_command, table, write
+from advisor.reporting.console import WIDE, TableColumn, columns, default_console, line, next_command, table, write
 from advisor.reporting.profile.profile_table import delegation_lines
 from advisor.reporting.selection import Rows, rows_of
 from advisor.reporting.text import figure, span
 
 STYLES = {Verdict.STABLE: "green", Verdict.UNSTABLE: "yellow", Verdict.CONTENDED: "bold yellow"}
 LATENCY = (
-    Column("", left=True),
-    Column("thr."),
-    Column("median ms"),
-    Column("95 % ms"),
-    Column("p90 ms"),
-    Column("p99 ms", width=WIDE),
-    Column("min ms", width=WIDE),
-    Column("max ms", width=WIDE),
-    Column("CV %", width=WIDE),
-    Column("CPU ms"),
-    Column("runs", width=WIDE),
-    Column("verdict", left=True),
+    TableColumn("", left=True),
+    TableColumn("thr."),
+    TableColumn("median ms"),
+    TableColumn("95 % ms"),
+    TableColumn("p90 ms"),
+    TableColumn("p99 ms", width=WIDE),
+    TableColumn("min ms", width=WIDE),
+    TableColumn("max ms", width=WIDE),
+    TableColumn("CV %", width=WIDE),
+    TableColumn("CPU ms"),
+    TableColumn("runs", width=WIDE),
+    TableColumn("verdict", left=True),
 )
 LOADING = columns("", "file MB", "arena MB", "peak MB", "load ms", "from bytes ms", "first run ms", left=("",))
 RATIOS = columns("", "thr.", "times the first", "95 %", "differs", left=("", "differs"))

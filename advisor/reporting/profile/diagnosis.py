@@ -12,7 +12,7 @@ from rich.text import Text
 
 from advisor.compression.diagnosis.values import Channels, DiagnosedLayer, Diagnosis, Outlier
 from advisor.reporting import text
-from advisor.reporting.console import WIDE, Column, line, table
+from advisor.reporting.console import WIDE, TableColumn, line, table
 from advisor.reporting.templating import render
 
 SHOWN = 10
@@ -27,17 +27,17 @@ TOP_DB = 60.0
 _BAR = Markup('<rect class="{}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"><title>{}</title></rect>')
 
 LAYERS = (
-    Column("op"),
-    Column("type", left=True, width=WIDE),
-    Column("layer", left=True),
-    Column("SNR dB alone", short="alone"),
-    Column("arriving"),
-    Column("range", width=76),
-    Column("used %"),
-    Column("clipped %", short="cut %"),
-    Column("widest channel", width=76, short="channel"),
-    Column("kernel", width=WIDE),
-    Column("scale", left=True, width=WIDE),
+    TableColumn("op"),
+    TableColumn("type", left=True, width=WIDE),
+    TableColumn("layer", left=True),
+    TableColumn("SNR dB alone", short="alone"),
+    TableColumn("arriving"),
+    TableColumn("range", width=76),
+    TableColumn("used %"),
+    TableColumn("clipped %", short="cut %"),
+    TableColumn("widest channel", width=76, short="channel"),
+    TableColumn("kernel", width=WIDE),
+    TableColumn("scale", left=True, width=WIDE),
 )
 
 

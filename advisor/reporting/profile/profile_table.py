@@ -14,7 +14,7 @@ from advisor.measurement.accelerators.delegation import Delegation
 from advisor.measurement.micro.ethos import EthosEstimate
 from advisor.measurement.operators.profile_values import OperatorTime, Profile, TypeTime
 from advisor.reporting import text
-from advisor.reporting.console import WIDE, Column, columns, default_console, line, next_command, table, write
+from advisor.reporting.console import WIDE, TableColumn, columns, default_console, line, next_command, table, write
 from advisor.reporting.profile.diagnosis import diagnosis_lines
 from advisor.reporting.selection import Rows, rows_of
 from advisor.reporting.text import figure
@@ -34,18 +34,18 @@ TYPES = columns(
     "type", "where", "count", "time us", "share %", "sum %", "million MACs", "data", left=("type", "where", "data")
 )
 OPERATORS = (
-    Column("step"),
-    Column("type", left=True),
-    Column("where", left=True),
-    Column("time us", short="us"),
-    Column("share %", short="%"),
-    Column("sum %"),
-    Column("million MACs", width=WIDE),
-    Column("kB moved", width=WIDE),
-    Column("GOP/s"),
-    Column("GB/s"),
-    Column("output", left=True),
-    Column("data", left=True, width=128),
+    TableColumn("step"),
+    TableColumn("type", left=True),
+    TableColumn("where", left=True),
+    TableColumn("time us", short="us"),
+    TableColumn("share %", short="%"),
+    TableColumn("sum %"),
+    TableColumn("million MACs", width=WIDE),
+    TableColumn("kB moved", width=WIDE),
+    TableColumn("GOP/s"),
+    TableColumn("GB/s"),
+    TableColumn("output", left=True),
+    TableColumn("data", left=True, width=128),
 )
 
 
