@@ -25,7 +25,7 @@ def planned(
 
 
 def changed(plan: Plan, **changes: Any) -> Plan:
-    """Return the plan with other images, trainings, threads, trials or own attributes."""
+    """Return the plan with other images, recipes, trainings, threads, trials or own attributes."""
     work, now = plan.workload, plan.workload.images
     counts = image_counts(
         changes.pop("images", plan.images),
@@ -34,8 +34,8 @@ def changed(plan: Plan, **changes: Any) -> Plan:
         changes.pop("subset", SUBSET_IMAGES),
     )
     question = replace(work.question, **{ASKED[name]: changes.pop(name) for name in ASKED if name in changes})
-    trainings = changes.pop("trainings", work.trainings)
-    work = replace(work, trainings=trainings, images=counts, question=question)
+    own = {name: changes.pop(name) for name in ("trainings", "recipes") if name in changes}
+    work = replace(work, images=counts, question=question, **own)
     return replace(plan, workload=work, **changes)
 
 

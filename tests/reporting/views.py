@@ -291,7 +291,7 @@ def _request(budget: Budget, data: bool) -> Request:
         "task": "image-classification",
         "budget": f"{budget.latency_ms:g}ms" if budget.latency_ms else None,
         "size_budget": f"{budget.size_bytes / 1e6:g}MB" if budget.size_bytes else None,
-        "max_drop": f"{budget.max_drop_points:g}pt" if budget.max_drop_points else None,
+        "max_drop": f"{budget.max_drop_points:g}pt" if data and budget.max_drop_points else None,
         "data": "pictures" if data else None,
         "device": "host",
         "time_limit": "10min",

@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 import yaml
 
+from advisor.catalog.catalogue import load_catalogue
 from advisor.catalog.catalogue_files import shipped_files
 from advisor.engine.history.inputs import CATALOGS, images_folder, keep_inputs, located
 from advisor.engine.history.loaded_run import load_run
 from advisor.engine.history.reevaluation.changes import find_card_changes
 from advisor.engine.question import resolve
-from advisor.engine.space.candidates import card_hash
-from advisor.engine.space.resolved import resolve_cards
+from advisor.engine.space.candidates import card_hash, chosen_cards
+from advisor.engine.targets.target_devices import TargetDevices
 from advisor.store import RunFolder
 
 HASH = "a" * 64
@@ -46,7 +47,8 @@ def run(started: Path) -> RunFolder:
     run = RunFolder.create(started / "runs", "run")
     keep_inputs(run, request.question)
     run.write_request(request.written)
-    hashes = {card.name: card_hash(card) for card in resolve_cards(request).cards}
+    cards = chosen_cards(request.question, load_catalogue(request.question.catalog), TargetDevices(host=True))
+    hashes = {card.name: card_hash(card) for card in cards}
     run.write_json("manifest.json", {"cards": hashes})
     return run
 
