@@ -9,11 +9,13 @@ from pathlib import Path
 from advisor.catalog.cards import Card
 from advisor.catalog.user_models.shipped import is_file, shipped_card
 from advisor.compression.recipes import Recipe
+from advisor.core.tasks import IMAGE_CLASSIFICATION
 from advisor.engine.pipeline.images import Images
 from advisor.engine.question import Request, require_sampler_installed
 from advisor.engine.space.candidates import chosen_cards, chosen_recipes, require_known_classes
 from advisor.engine.space.images import read_images
 from advisor.engine.targets.target_devices import TargetDevices, select_targets
+from advisor.measurement.average_precision import require_coco
 
 
 @dataclass(frozen=True)
@@ -39,10 +41,12 @@ def prepare(request: Request, say: Callable[[str], None]) -> Prepared:
     """Find and check all parts of a question.
 
     Raises:
-        UsageError: a part is missing, unknown or damaged.
+        UsageError: a part is missing, unknown or damaged, or a package that it needs is not installed.
     """
     require_sampler_installed(request.execution.sampler)
     question = request.question
+    if question.task != IMAGE_CLASSIFICATION:
+        require_coco()
     targets, recipes, cards = select_targets(question), chosen_recipes(question), chosen_cards(question)
     images = read_images(question, say)
     require_known_classes(question, cards, images)
