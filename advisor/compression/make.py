@@ -33,14 +33,20 @@ class Sizes:
     Attributes:
         size_bytes: the file.
         download_bytes: deflated, as an app's package carries it.
-        download_zstd_bytes: compressed by Zstandard, as a server sends it.
+        download_zstd_bytes: compressed by Zstandard, as a server sends it; None if its package is not installed.
         arena_bytes: memory that the activations need at once, computed from their lifetimes.
     """
 
     size_bytes: int
     download_bytes: int
-    download_zstd_bytes: int
+    download_zstd_bytes: int | None
     arena_bytes: int
+
+    @property
+    def downloads(self) -> dict[str, int]:
+        """The known sizes of a download by their names."""
+        known = {"download_bytes": self.download_bytes, "download_zstd_bytes": self.download_zstd_bytes}
+        return {name: size for name, size in known.items() if size is not None}
 
 
 def make_file(
@@ -109,8 +115,10 @@ def deflated_bytes(data: bytes) -> int:
     return len(zlib.compress(data, DEFLATE_LEVEL))
 
 
-def zstd_bytes(data: bytes) -> int:
-    """Return the size of ``data`` compressed by Zstandard, as a server sends a file that an app fetches."""
-    import zstandard
-
+def zstd_bytes(data: bytes) -> int | None:
+    """Return the size of ``data`` compressed by Zstandard, as a server sends a file; None if its package is missing."""
+    try:
+        import zstandard
+    except ImportError:
+        return None
     return len(zstandard.ZstdCompressor(level=ZSTD_LEVEL).compress(data))

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from enum import IntEnum
+from importlib.util import find_spec
 
 
 class ExitCode(IntEnum):
@@ -157,3 +158,13 @@ def install_extra(extra: str) -> str:
     The distribution is ``ondevice-advisor``: on the package index, ``advisor`` is another project.
     """
     return f"pip install 'ondevice-advisor[{extra}]' (in a checkout: pip install '.[{extra}]')"
+
+
+def require_extra(package: str, extra: str, message: str) -> None:
+    """Refuse what needs an optional package that is not installed, without importing it.
+
+    Raises:
+        UsageError: the package is missing; the hint is the command that installs it.
+    """
+    if find_spec(package) is None:
+        raise UsageError(message, install_extra(extra))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from advisor.core.errors import require_extra
 from advisor.core.statistics import Interval
 from advisor.measurement.detection import Detections
 
@@ -138,6 +139,15 @@ def _mean(values: Floats) -> float:
     return float(np.nanmean(values)) if np.isfinite(values).any() else float("nan")
 
 
+def require_coco() -> None:
+    """Refuse to score boxes where the package that does it is not installed.
+
+    Raises:
+        UsageError: it is missing.
+    """
+    require_extra("pycocotools", "detection", "boxes are scored by pycocotools, which is not installed")
+
+
 def evaluated(
     true: Sequence[Detections],
     found: Sequence[Detections],
@@ -146,6 +156,7 @@ def evaluated(
     overlaps: Sequence[float] = (),
 ) -> Any:
     """Match the boxes of each image at some overlaps, COCO's by default; return the evaluation of ``pycocotools``."""
+    require_coco()
     import numpy as np
     from pycocotools import coco, cocoeval
 

@@ -72,7 +72,11 @@ def _row(form: RecipeResult, labelled: bool) -> list[str | Text]:
     sizes = form.sizes
     assert sizes is not None, "a form that was made has a size"
     bytes_ = (sizes.size_bytes, sizes.download_bytes, sizes.download_zstd_bytes)
-    return [form.recipe, *(f"{size / 1e6:.2f}" for size in bytes_), *_answers(form, labelled), *_speed(form)]
+    return [form.recipe, *map(_megabytes, bytes_), *_answers(form, labelled), *_speed(form)]
+
+
+def _megabytes(size: int | None) -> str:
+    return text.MISSING if size is None else f"{size / 1e6:.2f}"
 
 
 def _answers(form: RecipeResult, labelled: bool) -> list[str]:

@@ -7,6 +7,7 @@ import io
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from advisor.reporting.text import finite, spreadsheet
 from advisor.reporting.view import RunView
 from advisor.store.files import ensure_output_dir, write_atomically
 
+PARQUET = "front.parquet"
 SCHEMA_VERSION = 1
 """Of recommendation.json and of front.csv's columns; raised when either changes its meaning."""
 
@@ -45,13 +47,17 @@ def report_folder(folder: Path, force: bool = False) -> Path:
 
 
 def write_all(view: RunView, folder: Path) -> tuple[Path, ...]:
-    """Write all files into ``folder``, each atomically; those for programs first, in case the page fails."""
-    for name, render in RENDERERS.items():
-        content = render(view)
+    """Write all files into ``folder``, each atomically; those for programs first, in case the page fails.
+
+    ``front.parquet`` is left out if the package that writes it is not installed.
+    """
+    names = tuple(name for name in REPORT_FILES if name != PARQUET or find_spec("fastparquet"))
+    for name in names:
+        content = RENDERERS[name](view)
         # Bytes of file names that are not text are written as escapes.
         data = content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content
         write_atomically(folder / name, data)
-    return tuple(folder / name for name in REPORT_FILES)
+    return tuple(folder / name for name in names)
 
 
 def recommendation_json(view: RunView) -> str:
@@ -145,14 +151,14 @@ def front_parquet(view: RunView) -> bytes:
     from fastparquet import write
 
     with Scratch() as folder:
-        write(str(folder / "front.parquet"), front_frame(view), object_encoding="utf8")
-        return (folder / "front.parquet").read_bytes()
+        write(str(folder / PARQUET), front_frame(view), object_encoding="utf8")
+        return (folder / PARQUET).read_bytes()
 
 
 RENDERERS: Mapping[str, Callable[[RunView], str | bytes]] = {
     "recommendation.json": recommendation_json,
     "front.csv": front_csv,
-    "front.parquet": front_parquet,
+    PARQUET: front_parquet,
     "report.md": render_markdown,
     "report.html": render_html,
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from advisor.core.errors import first_line, install_extra, last_line, message_of
+from advisor.core.errors import ExitCode, UsageError, first_line, install_extra, last_line, message_of, require_extra
 
 
 @pytest.mark.parametrize(
@@ -27,3 +27,10 @@ def test_an_error_without_a_message_is_named_by_its_class() -> None:
 
 def test_the_hint_for_an_extra_names_this_distribution_and_works_in_a_checkout() -> None:
     assert install_extra("ray") == "pip install 'ondevice-advisor[ray]' (in a checkout: pip install '.[ray]')"
+
+
+def test_a_missing_package_is_wrong_usage_and_the_hint_installs_it() -> None:
+    require_extra("json", "ray", "never said")
+    with pytest.raises(UsageError, match="no such package") as raised:
+        require_extra("a_package_that_is_missing", "ray", "no such package")
+    assert (raised.value.hint, raised.value.exit_code) == (install_extra("ray"), ExitCode.USAGE)

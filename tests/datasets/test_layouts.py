@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import csv
 import os
+import sys
 from pathlib import Path
 
 import pytest
 
-from advisor.core.errors import UsageError
+from advisor.core.errors import UsageError, install_extra
 from advisor.datasets.checks.check import require_usable
 from advisor.datasets.dataset import Dataset
 from advisor.datasets.layouts import list_files
@@ -103,6 +104,14 @@ def test_a_parquet_manifest_reads_as_the_csv_does(root: Path) -> None:
     dataset = survey(root.parent / "set.parquet").dataset
     assert dataset.images == survey(_manifest(root.parent / "set.csv", rows)).dataset.images
     assert dataset.images[2].group == "g1"
+
+
+def test_a_parquet_manifest_without_its_package_names_the_extra(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fastparquet", None)
+    (root.parent / "set.parquet").write_bytes(b"PAR1")
+    with pytest.raises(UsageError, match=r"set\.parquet' is Parquet") as raised:
+        survey(root.parent / "set.parquet")
+    assert raised.value.hint == install_extra("parquet")
 
 
 def test_numbers_are_labels_too(root: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,14 @@ def test_all_files_are_written_and_nothing_else(tmp_path: Path) -> None:
     names = {"front.csv", "front.parquet", "recommendation.json", "report.html", "report.md"}
     assert {path.name for path in written} == names
     assert {path.name for path in tmp_path.iterdir()} == names
+
+
+def test_without_its_package_front_parquet_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fastparquet", None)
+    written = {path.name for path in write_all(run_view(), tmp_path)}
+    assert written == {path.name for path in tmp_path.iterdir()}
+    assert "front.csv" in written
+    assert "front.parquet" not in written
 
 
 def test_written_again_they_are_the_same_bytes(tmp_path: Path) -> None:

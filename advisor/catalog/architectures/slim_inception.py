@@ -18,7 +18,6 @@ Kernel = int | tuple[int, int]
 Branch = tuple[tuple[int, Kernel], ...]
 """Channels and kernel of each convolution, one after the other."""
 
-Widths = tuple[int, int, int, int, int, int]
 _BATCH_NORM_EPSILON = 1e-3  # inception_utils.inception_arg_scope
 
 

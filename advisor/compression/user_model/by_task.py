@@ -121,6 +121,9 @@ class Detectors:
 
     def classes(self, data: bytes, _model: Model, name: str) -> int:
         """See :class:`TaskFiles`."""
+        from advisor.measurement.average_precision import require_coco
+
+        require_coco()
         return cut_postprocess(data, name)[1].classes
 
     images = staticmethod(read_boxes)

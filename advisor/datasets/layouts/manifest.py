@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from advisor.core.errors import UsageError, nearest
+from advisor.core.errors import UsageError, nearest, require_extra
 from advisor.core.escape import plain as plain_text
 from advisor.datasets.dataset import PARTS, Entry, Listing, Rejected
 
@@ -168,6 +168,8 @@ def _delimiter(header: str) -> str:
 
 
 def _parquet(path: Path) -> ParquetFile:
+    message = f"--data: '{path}' is Parquet, which fastparquet reads, and it is not installed; CSV needs no package"
+    require_extra("fastparquet", "parquet", message)
     from fastparquet import ParquetFile
 
     try:

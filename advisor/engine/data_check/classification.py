@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from advisor.core.errors import StageError, UsageError, WeightsError
+from advisor.core.errors import StageError, UsageError, WeightsError, require_extra
 from advisor.core.units import plural
 from advisor.datasets.checks.check import check, require_usable
 from advisor.datasets.checks.findings import Finding, Kind, counted
@@ -73,8 +73,12 @@ def check_images(path: Path, checker: LabelChecker | None, say: Say) -> DataChec
         say: called with a line about each step.
 
     Raises:
-        UsageError: the path does not exist or cannot be read as a data set, or the card is unknown.
+        UsageError: the path does not exist or cannot be read as a data set, the card is unknown, or the package that
+            finds wrong labels is not installed.
     """
+    if checker is not None:
+        message = "wrong labels are found by cleanlab, which is not installed; --no-labels looks for other faults only"
+        require_extra("cleanlab", "labels", message)
     say(f"reading images of {path}")
     read = survey(path, advance(say))
     say("comparing images")

@@ -1,4 +1,4 @@
-"""Anchors: one box at each place of each map, to which true boxes are assigned and relative to which boxes are encoded.
+"""Anchors: one box at each place of each map, to which true boxes are assigned.
 
 All boxes are in shares of the image. Edges are (top, left, bottom, right).
 """
@@ -11,8 +11,6 @@ from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
-
-from advisor.tflite.postprocess import CENTRE_SCALE, SIDE_SCALE
 
 Floats = NDArray[np.float32]
 
@@ -53,27 +51,6 @@ def _grid(rows: int, columns: int) -> Floats:
     y, x = np.meshgrid(down, across, indexing="ij")
     whole = [y, x, np.full_like(y, SIDE / rows), np.full_like(x, SIDE / columns)]
     return np.stack(whole, axis=-1).reshape(-1, 4).astype(np.float32)
-
-
-def encode(boxes: Floats, anchors: Anchors) -> Floats:
-    """Return boxes, one for each anchor, as the post-processing of a detector reads them.
-
-    Args:
-        boxes: edges (N, 4), of positive height and width.
-        anchors: the anchors.
-    """
-    centres, sides = anchors.boxes[:, :2], anchors.boxes[:, 2:]
-    middle, span = (boxes[:, :2] + boxes[:, 2:]) / 2, boxes[:, 2:] - boxes[:, :2]
-    found = [CENTRE_SCALE * (middle - centres) / sides, SIDE_SCALE * np.log(span / sides)]
-    return np.concatenate(found, axis=1).astype(np.float32)
-
-
-def decode(encodings: Floats, anchors: Anchors) -> Floats:
-    """Return the edges (..., N, 4) of encoded boxes (..., N, 4)."""
-    centres, sides = anchors.boxes[:, :2], anchors.boxes[:, 2:]
-    middle = encodings[..., :2] / CENTRE_SCALE * sides + centres
-    half = np.exp(encodings[..., 2:] / SIDE_SCALE) * sides / 2
-    return np.concatenate([middle - half, middle + half], axis=-1)
 
 
 def overlaps(first: Floats, second: Floats) -> Floats:

@@ -53,7 +53,7 @@ def _targets(objects: Objects, anchors: Anchors) -> tuple[Floats, NDArray[np.int
 
 
 def _decoded(encodings: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
-    """Return edges, as :func:`advisor.training.detection.anchors.decode` does; no side is beyond e**4 of its anchor."""
+    """Return the edges of boxes that a detector encoded; no side is beyond e**4 of its anchor."""
     import tensorflow as tf
 
     from advisor.tflite.postprocess import CENTRE_SCALE, SIDE_SCALE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from advisor.catalog.catalogue import load_catalogue
 from advisor.catalog.weights.fetching import fetch
 from advisor.catalog.weights.options import FetchOptions
-from advisor.core.errors import WeightsError
+from advisor.core.errors import UsageError, WeightsError, install_extra
 from advisor.engine.data_check import LabelChecker, check_data
 from advisor.engine.data_check.label_checker import PREFERRED
 from benchmarks.data_check import copies_score, labels_score
@@ -81,3 +82,12 @@ def test_classes_too_small_to_check_do_not_stop_the_rest(trashnet: Path, tmp_pat
     checked = check_data(planted.root, checker)
     assert "labels are checked if two classes have" in checked.not_judged
     assert checked.findings
+
+
+def test_without_the_package_that_judges_labels_the_extra_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "cleanlab", None)
+    with pytest.raises(UsageError, match="--no-labels") as raised:
+        check_data(tmp_path, LabelChecker(offline=True))
+    assert raised.value.hint == install_extra("labels")

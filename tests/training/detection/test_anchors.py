@@ -1,4 +1,4 @@
-"""Anchors, encodings of boxes, and the assignment of boxes to anchors."""
+"""Anchors, and the assignment of boxes to anchors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from advisor.training.detection.anchors import anchors_of, assign, decode, encode, overlaps
+from advisor.training.detection.anchors import anchors_of, assign, overlaps
 
 ANCHORS = anchors_of([(8, 8), (4, 4)])
 SHARE = st.floats(0.0, 1.0, width=32)
@@ -28,13 +28,6 @@ def test_anchors_have_their_centres_in_the_cells_and_four_cells_a_side() -> None
     assert ANCHORS.boxes[0] == pytest.approx([1 / 16, 1 / 16, 0.5, 0.5])
     assert ANCHORS.boxes[9] == pytest.approx([3 / 16, 3 / 16, 0.5, 0.5])
     assert ANCHORS.boxes[-1] == pytest.approx([7 / 8, 7 / 8, 1.0, 1.0])
-
-
-@given(boxes())
-def test_an_encoded_box_is_decoded_as_it_was(true: np.ndarray) -> None:
-    for box in true:
-        every = np.tile(box, (len(ANCHORS.boxes), 1))
-        assert decode(encode(every, ANCHORS), ANCHORS) == pytest.approx(every, abs=1e-5)
 
 
 def test_overlaps_are_shares_of_the_union() -> None:

@@ -143,8 +143,7 @@ def compress(
     if stands_in:
         return {"arena_bytes": arena_bytes(path), "notes": notes}
     sizes = sizes_of(path)
-    downloads = {"download_bytes": sizes.download_bytes, "download_zstd_bytes": sizes.download_zstd_bytes}
-    return {"arena_bytes": sizes.arena_bytes, "notes": notes, **downloads}
+    return {"arena_bytes": sizes.arena_bytes, "notes": notes, **sizes.downloads}
 
 
 def take(weights: WeightsFile | None, path: Path) -> dict[str, Any]:
@@ -160,8 +159,7 @@ def take(weights: WeightsFile | None, path: Path) -> dict[str, Any]:
         raise StageError("it is a file of your own, and the file is not available")
     path.write_bytes(weights.path.read_bytes())
     sizes = sizes_of(path)
-    downloads = {"download_bytes": sizes.download_bytes, "download_zstd_bytes": sizes.download_zstd_bytes}
-    return {"arena_bytes": sizes.arena_bytes, **downloads}
+    return {"arena_bytes": sizes.arena_bytes, **sizes.downloads}
 
 
 def score(model: Path, images: Sequence[Path], view: InputSpec, path: Path, classes: Sequence[str] = ()) -> None:
