@@ -30,8 +30,9 @@ FINISHING_MARGIN = 1.5
 ALWAYS = ("float32", "int8")
 """Forms of a fine-tuned network for which a time limit always leaves time."""
 
-JUDGED_FILES = 2
-"""Files for which a time limit leaves time to run on the hold-out: the pick and the runner-up."""
+JUDGED_FILES, JUDGING_MARGIN, ANSWER_S = 2, 1.25, 3.0
+"""Files for which a time limit leaves time to run on the hold-out: the pick and the runner-up; a factor on their expected
+seconds; and seconds to write the answer."""
 
 FEWEST_PUBLISHED = 20
 """Number of published figures that the regression needs."""
@@ -154,9 +155,12 @@ class Plan:
 
     @cached_property
     def judging_s(self) -> float:
-        """Seconds of the machine that the last files need on the hold-out: those of the card in the middle."""
-        prices = [scoring_s(card, ALWAYS[0], self.holdout) for card in self.cards]
-        return JUDGED_FILES * median(prices) * self.pace.get(StageName.SCORE, 1.0) / self.cores if self.holdout else 0.0
+        """Seconds of the machine that the end of a search needs: files of the card in the middle on the hold-out."""
+        if not self.holdout:
+            return 0.0
+        price_s = median(scoring_s(card, ALWAYS[0], self.holdout) for card in self.cards)
+        paced_s = price_s * self.pace.get(StageName.SCORE, 1.0)
+        return ANSWER_S + JUDGING_MARGIN * JUDGED_FILES * paced_s / self.cores
 
     def _trainings(self, heavy: bool) -> tuple[str, ...]:
         return tuple(training for training in self.trainings if recipe_of(training).tunes_backbone == heavy)
