@@ -31,8 +31,8 @@ ALWAYS = ("float32", "int8")
 """Forms of a fine-tuned network for which a time limit always leaves time."""
 
 JUDGED_FILES, JUDGING_MARGIN, ANSWER_S = 2, 1.25, 3.0
-"""Files for which a time limit leaves time to run on the hold-out: the pick and the runner-up; a factor on their expected
-seconds; and seconds to write the answer."""
+"""Files for which a time limit leaves time to run on the hold-out (the pick and the runner-up), a factor on their
+expected seconds, and seconds to write the answer."""
 
 FEWEST_PUBLISHED = 20
 """Number of published figures that the regression needs."""
