@@ -237,7 +237,7 @@ def plan(
     """
     arguments = dict(locals())
 
-    from advisor.engine.space.preview import preview
+    from advisor.engine.preview import preview
 
     return preview(_request(arguments))
 

@@ -25,7 +25,7 @@ from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stages.figures import effort_for
 from advisor.engine.question import Execution, Question
 from advisor.engine.space.plan import Plan, order_by_promise
-from advisor.engine.targets.file_size import card_rejection
+from advisor.engine.targets.device_prediction import card_rejection
 from advisor.engine.targets.target_devices import select_targets
 from advisor.measurement import host
 from advisor.measurement.host import Host

@@ -7,9 +7,9 @@ import sys
 import pytest
 
 from advisor.core.errors import UsageError
+from advisor.engine.preview import preview
 from advisor.engine.question import resolve
 from advisor.engine.question.names import SAMPLERS
-from advisor.engine.space.preview import preview
 
 
 @pytest.mark.parametrize("name", [name for name in SAMPLERS if name != "gp"])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +21,17 @@ from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_DETECTION
 from advisor.core.training import HEAD
 from advisor.datasets.dataset import Dataset, LabelledImage, fingerprint
 from advisor.datasets.split import Split
-from advisor.engine.pipeline.evaluation.evaluator import SCREEN_MARGIN, Evaluator, Outclassed
+from advisor.engine.pipeline.evaluation.evaluator import Evaluator
 from advisor.engine.pipeline.events import aborted
 from advisor.engine.pipeline.images import Images, Role
 from advisor.engine.pipeline.materials import Artefact, Workload
 from advisor.engine.pipeline.names import StageName
+from advisor.engine.pipeline.rule import Known, Needs, Rule, Rules
 from advisor.engine.pipeline.stage import Stage
 from advisor.engine.pipeline.stages.figures import ThreadTiming
 from advisor.engine.pipeline.stages.head import Head
 from advisor.engine.pipeline.walker import Walker
+from advisor.engine.rules import SCREEN_MARGIN, needless, slow_backbone, slow_file, slow_float32
 from advisor.isolation.coroutine import run_coroutine
 from advisor.store import RunFolder
 from tests.engine.pipeline.boxed import boxed_images, save_found
@@ -102,17 +105,33 @@ class Detecting(Prepared):
         return save_found(self._folder / f"{recipe}.npz", boxed_images(), Role.VALIDATION, missed)
 
 
+Outclassed = Callable[[Configuration, Known], str]
+
+
+def rules_when(limited: bool, outclassed: Outclassed | None) -> tuple[Rule, ...]:
+    """Return the rules of a latency budget on this machine, and those of a search that makes few forms."""
+    rules = [Rule(Needs.LIGHTER, StageName.COMPRESS, needless)]
+    if limited:
+        rules.append(Rule(Needs.BACKBONE, StageName.SCREEN, partial(slow_backbone, 1)))
+    if outclassed is not None:
+        rules.append(Rule(Needs.FLOAT32, StageName.SCREEN, slow_float32))
+        rules.append(Rule(Needs.RIVALS, StageName.PROMOTION, outclassed))
+    if limited and outclassed is not None:
+        rules.append(Rule(Needs.TIMING, StageName.TIMING, slow_file))
+    return tuple(rules)
+
+
 def evaluated(
     walker: Prepared, recipe: str, tmp_path: Path, limits: Budget | None = None, named: tuple[str, ...] = (),
     screening: bool = True, timed: bool = True, outclassed: Outclassed | None = None, task: str = IMAGE_CLASSIFICATION,
+    keep: Callable[[Evaluation], object] = str,
 ) -> Evaluation:  # fmt: skip
     workload = Workload((HEAD,), NAMES, images().counts, task=task)
     run = RunFolder.create(tmp_path / "runs", "run")
     recipes = {name: MADE[name] for name in NAMES}
-    evaluator = Evaluator(
-        walker, workload, {CARD.name: CARD}, recipes, limits or Budget(), frozenset(named), run, timed
-    )
-    evaluator.screening, evaluator.outclassed = screening, outclassed
+    rules = Rules(limits or Budget(), rules_when(limits is not None and timed, outclassed))
+    evaluator = Evaluator(walker, workload, {CARD.name: CARD}, recipes, rules, frozenset(named), run, timed, keep)
+    evaluator.screening = screening
     configuration = Configuration(CARD.name, HEAD, recipe, Target("host", "runtime", "cpu", 1))
     return run_coroutine(evaluator.evaluate(configuration))
 
@@ -159,13 +178,13 @@ def test_a_card_that_is_far_too_slow_is_not_trained(tmp_path: Path) -> None:
 def test_a_form_that_cannot_reach_the_front_is_not_made_unless_the_user_named_it(tmp_path: Path) -> None:
     seen: list[Evaluation] = []
 
-    def outclassed(floats: Evaluation, _form: Configuration) -> str:
-        seen.append(floats)
+    def outclassed(_form: Configuration, known: Known) -> str:
+        assert known.floats in seen, "it is kept before"
         return "another is better"
 
     right = {"float32": 4, "int8": 3}
     walker = Prepared(tmp_path, right)
-    found = evaluated(walker, "int8", tmp_path / "one", outclassed=outclassed)
+    found = evaluated(walker, "int8", tmp_path / "one", outclassed=outclassed, keep=seen.append)
     assert (found.status, found.stage, found.reason) == (Status.SKIPPED, "promotion", "another is better")
     assert not [asked for asked in walker.asked if "int8" in asked]
     assert [(floats.accuracy.value, floats.latency) for floats in seen if floats.accuracy] == [(100.0, MS)]
