@@ -18,8 +18,7 @@ import numpy as np
 from advisor.core.budget import Budget
 from advisor.core.evaluation import Configuration
 from advisor.core.pareto import dominates
-from advisor.engine.scheduling.expensive import ExpensiveCards
-from advisor.engine.scheduling.promotion import FLOAT, FrontBound
+from advisor.engine.scheduling.promotion import FLOAT, ExpensiveCards, FrontBound, outclassed
 from advisor.engine.scheduling.sampler.hypervolume import hypervolume
 from benchmarks import cost_table
 from benchmarks.cost_table import Problem, Row
@@ -72,7 +71,7 @@ def drawn(problem: Problem, seed: int, order: str, expensive: bool = False) -> D
     if order == "cheapest first":
         cards.sort(key=lambda name: min(row.macs for row in problem.rows.values() if row.card == name))
     plan = replace(problem.plan, cards=tuple(problem.plan.cards_by_name[name] for name in cards))
-    dear = ExpensiveCards.of(plan, Budget())
+    dear = ExpensiveCards.of(plan)
     made, left_out = list[Row](), list[Row]()
     for configuration in _configurations(problem, cards):
         row = problem.row(configuration)
@@ -80,10 +79,10 @@ def drawn(problem: Problem, seed: int, order: str, expensive: bool = False) -> D
         if row is None or floats is None:
             continue
         reference = evaluation(problem, replace(configuration, compression=FLOAT), floats)
-        if expensive and configuration.card in dear.cards and _unpicked(dear, configuration.card, bound):
+        if expensive and _unpicked(dear, configuration, bound):
             left_out.append(row)
             continue
-        if configuration.compression != FLOAT and bound.outclassed(reference, configuration):
+        if configuration.compression != FLOAT and outclassed(configuration, replace(bound.known, floats=reference)):
             left_out.append(row)
         else:
             made.append(row)
@@ -91,9 +90,10 @@ def drawn(problem: Problem, seed: int, order: str, expensive: bool = False) -> D
     return Draw(tuple(made), tuple(left_out))
 
 
-def _unpicked(dear: ExpensiveCards, card: str, bound: FrontBound) -> bool:
+def _unpicked(dear: ExpensiveCards, configuration: Configuration, bound: FrontBound) -> bool:
     """Return whether the card could not be picked, by the results of the other cards."""
-    return bool(dear.rejection_reason(card, {key: each for key, each in bound.results.items() if key.card != card}))
+    others = {key: each for key, each in bound.results.items() if key.card != configuration.card}
+    return bool(dear.reason(configuration, replace(bound.known, results=others)))
 
 
 def _configurations(problem: Problem, cards: Sequence[str]) -> Iterator[Configuration]:

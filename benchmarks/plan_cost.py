@@ -12,10 +12,10 @@ import tempfile
 import time
 from pathlib import Path
 
+from advisor.engine.preview import preview
 from advisor.engine.progress import Progress
 from advisor.engine.question import resolve
 from advisor.engine.run import run_search
-from advisor.engine.space.preview import preview
 from advisor.store import cache_root
 from benchmarks.tables import keep
 

@@ -85,7 +85,7 @@ def plan(**options: Unpack[PlanOptions]) -> PlanView:
     Raises:
         UsageError: an option or the images are invalid, as in :func:`search`.
     """
-    from advisor.engine.space.preview import preview
+    from advisor.engine.preview import preview
 
     return preview(_request(options))
 

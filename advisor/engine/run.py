@@ -25,17 +25,20 @@ from advisor.engine.pipeline.evaluation.scorer import Scorer
 from advisor.engine.pipeline.events import Durations, StageEvent
 from advisor.engine.pipeline.stage import Pool
 from advisor.engine.pipeline.walker import Walker, Workers
+from advisor.engine.preview import refuse_too_short
 from advisor.engine.progress import Progress
 from advisor.engine.question import Request
+from advisor.engine.rules import rules_of
+from advisor.engine.scheduling.promotion import FrontBound
 from advisor.engine.scheduling.search_loop import SearchLoop
 from advisor.engine.scheduling.stopping import COMPLETE, INTERRUPTED, Stop
 from advisor.engine.scheduling.storage import check_storage, explain_lost_connection, open_storage
 from advisor.engine.scheduling.study import Study
 from advisor.engine.space.candidates import Candidates
 from advisor.engine.space.plan import Plan
-from advisor.engine.space.preview import refuse_too_short
 from advisor.engine.space.resolved import Resolved, find_weights, resolve_parts
 from advisor.engine.space.skipped import record_unevaluated, skip_ruled_out
+from advisor.engine.targets.device_prediction import Prefilter
 from advisor.engine.targets.multi_device import MultiDeviceEvaluator
 from advisor.isolation.scratch import sweep
 from advisor.store import RunFolder, require_cache
@@ -167,7 +170,9 @@ class _Search:
         run, question, execution = self._run, self._resolved.question, self._resolved.execution
         limit_s = execution.time_limit_s
         plan = self._resolved.plan(candidates, self._calibration.pace)
-        done = skip_ruled_out(run, plan, question.limits)
+        prefilter = Prefilter(self._resolved.targets, question.limits, plan.cards_by_name)
+        rules = rules_of(plan, prefilter)
+        done = skip_ruled_out(run, plan, rules)
         with (
             open_storage(execution.storage, run) as (storage, name),
             explain_lost_connection(execution.storage, run.path),
@@ -177,11 +182,11 @@ class _Search:
                 study.halving.reduction_factor = 1  # the time limit says how many cards are fine-tuned
             self._write_manifest(candidates, plan)
             with contextlib.closing(self._executor):
-                evaluator, scorer = self._evaluator(candidates, plan)
+                evaluator, scorer = self._evaluator(candidates, plan, rules, prefilter)
                 until_s = None if limit_s is None else max(1.0, self._started + limit_s - time.monotonic())
                 self._progress.start(plan, [each.configuration for each in done], until_s)
                 async with answering(run, self._progress.answer, self._executor.machine):
-                    evaluating_s = await self._evaluate(study, evaluator, plan, len(done), scorer)
+                    evaluating_s = await self._evaluate(study, evaluator, plan, rules, len(done), scorer)
                     await self._search_loop.time_again(evaluator)
                     await self._search_loop.judge(scorer)
                 self._calibration.keep(disturbed=_disturbed(run.evaluations()))
@@ -190,11 +195,12 @@ class _Search:
                 self._write_manifest(candidates, plan, evaluating_s, evaluator.environments)
 
     async def _evaluate(
-        self, study: Study, evaluator: MultiDeviceEvaluator, plan: Plan, done: int, scorer: Scorer | None
-    ) -> float:
+        self, study: Study, evaluator: MultiDeviceEvaluator, plan: Plan, rules: FrontBound, done: int,
+        scorer: Scorer | None,
+    ) -> float:  # fmt: skip
         """Evaluate what the study proposes, record the cards that it did not reach, and return the seconds."""
         began = time.monotonic()
-        self._stop = await self._search_loop.evaluate_all(study, evaluator, plan, done, scorer)
+        self._stop = await self._search_loop.evaluate_all(study, evaluator, plan, rules, done, scorer)
         seconds = time.monotonic() - began
         self._executor.pools[Pool.TRAINERS].close()  # trainers past the limit would disturb the finalists' timings
         await self._search_loop.rescue(evaluator, plan)
@@ -202,16 +208,22 @@ class _Search:
             record_unevaluated(self._run, plan, self._stop.reason)
         return seconds
 
-    def _evaluator(self, candidates: Candidates, plan: Plan) -> tuple[MultiDeviceEvaluator, Scorer | None]:
+    def _evaluator(
+        self, candidates: Candidates, plan: Plan, rules: FrontBound, prefilter: Prefilter
+    ) -> tuple[MultiDeviceEvaluator, Scorer | None]:
         """Return what evaluates configurations, and what scores finalists on the hold-out; None without images."""
-        executor, resolved, question = self._executor, self._resolved, self._resolved.question
-        cards, targets = plan.cards_by_name, resolved.targets
+        executor, resolved, cards = self._executor, self._resolved, plan.cards_by_name
         materials = resolved.materials(candidates.weights, plan.size, executor.host)
         materials = replace(materials, training_left_s=partial(self._search_loop.training_left_s, plan))
         workers = Workers(executor.machine, executor.pools, executor.on_device, _priorities(plan))
         walker = Walker(materials, workers, self._listener(plan), resolved.execution.remeasure)
-        evaluator = Evaluator(walker, plan.workload, cards, resolved.recipes, self._run, targets.host)
-        devices = MultiDeviceEvaluator(evaluator, targets, question, cards, self._run, executor, self._progress.doing)
+        evaluator = Evaluator(
+            walker, plan.workload, cards, resolved.recipes, rules, self._run, resolved.targets.host,
+            self._search_loop.keep,
+        )  # fmt: skip
+        devices = MultiDeviceEvaluator(
+            evaluator, prefilter, resolved.question, self._run, executor, self._progress.doing
+        )
         return devices, Scorer(walker, plan.workload, cards, self._run) if resolved.images else None
 
     def _listener(self, plan: Plan) -> Callable[[StageEvent], None]:

@@ -22,7 +22,7 @@ PRELOADED = [
     "advisor.engine.history.diagnoses",
     "advisor.engine.progress",
     "advisor.engine.run",
-    "advisor.engine.space.preview",
+    "advisor.engine.preview",
     "advisor.reporting.console",
     "advisor.reporting.table",
     "requests",

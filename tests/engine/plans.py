@@ -9,6 +9,7 @@ from typing import Any
 from advisor.catalog.cards import Card
 from advisor.engine.pipeline.images import CAPTURED_IMAGES, SUBSET_IMAGES, Role
 from advisor.engine.pipeline.materials import Workload
+from advisor.engine.question import Question
 from advisor.engine.space.plan import Plan
 
 ASKED = {"threads": "thread_counts", "tunings": "tune_training"}
@@ -37,6 +38,11 @@ def changed(plan: Plan, **changes: Any) -> Plan:
     own = {name: changes.pop(name) for name in ("trainings", "recipes") if name in changes}
     work = replace(work, images=counts, question=question, **own)
     return replace(plan, workload=work, **changes)
+
+
+def asking(plan: Plan, question: Question) -> Plan:
+    """Return the plan for a question; its threads stay."""
+    return replace(plan, workload=replace(plan.workload, question=replace(question, thread_counts=plan.threads)))
 
 
 def image_counts(learnt: int, validation: int, holdout: int, subset: int = SUBSET_IMAGES) -> dict[Role, int]:

@@ -9,8 +9,8 @@ import pytest
 from rich.console import Console
 
 from advisor.core.tasks import OBJECT_DETECTION
+from advisor.engine.preview import preview
 from advisor.engine.question import resolve
-from advisor.engine.space.preview import preview
 from advisor.reporting.plan_table import PLAN, print_plan, sentences
 from tests.datasets.boxes.writers import photos, write_table
 from tests.datasets.folders import make

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
@@ -154,3 +154,18 @@ class Edit(Recipe):
     def convert(self, model: bytes, _inputs: RecipeInputs, /) -> Compressed:
         """Return the edited file."""
         return Compressed(self._edit(model))
+
+
+def lighter_recipes(name: str, recipes: Mapping[str, Recipe], named: Collection[str] = ()) -> tuple[str, ...]:
+    """Return the recipes of a search whose results decide whether ``name`` is tried, the lightest first.
+
+    None decides on a recipe that the user ``named``: it is always tried.
+    """
+    found: list[str] = []
+    if name in named:
+        return ()
+    before = recipes[name].after
+    while before in recipes and before not in found:
+        found.insert(0, before)
+        before = recipes[before].after
+    return tuple(found)

@@ -13,9 +13,8 @@ from advisor.core.figures import accuracy_of, latency_of, size_of
 from advisor.core.preference import BALANCED, Preference
 from advisor.core.training import HEAD, recipe_of
 from advisor.engine.pipeline.cost import rough_ms
-from advisor.engine.scheduling.expensive import MOST_AHEAD
 from advisor.engine.scheduling.halving import CardTraining
-from advisor.engine.scheduling.promotion import FLOAT, PERFECT, FrontBound
+from advisor.engine.scheduling.promotion import FLOAT, MOST_AHEAD, PERFECT, FrontBound
 from advisor.engine.space.plan import ALWAYS, Plan, prior_accuracy
 
 HEADS_SHARE = 0.5

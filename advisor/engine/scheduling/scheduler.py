@@ -28,7 +28,7 @@ class Scheduler:
 
     Args:
         study: suggests configurations.
-        bound: says which configurations cannot reach the front; these are deferred.
+        bound: the rules of the search; what they reject is deferred.
         plan: the search space.
         trials_left: how many configurations may still start.
         cores: how many jobs run side by side.
@@ -46,7 +46,7 @@ class Scheduler:
     ) -> None:
         self._study, self._bound, self._trials_left, self._cores = study, bound, trials_left, cores
         self._halving, self._allowance = study.halving, allowance
-        self._waiting = frozenset(bound.expensive.cards if bound.expensive else ())
+        self._waiting = frozenset(bound.last)
         self._expected: frozenset[CardTraining] | None = None
         self._most_running = max(CARDS_IN_FLIGHT, cores + 1) * len(plan.recipes) * len(plan.threads)
 

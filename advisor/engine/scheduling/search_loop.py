@@ -13,7 +13,6 @@ from typing import Any, Protocol
 from advisor.core.decision import Decision
 from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import Configuration, Evaluation, Status
-from advisor.core.figures import HOST
 from advisor.core.training import recipe_of
 from advisor.engine.decide import decide_run
 from advisor.engine.pipeline.evaluation.scorer import Scorer
@@ -21,7 +20,6 @@ from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stages.figures import SURVEY
 from advisor.engine.question import Request
 from advisor.engine.scheduling.allowance import Allowance, TimeLimit
-from advisor.engine.scheduling.expensive import ExpensiveCards
 from advisor.engine.scheduling.finalists import PickSoFar, finalists, named_files, score
 from advisor.engine.scheduling.promotion import FrontBound
 from advisor.engine.scheduling.scheduler import Scheduler
@@ -77,40 +75,30 @@ class SearchLoop:
         self._cores, self._observed, self._judging_s = cores, observed, 0.0
         self._question, self._execution = request.question, request.execution
         self._run, self._progress, self._started = run, progress, started
-        self._bound = FrontBound(request.question.limits)
+        self._bound, self._early = FrontBound(request.question.limits), dict[Configuration, Evaluation]()
+        self._so_far: PickSoFar | None = None
         self.stopping = asyncio.Event()
 
     async def evaluate_all(
-        self, study: Study, evaluator: MultiDeviceEvaluator, plan: Plan, done: int, scorer: Scorer | None = None
-    ) -> Stop:
+        self, study: Study, evaluator: MultiDeviceEvaluator, plan: Plan, bound: FrontBound, done: int,
+        scorer: Scorer | None = None,
+    ) -> Stop:  # fmt: skip
         """Evaluate until nothing is left, a limit is reached or the user stops the search; return the reason.
 
-        ``done`` configurations have a result already. ``scorer`` runs the pick so far on the hold-out.
+        ``bound`` has the rules of the search. ``done`` configurations have a result already. ``scorer`` runs the pick
+        so far on the hold-out.
         """
-        self._judging_s = plan.judging_s
-        self._bound.add(self._run.evaluations())
-        self._bound.expensive = self._expensive(plan)
+        self._bound, self._judging_s = bound, plan.judging_s
+        self._so_far = so_far = PickSoFar(self._pick, scorer, self._run)
+        bound.add(self._run.evaluations())
         allowance = self._allowance(plan) if self._question.tuning_limited else None
         scheduler = Scheduler(study, self._bound, plan, self._trials_left(plan, done), self._cores, allowance)
         counted = [e for e in plan.configurations() if not (allowance and recipe_of(e.training).tunes_backbone)]
-        early, so_far = dict[Configuration, Evaluation](), PickSoFar(self._pick, scorer, self._run)
-
-        def outclassed(floats: Evaluation, configuration: Configuration) -> str:
-            """Ask the bound; the result of the float32 file is kept, though the study may ask for it later."""
-            if floats.configuration not in self._bound.results:
-                self._run.append(floats)
-                self._bound.add([floats])
-                early[floats.configuration] = floats
-                so_far.look()
-            return self._bound.outclassed(floats, configuration)
-
-        if self._leaves_out:
-            evaluator.leave_out(outclassed)
         rule = ExpectedGainRule(study, self._execution.least_gain(len(counted)))
 
         def record(evaluations: Iterable[Evaluation]) -> None:
             for evaluation in evaluations:
-                if early.pop(evaluation.configuration, None) != evaluation:
+                if self._early.pop(evaluation.configuration, None) != evaluation:
                     self._run.append(evaluation)
                 study.tell(evaluator.on_worst_device(evaluation))
                 self._bound.add([evaluation])
@@ -147,6 +135,15 @@ class SearchLoop:
         await _cancel([*running, stopped])
         await so_far.close()
         return stop
+
+    def keep(self, floats: Evaluation) -> None:
+        """Keep the result of a float32 file that a form needed, though the study may ask for it later."""
+        if floats.configuration not in self._bound.results:
+            self._run.append(floats)
+            self._bound.add([floats])
+            self._early[floats.configuration] = floats
+            if self._so_far is not None:
+                self._so_far.look()
 
     async def rescue(self, evaluator: MultiDeviceEvaluator, plan: Plan) -> None:
         """Evaluate a few skipped configurations if nothing meets the budget: the closest answer needs figures.
@@ -231,21 +228,6 @@ class SearchLoop:
         seconds = self._execution.time_limit_s
         limit = None if seconds is None else TimeLimit(seconds, lambda: self._evaluating_left() or 0.0, self._observed)
         return Allowance(plan, self._bound, favourite, limit, self._question.preference)
-
-    @property
-    def _leaves_out(self) -> bool:
-        """True if forms that cannot reach the front are left out: the user named no recipe of fine-tuning."""
-        question = self._question
-        tunes = any(recipe_of(name).tunes_backbone for name in question.trainings)
-        return question.data is not None and (question.tuning_limited or not tunes)
-
-    def _expensive(self, plan: Plan) -> ExpensiveCards | None:
-        """Return the cards that have to pay; None if the user chose the cards, or wants another figure or device."""
-        question = self._question
-        usual = question.data is None or self._leaves_out
-        if not usual or plan.names_networks or question.robust or question.devices != (HOST,):
-            return None
-        return ExpensiveCards.of(plan, question.limits, question.preference)
 
     def _trials_left(self, plan: Plan, done: int) -> int:
         return max(0, self._execution.max_trials - done) if self._execution.max_trials else plan.size

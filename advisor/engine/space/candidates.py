@@ -18,7 +18,7 @@ from advisor.core.errors import UsageError, nearest
 from advisor.engine.pipeline.images import Images
 from advisor.engine.question import Question
 from advisor.engine.space.plan import order_by_promise
-from advisor.engine.targets.file_size import card_rejection
+from advisor.engine.targets.device_prediction import card_rejection
 from advisor.engine.targets.target_devices import TargetDevices
 from advisor.store.files import sha256_json
 

@@ -18,7 +18,7 @@ from advisor.engine.pipeline.cost_model import CostModel
 from advisor.engine.pipeline.images import Role
 from advisor.engine.pipeline.materials import Variant, Workload
 from advisor.engine.pipeline.names import StageName
-from advisor.engine.targets.file_size import least_size
+from advisor.engine.targets.device_prediction import least_size
 from advisor.isolation.resources import usable_cores
 
 TUNING_S, HEADS_PART = 720.0, 0.25

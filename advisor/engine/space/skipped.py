@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from advisor.core.budget import Budget, licence_refusal
 from advisor.core.evaluation import Configuration, Evaluation, Status
-from advisor.core.units import show_bytes
 from advisor.engine.pipeline.names import StageName
+from advisor.engine.pipeline.rule import RuleNeeds, Rules
 from advisor.engine.space.plan import Plan
 from advisor.store import RunFolder
 
@@ -21,7 +20,7 @@ UNDECIDED = (StageName.STOP, StageName.PROMOTION)
 """Stages whose skipped configurations are considered again when a run is resumed."""
 
 
-def skip_ruled_out(run: RunFolder, plan: Plan, limits: Budget) -> list[Evaluation]:
+def skip_ruled_out(run: RunFolder, plan: Plan, rules: Rules) -> list[Evaluation]:
     """Record what is ruled out beforehand, and return all evaluations that are final.
 
     Final is what an earlier part of the run evaluated, and what cannot meet the size budget or the accepted licences.
@@ -31,7 +30,7 @@ def skip_ruled_out(run: RunFolder, plan: Plan, limits: Budget) -> list[Evaluatio
     own = set(plan.configurations())
     ended = [e for e in run.evaluations() if e.status is not Status.FAILED and e.stage not in UNDECIDED]
     done = {e.configuration: e for e in ended if e.configuration in own}
-    for configuration, reason in ruled_out(plan, limits).items():
+    for configuration, reason in ruled_out(plan, rules).items():
         if configuration not in done:
             family = plan.cards_by_name[configuration.card].family
             done[configuration] = Evaluation(configuration, Status.SKIPPED, family, reason, StageName.PLAN)
@@ -39,29 +38,17 @@ def skip_ruled_out(run: RunFolder, plan: Plan, limits: Budget) -> list[Evaluatio
     return list(done.values())
 
 
-def ruled_out(plan: Plan, limits: Budget) -> dict[Configuration, str]:
-    """Return what cannot meet the size budget or has a licence that is not accepted, with the reason.
+def ruled_out(plan: Plan, rules: Rules) -> dict[Configuration, str]:
+    """Return what the plan alone rules out, with the reason.
 
-    A reason that holds for everything rules nothing out: the closest answer needs figures.
+    A rule that rejects everything rules nothing out: the closest answer needs figures.
     """
     found: dict[Configuration, str] = {}
-    for reason_of in (_over_size, _not_licensed):
-        reasons = {each: reason_of(plan, each, limits) for each in plan.configurations()}
+    for rule in rules.that_need(RuleNeeds.PLAN):
+        reasons = {each: rule.reason(each, rules.known) for each in plan.configurations()}
         if not all(reasons.values()):
             found |= {each: reason for each, reason in reasons.items() if reason}
     return found
-
-
-def _over_size(plan: Plan, configuration: Configuration, limits: Budget) -> str:
-    card = plan.cards_by_name[configuration.card]
-    limit, least = limits.size_bytes, plan.least_size(card, configuration.compression)
-    if limit is None or card.own_file or least <= limit:
-        return ""
-    return f"its file has at least {show_bytes(least)}, more than the size budget {show_bytes(limit)}"
-
-
-def _not_licensed(plan: Plan, configuration: Configuration, limits: Budget) -> str:
-    return licence_refusal(limits.licence, plan.cards_by_name[configuration.card].licence)
 
 
 def record_unevaluated(run: RunFolder, plan: Plan, why: str) -> None:

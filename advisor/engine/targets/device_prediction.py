@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 from advisor.catalog.cards import Card
 from advisor.core.budget import Budget, with_budget_probability
 from advisor.core.errors import UsageError
-from advisor.core.evaluation import Evaluation, Status
+from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.core.figures import show_latency, variant_of
 from advisor.core.forms import form_of
 from advisor.core.latency_distribution import CONFIDENCE, LatencyDistribution, percent
 from advisor.core.quantity import Quantity
-from advisor.core.units import show_ms
+from advisor.core.units import show_bytes, show_ms
 from advisor.devices.profiles import DeviceProfile, DeviceTarget
 from advisor.engine.pipeline.names import StageName
-from advisor.engine.targets.file_size import card_rejection
+from advisor.engine.pipeline.rule import Known
 from advisor.engine.targets.target_devices import TargetDevice, TargetDevices, form_rejection, memory_of, rejection
 from advisor.measurement import host
 from advisor.store.files import sha256_json
@@ -26,6 +26,13 @@ from advisor.store.files import sha256_json
 if TYPE_CHECKING:
     from advisor.devices.latency.features import ModelFeatures
     from advisor.devices.prediction.predictor import Prediction
+
+LEAST_SHARE = 0.95
+"""Least share of the parameters' bytes that is left after batch normalisation is folded into the convolutions."""
+
+HEAD_FEATURES, HEAD_SHARE = 2049, 0.8
+"""Size of the published classifier, which a head of the user's classes replaces: at most 2,048 features and a bias for
+each class, and at most this share of a network's parameters (ShuffleNetV2 0.5: 75 %)."""
 
 MIN_BUDGET_PROBABILITY = 0.05
 """A candidate is rejected before training if it meets the latency budget with less than this probability."""
@@ -164,6 +171,29 @@ def moved(evaluation: Evaluation, device: TargetDevice) -> Evaluation:
     )
 
 
+def least_size(card: Card, recipe: str, *, new_head: bool) -> float:
+    """Return the least possible bytes of the file: parameters x bytes, less what is folded or replaced.
+
+    Args:
+        card: the model card.
+        recipe: the compression recipe.
+        new_head: the classifier is replaced by one of the user's classes.
+    """
+    params = float(max(card.params, 1))
+    if new_head:
+        params -= min(HEAD_FEATURES * card.classes, HEAD_SHARE * params)
+    return LEAST_SHARE * params * form_of(recipe).bytes
+
+
+def card_rejection(card: Card, recipe: str, device: TargetDevice) -> str:
+    """Return why no file of a card can run on a device, whatever its head; empty if one may."""
+    reason = form_rejection(form_of(recipe).name, device)
+    least, room = least_size(card, recipe, new_head=True), device.profile.limits.file_bytes
+    if reason or room is None or card.own_file or least <= room:
+        return reason
+    return f"its file has at least {show_bytes(least)}, {device.label} has room for {show_bytes(room)}: not trained"
+
+
 @dataclass(frozen=True)
 class LatencyEstimate:
     """The estimated latency of one configuration.
@@ -183,24 +213,21 @@ class Prefilter:
 
     targets: TargetDevices
     limits: Budget
-
-    @classmethod
-    def of(cls, targets: TargetDevices, limits: Budget) -> Prefilter | None:
-        """Return the prefilter; None if LiteRT on this machine is the only device, so that nothing is predicted."""
-        return cls(targets, limits) if targets.devices else None
+    cards: Mapping[str, Card]
 
     @cached_property
     def predictor(self) -> DevicePredictor:
         """The predictor, which is loaded when a device needs it."""
         return DevicePredictor()
 
-    def rejection_reason(self, card: Card, recipe: str) -> str:
+    def reason(self, candidate: Configuration, _known: Known) -> str:
         """Return why a card is not trained for a recipe; empty if it may be worth training.
 
         It is rejected if it is too slow or too large for every device of the question, or for one that it must run on
         as well.
         This machine rejects nothing here: it measures.
         """
+        card, recipe = self.cards[candidate.card], candidate.compression
         required = [device for device in self.targets.devices if device.label in self.limits.must_run_on]
         others = [device for device in self.targets.devices if device not in required]
         reasons = {device.label: self._rejected(card, recipe, device) for device in (*required, *others)}

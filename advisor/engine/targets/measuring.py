@@ -1,4 +1,4 @@
-"""Measure an artefact on a device that is connected: over ssh or adb, or with another runtime of this machine."""
+"""Measure an artefact: over ssh or adb, in another runtime of this machine, or in a microcontroller's interpreter."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import Stage
 from advisor.engine.pipeline.stages.other_runtimes_jobs import RuntimeFigures, memory_of, remote_facts
 from advisor.engine.pipeline.walker import Walker
-from advisor.engine.targets.target_devices import TargetDevice
+from advisor.engine.targets.target_devices import TargetDevice, arena_too_large
+from advisor.measurement.micro.check import MicroCheck
 
 if TYPE_CHECKING:
     from advisor.devices.connections.protocol import Timing
@@ -58,6 +59,26 @@ async def measured_here(walker: Walker, before: Evaluation, stage: Stage[Runtime
     except StageAborted as end:
         return replace(before, status=end.status, stage=end.stage, reason=end.reason)
     return replace(before, **vars(figures))
+
+
+async def checked(walker: Walker, predicted: Evaluation, device: TargetDevice, stage: Stage[MicroCheck]) -> Evaluation:
+    """Return the evaluation with the measured arena, or ``skipped`` or ``failed`` with the reason.
+
+    It is skipped if the interpreter does not run the file or the arena is larger than the device's memory for it.
+    """
+    try:
+        found = await walker.run(stage)
+    except StageAborted as end:
+        return replace(predicted, status=end.status, stage=end.stage, reason=end.reason)
+    return with_arena(predicted, device, found)
+
+
+def with_arena(predicted: Evaluation, device: TargetDevice, found: MicroCheck) -> Evaluation:
+    """Return the evaluation with the measured arena, or ``skipped`` with the reason."""
+    reason = found.reason or arena_too_large(found.arena_bytes, device, "tensor arena takes")
+    if reason:
+        return replace(predicted, status=Status.SKIPPED, stage=StageName.PREDICT, reason=reason)
+    return replace(predicted, memory=found.arena)
 
 
 def _failed(before: Evaluation, reason: str) -> Evaluation:

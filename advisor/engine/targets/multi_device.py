@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
-from advisor.catalog.cards import Card
 from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.core.figures import variant_of
 from advisor.core.file_features import FileFeatures
 from advisor.core.worst_case import on_device, with_required_figures, worst_case
 from advisor.engine.execution import Executor
-from advisor.engine.pipeline.evaluation.evaluator import Evaluator, Outclassed
-from advisor.engine.pipeline.names import StageName
+from advisor.engine.pipeline.evaluation.evaluator import Evaluator
 from advisor.engine.question import Question
 from advisor.engine.targets.device_prediction import Prefilter, before_measuring, environment_of
-from advisor.engine.targets.measuring import measured_here, measured_over_connection
-from advisor.engine.targets.microcontrollers import checked
-from advisor.engine.targets.target_devices import TargetDevice, TargetDevices
+from advisor.engine.targets.measuring import checked, measured_here, measured_over_connection
+from advisor.engine.targets.target_devices import TargetDevice
 from advisor.store import RunFolder
 
 Artefact = tuple[str, str, str]
@@ -30,7 +27,7 @@ class MultiDeviceEvaluator:
 
     Args:
         evaluator: makes and scores the artefacts, and times them on this machine if the question names it.
-        cards: by name.
+        prefilter: the devices, and what predicts for them.
         run: takes the evaluations on the other devices, each as soon as it is known.
         executor: calls a measurement on the machine with the device.
         doing: shows for a block what is measured on other devices.
@@ -39,17 +36,15 @@ class MultiDeviceEvaluator:
     def __init__(
         self,
         evaluator: Evaluator,
-        targets: TargetDevices,
+        prefilter: Prefilter,
         question: Question,
-        cards: Mapping[str, Card],
         run: RunFolder,
         executor: Executor,
         doing: Callable[[str], AbstractContextManager[object]] = nullcontext,
     ) -> None:
         self._executor, self._doing = executor, doing
-        self._evaluator, self._targets, self._question = evaluator, targets, question
-        self._cards, self._run = cards, run
-        self._prefilter = Prefilter.of(targets, question.limits)
+        self._evaluator, self._targets, self._question, self._run = evaluator, prefilter.targets, question, run
+        self._prefilter = prefilter
         self._other_devices: dict[Artefact, asyncio.Task[tuple[Evaluation, ...]]] = {}
         self._features: dict[str, FileFeatures] = {}
 
@@ -57,26 +52,15 @@ class MultiDeviceEvaluator:
         """From now on, evaluate also what cannot meet the latency budget."""
         self._evaluator.screening = False
 
-    def leave_out(self, outclassed: Outclassed) -> None:
-        """From now on, make no form that cannot reach the front, if this machine is the only device."""
-        if self._targets.host and not self._targets.devices:
-            self._evaluator.outclassed = outclassed
-
     @property
     def environments(self) -> dict[str, str]:
         """Hash of what the predictions for each device depend on, by name of the device."""
-        if self._prefilter is None:
-            return {}
-        prefilter = self._prefilter
-        return {device.label: environment_of(device, lambda: prefilter.predictor) for device in self._targets.devices}
+        return {
+            device.label: environment_of(device, lambda: self._prefilter.predictor) for device in self._targets.devices
+        }
 
     async def evaluate(self, configuration: Configuration) -> Evaluation:
         """Return the evaluation on the leading device; evaluations on the other devices go into the run."""
-        card = self._cards[configuration.card]
-        if self._prefilter is not None and self._evaluator.screening:
-            reason = self._prefilter.rejection_reason(card, configuration.compression)
-            if reason:
-                return Evaluation(configuration, Status.SKIPPED, card.family, reason, StageName.PREDICT)
         made = await self._evaluator.evaluate(configuration)
         if made.status is not Status.OK:
             return made
@@ -119,8 +103,7 @@ class MultiDeviceEvaluator:
         return tuple(found)
 
     async def _evaluate_on(self, made: Evaluation, device: TargetDevice) -> Evaluation:
-        assert self._prefilter is not None, "there are other devices"
-        walker, stages = self._evaluator.walker, self._evaluator.stages_of(made)
+        walker, stages = self._evaluator.walker, self._evaluator.stages_of(made.configuration)
         if device.runtime is not None:
             before = before_measuring(made, device)
             if before.status is not Status.OK or device.local is None:

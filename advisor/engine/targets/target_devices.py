@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from advisor.core.errors import UsageError, install_extra
 from advisor.core.evaluation import Evaluation, Target
 from advisor.core.figures import HOST
-from advisor.core.file_features import FileFeatures
 from advisor.core.forms import form_of
 from advisor.core.quantity import Quantity
 from advisor.core.units import show_bytes
@@ -186,16 +185,8 @@ def form_rejection(form: str, device: TargetDevice) -> str:
 
 
 def rejection(evaluation: Evaluation, device: TargetDevice) -> str:
-    """Return why an artefact cannot run on a target; empty if it can."""
-    recipe, file = evaluation.configuration.compression, evaluation.file_features
-    reason = form_rejection(file.form if file else form_of(recipe).name, device) or _file_too_large(evaluation, device)
-    if reason or file is None:
-        return reason
-    return (
-        _missing_operators(file, device)
-        or _activations_too_large(file, device)
-        or _memory_too_small(evaluation, device)
-    )
+    """Return why an artefact cannot run on a target: the first reason of :data:`FILE_RULES`; empty if it can."""
+    return next(filter(None, (reason(evaluation, device) for reason in FILE_RULES)), "")
 
 
 def memory_of(evaluation: Evaluation, device: TargetDevice) -> Quantity | None:
@@ -212,15 +203,23 @@ def memory_of(evaluation: Evaluation, device: TargetDevice) -> Quantity | None:
     return predicted_memory(file, column_of(device.profile, device.target, file.form).kind, device.target.runtime)
 
 
-def _missing_operators(file: FileFeatures, device: TargetDevice) -> str:
-    supported = device.target.operators
-    missing = [name for name in file.operators if name not in supported] if supported else []
+def _other_form(evaluation: Evaluation, device: TargetDevice) -> str:
+    file = evaluation.file_features
+    return form_rejection(file.form if file else form_of(evaluation.configuration.compression).name, device)
+
+
+def _missing_operators(evaluation: Evaluation, device: TargetDevice) -> str:
+    supported, file = device.target.operators, evaluation.file_features
+    missing = [name for name in file.operators if name not in supported] if file and supported else []
     return f"{device.label}:{device.target.name} does not support {', '.join(missing)}" if missing else ""
 
 
-def _activations_too_large(file: FileFeatures, device: TargetDevice) -> str:
+def _activations_too_large(evaluation: Evaluation, device: TargetDevice) -> str:
     from advisor.devices.prediction.memory import arena_of
 
+    file = evaluation.file_features
+    if file is None:
+        return ""
     if device.target.runtime == MICRO_RUNTIME:
         return arena_too_large(arena_of(file, MICRO_RUNTIME), device, "tensor arena takes")
     return arena_too_large(file.arena_bytes, device, "activations take")
@@ -253,3 +252,7 @@ def _file_too_large(evaluation: Evaluation, device: TargetDevice) -> str:
     if limit is None or evaluation.size is None or evaluation.size.value <= limit:
         return ""
     return f"its {show_bytes(evaluation.size.value)} do not fit into the {show_bytes(limit)} of {device.label}"
+
+
+FILE_RULES = (_other_form, _file_too_large, _missing_operators, _activations_too_large, _memory_too_small)
+"""Why a file cannot run on a target, in the order in which they are asked; the last three need a file that was read."""

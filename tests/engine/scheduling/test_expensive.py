@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -11,9 +12,11 @@ from advisor.core.budget import Budget
 from advisor.core.evaluation import Evaluation
 from advisor.core.forms import FORM_GAIN
 from advisor.core.preference import BALANCED, Preference, parse_preference
+from advisor.engine.pipeline.rule import Known, RejectionRule, RuleNeeds
 from advisor.engine.scheduling.allowance import Allowance
-from advisor.engine.scheduling.expensive import HEAD_GAIN, LEAST_RESULTS, ExpensiveCards
+from advisor.engine.scheduling.promotion import HEAD_GAIN, LEAST_RESULTS, STAGE, ExpensiveCards, FrontBound
 from advisor.engine.scheduling.scheduler import Scheduler
+from advisor.engine.space.plan import Plan
 from tests.builders import evaluation
 from tests.engine.plans import changed
 from tests.engine.scheduling.test_allowance import DEFAULT, Allowed
@@ -31,13 +34,18 @@ def _head(card: str, accuracy: float, latency: float = 5.0, size: float = 1e7, r
 
 
 def _reason(*results: Evaluation, budget: Budget = NO_LIMITS) -> str:
-    return ExpensiveCards.of(PLAN, budget).rejection_reason(EXPENSIVE, {each.configuration: each for each in results})
+    return _asked(ExpensiveCards.of(PLAN), results, budget)
+
+
+def _asked(cards: ExpensiveCards, results: Sequence[Evaluation], budget: Budget = NO_LIMITS) -> str:
+    candidate = cards.plan.configuration(EXPENSIVE, "float32", 1)
+    return cards.reason(candidate, Known(budget, {each.configuration: each for each in results}))
 
 
 def test_only_a_card_of_many_times_the_usual_work_is_expensive() -> None:
-    assert list(ExpensiveCards.of(PLAN, NO_LIMITS).cards) == [EXPENSIVE]
+    assert list(ExpensiveCards.of(PLAN).cards) == [EXPENSIVE]
     cheap = replace(PLAN, cards=tuple(card for card in PLAN.cards if card.name != EXPENSIVE))
-    assert not ExpensiveCards.of(cheap, NO_LIMITS).cards
+    assert not ExpensiveCards.of(cheap).cards
 
 
 def test_an_expensive_card_is_left_out_where_another_is_picked_though_its_head_were_the_best() -> None:
@@ -68,8 +76,7 @@ def _quoted() -> list[Evaluation]:
 
 
 def _reason_without_images(preference: Preference = BALANCED) -> str:
-    cards = ExpensiveCards.of(PUBLISHED, NO_LIMITS, preference)
-    return cards.rejection_reason(EXPENSIVE, {each.configuration: each for each in _quoted()})
+    return _asked(ExpensiveCards.of(PUBLISHED, preference), _quoted())
 
 
 def test_without_images_the_published_accuracy_is_the_bound() -> None:
@@ -87,10 +94,17 @@ def test_results_over_the_budget_leave_no_expensive_card_out() -> None:
     assert not _reason(*results, budget=Budget(size_bytes=1e3))
 
 
+def _bound(plan: Plan = PLAN) -> FrontBound:
+    """Return the rules of a search with an expensive card."""
+    expensive = ExpensiveCards.of(plan)
+    rule = RejectionRule(RuleNeeds.RESULTS, STAGE, expensive.reason)
+    return FrontBound(NO_LIMITS, (rule, *FrontBound(NO_LIMITS).listed), last=expensive.cards)
+
+
 def _searched(accuracy: float) -> Search:
     """Return a search with an expensive card after the heads of all others had this accuracy."""
     search = Search(plan=PLAN)
-    search.bound.expensive = ExpensiveCards.of(PLAN, NO_LIMITS)
+    search.bound = _bound()
     search.scheduler = Scheduler(search.study, search.bound, PLAN, 100, 2)
     search.end_heads(lambda _card: (accuracy, 1.0))
     return search
@@ -103,7 +117,7 @@ def test_an_expensive_card_starts_when_nothing_else_is_left() -> None:
 
 def test_an_expensive_card_is_not_counted_as_work_before_it_starts() -> None:
     search = Search(plan=PLAN)
-    search.bound.expensive = ExpensiveCards.of(PLAN, NO_LIMITS)
+    search.bound = _bound()
     search.scheduler = Scheduler(search.study, search.bound, PLAN, 100, 2)
     search.start()
     assert [each.card for each in search.scheduler.waiting] == [EXPENSIVE] * len(PLAN.recipes)
@@ -119,8 +133,9 @@ def test_an_expensive_card_that_cannot_be_picked_is_rejected_at_the_end() -> Non
 
 def test_an_expensive_card_is_rejected_without_images_too() -> None:
     search = Search(plan=replace(PUBLISHED, cards=load_catalogue().select([EXPENSIVE])))
-    search.bound.expensive = ExpensiveCards.of(PUBLISHED, NO_LIMITS)
+    search.bound = _bound(PUBLISHED)
     search.bound.add(_quoted())
+    search.scheduler = Scheduler(search.study, search.bound, search.plan, 100, 2)
     assert search.scheduler.next([]) is None
     assert [each.card for each, _ in search.scheduler.reject_deferred()] == [EXPENSIVE] * len(PLAN.recipes)
 
@@ -128,7 +143,7 @@ def test_an_expensive_card_is_rejected_without_images_too() -> None:
 def test_fine_tuning_does_not_wait_for_an_expensive_card() -> None:
     plan = replace(DEFAULT, cards=PLAN.cards)
     search = Allowed(plan)
-    search.bound.expensive = ExpensiveCards.of(plan, NO_LIMITS)
+    search.bound = _bound(plan)
     allowance = Allowance(plan, search.bound, search.favourite)
     search.scheduler = Scheduler(search.study, search.bound, plan, 100, 2, allowance)
     search.end_heads(lambda card: (80.0 + CARDS.index(card), 10.0 + CARDS.index(card)))

@@ -11,7 +11,7 @@ from advisor.core.budget import Budget
 from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.core.pareto import front
 from advisor.core.quantity import Provenance, Quantity
-from advisor.engine.scheduling.promotion import STAGE, FrontBound
+from advisor.engine.scheduling.promotion import STAGE, FrontBound, outclassed
 from advisor.engine.scheduling.trial_record import constraints
 from tests.builders import configuration, evaluation
 
@@ -180,10 +180,16 @@ def test_without_a_first_look_a_head_is_never_rejected() -> None:
     assert bound().rejection_reason(evaluation().configuration) == ""
 
 
+def left_out(floats: Evaluation, rival: Evaluation, form: str) -> str:
+    """Return why a form of a float32 file is not made beside a rival."""
+    known = replace(bound(floats, rival).known, floats=floats)
+    return outclassed(replace(floats.configuration, compression=form), known)
+
+
 def test_a_form_of_a_network_far_behind_is_left_out_with_the_name_of_what_is_better() -> None:
     slow = evaluation("slow", accuracy=80, latency=30, size=40e6)
     best = evaluation("best", "int8", accuracy=85, latency=5, size=4e6)
-    reason = bound(slow, best).outclassed(slow, configuration("slow", "int8"))
+    reason = left_out(slow, best, form="int8")
     assert "best" in reason
     assert "0.5 points" in reason
 
@@ -192,18 +198,18 @@ def test_a_form_that_may_be_smaller_faster_or_more_accurate_than_the_rest_is_mad
     rival = evaluation("rival", "int8", accuracy=85, latency=5, size=4e6)
     for figures in ((84.6, 30, 40e6), (80, 12, 40e6), (80, 30, 19e6)):
         floats = evaluation("net", accuracy=figures[0], latency=figures[1], size=figures[2])
-        assert not bound(floats, rival).outclassed(floats, configuration("net", "int8"))
+        assert not left_out(floats, rival, form="int8")
 
 
 def test_a_form_with_float_arithmetic_is_hardly_faster_than_float32() -> None:
     rival = evaluation("rival", "int8", accuracy=85, latency=5, size=1e6)
     floats = evaluation("net", accuracy=80, latency=7, size=40e6)
-    assert bound(floats, rival).outclassed(floats, configuration("net", "weight_int8"))
-    assert not bound(floats, rival).outclassed(floats, configuration("net", "int8"))
+    assert left_out(floats, rival, form="weight_int8")
+    assert not left_out(floats, rival, form="int8")
 
 
 def test_where_a_form_was_left_out_fine_tuning_builds_on_the_float32_file() -> None:
     floats = evaluation("net", accuracy=84, latency=10)
     form = configuration("net", "int8")
-    left_out = Evaluation(form, Status.SKIPPED, reason="outclassed", stage=STAGE)
-    assert not bound(floats, left_out).rejection_reason(tuned(form))
+    skipped = Evaluation(form, Status.SKIPPED, reason="outclassed", stage=STAGE)
+    assert not bound(floats, skipped).rejection_reason(tuned(form))

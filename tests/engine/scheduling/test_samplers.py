@@ -8,8 +8,8 @@ import pytest
 
 from advisor.core.errors import UsageError
 from advisor.core.names import SAMPLERS
+from advisor.engine.preview import preview
 from advisor.engine.question import resolve
-from advisor.engine.space.preview import preview
 
 
 @pytest.mark.parametrize("name", [name for name in SAMPLERS if name != "gp"])

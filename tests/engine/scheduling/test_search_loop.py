@@ -18,9 +18,9 @@ from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.core.evaluation_facts import TimeSummary, TimingFacts
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.unknown_facts import UnknownFacts
-from advisor.engine.pipeline.evaluation.evaluator import Outclassed
 from advisor.engine.pipeline.stages.figures import SURVEY
 from advisor.engine.question import resolve
+from advisor.engine.rules import rules_of
 from advisor.engine.scheduling import finalists
 from advisor.engine.scheduling.finalists import PickSoFar
 from advisor.engine.scheduling.scheduler import OVER_ALLOWANCE
@@ -28,9 +28,11 @@ from advisor.engine.scheduling.search_loop import SearchLoop
 from advisor.engine.scheduling.stopping import COMPLETE, Stop
 from advisor.engine.scheduling.study import Study
 from advisor.engine.space.plan import Plan
+from advisor.engine.targets.device_prediction import Prefilter
+from advisor.engine.targets.target_devices import TargetDevices
 from advisor.store import RunFolder
 from tests.builders import RUNTIME, evaluation
-from tests.engine.plans import changed, planned
+from tests.engine.plans import asking, changed, planned
 from tests.processes import PATIENCE_S
 
 CARDS = ("mobilenet_v2_1.0_224", "efficientnet_lite0_224", "squeezenet_1.1_227")
@@ -84,9 +86,6 @@ class MadeUp:
     def tells_unknown(self, _in_time: bool) -> bool:
         return False
 
-    def leave_out(self, outclassed: Outclassed) -> None:
-        self.outclassed = outclassed
-
     def stop_screening(self) -> None:
         self.screening = False
 
@@ -123,8 +122,13 @@ class Search:
     def loop(self) -> SearchLoop:
         return SearchLoop(self.request, self.run, self.progress, time.monotonic(), cores=2)
 
-    async def evaluate_all(self, evaluator: MadeUp) -> Stop:
-        return await self.loop().evaluate_all(self.study, evaluator, self.plan, done=0)
+    async def evaluate_all(
+        self, evaluator: MadeUp, scorer: MadeUp | None = None, loop: SearchLoop | None = None
+    ) -> Stop:
+        question, targets = self.request.question, TargetDevices(host=True)
+        prefilter = Prefilter(targets, question.limits, self.plan.cards_by_name)
+        bound = rules_of(asking(self.plan, question), prefilter)
+        return await (loop or self.loop()).evaluate_all(self.study, evaluator, self.plan, bound, 0, scorer)
 
 
 def test_everything_is_evaluated_once_kept_and_told(tmp_path: Path) -> None:
@@ -146,13 +150,13 @@ async def until(condition: Callable[[], object]) -> None:
 class FloatFirst(MadeUp):
     """Knows the float32 result of a card before it evaluates another form, and ends when it may."""
 
-    def __init__(self) -> None:
+    def __init__(self, keep: Callable[[Evaluation], None]) -> None:
         super().__init__()
-        self.may_end = asyncio.Event()
+        self.keep, self.may_end = keep, asyncio.Event()
 
     async def evaluate(self, configuration: Configuration) -> Evaluation:
         if configuration.compression != "float32":
-            self.outclassed(ok(replace(configuration, compression="float32")), configuration)
+            self.keep(ok(replace(configuration, compression="float32")))
         await self.may_end.wait()
         return await super().evaluate(configuration)
 
@@ -160,10 +164,10 @@ class FloatFirst(MadeUp):
 def test_a_float_result_that_a_form_needs_is_kept_at_once_and_written_once(tmp_path: Path) -> None:
     (tmp_path / "images").mkdir()
     search = Search(tmp_path, plan(), data=str(tmp_path / "images"), training=("head",))
-    loop, evaluator = search.loop(), FloatFirst()
+    evaluator = FloatFirst((loop := search.loop()).keep)
 
     async def searched() -> None:
-        running = asyncio.ensure_future(loop.evaluate_all(search.study, evaluator, search.plan, done=0))
+        running = asyncio.ensure_future(search.evaluate_all(evaluator, loop=loop))
         await until(search.run.evaluations)
         evaluator.may_end.set()
         await running
@@ -192,7 +196,7 @@ def test_the_user_can_stop_it(tmp_path: Path) -> None:
 
     async def stopped() -> None:
         loop = search.loop()
-        running = asyncio.ensure_future(loop.evaluate_all(search.study, evaluator, search.plan, done=0))
+        running = asyncio.ensure_future(search.evaluate_all(evaluator, loop=loop))
         await until(lambda: evaluator.started)
         loop.stopping.set()
         await running
@@ -261,7 +265,7 @@ def test_the_pick_so_far_is_scored_on_the_hold_out_while_the_search_goes_on(tmp_
 
     scored = asyncio.Event()
     search, evaluator = Search(tmp_path, plan(), data=str(tmp_path)), WaitsForTheScore()
-    asyncio.run(search.loop().evaluate_all(search.study, evaluator, search.plan, 0, evaluator))
+    asyncio.run(search.evaluate_all(evaluator, evaluator))
     assert [e.artefact_sha256 for e in search.run.evaluations() if e.holdout_accuracy] == evaluator.scored
 
 
@@ -323,7 +327,7 @@ def test_a_pick_so_far_that_cannot_be_scored_leaves_the_search_alone(tmp_path: P
             raise StageError("no such file")
 
     search, evaluator = Search(tmp_path, plan(), data=str(tmp_path)), Failing()
-    stop = asyncio.run(search.loop().evaluate_all(search.study, evaluator, search.plan, 0, evaluator))
+    stop = asyncio.run(search.evaluate_all(evaluator, evaluator))
     assert stop == COMPLETE
 
 
@@ -355,7 +359,7 @@ def test_within_a_limit_pick_and_runner_up_are_scored_and_others_if_there_is_tim
 def test_evaluations_end_early_enough_for_the_hold_out(tmp_path: Path) -> None:
     search = Search(tmp_path, changed(plan(), images=1000, holdout=5000), time_limit="1h")
     loop = search.loop()
-    asyncio.run(loop.evaluate_all(search.study, MadeUp(), search.plan, done=0))
+    asyncio.run(search.evaluate_all(MadeUp(), loop=loop))
     left_s, whole_s = loop._evaluating_left(), loop._time_left()
     assert left_s is not None
     assert whole_s is not None

@@ -10,6 +10,7 @@ from advisor.catalog.catalogue import load_catalogue
 from advisor.core.budget import Budget
 from advisor.core.evaluation import Evaluation, Status
 from advisor.engine.pipeline.names import StageName
+from advisor.engine.pipeline.rule import Rules
 from advisor.engine.scheduling.stopping import max_trials_reached
 from advisor.engine.space.skipped import record_unevaluated, skip_ruled_out
 from advisor.store import RunFolder
@@ -44,7 +45,7 @@ def test_every_card_is_evaluated_or_skipped_with_what_ended_the_search(run: RunF
 
 
 def test_a_run_that_goes_on_begins_them(run: RunFolder) -> None:
-    assert [e.configuration.card for e in skip_ruled_out(run, PLAN, Budget())] == [EVALUATED]
+    assert [e.configuration.card for e in skip_ruled_out(run, PLAN, Rules(Budget()))] == [EVALUATED]
 
 
 def test_nothing_is_named_twice(run: RunFolder) -> None:

@@ -8,9 +8,11 @@ import pytest
 
 from advisor.catalog.catalogue import load_catalogue
 from advisor.core.quantity import Provenance, Quantity
+from advisor.engine.pipeline.rule import Known
 from advisor.engine.question import resolve
 from advisor.engine.targets.device_prediction import LatencyEstimate, Prefilter
 from advisor.engine.targets.target_devices import select_targets
+from tests.builders import configuration
 
 SMALL, LARGE = "mobilenet_v1_0.25_224", "inception_v3_299"
 
@@ -22,18 +24,11 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def outlook(**options: object) -> Prefilter:
     question = resolve({"budget": "50ms", **options}).question
-    found = Prefilter.of(select_targets(question), question.limits)
-    assert found is not None
-    return found
+    return Prefilter(select_targets(question), question.limits, load_catalogue())
 
 
 def reason(found: Prefilter, card: str, recipe: str = "float32") -> str:
-    return found.rejection_reason(load_catalogue()[card], recipe)
-
-
-def test_this_machine_alone_needs_no_outlook() -> None:
-    question = resolve({"budget": "50ms"}).question
-    assert Prefilter.of(select_targets(question), question.limits) is None
+    return found.reason(configuration(card, recipe), Known(found.limits))
 
 
 def test_a_chance_below_five_percent_on_every_device_is_not_worth_training() -> None:

@@ -16,18 +16,19 @@ from advisor.devices.profiles.runtimes import RUNTIMES
 from advisor.engine.execution.machine import Machine
 from advisor.engine.pipeline.materials import Artefact, LocalTarget
 from advisor.engine.pipeline.names import StageName
+from advisor.engine.pipeline.rule import Known
 from advisor.engine.pipeline.stage import Scope
 from advisor.engine.pipeline.stages import other_runtimes_jobs
 from advisor.engine.pipeline.stages.other_runtimes import measured_in
 from advisor.engine.pipeline.walker import Walker, Workers
-from advisor.engine.question import resolve
+from advisor.engine.question import Question, resolve
 from advisor.engine.targets import device_prediction
 from advisor.engine.targets.device_prediction import LatencyEstimate, Prefilter, before_measuring, environment_of
 from advisor.engine.targets.measuring import measured_here
 from advisor.engine.targets.target_devices import TargetDevice, select_targets
 from advisor.isolation.coroutine import run_coroutine
 from advisor.tflite.model import read
-from tests.builders import evaluation
+from tests.builders import configuration, evaluation
 from tests.engine.pipeline.walking import materials
 from tests.measurement import small_models
 
@@ -74,22 +75,23 @@ def test_an_unknown_runtime_is_refused_with_the_nearest() -> None:
         targets_of("host:onxruntime")
 
 
+def _prefilter(question: Question) -> Prefilter:
+    return Prefilter(select_targets(question), question.limits, load_catalogue())
+
+
 @pytest.mark.usefixtures("unpredictable")
 def test_nothing_is_predicted_before_training() -> None:
     question = resolve({"device": f"host,{ONNX}", "budget": "1us"}).question
-    found, here = Prefilter.of(select_targets(question), question.limits), LatencyEstimate(_ms(3.0), 0.5)
+    found, here = _prefilter(question), LatencyEstimate(_ms(3.0), 0.5)
     card = load_catalogue()["mobilenet_v1_0.25_224"]
-    assert found is not None
-    assert found.rejection_reason(card, "float32") == ""
+    assert found.reason(configuration(card.name, "float32"), Known(question.limits)) == ""
     assert found.worst_latency(card, "float32", here) == here
 
 
 @pytest.mark.usefixtures("unpredictable")
 def test_a_form_that_no_device_runs_is_rejected_before_training() -> None:
     question = resolve({"device": ONNX}).question
-    found = Prefilter.of(select_targets(question), question.limits)
-    assert found is not None
-    reason = found.rejection_reason(load_catalogue()["mobilenet_v1_0.25_224"], "dynamic_int8")
+    reason = _prefilter(question).reason(configuration("mobilenet_v1_0.25_224", "dynamic_int8"), Known(question.limits))
     assert reason.endswith("not dynamic_int8")
 
 

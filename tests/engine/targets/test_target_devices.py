@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from advisor.catalog.catalogue import load_catalogue
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation
 from advisor.core.file_features import FileFeatures
@@ -13,6 +14,7 @@ from advisor.core.quantity import Provenance
 from advisor.devices.latency.from_file import features_of
 from advisor.devices.profiles import DeviceLimits, DeviceProfile, DeviceTarget
 from advisor.engine.question import resolve
+from advisor.engine.targets.device_prediction import card_rejection, least_size
 from advisor.engine.targets.target_devices import TargetDevice, memory_of, rejection, select_targets
 from advisor.tflite.model import read
 from tests.builders import evaluation
@@ -82,3 +84,36 @@ def test_of_a_file_that_was_not_read_nothing_is_said() -> None:
 def test_a_folder_of_profiles_that_is_not_there_is_refused_for_this_machine_too() -> None:
     with pytest.raises(UsageError, match="--profiles: 'no/such' is not a folder"):
         select_targets(resolve({"profiles": ["no/such"]}).question)
+
+
+def flash(size_bytes: int | None = 2 * 2**20) -> TargetDevice:
+    """Return a sensor that takes int8, with flash of this size."""
+    target = replace(TARGET, precisions=("int8",))
+    return TargetDevice(
+        "sensor", replace(SENSOR, targets=(target,), limits=DeviceLimits(flash_bytes=size_bytes)), target
+    )
+
+
+@pytest.mark.parametrize(
+    ("card", "reason"),
+    [
+        ("mobilenet_v1_0.25_224", ""),
+        ("resnet_50_224", "its file has at least 22.3 MB, sensor has room for 2.1 MB: not trained"),
+    ],
+)
+def test_a_card_that_cannot_fit_into_the_flash_is_not_trained(card: str, reason: str) -> None:
+    assert card_rejection(load_catalogue()[card], "int8", flash()) == reason
+
+
+def test_the_form_is_checked_first() -> None:
+    assert "takes int8, not float32" in card_rejection(load_catalogue()["resnet_50_224"], "float32", flash())
+
+
+def test_without_a_limit_every_size_fits() -> None:
+    free = flash(None)
+    assert card_rejection(load_catalogue()["resnet_50_224"], "int8", free) == ""
+
+
+def test_a_head_of_the_user_s_classes_is_smaller() -> None:
+    card = load_catalogue()["shufflenet_v2_0.5_224"]
+    assert least_size(card, "int8", new_head=True) < 0.3 * least_size(card, "int8", new_head=False)

@@ -5,20 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import cast
 
 from advisor.catalog.cards import Card
-from advisor.compression.recipes import Recipe
-from advisor.compression.recipes.escalation import Escalation
+from advisor.compression.recipes import Recipe, lighter_recipes
 from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.core.evaluation_facts import CardFacts, FileFacts, Normalisation
 from advisor.core.evaluation_json import facts_from_json
 from advisor.core.expectation import with_new_conditions
-from advisor.core.forms import most_speedup
 from advisor.core.quantity import Provenance, Quantity
-from advisor.core.relaxation import LOOSER
 from advisor.core.training import recipe_of
-from advisor.core.units import show_ms
 from advisor.engine.pipeline.evaluation import accuracy
 from advisor.engine.pipeline.evaluation.accuracy import AccuracyVerdict, Captured
 from advisor.engine.pipeline.evaluation.judging import Scored, judge_of
@@ -27,18 +22,11 @@ from advisor.engine.pipeline.events import StageAborted
 from advisor.engine.pipeline.graph import FLOAT, VariantStages, float_model
 from advisor.engine.pipeline.images import Role
 from advisor.engine.pipeline.materials import Purpose, Workload
-from advisor.engine.pipeline.names import StageName
+from advisor.engine.pipeline.rule import RuleNeeds, Rules
 from advisor.engine.pipeline.stages.backbone import screen
 from advisor.engine.pipeline.stages.figures import THOROUGH, ThreadTiming, timing
 from advisor.engine.pipeline.walker import Walker
 from advisor.store import RunFolder
-
-Outclassed = Callable[[Evaluation, Configuration], str]
-"""Returns why a form cannot reach the front, by the evaluation of its float32 file; empty if it can."""
-
-SCREEN_MARGIN = 6.0
-"""Largest ratio of the float backbone's time (with all cores) to the budget at which a card is trained. int8 was
-measured up to 2.3 times faster than float with LiteRT 2.3 on x86 (MobileNetV2), so no good card is lost."""
 
 
 class Evaluator:
@@ -49,12 +37,13 @@ class Evaluator:
         workload: the work for each card; recipes that its question names are tried even if lighter ones lose little.
         cards: by name.
         recipes: compression recipes by name.
+        rules: reasons not to evaluate a configuration, or not to its end.
         run: stores the artefacts and the answers.
         timed: time files on this machine, because it is a device of the question.
+        keep: called with the result of a float32 file that a form needed, perhaps before the search asked for it.
 
     Attributes:
-        screening: leave out cards that cannot meet the latency budget.
-        outclassed: asked before a form is made; None makes every form. Forms that the user named are always made.
+        screening: leave out what cannot meet the latency budget or reach the front.
     """
 
     def __init__(
@@ -63,25 +52,26 @@ class Evaluator:
         workload: Workload,
         cards: Mapping[str, Card],
         recipes: Mapping[str, Recipe],
+        rules: Rules,
         run: RunFolder,
         timed: bool = True,
+        keep: Callable[[Evaluation], object] = lambda _: None,
     ) -> None:
         self._walker, self._workload, self._run, question = walker, workload, run, workload.question
-        self._judge, limits, named = judge_of(question), question.limits, frozenset(question.compressions)
-        self._cards, self._limits, self._timed = cards, limits, timed
-        self._escalation, self._named = Escalation(recipes, limits.max_drop_points, named), named
+        self._judge, self._named = judge_of(question), frozenset(question.compressions)
+        self._cards, self._recipes, self._rules = cards, recipes, rules
+        self._timed, self._keep, self.screening = timed, keep, True
         self._floats: dict[Configuration, asyncio.Task[Evaluation]] = {}
-        self.screening, self.outclassed = True, cast("Outclassed | None", None)
 
     @property
     def walker(self) -> Walker:
         """What runs the stages."""
         return self._walker
 
-    def stages_of(self, evaluation: Evaluation) -> VariantStages:
-        """Return the stages of the variant of an evaluation."""
-        own = evaluation.configuration
-        return VariantStages(self._cards[own.card], own.training, own.compression, self._workload)
+    def stages_of(self, configuration: Configuration) -> VariantStages:
+        """Return the stages of the variant of a configuration."""
+        card = self._cards[configuration.card]
+        return VariantStages(card, configuration.training, configuration.compression, self._workload)
 
     async def evaluate(self, configuration: Configuration) -> Evaluation:
         """Return the evaluation; an error of this candidate becomes its status and is never raised."""
@@ -104,14 +94,14 @@ class Evaluator:
 
     async def _evaluate(self, configuration: Configuration, card: Card) -> Evaluation:
         training, compression = configuration.training, configuration.compression
-        stages = VariantStages(card, training, compression, self._workload)
-        await self._screen(card)
+        stages = self.stages_of(configuration)
+        await self._screen(configuration, card)
         if recipe_of(training).tunes_backbone:
             await self._walker.run(float_model(card, training, Purpose.SHIP, self._workload))
         await self._require_chance(configuration)
-        await self._escalate(stages)
+        await self._escalate(configuration)
         artefact = await self._walker.run(stages.made)
-        await self._require_in_time(stages)
+        await self._require_in_time(configuration, stages)
         verdict = await self._verdict(stages)
         head = (await self._walker.run(stages.head)).facts if stages.head else None
         expectation = None
@@ -141,23 +131,18 @@ class Evaluator:
         )
         return with_new_conditions(replace(evaluation, **vars(verdict), **vars(timed)))
 
-    async def _screen(self, card: Card) -> None:
-        """End the evaluation if the card cannot meet the latency budget; seconds here save minutes of training."""
-        limit, materials = self._limits.latency_ms, self._walker.materials
-        if not self.screening or not self._timed or materials.images is None or limit is None or card.as_it_is:
+    async def _screen(self, configuration: Configuration, card: Card) -> None:
+        """Ask the rules about predictions and the float backbone; seconds here save minutes of training."""
+        if not self.screening:
             return
-        least_ms = await self._walker.run(screen(card))
-        if least_ms / max(materials.question.thread_counts) > SCREEN_MARGIN * limit:
-            reason = (
-                f"its float backbone takes {show_ms(least_ms)} of CPU time an image, over {SCREEN_MARGIN:.0f} times "
-                f"the budget {show_ms(limit)} with every thread at work: not trained"
-            )
-            raise StageAborted(Status.SKIPPED, StageName.SCREEN, reason)
+        self._rules.require_none(RuleNeeds.PREDICTION, configuration, self._rules.known)
+        if self._rules.that_need(RuleNeeds.BACKBONE) and not card.as_it_is:
+            known = replace(self._rules.known, backbone_ms=await self._walker.run(screen(card)))
+            self._rules.require_none(RuleNeeds.BACKBONE, configuration, known)
 
     async def _require_chance(self, configuration: Configuration) -> None:
-        """End the evaluation of a form that cannot meet the latency budget or reach the front, by its float32 file."""
-        form = configuration.compression
-        if self.outclassed is None or self._is_always_made(self._cards[configuration.card], form):
+        """Ask the rules about the float32 file of a form, before it is made."""
+        if not self._may_leave_out(RuleNeeds.RIVALS, configuration):
             return
         reference = replace(configuration, compression=FLOAT)
         if reference not in self._floats:
@@ -165,50 +150,43 @@ class Evaluator:
         floats = await asyncio.shield(self._floats[reference])
         if floats.status is not Status.OK or floats.latency is None:
             return
-        least_ms, limit = floats.latency.value / most_speedup(form), self._limits.latency_ms
-        if limit is not None and least_ms > limit:
-            reason = f"its float32 file takes {show_ms(floats.latency.value)}, so {form} cannot meet {show_ms(limit)}"
-            raise StageAborted(Status.SKIPPED, StageName.SCREEN, reason)
-        if reason := self.outclassed(floats, configuration):
-            raise StageAborted(Status.SKIPPED, StageName.PROMOTION, reason)
+        known = replace(self._rules.known, floats=floats)
+        self._rules.require_none(RuleNeeds.FLOAT32, configuration, known)
+        self._keep(floats)
+        self._rules.require_none(RuleNeeds.RIVALS, configuration, known)
 
-    async def _require_in_time(self, stages: VariantStages) -> None:
-        """End the evaluation of a form that is far over the latency budget, before it is scored."""
-        limit = self._limits.latency_ms
-        if limit is None or self.outclassed is None or not self._timed:
-            return
-        if self._is_always_made(stages.card, stages.compression):
+    async def _require_in_time(self, configuration: Configuration, stages: VariantStages) -> None:
+        """Ask the rules about the timing of a form, before it is scored; a disturbed one says nothing."""
+        if not self._may_leave_out(RuleNeeds.TIMING, configuration):
             return
         timings = (await self._walker.run(stages.timed)).values()
         latencies = [each.latency.value for each in timings if each.latency is not None and not each.contended]
-        if len(latencies) == len(timings) and min(latencies) > (1 + LOOSER) * limit:
-            reason = (
-                f"its median is {show_ms(min(latencies))} at best, over {1 + LOOSER:g} times the budget "
-                f"{show_ms(limit)}: not scored"
-            )
-            raise StageAborted(Status.SKIPPED, StageName.TIMING, reason)
+        if len(latencies) == len(timings):
+            known = replace(self._rules.known, latency_ms=min(latencies))
+            self._rules.require_none(RuleNeeds.TIMING, configuration, known)
 
-    def _is_always_made(self, card: Card, form: str) -> bool:
-        """Return whether a form is made and scored whatever its figures may be."""
-        return not self.screening or bool(card.form) or form in {FLOAT, *self._named}
+    def _may_leave_out(self, needs: RuleNeeds, configuration: Configuration) -> bool:
+        """Return whether rules decide on a form; those that the user named, and float32, are made and scored anyhow."""
+        form, card = configuration.compression, self._cards[configuration.card]
+        always = not self.screening or card.form or form in {FLOAT, *self._named}
+        return not always and bool(self._rules.that_need(needs))
 
-    async def _escalate(self, stages: VariantStages) -> None:
-        """End the evaluation if lighter recipes leave nothing to gain on the card."""
-        if stages.card.form:
+    async def _escalate(self, configuration: Configuration) -> None:
+        """Ask the rules about the lighter recipes of a form, before it is made."""
+        if self._cards[configuration.card].form:
             return
-        waited = self._escalation.waits_for(stages.compression)
-        lighter = [replace(stages, compression=recipe) for recipe in waited]
-        verdicts = await asyncio.gather(*(self._outcome(each) for each in lighter))
-        drops = {name: verdict.drop for name, verdict in zip(waited, verdicts, strict=True) if verdict}
-        points = {name: drop.value if drop else None for name, drop in drops.items()}
-        objection = self._escalation.objection(stages.compression, points)
-        if objection:
-            raise StageAborted(Status.SKIPPED, StageName.COMPRESS, objection)
+        waited = lighter_recipes(configuration.compression, self._recipes, self._named)
+        verdicts = await asyncio.gather(*(self._outcome(replace(configuration, compression=each)) for each in waited))
+        scored = [(name, verdict) for name, verdict in zip(waited, verdicts, strict=True) if verdict]
+        drops = {name: verdict.drop.value if verdict.drop else None for name, verdict in scored}
+        known = replace(self._rules.known, lighter=waited, drops=drops)
+        self._rules.require_none(RuleNeeds.LIGHTER, configuration, known)
 
-    async def _outcome(self, stages: VariantStages) -> AccuracyVerdict | None:
+    async def _outcome(self, configuration: Configuration) -> AccuracyVerdict | None:
         """Return the verdict on the file of a lighter recipe; None if there is no file."""
+        stages = self.stages_of(configuration)
         try:
-            await self._escalate(stages)
+            await self._escalate(configuration)
             await self._walker.run(stages.made)
             return await self._verdict(stages)
         except StageAborted:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +21,18 @@ from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_DETECTION
 from advisor.core.training import HEAD
 from advisor.datasets.dataset import Dataset, LabelledImage, fingerprint
 from advisor.datasets.split import Split
-from advisor.engine.pipeline.evaluation.evaluator import SCREEN_MARGIN, Evaluator, Outclassed
+from advisor.engine.pipeline.evaluation.evaluator import Evaluator
 from advisor.engine.pipeline.events import aborted
 from advisor.engine.pipeline.images import Images, Role
 from advisor.engine.pipeline.materials import Artefact, Workload
 from advisor.engine.pipeline.names import StageName
+from advisor.engine.pipeline.rule import Known, RejectionRule, RuleNeeds, Rules
 from advisor.engine.pipeline.stage import Stage
 from advisor.engine.pipeline.stages.figures import ThreadTiming
 from advisor.engine.pipeline.stages.head import TrainedHead
 from advisor.engine.pipeline.walker import Walker
 from advisor.engine.question import Question
+from advisor.engine.rules import SCREEN_MARGIN, needless, slow_backbone, slow_file, slow_float32
 from advisor.isolation.coroutine import run_coroutine
 from advisor.store import RunFolder
 from tests.engine.pipeline.boxed import boxed_images, save_found
@@ -103,16 +106,34 @@ class Detecting(Prepared):
         return save_found(self._folder / f"{recipe}.npz", boxed_images(), Role.VALIDATION, missed)
 
 
+Outclassed = Callable[[Configuration, Known], str]
+
+
+def rules_when(limited: bool, outclassed: Outclassed | None) -> tuple[RejectionRule, ...]:
+    """Return the rules of a latency budget on this machine, and those of a search that makes few forms."""
+    rules = [RejectionRule(RuleNeeds.LIGHTER, StageName.COMPRESS, needless)]
+    if limited:
+        rules.append(RejectionRule(RuleNeeds.BACKBONE, StageName.SCREEN, partial(slow_backbone, 1)))
+    if outclassed is not None:
+        rules.append(RejectionRule(RuleNeeds.FLOAT32, StageName.SCREEN, slow_float32))
+        rules.append(RejectionRule(RuleNeeds.RIVALS, StageName.PROMOTION, outclassed))
+    if limited and outclassed is not None:
+        rules.append(RejectionRule(RuleNeeds.TIMING, StageName.TIMING, slow_file))
+    return tuple(rules)
+
+
 def evaluated(
     walker: Prepared, recipe: str, tmp_path: Path, limits: Budget | None = None, named: tuple[str, ...] = (),
     screening: bool = True, timed: bool = True, outclassed: Outclassed | None = None, task: str = IMAGE_CLASSIFICATION,
+    keep: Callable[[Evaluation], object] = str,
 ) -> Evaluation:  # fmt: skip
     question = Question(task, limits=limits or Budget(), compressions=named)
     workload = Workload((HEAD,), NAMES, images().counts, question)
     run = RunFolder.create(tmp_path / "runs", "run")
     recipes = {name: MADE[name] for name in NAMES}
-    evaluator = Evaluator(walker, workload, {CARD.name: CARD}, recipes, run, timed)
-    evaluator.screening, evaluator.outclassed = screening, outclassed
+    rules = Rules(question.limits, rules_when(limits is not None and timed, outclassed))
+    evaluator = Evaluator(walker, workload, {CARD.name: CARD}, recipes, rules, run, timed, keep)
+    evaluator.screening = screening
     configuration = Configuration(CARD.name, HEAD, recipe, Target("host", "runtime", "cpu", 1))
     return run_coroutine(evaluator.evaluate(configuration))
 
@@ -159,13 +180,13 @@ def test_a_card_that_is_far_too_slow_is_not_trained(tmp_path: Path) -> None:
 def test_a_form_that_cannot_reach_the_front_is_not_made_unless_the_user_named_it(tmp_path: Path) -> None:
     seen: list[Evaluation] = []
 
-    def outclassed(floats: Evaluation, _form: Configuration) -> str:
-        seen.append(floats)
+    def outclassed(_form: Configuration, known: Known) -> str:
+        assert known.floats in seen, "it is kept before"
         return "another is better"
 
     right = {"float32": 4, "int8": 3}
     walker = Prepared(tmp_path, right)
-    found = evaluated(walker, "int8", tmp_path / "one", outclassed=outclassed)
+    found = evaluated(walker, "int8", tmp_path / "one", outclassed=outclassed, keep=seen.append)
     assert (found.status, found.stage, found.reason) == (Status.SKIPPED, "promotion", "another is better")
     assert not [asked for asked in walker.asked if "int8" in asked]
     assert [(floats.accuracy.value, floats.latency) for floats in seen if floats.accuracy] == [(100.0, MS)]

@@ -18,8 +18,10 @@ from advisor.core.units import show_seconds
 from advisor.engine.pipeline.cost import rough_size
 from advisor.engine.pipeline.cost_calibration import CostCalibration
 from advisor.engine.pipeline.materials import Variant
+from advisor.engine.pipeline.rule import RuleNeeds
 from advisor.engine.pipeline.stage import Stage
 from advisor.engine.question import Question, Request
+from advisor.engine.rules import rules_of
 from advisor.engine.space.candidates import Candidates
 from advisor.engine.space.estimates import CachedResults, Key, cached_results, latency_estimates
 from advisor.engine.space.forecast import CardForecast, Forecast, PlanView, quickest
@@ -83,7 +85,7 @@ class _SearchSpace:
         candidates: its cards, their weights on disk, and why others have none.
         downloads: card to bytes to download; 0 if its weights are on disk, None if the size is not known.
         cached: results of earlier searches, by card.
-        prefilter: predictions for other devices, None if this machine is the only one.
+        prefilter: predictions for other devices.
         filtered: configurations that would be skipped, with the reason.
     """
 
@@ -91,7 +93,7 @@ class _SearchSpace:
     candidates: Candidates
     downloads: Mapping[str, int | None]
     cached: Mapping[str, CachedResults]
-    prefilter: Prefilter | None
+    prefilter: Prefilter
     filtered: Mapping[Configuration, str]
 
     def cards(self) -> tuple[CardForecast, ...]:
@@ -146,28 +148,24 @@ class _SearchSpace:
     def _latencies(self, budget_ms: float | None) -> dict[Key, LatencyEstimate]:
         """Return latency estimates: on this machine, or on the slowest device of the question."""
         here = latency_estimates(self.plan, self.cached, budget_ms)
-        if self.prefilter is None:
-            return here
         cards = self.plan.cards_by_name
         return {key: self.prefilter.worst_latency(cards[key[0]], key[1], each) for key, each in here.items()}
 
 
 def _look_up(resolved: Resolved) -> _SearchSpace | None:
     """Return what would be tried, None if no card has weights at a known address."""
-    limits = resolved.question.limits
     candidates, downloads = _locate_weights(resolved)
     if not candidates.cards:
         return None
     plan = resolved.plan(candidates, CostCalibration().pace)
     materials = resolved.materials(candidates.weights, plan.size)
     cached = cached_results(materials, plan.workload, plan.cards_by_name, resolved.execution.remeasure)
-    filtered = ruled_out(plan, limits)
-    prefilter = Prefilter.of(resolved.targets, limits)
-    if prefilter is not None:
-        for each in plan.configurations():
-            reason = prefilter.rejection_reason(plan.cards_by_name[each.card], each.compression)
-            if reason:
-                filtered.setdefault(each, reason)
+    prefilter = Prefilter(resolved.targets, resolved.question.limits, plan.cards_by_name)
+    rules = rules_of(plan, prefilter)
+    filtered = ruled_out(plan, rules)
+    for each in plan.configurations():
+        if reason := rules.reason(RuleNeeds.PREDICTION, each):
+            filtered.setdefault(each, reason)
     return _SearchSpace(plan, candidates, downloads, cached, prefilter, filtered)
 
 

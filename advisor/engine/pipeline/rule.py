@@ -1,0 +1,95 @@
+"""A rule that rejects configurations: what it knows, and when it is asked. ``advisor/engine/rules.py`` lists them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+from advisor.core.beliefs import without_holdout
+from advisor.core.budget import Budget
+from advisor.core.evaluation import Configuration, Evaluation, Status
+from advisor.engine.pipeline.events import StageAborted
+from advisor.engine.pipeline.names import StageName
+
+
+class RuleNeeds(StrEnum):
+    """What a rule needs to know, in the order in which a search learns it. A rule is asked as soon as it is known."""
+
+    PLAN = "the search space"
+    RESULTS = "results of other configurations"
+    PREDICTION = "predictions for other devices"
+    BACKBONE = "the time of the float backbone"
+    FLOAT32 = "the float32 file of the same network"
+    RIVALS = "that file beside the results of the others"
+    LIGHTER = "what lighter recipes lost on the same network"
+    TIMING = "the timing of the file"
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a search knows when it asks a rule; the last five are there for rules that need them.
+
+    Attributes:
+        limits: the budget.
+        results: the results so far, without the hold-out.
+        backbone_ms: CPU time of the float backbone for an image.
+        floats: the evaluation of the float32 file of the same network.
+        lighter: names of the lighter recipes that were tried before, the lightest first.
+        drops: points that each of them lost against float32, None if its file could not be scored; a recipe that gave
+            no file has no entry.
+        latency_ms: the least median of the file's timings.
+    """
+
+    limits: Budget
+    results: Mapping[Configuration, Evaluation] = field(default_factory=dict)
+    backbone_ms: float = 0.0
+    floats: Evaluation | None = None
+    lighter: tuple[str, ...] = ()
+    drops: Mapping[str, float | None] = field(default_factory=dict)
+    latency_ms: float = 0.0
+
+
+class RejectionRule(NamedTuple):
+    """Returns the ``reason`` to reject a configuration, empty if there is none; evaluations note its ``stage``."""
+
+    needs: RuleNeeds
+    stage: StageName
+    reason: Callable[[Configuration, Known], str]
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The budget, the rules of a search in the order in which they are asked, and the results so far that they know."""
+
+    budget: Budget
+    listed: tuple[RejectionRule, ...] = ()
+    results: dict[Configuration, Evaluation] = field(default_factory=dict)
+
+    def add(self, evaluations: Iterable[Evaluation]) -> None:
+        """Add results, without the hold-out: it decides nothing in a search that goes on.
+
+        Files that a user ships are left out: their figures are too high if they have learnt from the images.
+        """
+        own = [evaluation for evaluation in evaluations if not evaluation.card_facts.as_it_is]
+        self.results.update({evaluation.configuration: without_holdout(evaluation) for evaluation in own})
+
+    @property
+    def known(self) -> Known:
+        """What is known of every configuration."""
+        return Known(self.budget, self.results)
+
+    def that_need(self, needs: RuleNeeds) -> tuple[RejectionRule, ...]:
+        """Return the rules that are asked when something is known."""
+        return tuple(rule for rule in self.listed if rule.needs is needs)
+
+    def reason(self, needs: RuleNeeds, candidate: Configuration) -> str:
+        """Return the first reason to reject a configuration by what is known of every one; empty if there is none."""
+        return next(filter(None, (rule.reason(candidate, self.known) for rule in self.that_need(needs))), "")
+
+    def require_none(self, needs: RuleNeeds, candidate: Configuration, known: Known) -> None:
+        """Raise :class:`StageAborted` for the first reason to reject a configuration."""
+        for rule in self.that_need(needs):
+            if reason := rule.reason(candidate, known):
+                raise StageAborted(Status.SKIPPED, rule.stage, reason)

@@ -1,0 +1,175 @@
+"""Why not this configuration? The list of rules, and each rule of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from advisor.catalog.catalogue import load_catalogue
+from advisor.compression.recipes import Recipe, lighter_recipes
+from advisor.compression.recipes.base import Edit
+from advisor.core.budget import Budget
+from advisor.engine.pipeline.rule import Known, RuleNeeds
+from advisor.engine.question import resolve
+from advisor.engine.rules import needless, not_licensed, over_size, rules_of, slow_backbone, slow_file, slow_float32
+from advisor.engine.scheduling.promotion import FrontBound
+from advisor.engine.space.skipped import ruled_out
+from advisor.engine.targets.device_prediction import Prefilter
+from advisor.engine.targets.target_devices import select_targets
+from tests.builders import RUNTIME, configuration, evaluation
+from tests.engine.plans import asking, planned
+
+CARDS = load_catalogue().select(["mobilenet_v1_0.25_224", "inception_v3_299"])
+PLAN = planned(CARDS, ("float32", "int8"), (1,), ("head",), RUNTIME)
+ALWAYS = [RuleNeeds.PLAN, RuleNeeds.PLAN, RuleNeeds.RESULTS, RuleNeeds.RESULTS, RuleNeeds.LIGHTER]
+
+
+def rules(**options: object) -> FrontBound:
+    question = resolve(options).question
+    return rules_of(asking(PLAN, question), Prefilter(select_targets(question), question.limits, {}))
+
+
+def asked(**options: object) -> list[RuleNeeds]:
+    """Return what the rules of a question need, in the order of the list."""
+    return [rule.needs for rule in rules(**options).listed]
+
+
+def test_this_machine_alone_needs_no_prediction_and_without_images_no_time_is_saved() -> None:
+    assert asked(budget="50ms") == ALWAYS
+
+
+def test_a_default_search_on_images_makes_few_forms(tmp_path: Path) -> None:
+    assert asked(data=str(tmp_path)) == [*ALWAYS[:-1], RuleNeeds.FLOAT32, RuleNeeds.RIVALS, RuleNeeds.LIGHTER]
+    limited = [
+        *ALWAYS[:-1],
+        RuleNeeds.BACKBONE,
+        RuleNeeds.FLOAT32,
+        RuleNeeds.RIVALS,
+        RuleNeeds.LIGHTER,
+        RuleNeeds.TIMING,
+    ]
+    assert asked(data=str(tmp_path), budget="50ms") == limited
+
+
+def test_other_devices_are_predicted_and_get_every_form(tmp_path: Path) -> None:
+    devices = {"data": str(tmp_path), "budget": "50ms", "device": "raspberry-pi-4"}
+    assert asked(**devices) == [*ALWAYS[:-1], RuleNeeds.PREDICTION, RuleNeeds.LIGHTER]
+    both = [*ALWAYS[:-1], RuleNeeds.PREDICTION, RuleNeeds.BACKBONE, RuleNeeds.LIGHTER]
+    assert asked(**{**devices, "device": "host,raspberry-pi-4"}) == both
+
+
+def test_a_rule_that_rejects_everything_before_the_search_rules_nothing_out() -> None:
+    def names(size: str) -> set[str]:
+        return {each.card for each in ruled_out(PLAN, rules(size_budget=size))}
+
+    assert names("3MB") == {"inception_v3_299"}
+    assert names("1kB") == set()
+
+
+def test_a_file_that_is_too_large_by_its_parameters_is_not_planned() -> None:
+    def reason(compression: str) -> str:
+        return over_size(PLAN, configuration("mobilenet_v1_0.25_224", compression), Known(Budget(size_bytes=1e6)))
+
+    assert reason("float32").endswith("more than the size budget 1.0 MB")
+    assert reason("int8") == ""
+
+
+def test_a_card_without_an_accepted_licence_is_not_planned() -> None:
+    card = PLAN.cards[0]
+    for licence, refused in ((card.licence.lower(), False), ("gpl-3.0", True)):
+        known = Known(Budget(licence=(licence,)))
+        assert bool(not_licensed(PLAN, configuration(card.name), known)) == refused
+
+
+@pytest.mark.parametrize(("backbone_ms", "threads", "slow"), [(301.0, 1, True), (301.0, 2, False), (299.0, 1, False)])
+def test_a_backbone_six_times_over_the_budget_is_not_trained(backbone_ms: float, threads: int, slow: bool) -> None:
+    known = Known(Budget(latency_ms=50.0), backbone_ms=backbone_ms)
+    assert bool(slow_backbone(threads, configuration(), known)) == slow
+    assert not slow_backbone(threads, configuration(), replace(known, limits=Budget()))
+
+
+@pytest.mark.parametrize(("latency_ms", "slow"), [(26.0, True), (24.0, False)])
+def test_a_form_is_at_most_two_and_a_half_times_as_fast_as_float32(latency_ms: float, slow: bool) -> None:
+    known = Known(Budget(latency_ms=10.0), floats=evaluation(latency=latency_ms))
+    assert bool(slow_float32(configuration(compression="int8"), known)) == slow
+
+
+@pytest.mark.parametrize(("latency_ms", "slow"), [(12.6, True), (12.4, False)])
+def test_a_file_a_quarter_over_the_budget_is_not_scored(latency_ms: float, slow: bool) -> None:
+    assert bool(slow_file(configuration(), Known(Budget(latency_ms=10.0), latency_ms=latency_ms))) == slow
+
+
+NAMES = ("int8", "mixed_int8", "qat_int8")
+
+
+def _recipes() -> dict[str, Recipe]:
+    found: dict[str, Recipe] = {}
+    for before, name in zip(("", *NAMES), NAMES, strict=False):
+        found[name] = Edit(name, bytes, "")
+        found[name].after = before
+    return found
+
+
+def _objection(name: str, drops: dict[str, float | None], limit: float | None, named: Collection[str] = ()) -> str:
+    lighter = lighter_recipes(name, _recipes(), named)
+    known = Known(Budget(max_drop_points=limit), lighter=lighter, drops=drops)
+    return needless(configuration(compression=name), known)
+
+
+drops = st.one_of(st.none(), st.floats(-5, 20))
+results = st.dictionaries(st.sampled_from(NAMES), drops)
+limits = st.floats(0, 5)
+
+
+@given(results, limits)
+def test_a_heavier_recipe_is_never_tried_where_a_lighter_one_holds(
+    found: dict[str, float | None], limit: float
+) -> None:
+    for place, name in enumerate(NAMES):
+        held = [before for before in NAMES[:place] if (drop := found.get(before)) is not None and drop <= limit]
+        if held:
+            assert "keeps within" in _objection(name, found, limit)
+
+
+@given(limits)
+def test_a_heavier_recipe_is_tried_where_every_lighter_one_missed(limit: float) -> None:
+    missed: dict[str, float | None] = dict.fromkeys(NAMES, limit + 1.0)
+    assert [_objection(name, missed, limit) for name in NAMES] == ["", "", ""]
+
+
+@given(results)
+def test_the_lightest_needs_no_evidence(found: dict[str, float | None]) -> None:
+    assert _objection("int8", found, None) == ""
+
+
+@given(results, st.one_of(st.none(), limits))
+def test_what_the_user_named_is_tried(found: dict[str, float | None], limit: float | None) -> None:
+    assert lighter_recipes("qat_int8", _recipes(), {"qat_int8"}) == ()
+    assert _objection("qat_int8", found, limit, {"qat_int8"}) == ""
+
+
+def test_the_lightest_comes_first() -> None:
+    assert lighter_recipes("qat_int8", _recipes()) == ("int8", "mixed_int8")
+
+
+def test_only_recipes_of_the_search_are_waited_for() -> None:
+    recipes = _recipes()
+    del recipes["mixed_int8"]
+    assert lighter_recipes("qat_int8", recipes) == ()
+
+
+@pytest.mark.parametrize(
+    ("limit", "found", "reason"),
+    [
+        (None, {"int8": 9.0}, "no --max-drop"),
+        (1.0, {"int8": 0.4}, "it lost 0.4 points"),
+        (1.0, {}, "no file to improve on"),
+    ],
+)
+def test_the_reason_is_said(limit: float | None, found: dict[str, float | None], reason: str) -> None:
+    assert reason in _objection("mixed_int8", found, limit)
