@@ -9,10 +9,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import TYPE_CHECKING, Never
 
 import typer
 
 from advisor.core.escape import visible
+
+if TYPE_CHECKING:
+    from tqdm import tqdm
 
 QUIET: ContextVar[bool] = ContextVar("QUIET", default=False)
 """``--quiet`` of the running command."""
@@ -124,18 +128,21 @@ def download_bars() -> Iterator[Callable[[str, int, int | None], None]]:
         with progress("looking up the weights") as tell:
             yield lambda name, _done, _total: tell(f"fetching {name}")
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TransferSpeedColumn
+    from tqdm import tqdm
 
-    tasks: dict[str, TaskID] = {}
+    bars: dict[str, tqdm[Never]] = {}
     lock = threading.Lock()
-    columns = TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn(), TransferSpeedColumn()
-    with Progress(*columns, console=Console(stderr=True)) as bars:
 
-        def advance(name: str, done: int, total: int | None) -> None:
-            with lock:
-                if name not in tasks:
-                    tasks[name] = bars.add_task(visible(name), total=total)
-                bars.update(tasks[name], total=total, completed=done)
+    def advance(name: str, done: int, total: int | None) -> None:
+        with lock:
+            if name not in bars:
+                bars[name] = tqdm(desc=name, total=total, unit="B", unit_scale=True, position=len(bars))
+            bar = bars[name]
+            bar.total = total
+            bar.update(done - bar.n)
 
+    try:
         yield advance
+    finally:
+        for bar in bars.values():
+            bar.close()

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Never, Protocol
 
 from advisor.core.units import show_seconds
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
+    from tqdm import tqdm
 
 EVERY_S = 30.0
 """Seconds after which a log gets the next line about the current work."""
@@ -33,42 +33,30 @@ class Bar:
     """A bar on standard error, with the lines that stay above it."""
 
     def __init__(self) -> None:
-        self._bar: Progress | None = None
+        self._bar: tqdm[Never] | None = None
 
     def status(self, line: str, share: float) -> None:
         """Move the bar."""
         bar = self._opened()
-        bar.update(bar.task_ids[0], completed=share, description=line)
-        bar.refresh()
+        bar.n = share
+        bar.set_description_str(line, refresh=True)
 
     def tell(self, line: str) -> None:
         """Write above the bar."""
-        self._opened().console.print(line, markup=False, highlight=False, soft_wrap=True)
+        self._opened().write(line, file=sys.stderr)
 
     def close(self) -> None:
         """Remove the bar."""
         if self._bar is not None:
-            self._bar.stop()
+            self._bar.close()
             self._bar = None
 
-    def _opened(self) -> Progress:
+    def _opened(self) -> tqdm[Never]:
         if self._bar is None:
-            from rich.console import Console
-            from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+            from tqdm import tqdm
 
-            columns = (
-                TextColumn("{task.percentage:3.0f}%"),
-                BarColumn(20),
-                TimeElapsedColumn(),
-                TextColumn("{task.description}", markup=False),
-            )
-            # No thread draws it again and again: a measurement may run.
-            self._bar = Progress(
-                *columns, console=Console(stderr=True), auto_refresh=False, transient=True, redirect_stdout=False,
-                redirect_stderr=False,
-            )  # fmt: skip
-            self._bar.add_task("", total=1.0)
-            self._bar.start()
+            form = "{percentage:3.0f}% |{bar:20}| {elapsed} {desc}"
+            self._bar = tqdm(total=1.0, file=sys.stderr, leave=False, dynamic_ncols=True, bar_format=form)
         return self._bar
 
 
