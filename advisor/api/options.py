@@ -20,8 +20,9 @@ WIDTH = 100
 
 LISTED: Mapping[str, tuple[str, str]] = {
     "compressions": ("advisor.compression.recipes.listed", "RECIPES"),
+    "training": ("advisor.core.training", "choosable"),
 }
-"""Module and value that list the names of an option; the module is imported when it is needed."""
+"""Module, and value or function, that list the names of an option; the module is imported when it is needed."""
 
 
 def takes_options(kind: type, defaults: bool = True) -> Callable[[Function], Function]:
@@ -95,7 +96,8 @@ def choices(option: str) -> tuple[str, ...]:
     if option not in LISTED:
         return SEARCH[option].choices if option in SEARCH else ()
     module, value = LISTED[option]
-    return tuple(each if isinstance(each, str) else each.name for each in getattr(import_module(module), value))
+    listed = getattr(import_module(module), value)
+    return tuple(each if isinstance(each, str) else each.name for each in (listed() if callable(listed) else listed))
 
 
 def write_request(file: str | Path, options: Mapping[str, Any], *, force: bool = False) -> Path:

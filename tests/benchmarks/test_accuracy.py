@@ -18,7 +18,7 @@ def test_each_part_shows_its_own_help(
         main()
     shown = capsys.readouterr().out
     assert f"usage: python -m benchmarks accuracy --part {part}" in shown
-    assert ("--seeds" in shown) == (part not in ("summary", "expectation"))
+    assert ("--seeds" in shown) == (part not in ("summary", "expectation", "limit"))
 
 
 def test_without_a_part_the_help_names_all_parts(

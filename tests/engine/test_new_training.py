@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 import pytest
 
-from advisor.api.choices import choices
+from advisor.api.options import choices
 from advisor.catalog.catalogue import load_catalogue
 from advisor.core import training
 from advisor.core.budget import Budget
@@ -22,6 +22,7 @@ from advisor.engine.scheduling.promotion import FrontBound
 from advisor.engine.scheduling.suggesting import candidate_table
 from advisor.engine.space.plan import Plan
 from tests.builders import RUNTIME, evaluation
+from tests.engine.plans import changed, planned
 
 LIGHT = TrainingRecipe("light", "a second head", over=HEAD, gain=0.2, spread=0.05, points=1.5)
 HEAVY = TrainingRecipe("heavy", "adapters", layers=0.3, over=HEAD, gain=0.2, spread=0.05, points=1.5, step=2.0)
@@ -40,7 +41,8 @@ def toy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Trai
 
 def plan(toy: TrainingRecipe) -> Plan:
     trainings = in_order((FINETUNE_TOP, toy.name, HEAD))
-    return Plan(load_catalogue().select([CARD]), ("float32", "int8"), (1,), trainings, RUNTIME, 100, 20, 20)
+    cards = load_catalogue().select([CARD])
+    return planned(cards, ("float32", "int8"), (1,), trainings, RUNTIME, images=100, validation=20, holdout=20)
 
 
 def test_its_rung_is_its_place_in_the_table(toy: TrainingRecipe) -> None:
@@ -95,7 +97,7 @@ def test_its_gain_bounds_what_it_can_reach(toy: TrainingRecipe) -> None:
 
 @pytest.mark.parametrize("toy", [LIGHT], indirect=True)
 def test_the_samplers_prior_has_its_points_and_its_head_has_a_price(toy: TrainingRecipe) -> None:
-    heads = replace(plan(toy), trainings=(HEAD, toy.name))
+    heads = changed(plan(toy), trainings=(HEAD, toy.name))
     first, second = (row for row in candidate_table(heads, CostEstimates(heads)) if row.features["recipe"] == "int8")
     assert second.prior == pytest.approx(first.prior + toy.points)
     assert StageName.JOIN in {stage.name for stage in heads.costs.stages(heads.cards[0], [(toy.name, "int8")])}

@@ -132,10 +132,11 @@ def test_an_expensive_card_that_cannot_be_picked_is_rejected_at_the_end() -> Non
 
 
 def test_an_expensive_card_is_rejected_without_images_too() -> None:
-    search = Search(plan=replace(PUBLISHED, cards=load_catalogue().select([EXPENSIVE])))
+    plan = replace(PUBLISHED, cards=load_catalogue().select([EXPENSIVE]))
+    search = Search(plan=plan)
     search.bound = _bound(PUBLISHED)
     search.bound.add(_quoted())
-    search.scheduler = Scheduler(search.study, search.bound, search.plan, 100, 2)
+    search.scheduler = Scheduler(search.study, search.bound, plan, 100, 2)
     assert search.scheduler.next([]) is None
     assert [each.card for each, _ in search.scheduler.reject_deferred()] == [EXPENSIVE] * len(PLAN.recipes)
 
