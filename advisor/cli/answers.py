@@ -9,10 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from advisor.cli import completion
-from advisor.cli.options import AsJson, Filter, Format, LogTo, RunArgument, Sort
+from advisor.cli.options import AsJson, Filter, Format, LogTo, RunArgument, Sort, annotations_of, takes
 from advisor.cli.output import check_place, log_run_to, print_json, show_answer, warn_of_problems
 from advisor.cli.progress import note, progress
-from advisor.cli.search_options import annotations_of, takes
 from advisor.core.errors import ExitCode, UsageError, nearest
 from advisor.core.options import LIMITS
 

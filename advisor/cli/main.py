@@ -20,9 +20,9 @@ from advisor.cli.commands import Commands
 from advisor.cli.compress import compress
 from advisor.cli.doctor import doctor
 from advisor.cli.explain import explain
+from advisor.cli.options import GroupedCommand, SearchCommand
 from advisor.cli.profile import profile
 from advisor.cli.search import init, plan, search
-from advisor.cli.search_options import GroupedCommand, SearchCommand
 from advisor.cli.serve import serve
 from advisor.core.errors import AdvisorError, ExitCode
 from advisor.core.escape import visible

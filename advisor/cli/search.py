@@ -10,10 +10,9 @@ from typing import Annotated, Any
 
 import typer
 
-from advisor.cli.options import AsJson, Filter, LogTo, Sort
+from advisor.cli.options import AsJson, Filter, LogTo, Sort, annotations_of, takes
 from advisor.cli.output import check_place, log_run_to, print_json, show_answer
 from advisor.cli.progress import QUIET, note, progress
-from advisor.cli.search_options import annotations_of, takes
 from advisor.core.errors import ExitCode
 from advisor.core.options import OUTPUT, PLAN, SEARCH
 

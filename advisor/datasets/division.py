@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from advisor.datasets.boxes.reading import BoxSurvey
 from advisor.datasets.boxes.strata import stratified
-from advisor.datasets.checks.box_rules import Counts, boxes_in_parts, lacking, require_usable_boxes
+from advisor.datasets.checks.check import Counts, boxes_in_parts, lacking, require_usable_boxes
 from advisor.datasets.checks.findings import counted
 from advisor.datasets.checks.repeated import kept_together, leaks
 from advisor.datasets.dataset import Dataset

@@ -22,7 +22,8 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from advisor.core.errors import AdvisorError, StageError, first_line
-from advisor.isolation import confinement, lean_imports, scratch
+from advisor.isolation import lean_imports, scratch
+from advisor.isolation import pool as confinement
 
 _PR_SET_PDEATHSIG = 1
 

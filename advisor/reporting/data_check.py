@@ -18,10 +18,9 @@ from advisor.datasets.checks.object_sizes import SMALL_SIDE, ObjectSizes
 from advisor.engine.data_check import DataCheck
 from advisor.reporting import text
 from advisor.reporting.console import TableColumn, columns, default_console, line, next_command, table, write
-from advisor.reporting.outlines import COLOURS, outlines
+from advisor.reporting.outlines import COLOURS, data_uri, outlines
 from advisor.reporting.selection import Rows
 from advisor.reporting.templating import render_page
-from advisor.reporting.thumbnails import data_uri
 
 FAULTS: Rows[Finding] = Rows(
     ("found", "what", "images"),

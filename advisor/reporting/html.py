@@ -24,8 +24,8 @@ from advisor.reporting.explanation import explanation
 from advisor.reporting.figures import foundations, key_figures
 from advisor.reporting.funnel import funnel
 from advisor.reporting.incumbents import sentences
-from advisor.reporting.judged_images import LOOKS, changed_photos, photos, wrong_photos
 from advisor.reporting.metrics import cells, metric_table
+from advisor.reporting.outlines import LOOKS, changed_photos, photos, wrong_photos
 from advisor.reporting.payload import facets, payload
 from advisor.reporting.phrases import counts, limits, method, parts, verdict
 from advisor.reporting.profile.diagnosis import diagnosis_html

@@ -20,8 +20,8 @@ from advisor.core.tasks import CLASSIFICATION, TASKS, Task
 from advisor.core.units import show_time
 from advisor.engine.standing import Standing, read_standing
 from advisor.store import RunFolder
-from advisor.store.documents import read_document
 from advisor.store.integrity import integrity_problems
+from advisor.store.jsonfile import read_document
 
 ANSWER, MANIFEST, REPORT = "recommendation.json", "manifest.json", "report.html"
 STAMPED = ("request.yaml", MANIFEST, ANSWER, "evaluations.jsonl", REPORT)

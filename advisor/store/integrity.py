@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.units import plural
-from advisor.store.documents import KINDS, read_document
 from advisor.store.files import sha256_file
+from advisor.store.jsonfile import KINDS, read_document
 from advisor.store.run_folder import RunFolder
 
 SHOWN = 5

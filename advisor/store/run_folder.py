@@ -18,7 +18,6 @@ from filelock import FileLock, Timeout
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_json import evaluation_from_json, evaluation_to_json
-from advisor.store.documents import SCHEMA_VERSION, read_document
 from advisor.store.files import (
     copy_atomically,
     full_disk,
@@ -27,7 +26,7 @@ from advisor.store.files import (
     sha256_file,
     write_atomically,
 )
-from advisor.store.jsonfile import MAX_BYTES, parse_json
+from advisor.store.jsonfile import MAX_BYTES, SCHEMA_VERSION, parse_json, read_document
 from advisor.store.yamlfile import read_text, read_yaml
 
 REQUEST_BYTES = 4 * 2**20
@@ -162,7 +161,7 @@ class RunFolder:
         write_atomically(self.path / name, json.dumps(document, indent=2, ensure_ascii=False) + "\n")
 
     def read_json(self, name: str) -> dict[str, Any]:
-        """Return a JSON document of the run; see :func:`advisor.store.documents.read_document`."""
+        """Return a JSON document of the run; see :func:`advisor.store.jsonfile.read_document`."""
         return dict(read_document(self.path / name).entries)
 
     def append(self, evaluation: Evaluation) -> None:

@@ -10,7 +10,7 @@ import typer
 from typer.testing import CliRunner
 
 from advisor.api.options import takes_options
-from advisor.cli.search_options import SearchCommand, annotations_of, takes
+from advisor.cli.options import SearchCommand, annotations_of, takes
 from advisor.core.errors import UsageError
 from advisor.core.options import DEVICES, PLAN, RUNNING, SEARCH, Number, Option, PlanOptions, Text, table_of
 from advisor.engine.question import resolve

@@ -13,7 +13,7 @@ from advisor.core.errors import UsageError
 from advisor.devices.calibration import calibrate, check_target, with_measurements
 from advisor.devices.calibration_report import calibration_report, expected_error
 from advisor.devices.connections.ssh import SshConnection
-from advisor.devices.kernels.design import design
+from advisor.devices.kernels.timing import design
 from advisor.devices.latency.features import FeatureTable
 from advisor.devices.prediction.predictor import CALIBRATED, Predictor
 from advisor.devices.profiles import DeviceProfile, DeviceTarget, Profiles, read_profile

@@ -8,8 +8,7 @@ import pytest
 from advisor.compression.recipes import recipe
 from advisor.core.errors import UsageError
 from advisor.core.file_features import FileFeatures, Traits
-from advisor.devices.latency.features import Architecture, FeatureTable, ModelFeatures
-from advisor.devices.latency.from_file import model_features, read_features
+from advisor.devices.latency.features import Architecture, FeatureTable, ModelFeatures, model_features, read_features
 from advisor.tflite.float16 import to_float16
 from tests.measurement.small_models import classifier, swish_net
 

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from advisor.core.errors import UsageError
 from advisor.core.quantity import Provenance
-from advisor.devices.kernels.design import design
+from advisor.devices.kernels.timing import design
 from advisor.devices.latency.features import FeatureTable, ModelFeatures
 from advisor.devices.prediction.predictor import CALIBRATED, Predictor
 from advisor.devices.profiles import DeviceProfile, read_profile

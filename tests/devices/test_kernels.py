@@ -13,9 +13,8 @@ from advisor.core.errors import StageError
 from advisor.devices.connections.host import HostConnection
 from advisor.devices.connections.protocol import Timing
 from advisor.devices.kernels import timing
-from advisor.devices.kernels.design import MOST_COPIES, copies_of, design
 from advisor.devices.kernels.files import as_int8, kernel_file
-from advisor.devices.kernels.timing import rounds_us, time_kernels
+from advisor.devices.kernels.timing import MOST_COPIES, copies_of, design, rounds_us, time_kernels
 from advisor.tflite.model import read
 from advisor.tflite.work import Work, works_of
 

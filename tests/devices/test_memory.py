@@ -11,7 +11,7 @@ from advisor.core.file_features import FileFeatures
 from advisor.core.quantity import Provenance
 from advisor.devices.connections.host import HostConnection
 from advisor.devices.connections.protocol import MeasurementJob
-from advisor.devices.latency.from_file import features_of
+from advisor.devices.latency.features import features_of
 from advisor.devices.prediction.memory import RUNTIME_BYTES, predicted_memory
 from advisor.tflite.float16 import to_float16
 from advisor.tflite.model import read

@@ -9,7 +9,7 @@ import pytest
 
 from advisor.catalog.catalogue import load_catalogue
 from advisor.core.errors import UsageError
-from advisor.devices.kernels.design import design
+from advisor.devices.kernels.timing import design
 from advisor.devices.latency.network_times import OPERATORS_FILE, NetworkTimes, model_operators, write_operators
 from advisor.devices.latency.operator_times import OperatorTimes
 from advisor.isolation import ChildPool

@@ -19,9 +19,8 @@ from advisor.core.evaluation_facts import ImageAnswers
 from advisor.core.tasks import IMAGE_CLASSIFICATION
 from advisor.engine.history.loaded_run import load_run
 from advisor.exporting.bundle import Bundle, export
-from advisor.exporting.shipping import SHIPPING
+from advisor.exporting.shipping import SHIPPING, answers
 from advisor.exporting.snippets import PLATFORMS, render
-from advisor.exporting.vectors import answers
 from advisor.reporting.risks import risks, warnings
 from advisor.reporting.view import load_view
 from advisor.store import RunFolder

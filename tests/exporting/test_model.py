@@ -11,7 +11,7 @@ from advisor.core.errors import UsageError
 from advisor.datasets.images import InputSpec
 from advisor.exporting.bundle import Bundle
 from advisor.exporting.model import ShippedModel, prepare
-from advisor.exporting.vectors import answers
+from advisor.exporting.shipping import answers
 from advisor.measurement.accuracy import predict_pixels
 from advisor.store import RunFolder
 from advisor.tflite.metadata import Metadata, read_metadata

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from advisor.exporting.model import ShippedModel
-from advisor.exporting.vectors import make_vectors
+from advisor.exporting.shipping import make_vectors
 
 
 def test_what_the_runtime_prints_is_not_shown(capfd: pytest.CaptureFixture[str]) -> None:

@@ -26,8 +26,7 @@ from advisor.datasets.images import load
 from advisor.devices.browser.packages import LITERT
 from advisor.exporting.bundle import WEB, Bundle, _check_targets, export
 from advisor.exporting.model import prepare
-from advisor.exporting.shipping import SHIPPING
-from advisor.exporting.vectors import answers
+from advisor.exporting.shipping import SHIPPING, answers
 from advisor.exporting.web import web_page
 from advisor.store import RunFolder
 from tests.browsers import browser, new_context, require_runtime

@@ -25,7 +25,7 @@ from advisor.core.errors import AdvisorError
 from advisor.core.preference import parse_preference
 from advisor.datasets.boxes import list_boxes
 from advisor.datasets.layouts.manifest import list_manifest
-from advisor.devices.latency.from_file import read_features
+from advisor.devices.latency.features import read_features
 from advisor.devices.profiles import read_profile, shipped_profiles
 from advisor.devices.profiles.cores import read_cores
 from advisor.devices.profiles.kernels import Kernel, read_kernels, write_kernels

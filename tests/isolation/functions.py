@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from advisor.core.errors import UnsupportedRecipe
-from advisor.isolation import confinement
+from advisor.isolation import pool as confinement
 
 
 def add(first: int, second: int) -> int:

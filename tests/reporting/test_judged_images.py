@@ -12,8 +12,7 @@ import pytest
 from PIL import Image
 
 from advisor.core.box_facts import JudgedBox, JudgedImage
-from advisor.reporting.judged_images import LOOKS, SIDE, photos
-from advisor.reporting.outlines import DRAWN
+from advisor.reporting.outlines import DRAWN, LOOKS, SIDE, photos
 
 LABELS = ("cat", "dog")
 SEEN, MISSED = JudgedBox(0, 0.1, 0.2, 0.5, 0.6, 1.0, True), JudgedBox(1, 0.0, 0.0, 0.5, 0.5, 1.0, False)

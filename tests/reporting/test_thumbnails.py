@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from advisor.reporting.thumbnails import BYTES_PER_PIXEL, data_uri
+from advisor.reporting.outlines import BYTES_PER_PIXEL, data_uri
 from tests.datasets.folders import image
 
 SIDE = 132

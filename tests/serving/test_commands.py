@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from advisor.core.errors import StageError, UsageError
-from advisor.serving.commands import Reevaluations, bundle
+from advisor.serving.pages import Reevaluations, bundle
 from advisor.store import RunFolder
 from tests.processes import until
 from tests.run_folders import write_run

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from advisor.store.documents import KINDS, read_document
+from advisor.store.jsonfile import KINDS, read_document
 
 
 def written(folder: Path, **entries: object) -> Path:

@@ -15,7 +15,7 @@ from scipy import special
 from advisor.compression.quantization.quantizer import eight_bit_rules, quantize
 from advisor.compression.recipes import RECIPES, recipe
 from advisor.compression.recipes.base import Needs, RecipeInputs
-from advisor.compression.recipes.comparison import answers
+from advisor.compression.recipes.mixed import answers
 from advisor.core.errors import StageError, UsageError
 from advisor.tflite.metadata import Metadata, read_metadata
 from advisor.tflite.metadata_writer import write_metadata

@@ -6,7 +6,7 @@ from scipy.special import softmax
 
 from advisor.compression.recipes import RECIPES
 from advisor.compression.recipes.base import Needs
-from advisor.compression.recipes.comparison import answers
+from advisor.compression.recipes.mixed import answers
 from advisor.core.errors import StageError
 from advisor.measurement.unknown import Neighbours
 from advisor.tflite.interface import to_float_io

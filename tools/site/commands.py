@@ -8,7 +8,7 @@ from typing import Any
 import typer
 
 from advisor.cli.main import app
-from advisor.cli.search_options import GroupedCommand
+from advisor.cli.options import GroupedCommand
 from advisor.core.options import GROUPS, OUTPUT
 
 

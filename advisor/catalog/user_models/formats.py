@@ -15,7 +15,8 @@ from typing import Any
 from advisor.catalog.cards import Conversion
 from advisor.catalog.user_models import keras_archive, pt2_archive, saved_model
 from advisor.catalog.user_models.comparison import Original, compared
-from advisor.catalog.user_models.onnx_files import checks, convert, graph
+from advisor.catalog.user_models.onnx_files import checks, graph
+from advisor.catalog.user_models.onnx_files import graph as convert
 from advisor.catalog.user_models.onnx_files.original import OnnxOriginal
 from advisor.catalog.user_models.pt2 import TorchProgram, require_torch
 from advisor.core.errors import UsageError, message_of

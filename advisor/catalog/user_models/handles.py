@@ -3,20 +3,183 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
-from advisor.catalog.user_models.model_packages import exported, is_source
 from advisor.catalog.weights.digest import Unavailable
 from advisor.catalog.weights.hub import resolved
 from advisor.catalog.weights.network.transport import redacted
-from advisor.core.errors import UsageError
+from advisor.core.errors import AdvisorError, StageError, UsageError, install_extra, message_of, nearest
+from advisor.isolation import NETWORK, CallLimits, ChildPool, Scratch
 from advisor.store.files import sha256_file
 from advisor.tflite.metadata import Metadata
+
+# Take ``timm:NAME`` and ``torchvision:NAME`` as a user's model: the package loads it, and describes it.
+#
+# The package finds the weights: in its cache, or, if it can, from its own server. It runs in a child process.
+
+LIMITS = CallLimits(seconds=900, memory_bytes=8_000_000_000, processes=4)
+"""Limits for one model; the time includes a download by the package."""
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A model of a package as a ``.pt2``.
+
+    Attributes:
+        file: the program, which takes one image.
+        origin: the source, with the version of the package and how it was evaluated.
+        metadata: labels, normalisation of RGB 0..255 and licence; empty where the package does not state them.
+        top1: published ImageNet accuracy in percent, None where the package has none.
+    """
+
+    file: Path
+    origin: str
+    metadata: Metadata
+    top1: float | None = None
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    """A model in evaluation mode and what its package says of it; normalisation is of values 0..1."""
+
+    model: Any
+    side: int
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    evaluated: str
+    licence: str
+    labels: tuple[str, ...]
+    top1: float | None = None
+
+
+def is_source(name: str) -> bool:
+    """Return whether ``name`` is a model of a package, such as ``timm:resnet18``."""
+    return name.partition(":")[0] in LOADERS and ":" in name
+
+
+@contextmanager
+def exported(source: str, size: int | None = None) -> Iterator[Exported]:
+    """Export a package's model in a child process; yield it for the block and remove it afterwards.
+
+    Args:
+        source: ``timm:NAME`` or ``torchvision:NAME``; the name may end in the tag of its weights, after a full stop.
+        size: side of the input in pixels; by default that of the package.
+
+    Raises:
+        UsageError: the package or PyTorch is not installed, has no such model, or cannot load its weights.
+    """
+    package = source.partition(":")[0]
+    missing = [name for name in ("torch", package) if importlib.util.find_spec(name) is None]
+    if missing:
+        raise UsageError(
+            f"{source}: the packages {' and '.join(missing)} are missing",
+            f"{install_extra('torch')}; pip install {package}",
+        )
+    with Scratch() as folder:
+        try:
+            with ChildPool(folder / "log.txt", {NETWORK: "1"}) as pool:
+                found: Exported = pool.call(f"{__name__}:export", source, size, folder, limits=LIMITS)
+        except StageError as error:
+            raise UsageError(f"{source} cannot be exported: {error.message}", error.hint) from error
+        yield found
+
+
+def export(source: str, size: int | None, folder: Path) -> Exported:
+    """Load a model and write it as ``.pt2`` below ``folder``; for child processes.
+
+    Raises:
+        UsageError: see :func:`exported`.
+    """
+    import torch
+
+    package, _, name = source.partition(":")
+    try:
+        loaded = LOADERS[package](name)
+    except AdvisorError:
+        raise
+    except Exception as error:  # packages raise errors of their servers, caches and files
+        raise UsageError(
+            f"{package} cannot load the weights of '{name}': {message_of(error)}",
+            "connect once and let the package fetch them into its cache, or give a file: advisor catalog add NAME.pt2",
+        ) from error
+    side = size or loaded.side
+    file = folder / f"{name.replace('.', '_')}.pt2"
+    torch.export.save(torch.export.export(loaded.model.eval(), (torch.zeros(1, 3, side, side),)), str(file))
+    mean, std = (tuple(round(255 * value, 4) for value in values) for values in (loaded.mean, loaded.std))
+    described = Metadata(name, loaded.labels, mean, std, licence=loaded.licence)
+    origin = f"{source} ({package} {metadata.version(package)}; evaluated on {loaded.evaluated})"
+    return Exported(file, origin, described, loaded.top1)
+
+
+def _timm(name: str) -> _Loaded:
+    import timm
+    from timm.data import ImageNetInfo, infer_imagenet_subset
+    from timm.utils import reparameterize_model
+
+    _require("timm", name, {*timm.list_models(), *timm.list_pretrained()})
+    model = timm.create_model(name, pretrained=True).eval()
+    facts = dict(model.pretrained_cfg)
+    labels = tuple(facts.get("label_names") or ())
+    subset = infer_imagenet_subset(model)
+    if not labels and subset:
+        info = ImageNetInfo(subset)
+        labels = tuple(info.index_to_description(index) for index in range(info.num_classes()))
+    return _Loaded(
+        reparameterize_model(model),
+        int(facts["input_size"][-1]),
+        tuple(facts["mean"]),
+        tuple(facts["std"]),
+        f"a {facts.get('crop_mode', 'center')} crop of {facts['crop_pct']:g}, {facts['interpolation']}",
+        str(facts.get("license") or ""),
+        labels,
+    )
+
+
+def _torchvision(name: str) -> _Loaded:
+    from torchvision import models
+
+    network, _, tag = name.partition(".")
+    _require("torchvision", network, set(models.list_models(module=models)))
+    choices = {one.name: one for one in models.get_model_weights(network)}
+    if tag and tag not in choices:
+        raise UsageError(
+            f"torchvision has no weights '{tag}' of {network}{nearest(tag, choices)}", f"It has: {', '.join(choices)}."
+        )
+    weights = choices[tag] if tag else models.get_model_weights(network).DEFAULT
+    model = models.get_model(network, weights=weights)
+    crop, package = weights.transforms(), metadata.metadata("torchvision")
+    accuracy = weights.meta.get("_metrics", {}).get("ImageNet-1K", {}).get("acc@1")
+    return _Loaded(
+        model,
+        int(crop.crop_size[0]),
+        tuple(crop.mean),
+        tuple(crop.std),
+        f"a center crop of {crop.crop_size[0]} of {crop.resize_size[0]}, {crop.interpolation.value}",
+        next(iter(package.get_all("License") or ()), ""),
+        tuple(weights.meta.get("categories", ())),
+        float(accuracy) if accuracy is not None else None,
+    )
+
+
+def _require(package: str, name: str, known: set[str]) -> None:
+    if name not in known:
+        raise UsageError(
+            f"{package} has no model '{name}'{nearest(name, sorted(known))}", f"list them in Python: {_LISTS[package]}"
+        )
+
+
+_LISTS = {"timm": "timm.list_models()", "torchvision": "torchvision.models.list_models()"}
+LOADERS: Mapping[str, Callable[[str], _Loaded]] = {"timm": _timm, "torchvision": _torchvision}
+"""Functions that load a model by its name, by package."""
+
 
 HASH = "#sha256="
 _PARTS = 3

@@ -20,10 +20,9 @@ from advisor.catalog.weights.arrays import Array
 from advisor.core.errors import StageError, UsageError, message_of
 from advisor.core.probabilities import as_probabilities
 from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_DETECTION
-from advisor.tflite.arithmetic import form_of
 from advisor.tflite.float16 import to_float32
 from advisor.tflite.interface import with_fixed_batch
-from advisor.tflite.macs import count
+from advisor.tflite.macs import count, form_of
 from advisor.tflite.metadata import Metadata, read_metadata
 from advisor.tflite.metadata_writer import write_metadata
 from advisor.tflite.model import read

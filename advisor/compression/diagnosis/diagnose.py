@@ -9,19 +9,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from advisor.compression.calibration import CalibrationImages, drawn, find_images, spec_of_file
-from advisor.compression.diagnosis.pairs import OperatorPair, pairs, short_name, working_operators
-from advisor.compression.diagnosis.running import Alone, InspectableModel, alone
-from advisor.compression.diagnosis.signals import Sums, decibel
-from advisor.compression.diagnosis.values import Channels, DiagnosedLayer, Diagnosis
-from advisor.compression.diagnosis.weights import (
+from advisor.compression.diagnosis.pairs import (
+    OperatorPair,
     bias,
     factors,
     has_scale_a_channel,
     kernel,
     lost_biases,
+    pairs,
+    short_name,
     storage,
     widest_kernel,
+    working_operators,
 )
+from advisor.compression.diagnosis.running import Alone, InspectableModel, alone
+from advisor.compression.diagnosis.signals import Sums, decibel
+from advisor.compression.diagnosis.values import Channels, DiagnosedLayer, Diagnosis
 from advisor.compression.diagnosis.words import cause, verdict
 from advisor.core.errors import StageError, UsageError
 from advisor.datasets.images import InputSpec

@@ -8,9 +8,7 @@ from pathlib import Path
 
 from advisor.core.errors import UsageError
 from advisor.datasets.boxes.coco import coco_files, list_coco
-from advisor.datasets.boxes.screening import screened
-from advisor.datasets.boxes.table import list_table
-from advisor.datasets.boxes.values import Box, BoxEntry, BoxFault, BoxListing
+from advisor.datasets.boxes.values import Box, BoxEntry, BoxFault, BoxListing, list_table, screened
 from advisor.datasets.boxes.voc import is_voc, list_voc
 from advisor.datasets.boxes.yolo import NAMES, YAML, is_yolo, list_yolo
 from advisor.datasets.layouts import missing_hint

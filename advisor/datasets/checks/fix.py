@@ -11,7 +11,7 @@ from pathlib import Path
 from advisor.core.errors import UsageError
 from advisor.datasets.boxes import Box
 from advisor.datasets.boxes.reading import BoxSurvey
-from advisor.datasets.boxes.table import EDGES
+from advisor.datasets.boxes.values import EDGES
 from advisor.datasets.checks.findings import Finding
 from advisor.datasets.dataset import Dataset, LabelledImage
 from advisor.datasets.layouts.manifest import CSV

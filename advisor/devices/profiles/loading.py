@@ -107,7 +107,7 @@ def checked_profile(path: Path, shipped: Sequence[DeviceProfile]) -> DeviceProfi
         UsageError: see :func:`read_profile`; or a row names an unknown model, the latencies of a target are in another
             unit, or the cores contradict the SoC. The error has one line for each.
     """
-    from advisor.devices.profiles.plausibility import bounds_of, implausible
+    from advisor.devices.profiles.values import bounds_of, implausible
 
     macs = _known_macs(shipped, shipped_profiles() / "model_features.csv")
     profile = read_profile(path, macs)

@@ -14,10 +14,9 @@ from typing import Any, TypeVar, cast
 from advisor.core.errors import StageError, UsageError, last_line
 from advisor.core.figures import HOST
 from advisor.engine.execution import ray_node
-from advisor.engine.execution.file_transfer import Outgoing, contents
 from advisor.engine.execution.machine import Machine
 from advisor.engine.execution.ray_connection import Roster, connect, resource_of
-from advisor.engine.execution.ray_node import Arguments, CallResult
+from advisor.engine.execution.ray_node import Arguments, CallResult, Outgoing, contents
 from advisor.isolation import CallLimits, Pause
 from advisor.isolation.pool import EXPECTED_BYTES, POOLS, TRAINERS
 from advisor.measurement import host

@@ -31,14 +31,13 @@ from advisor.engine.pipeline.stages.artefacts import (
     shares_calibration,
     with_confidence,
 )
-from advisor.engine.pipeline.stages.backbone import PROBABILITIES, cut, features
+from advisor.engine.pipeline.stages.backbone import PROBABILITIES, cut, features, taken
 from advisor.engine.pipeline.stages.detection import detections, detector
 from advisor.engine.pipeline.stages.figures import Answer, Timings, answers, capture, score, timing
 from advisor.engine.pipeline.stages.finetuning import finetuned
 from advisor.engine.pipeline.stages.head import TrainedHead, expected, fitted, joined, scored
 from advisor.engine.pipeline.stages.other_runtimes import checked_in_micro, measured_in
 from advisor.engine.pipeline.stages.other_runtimes_jobs import RuntimeFigures
-from advisor.engine.pipeline.stages.own_file import taken
 from advisor.engine.pipeline.stages.unknown import WithUnknown, probed, with_unknown
 from advisor.measurement.micro.check import MicroCheck
 

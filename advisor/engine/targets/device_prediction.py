@@ -105,7 +105,7 @@ class DevicePredictor:
 
     def _model(self, evaluation: Evaluation) -> tuple[str, ModelFeatures | None]:
         """Return the form and the features of an artefact: from its file if it was read, else from its card."""
-        from advisor.devices.latency.from_file import model_features
+        from advisor.devices.latency.features import model_features
 
         configuration, card, file = evaluation.configuration, evaluation.card_facts, evaluation.file_features
         if file is not None:

@@ -11,9 +11,8 @@ from advisor.core.errors import StageError, UsageError, nearest
 from advisor.measurement import host
 from advisor.measurement.latency.conditions import Conditions, busy_processes, require_quiet
 from advisor.measurement.latency.end_to_end import time_pipeline
-from advisor.measurement.latency.findings import Benchmark, FileBenchmark
+from advisor.measurement.latency.findings import Benchmark, FileBenchmark, sustain
 from advisor.measurement.latency.results import LatencyResult
-from advisor.measurement.latency.sustained import sustain
 from advisor.measurement.latency.timing import Setup, interleave, measure, ratios, thread_counts
 from advisor.measurement.processes.model_file import detector_notes, read_model
 from advisor.measurement.processes.runtimes import interpreter, parse

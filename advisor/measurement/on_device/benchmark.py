@@ -144,8 +144,7 @@ def _predicted(
 
 def _prediction(file: ModelFile, profile: DeviceProfile, target: DeviceTarget, predictor: Predictor) -> DeviceRow:
     """Return a row with the predicted latency, if the target runs the file's form and it can be predicted."""
-    from advisor.devices.latency.features import load_features
-    from advisor.devices.latency.from_file import features_of, model_features
+    from advisor.devices.latency.features import features_of, load_features, model_features
     from advisor.tflite.work import counted, works_of
 
     seen, table = features_of(file.graph), load_features()

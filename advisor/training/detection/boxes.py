@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.training.detection.anchors import Anchors, anchors_of, assign
 from advisor.training.detection.changes import Objects
-from advisor.training.detection.fit import Shape, TrainableHead
+from advisor.training.detection.fit import Anchors, Shape, TrainableHead, anchors_of, assign
 from advisor.training.detection.network import head
 
 if TYPE_CHECKING:

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from advisor.datasets.images import InputSpec
 from advisor.training.finetune import network
 from advisor.training.finetune.hyperparameters import Finetuning
-from advisor.training.head.folds import folds
-from advisor.training.head.train import Head, fit_head, train_head
+from advisor.training.head.train import Head, fit_head, folds, train_head
 from advisor.training.head.trials import ALL_LEVELS, GRID
 
 if TYPE_CHECKING:

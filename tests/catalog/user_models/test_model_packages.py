@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from advisor.catalog import public
-from advisor.catalog.user_models import model_packages
-from advisor.catalog.user_models.handles import local_source
-from advisor.catalog.user_models.model_packages import exported, is_source
+from advisor.catalog.user_models import handles as model_packages
+from advisor.catalog.user_models.handles import exported, is_source, local_source
 from advisor.core.errors import UsageError
 
 SIZE = 64

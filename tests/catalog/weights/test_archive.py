@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from advisor.catalog.weights import archive as module
-from advisor.catalog.weights.archive import extract_member
+from advisor.catalog.weights import delivery as module
+from advisor.catalog.weights.delivery import extract_member
 from advisor.catalog.weights.digest import Unavailable
 from tests.catalog.weights.conftest import CONTENT, MEMBER, tarball, wheel
 

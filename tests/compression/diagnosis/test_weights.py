@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from advisor.compression.diagnosis.weights import fitted
+from advisor.compression.diagnosis.pairs import fitted
 
 RANDOM = np.random.default_rng(0)
 KERNEL = RANDOM.standard_normal((16, 3, 3, 8))

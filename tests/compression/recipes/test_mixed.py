@@ -7,8 +7,14 @@ import pytest
 
 from advisor.compression.recipes import recipe
 from advisor.compression.recipes.base import Compressed, RecipeInputs
-from advisor.compression.recipes.comparison import Deviation, FloatComparison, comparison_for
-from advisor.compression.recipes.mixed import Mixed, OperatorChoice, float_work
+from advisor.compression.recipes.mixed import (
+    Deviation,
+    FloatComparison,
+    Mixed,
+    OperatorChoice,
+    comparison_for,
+    float_work,
+)
 from advisor.tflite.macs import count
 from advisor.tflite.model import read
 

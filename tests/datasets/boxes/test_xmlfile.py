@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from advisor.core.errors import UsageError
-from advisor.datasets.boxes import xmlfile
-from advisor.datasets.boxes.xmlfile import read_xml
+from advisor.datasets.boxes import voc as xmlfile
+from advisor.datasets.boxes.voc import read_xml
 from tests.datasets.boxes.writers import write
 
 BOMB = (

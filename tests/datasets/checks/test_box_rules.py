@@ -6,7 +6,7 @@ import pytest
 
 from advisor.core.errors import UsageError
 from advisor.datasets.boxes.reading import survey_boxes
-from advisor.datasets.checks.box_rules import boxes_in_parts, lacking, require_usable_boxes
+from advisor.datasets.checks.check import boxes_in_parts, lacking, require_usable_boxes
 from advisor.datasets.split import Split
 from tests.datasets.boxes.writers import Object, Photo, photos, write_table
 

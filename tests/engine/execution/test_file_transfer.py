@@ -8,7 +8,7 @@ import pytest
 
 from advisor.core.errors import StageError
 from advisor.engine.execution import ray_node
-from advisor.engine.execution.file_transfer import FileRef, Outgoing, bundle_key, contents, replaced
+from advisor.engine.execution.ray_node import FileRef, Outgoing, bundle_key, contents, replaced
 from tests.engine.execution.jobs import Named, fill, join
 
 

@@ -11,7 +11,7 @@ from advisor.core.evaluation import Status
 from advisor.core.quantity import Provenance
 from advisor.devices.profiles import DeviceLimits, DeviceProfile, DeviceTarget
 from advisor.engine.history.loaded_run import load_run
-from advisor.engine.targets.measuring import with_arena
+from advisor.engine.targets.multi_device import with_arena
 from advisor.engine.targets.target_devices import TargetDevice, needs_check, remark_of
 from advisor.measurement.micro import check as micro
 from tests.builders import evaluation

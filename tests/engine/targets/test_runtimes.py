@@ -11,7 +11,7 @@ from advisor.catalog.catalogue import load_catalogue
 from advisor.core.errors import StageError, UsageError
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.quantity import Provenance, Quantity
-from advisor.devices.latency.from_file import features_of
+from advisor.devices.latency.features import features_of
 from advisor.devices.profiles.runtimes import RUNTIMES
 from advisor.engine.execution.machine import Machine
 from advisor.engine.pipeline.materials import Artefact, LocalTarget
@@ -24,7 +24,7 @@ from advisor.engine.pipeline.walker import Walker, Workers
 from advisor.engine.question import Question, resolve
 from advisor.engine.targets import device_prediction
 from advisor.engine.targets.device_prediction import LatencyEstimate, Prefilter, before_measuring, environment_of
-from advisor.engine.targets.measuring import measured_here
+from advisor.engine.targets.multi_device import measured_here
 from advisor.engine.targets.target_devices import TargetDevice, select_targets
 from advisor.isolation.coroutine import run_coroutine
 from advisor.tflite.model import read

@@ -11,7 +11,7 @@ from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation
 from advisor.core.file_features import FileFeatures
 from advisor.core.quantity import Provenance
-from advisor.devices.latency.from_file import features_of
+from advisor.devices.latency.features import features_of
 from advisor.devices.profiles import DeviceLimits, DeviceProfile, DeviceTarget
 from advisor.engine.question import resolve
 from advisor.engine.targets.device_prediction import card_rejection, least_size

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from advisor.core.errors import StageError
-from advisor.measurement.latency.sustained import Sustained, Window, sustain
+from advisor.measurement.latency.findings import Sustained, Window, sustain
 
 
 def made(medians: list[float], seconds: float = 300.0) -> Sustained:

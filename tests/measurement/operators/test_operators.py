@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from advisor.core.errors import StageError, UsageError
 from advisor.measurement.latency.findings import advise_threads
 from advisor.measurement.latency.timing import measure
-from advisor.measurement.operators.advice import advise
-from advisor.measurement.operators.profile import profile
+from advisor.measurement.operators.profile import advise, profile
 from advisor.measurement.operators.profile_values import Profile
 from advisor.measurement.operators.runs import (
     ProfiledRun,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from advisor.training.detection.anchors import anchors_of, assign, overlaps
+from advisor.training.detection.fit import anchors_of, assign, overlaps
 
 ANCHORS = anchors_of([(8, 8), (4, 4)])
 SHARE = st.floats(0.0, 1.0, width=32)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from advisor.training.finetune.hyperparameters import FINETUNING, Finetuning
-from advisor.training.finetune.trials import EPOCHS, LEARNING_RATE, SPACE, Trials
+from advisor.training.finetune.hyperparameters import EPOCHS, FINETUNING, LEARNING_RATE, SPACE, Finetuning, Trials
 
 FINETUNE_CACHED, FINETUNE_TOP, FINETUNE_ALL = FINETUNING.values()
 

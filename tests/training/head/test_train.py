@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor.core.errors import StageError
-from advisor.training.head.folds import divided
-from advisor.training.head.train import Head, fit_head, train_head
+from advisor.training.head.train import Head, divided, fit_head, train_head
 from advisor.training.head.trials import GRID, STRONGER, WEAKER
 
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from advisor.catalog.user_models.comparison import OriginalLayer
-from advisor.catalog.user_models.onnx_files.convert import VERSION
-from advisor.catalog.user_models.onnx_files.graph import Image
+from advisor.catalog.user_models.onnx_files.graph import VERSION, Image
 from advisor.catalog.weights.arrays import Array
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from advisor.engine.pipeline.stages.other_runtimes import checked_in_micro, meas
 from advisor.engine.pipeline.walker import Walker, Workers
 from advisor.engine.space.candidates import runtime_version
 from advisor.engine.space.images import read_images
-from advisor.engine.targets.measuring import checked, measured_here
+from advisor.engine.targets.multi_device import checked, measured_here
 from advisor.engine.targets.target_devices import TargetDevice
 from advisor.isolation import ChildPool, Scratch
 from advisor.isolation.coroutine import run_coroutine

@@ -10,14 +10,25 @@ from pathlib import Path
 from advisor.catalog.cards import Card
 from advisor.catalog.convert import CONVERT_VERSION
 from advisor.catalog.convert import convert as convert_card
-from advisor.core.errors import UnsupportedRecipe
+from advisor.catalog.labels import published_labels
+from advisor.compression.user_model.images import class_order
+from advisor.core.errors import UnsupportedRecipe, UsageError
 from advisor.datasets.capture import VERSION as CAPTURE_VERSION
 from advisor.engine.pipeline import cost
-from advisor.engine.pipeline.images import Part, Role
-from advisor.engine.pipeline.materials import FloatModel, Materials, input_spec, read_result, versions
+from advisor.engine.pipeline.images import Images, Part, Role
+from advisor.engine.pipeline.materials import (
+    Artefact,
+    FloatModel,
+    Materials,
+    Workload,
+    input_spec,
+    read_result,
+    versions,
+)
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import Folders, Inputs, Job, Pool, Resources, Results, Scope, Stage
 from advisor.engine.pipeline.stages import jobs
+from advisor.engine.pipeline.stages.artefacts import read_artefact
 from advisor.isolation import CallLimits
 from advisor.isolation.pool import EXPECTED_BYTES, HEAVY
 from advisor.measurement.latency.timing import least_cpu_ms
@@ -222,3 +233,32 @@ def _inputs(card: Card, seen: CaptureAugmentation, part: Part, source: FloatMode
 
 def _read_number(folder: Path) -> float:
     return float(read_result(folder))
+
+
+def taken(card: Card, scope: Scope, workload: Workload) -> Stage[Artefact]:
+    """Take a file of fixed form, if it knows the classes of the images. No byte of it changes."""
+
+    def inputs(materials: Materials, _results: Results) -> Inputs:
+        if workload.images:
+            require_classes(card, materials.require_images())
+        return identity(materials, card)
+
+    def job(materials: Materials, _results: Results, folders: Folders) -> Job:
+        return partial(jobs.take, materials.weights[card.name], folders.model)
+
+    return Stage(
+        StageName.CONVERT, scope, "1", "reading", (), inputs, job, read_artefact, cost.REWRITE_S,
+    )  # fmt: skip
+
+
+def require_classes(card: Card, images: Images) -> None:
+    """Check that a user's own file knows every class of the images; it may know more.
+
+    Raises:
+        UnsupportedRecipe: it does not; the nearest name is given.
+    """
+    labels = published_labels(card)
+    try:
+        class_order(images.classes, labels, len(labels))
+    except UsageError as error:
+        raise UnsupportedRecipe(f"{error.message}; {error.hint}") from None

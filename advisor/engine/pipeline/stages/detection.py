@@ -27,9 +27,8 @@ from advisor.engine.pipeline.stage import (
     artefact_of,
 )
 from advisor.engine.pipeline.stages import detection_jobs
-from advisor.engine.pipeline.stages.backbone import identity
+from advisor.engine.pipeline.stages.backbone import identity, require_classes
 from advisor.engine.pipeline.stages.figures import with_detail
-from advisor.engine.pipeline.stages.own_file import require_classes
 from advisor.isolation import CallLimits
 
 DETECTIONS_FILE = "detections.npz"

@@ -28,7 +28,7 @@ from advisor.isolation import CallLimits
 from advisor.isolation.pool import EXPECTED_BYTES, TRAINERS
 from advisor.store.files import sha256_file, sha256_json
 from advisor.tflite.levels import VERSION as LEVELS_VERSION
-from advisor.training.finetune.trials import Trials
+from advisor.training.finetune.hyperparameters import Trials
 from advisor.training.finetune.tuning import FINETUNING, VERSION, WEIGHTS, Finetuning, epochs_done, tune
 
 CAPTURED_SHARE = 0.5

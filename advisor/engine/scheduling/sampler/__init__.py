@@ -8,7 +8,6 @@ It needs Optuna and numpy only, and works with any study of two or three objecti
 """
 
 from advisor.engine.scheduling.sampler.advisor_sampler import AdvisorSampler, CandidatesExhausted
-from advisor.engine.scheduling.sampler.table import Candidate, Objective, Params
-from advisor.engine.scheduling.sampler.trials import ALSO, TEACHES_ONLY
+from advisor.engine.scheduling.sampler.table import ALSO, TEACHES_ONLY, Candidate, Objective, Params
 
 __all__ = ["ALSO", "TEACHES_ONLY", "AdvisorSampler", "Candidate", "CandidatesExhausted", "Objective", "Params"]

@@ -16,7 +16,7 @@ from advisor.engine.scheduling.sampler.hypervolume import (
     pareto_mask,
     t4_below,
 )
-from advisor.engine.scheduling.sampler.trials import Mask, Observations
+from advisor.engine.scheduling.sampler.table import Mask, Observations
 
 Rows = NDArray[np.intp]
 

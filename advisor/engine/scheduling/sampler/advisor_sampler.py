@@ -14,8 +14,18 @@ from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
 
 from advisor.engine.scheduling.sampler.acquisition import Acquisition
-from advisor.engine.scheduling.sampler.table import Candidate, Objective, Params, Table
-from advisor.engine.scheduling.sampler.trials import ALSO, TEACHES_ONLY, Mask, Observations, TrialIndex, fixed_params
+from advisor.engine.scheduling.sampler.table import (
+    ALSO,
+    TEACHES_ONLY,
+    Candidate,
+    Mask,
+    Objective,
+    Observations,
+    Params,
+    Table,
+    TrialIndex,
+    fixed_params,
+)
 
 
 class CandidatesExhausted(RuntimeError):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from advisor.catalog.user_models.onnx_files.convert import PACKAGES
+from advisor.catalog.user_models.onnx_files.graph import PACKAGES
 from advisor.core.errors import UsageError
 from advisor.store.packages import import_path
 from tests.requirements import skip_or_fail

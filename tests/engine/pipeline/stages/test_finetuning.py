@@ -149,7 +149,7 @@ def test_the_trainings_of_a_card_share_the_time_that_is_left(tmp_path: Path) -> 
 def test_a_study_trains_as_often_as_it_may_and_keeps_the_best(
     backbone: Path, images: Images, training: ChildPool, tmp_path: Path, few_epochs: None, monkeypatch: Any
 ) -> None:
-    from advisor.training.finetune import trials
+    from advisor.training.finetune import hyperparameters as trials
 
     monkeypatch.setattr(trials, "EPOCHS", (1, 2))
     compared, ships = _tuned(backbone, images, training, tmp_path, trials=2)

@@ -21,7 +21,7 @@ from advisor.engine.pipeline.images import Images
 from advisor.engine.pipeline.materials import Workload
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stages import jobs
-from advisor.engine.pipeline.stages.own_file import require_classes
+from advisor.engine.pipeline.stages.backbone import require_classes
 from advisor.engine.question import resolve
 from advisor.engine.space.images import read_images
 from advisor.store.files import sha256_file

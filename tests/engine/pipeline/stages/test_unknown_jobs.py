@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 from scipy.special import softmax
 
-from advisor.compression.recipes.comparison import answers
+from advisor.compression.recipes.mixed import answers
 from advisor.core.codec import parse
 from advisor.core.unknown_facts import UnknownFacts
 from advisor.datasets.images import InputSpec
