@@ -223,9 +223,9 @@ def test_a_killed_measurement_leaves_no_socket_that_the_next_command_does_not_de
     temporary.mkdir()
     measure = (
         "import sys\nfrom pathlib import Path\n"
-        "from advisor.devices.connections.protocol import Job\n"
+        "from advisor.devices.connections.protocol import MeasurementJob\n"
         "from advisor.devices.connections.ssh import SshConnection\n"
-        "SshConnection('device', program=sys.argv[1]).measure(Job((Path(sys.argv[2]),), (1,), 'load'))\n"
+        "SshConnection('device', program=sys.argv[1]).measure(MeasurementJob((Path(sys.argv[2]),), (1,), 'load'))\n"
     )
     environment = {**os.environ, "TMPDIR": str(temporary)}
     done = subprocess.run([sys.executable, "-c", measure, client, model], env=environment, check=False)

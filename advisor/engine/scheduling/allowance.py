@@ -121,10 +121,12 @@ class Allowance:
     def no_time(self, configuration: Configuration, running: Collection[Configuration] = ()) -> str:
         """Return why a configuration must not start beside the running ones: it would not end in time; empty if it may.
 
-        The card that is fine-tuned always has time for :data:`~advisor.engine.space.plan.ALWAYS`.
+        The card that is fine-tuned always has time for :data:`~advisor.engine.space.plan.ALWAYS`, and the very first
+        configuration starts whatever it takes.
         """
+        first = not running and not self.bound.results
         tuned = recipe_of(configuration.training).tunes_backbone and configuration.compression in ALWAYS
-        if self.limit is None or tuned or self._seconds([*running, configuration]) <= self.limit.left_s():
+        if self.limit is None or tuned or first or self._seconds([*running, configuration]) <= self.limit.left_s():
             return ""
         return NO_TIME
 

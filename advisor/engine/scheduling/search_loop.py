@@ -19,7 +19,7 @@ from advisor.engine.pipeline.evaluation.scorer import Scorer
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stages.figures import SURVEY
 from advisor.engine.question import Request
-from advisor.engine.scheduling.allowance import Allowance, TimeLimit
+from advisor.engine.scheduling.allowance import NO_TIME, Allowance, TimeLimit
 from advisor.engine.scheduling.finalists import PickSoFar, finalists, named_files, score
 from advisor.engine.scheduling.promotion import FrontBound
 from advisor.engine.scheduling.scheduler import Scheduler
@@ -72,7 +72,7 @@ class SearchLoop:
         self, request: Request, run: RunFolder, progress: SearchProgress, started: float, cores: int,
         observed: Callable[[], float] = lambda: 1.0,
     ) -> None:  # fmt: skip
-        self._cores, self._observed, self._judging_s = cores, observed, 0.0
+        self._cores, self._observed, self._judging_s, self._late = cores, observed, 0.0, 0
         self._question, self._execution = request.question, request.execution
         self._run, self._progress, self._started = run, progress, started
         self._bound, self._early = FrontBound(request.question.limits), dict[Configuration, Evaluation]()
@@ -106,6 +106,7 @@ class SearchLoop:
 
         def record_rejected(rejected: Iterable[tuple[Configuration, str]]) -> None:
             for each, reason in rejected:
+                self._late += reason == NO_TIME
                 family = plan.cards_by_name[each.card].family
                 record([Evaluation(each, Status.SKIPPED, family, reason, StageName.PROMOTION)])
 
@@ -233,8 +234,8 @@ class SearchLoop:
         return max(0, self._execution.max_trials - done) if self._execution.max_trials else plan.size
 
     def _stop(self, study: Study, rule: ExpectedGainRule, unfinished: bool) -> Stop:
-        left = study.unevaluated
-        if unfinished:
+        left = study.unevaluated + self._late
+        if unfinished or self._late:
             return time_limit_reached(self._execution.time_limit, left)
         if left == 0:
             return COMPLETE

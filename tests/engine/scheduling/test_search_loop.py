@@ -22,6 +22,7 @@ from advisor.engine.pipeline.stages.figures import SURVEY
 from advisor.engine.question import resolve
 from advisor.engine.rules import rules_of
 from advisor.engine.scheduling import finalists
+from advisor.engine.scheduling.allowance import NO_TIME
 from advisor.engine.scheduling.finalists import PickSoFar
 from advisor.engine.scheduling.scheduler import OVER_ALLOWANCE
 from advisor.engine.scheduling.search_loop import SearchLoop
@@ -228,6 +229,16 @@ def test_a_default_search_says_which_cards_it_had_no_time_to_fine_tune(tmp_path:
     assert {e.configuration.training for e in skipped} == {"finetune_cached"}
     assert {e.reason for e in skipped} == {OVER_ALLOWANCE}
     assert {e.configuration.card for e in skipped} == set(CARDS)
+
+
+def test_what_a_limit_leaves_no_time_for_is_said_and_a_longer_limit_continues(tmp_path: Path) -> None:
+    many = changed(plan("head", "finetune_cached"), images=200_000, validation=1000)
+    search = Search(tmp_path, many, data=str(tmp_path), time_limit="60s")
+    stop = asyncio.run(search.evaluate_all(MadeUp()))
+    late = [e for e in search.run.evaluations() if e.reason == NO_TIME]
+    assert late
+    assert stop.text == f"stopped at --time-limit 60s: {len(late)} configurations not evaluated"
+    assert any(e.status is Status.OK for e in search.run.evaluations()), "the first one starts whatever it takes"
 
 
 def test_a_failure_is_kept_and_the_search_goes_on(tmp_path: Path) -> None:
