@@ -20,9 +20,9 @@ from advisor.engine.space.plan import ALWAYS, Plan, prior_accuracy
 HEADS_SHARE = 0.5
 """Share of a time limit after which a further card is fine-tuned, even if some heads have no result yet."""
 
-FIRST_CARDS, FIRST_SHARE = 3, 0.2
-"""Most cards whose heads are compared before fine-tuning begins within a time limit, and the share of the limit that
-these heads may take if there are several."""
+FIRST_CARDS, FIRST_SHARE, ALONE_SHARE = 3, 0.2, 0.35
+"""Most cards whose heads come first within a time limit, and the share of the limit that these heads may take if there
+are several: before fine-tuning, and if there is no time for it."""
 
 LEAST_SHARE, GAINING_SHARE = 0.15, 0.4
 """Least share of a card's expected fine-tuning that the rest of a time limit must leave room for, and the share that
@@ -79,19 +79,25 @@ class Allowance:
     def first(self) -> frozenset[str]:
         """The cards whose heads come first within a time limit: the most promising card of each architecture.
 
-        Empty without a time limit, and if it is too short for the head and the fine-tuning of any card.
+        Empty without a time limit. If it is too short for the head and the fine-tuning of any card, the heads of these
+        cards may take more of it.
         """
+        return frozenset(self._first(FIRST_SHARE, tuned=True) or self._first(ALONE_SHARE, tuned=False))
+
+    def _first(self, most: float, tuned: bool) -> list[str]:
+        """Return the cards whose heads take at most this share of the limit and, if ``tuned``, leave time for fine-tuning."""
         if self.limit is None:
-            return frozenset()
-        chosen, heads_s = set[str](), 0.0
+            return []
+        chosen, heads_s = list[str](), 0.0
         for card in self._champions():
             head = self.plan.configuration(card.name, FLOAT, self.plan.threads[0], HEAD)
-            more_s, share = heads_s + self._seconds([head]), FIRST_SHARE if chosen else 1.0
-            fits = more_s <= share * self.limit.seconds and more_s + self._least_s(card) <= self.limit.left_s()
+            more_s, share = heads_s + self._seconds([head]), most if chosen else 1.0
+            least_s = self._least_s(card) if tuned else 0.0
+            fits = more_s <= share * self.limit.seconds and more_s + least_s <= self.limit.left_s()
             if fits and len(chosen) < FIRST_CARDS:
-                chosen.add(card.name)
+                chosen.append(card.name)
                 heads_s = more_s
-        return frozenset(chosen)
+        return chosen
 
     def _champions(self) -> Sequence[Card]:
         """Return one card of each architecture, the highest published accuracy first.

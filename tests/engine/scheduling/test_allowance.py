@@ -13,6 +13,7 @@ from advisor.engine.scheduling.allowance import HEADS_SHARE, NO_TIME, Allowance,
 from advisor.engine.scheduling.promotion import FrontBound
 from advisor.engine.scheduling.scheduler import OVER_ALLOWANCE, Scheduler
 from advisor.engine.space.plan import Plan
+from tests.builders import evaluation
 from tests.engine.plans import changed
 from tests.engine.scheduling.test_scheduler import BEST, CARDS, LAST, PLAN, Search, alike
 
@@ -104,9 +105,10 @@ def test_a_card_that_cannot_win_is_not_tuned_whatever_time_is_left() -> None:
 def _limited(
     plan: Plan = DEFAULT, left_s: float = 600.0, observed: float = 1.0, limit_ms: float | None = None
 ) -> Allowance:
-    """Return the allowance of a search with a time limit of ten minutes."""
-    limit = TimeLimit(600.0, lambda: left_s, lambda: observed)
-    return Allowance(plan, FrontBound(Budget(latency_ms=limit_ms)), lambda _: None, limit)
+    """Return the allowance of a search with a time limit of ten minutes, which has the result of another card."""
+    limit, bound = TimeLimit(600.0, lambda: left_s, lambda: observed), FrontBound(Budget(latency_ms=limit_ms))
+    bound.add([evaluation("another card")])
+    return Allowance(plan, bound, lambda _: None, limit)
 
 
 def _head(card: str, form: str = "float32", plan: Plan = DEFAULT) -> Configuration:
@@ -124,11 +126,17 @@ def test_the_first_heads_are_those_of_different_architectures() -> None:
     assert len(set(families)) == len(families)
 
 
-def test_a_limit_that_is_too_short_for_any_fine_tuning_is_left_to_all_heads() -> None:
-    assert _limited(left_s=45.0).first == frozenset()
+def test_a_limit_that_is_too_short_for_any_fine_tuning_begins_with_the_most_promising_heads() -> None:
     search = Allowed(left_s=45.0)
+    assert not _limited(left_s=45.0)._first(1.0, tuned=True)
     search.start()
-    assert {each.compression for each in search.started} == {"float32", "int8"}
+    first = {each.card for each in search.started}
+    assert first
+    assert {each.compression for each in search.started} == {"float32"}
+    for each in list(search.running):
+        search.end(each)
+    search.start()
+    assert {each.training for each in search.started} == {"head"}
     assert not search.tuned
 
 
