@@ -85,7 +85,7 @@ class Allowance:
         return frozenset(self._first(FIRST_SHARE, tuned=True) or self._first(ALONE_SHARE, tuned=False))
 
     def _first(self, most: float, tuned: bool) -> list[str]:
-        """Return the cards whose heads take at most this share of the limit and, if ``tuned``, leave time for fine-tuning."""
+        """Return the cards whose heads take at most this share of the limit; ``tuned`` leaves time for fine-tuning."""
         if self.limit is None:
             return []
         chosen, heads_s = list[str](), 0.0
