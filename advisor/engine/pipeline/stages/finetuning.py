@@ -38,7 +38,7 @@ SHIPPING_SHARE = 0.25
 """Further training of the model that ships over its first training, in the time that a limit leaves."""
 
 IMPORTS_S, NEXT_START_S = 10.0, 25.0
-"""Seconds of a training before its time counts, and of the one that follows it before its first step. A Xeon of 2.8 GHz
+"""Seconds of a training before its time counts, and of the one that follows it before its first step. An AMD EPYC
 took 7 and 19 for EfficientNet-Lite0."""
 
 TRAIN_LIMITS = CallLimits(seconds=24 * 3600, memory_bytes=8_000_000_000)
