@@ -9,8 +9,7 @@ import pytest
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import ImageAnswers
-from advisor.reporting.classes import HEATMAP_CLASSES
-from advisor.reporting.confusion import PAIRS, PairDifference, confusions
+from advisor.reporting.classes import DIFFERENCES, HEATMAP_CLASSES, PairDifference, confusions
 from tests.builders import evaluation
 
 LABELS = ("cat", "dog", "owl")
@@ -74,7 +73,7 @@ def test_many_classes_have_no_matrix_but_still_their_differences() -> None:
     other = tuple(tuple(row[1:] + row[:1]) for row in pick)
     found = confusions(judged(pick), judged(other), tuple(map(str, range(size))))
     assert found is not None
-    assert (found.pick, found.runner_up, len(found.pairs)) == (None, None, PAIRS)
+    assert (found.pick, found.runner_up, len(found.pairs)) == (None, None, DIFFERENCES)
 
 
 def test_a_damaged_matrix_is_refused() -> None:

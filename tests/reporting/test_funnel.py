@@ -8,7 +8,7 @@ from itertools import pairwise
 from advisor.core.decision import decide
 from advisor.core.evaluation import Evaluation, Status
 from advisor.engine.pipeline.names import StageName
-from advisor.reporting.funnel import funnel
+from advisor.reporting.phrases import funnel
 from advisor.reporting.view import load_view
 from tests.engine.conftest import Searched, photos, shared_folder, warm_cache, with_images
 from tests.reporting.views import empty_view, infeasible_view, run_view

@@ -9,15 +9,14 @@ import pytest
 
 from advisor.core.quantity import Provenance, Quantity
 from advisor.engine.history.incumbents import Incumbent
+from advisor.reporting.answer import print_answer
 from advisor.reporting.console import default_console
+from advisor.reporting.explanation import LEARNT, incumbent_sentences
 from advisor.reporting.files import recommendation_json
 from advisor.reporting.html import render_html
-from advisor.reporting.incumbents import LEARNT, sentences
 from advisor.reporting.markdown import render_markdown
-from advisor.reporting.phrases import verdict
-from advisor.reporting.ranking import shortlist
+from advisor.reporting.phrases import shortlist, verdict
 from advisor.reporting.risks import risks, warnings
-from advisor.reporting.table import print_answer
 from advisor.reporting.view import RunView
 from tests.documents import problems
 from tests.reporting.views import run_view
@@ -39,7 +38,7 @@ def view() -> RunView:
 
 
 def test_switching_is_said_in_figures(view: RunView) -> None:
-    (found,) = sentences(view)
+    (found,) = incumbent_sentences(view)
     assert found.startswith("shipped ")
     assert "Switching to the pick changes" in found
     assert "+3.2 points (95 %: 1.0" in found
@@ -52,7 +51,7 @@ def test_switching_is_said_in_figures(view: RunView) -> None:
 def test_a_file_that_is_picked_is_still_the_best(view: RunView) -> None:
     shipped = view.incumbents[0].evaluation
     own = replace(view, incumbents=(Incumbent(shipped, True),))
-    assert "is still the best" in sentences(own)[0]
+    assert "is still the best" in incumbent_sentences(own)[0]
 
 
 def test_every_form_names_it(view: RunView, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import unescape
 
-from advisor.reporting.notebook import summary_html
+from advisor.reporting.html import summary_html
 from advisor.reporting.view import RunView
 from tests.reporting.views import empty_view, few_view, run_view
 

@@ -11,7 +11,7 @@ from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import ImageAnswers
 from advisor.core.promises import NO_PROMISES, Promises, Shares
 from advisor.core.statistics import Interval
-from advisor.reporting.promises import unkept
+from advisor.reporting.confidence import unkept
 from advisor.reporting.risks import Level, risks
 from tests.builders import evaluation
 from tests.reporting.views import run_view

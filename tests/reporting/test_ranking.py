@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from advisor.reporting.ranking import ranked, shortlist
+from advisor.reporting.phrases import ranked, shortlist
 from tests.reporting.views import run_view
 
 
