@@ -96,21 +96,21 @@ def print_benchmark(
     """
     names = short_names(found)
     timed = timings(found) if timed is None else timed
-    shown: list[blocks.Block] = [*_head(found, names), blocks.Table(LATENCY, list(_latencies(timed, names)))]
+    shown: list[blocks.Block] = [*_head(found, names), blocks.DataTable(LATENCY, list(_latencies(timed, names)))]
     shown += _reasons(found, names)
     if found.ratios:
-        shown.append(blocks.Table(RATIOS, [_ratio(row, names) for row in found.ratios]))
+        shown.append(blocks.DataTable(RATIOS, [_ratio(row, names) for row in found.ratios]))
     loading = [_loading(names[file.model], file, file.timing) for file in found.files if file.timing]
-    shown.append(blocks.Table(LOADING, loading))
+    shown.append(blocks.DataTable(LOADING, loading))
     if any(file.loaded for file in found.files):
         shown += [
             blocks.Heading("With a load on the other processors"),
-            blocks.Table(LATENCY, list(_loaded(found, names))),
+            blocks.DataTable(LATENCY, list(_loaded(found, names))),
         ]
     if any(file.pipeline for file in found.files):
         shown += [
             blocks.Heading("From an image to an answer, ms"),
-            blocks.Table(PIPELINE, list(_pipelines(found, names))),
+            blocks.DataTable(PIPELINE, list(_pipelines(found, names))),
         ]
     show([*shown, *_sentences(found, names)], console)
 
@@ -218,7 +218,7 @@ def print_device_benchmark(found: DeviceBenchmark, console: Console | None = Non
     where = ":".join(filter(None, (found.device, found.target)))
     shown: list[blocks.Block] = [
         blocks.Paragraph((blocks.Span(where, "strong"), f"  {_how(found)}")),
-        blocks.Table(DEVICE, list(map(_device_row, found.rows))),
+        blocks.DataTable(DEVICE, list(map(_device_row, found.rows))),
     ]
     shown += _remarks(found)
     shown += delegation_lines([(Path(model).name, delegation) for model, delegation in found.delegations])

@@ -1,7 +1,7 @@
 """A report as a value: blocks that the terminal, pages, Markdown and notebooks draw, each in its own way.
 
 A look is one or more words: ``strong``, ``dim``, ``good``, ``warn``, ``bad``, ``command``, ``code``, ``small``, or
-``name`` (from a user's data, with its own writing direction). Each form draws those that it knows; on a page, the others
+``name`` (from a user's data, with its own writing direction). Each form draws those that it knows. On pages, the others
 are classes.
 """
 
@@ -89,7 +89,7 @@ PAGES = 100_000
 
 
 @dataclass(frozen=True)
-class Table:
+class DataTable:
     """A table with its caption on a page, the look of each row (empty for none), and notes below it."""
 
     columns: Sequence[TableColumn]
@@ -132,7 +132,7 @@ class Group:
     summary: str = ""
 
 
-Block = Heading | Paragraph | Labelled | Items | Code | Table | Figures | Group
+Block = Heading | Paragraph | Labelled | Items | Code | DataTable | Figures | Group
 
 
 def columns(*titles: str, left: Collection[str] = ()) -> tuple[TableColumn, ...]:

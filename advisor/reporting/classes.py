@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from advisor.core.box_facts import ClassBoxes
 from advisor.core.errors import UsageError
@@ -12,8 +13,10 @@ from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import ImageAnswers
 from advisor.core.statistics import wilson
 from advisor.reporting import text
-from advisor.reporting.blocks import Block, Labelled, Span, Table, Words, columns
-from advisor.reporting.view import RunView
+from advisor.reporting.blocks import Block, DataTable, Labelled, Span, Words, columns
+
+if TYPE_CHECKING:
+    from advisor.reporting.view import RunView
 
 HEATMAP_CLASSES = 30
 """Above this many classes the cells of a heat map are unreadable, so only the most confused pairs are listed."""
@@ -251,7 +254,7 @@ def class_blocks(view: RunView) -> Iterator[Block]:
     counted = f", and counts from a score of {answers.boxes.threshold:.2f} on" if answers.boxes else ""
     cells = [_cells(task.by_class, each, answers.boxes is not None) for each in weak]
     said = f"{task.by_class} on {on}: {task.by_class_is}{counted}{others}."
-    yield Table(columns(*cells[0], left=["class"]), [list(each.values()) for each in cells], notes=[said])
+    yield DataTable(columns(*cells[0], left=["class"]), [list(each.values()) for each in cells], notes=[said])
     compared = confusions(pick, view.decision.runner_up, view.classes)
     if compared and compared.sentence:
         pairs = (f"{pair.true} taken for {pair.answer} ({pair.pick} and {pair.runner_up})" for pair in compared.pairs)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from advisor.core.confidence_facts import ConfidenceFacts, Reachable, RecallThreshold, Threshold
 from advisor.core.evaluation import Evaluation
 from advisor.core.statistics import wilson
 from advisor.core.units import listed
-from advisor.reporting.view import RunView
+
+if TYPE_CHECKING:
+    from advisor.reporting.view import RunView
 
 NAMED = 3
 """Classes that a sentence names; the others are counted."""

@@ -51,12 +51,12 @@ def _lines(report: Iterable[blocks.Block], console: Console) -> Iterator[Rendera
     """Yield what is printed, with an empty line around tables and groups, and before headings."""
     apart = False
     for number, block in enumerate(report):
-        around = isinstance(block, blocks.Table | blocks.Group)
+        around = isinstance(block, blocks.DataTable | blocks.Group)
         if number and (apart or around or isinstance(block, blocks.Heading)):
             yield Text()
         apart = around
         match block:
-            case blocks.Table():
+            case blocks.DataTable():
                 yield table(block.columns, block.rows, console)
             case blocks.Group():
                 yield from _lines(block.blocks, console)

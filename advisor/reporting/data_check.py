@@ -84,7 +84,7 @@ def print_checked(
         *map(blocks.Paragraph, _split(checked)),
     ]
     if checked.findings:
-        parts.append(blocks.Table(FINDINGS, [_row(checked, finding) for finding in findings]))
+        parts.append(blocks.DataTable(FINDINGS, [_row(checked, finding) for finding in findings]))
     else:
         parts.append(blocks.Paragraph(blocks.Span("No problems found.", "strong good")))
     parts += [*_sizes(checked), _conditions(checked)]
@@ -116,7 +116,7 @@ def _row(checked: DataCheck, finding: Finding) -> list[blocks.Words]:
     return [kind, finding.message, " ".join(examples) or text.MISSING]
 
 
-def _conditions(checked: DataCheck) -> blocks.Table:
+def _conditions(checked: DataCheck) -> blocks.DataTable:
     rows = [
         (
             one.name,
@@ -126,15 +126,15 @@ def _conditions(checked: DataCheck) -> blocks.Table:
         )
         for one in checked.conditions
     ]
-    return blocks.Table(CONDITIONS, rows, look="measures")
+    return blocks.DataTable(CONDITIONS, rows, look="measures")
 
 
-def _sizes(checked: DataCheck) -> list[blocks.Table]:
+def _sizes(checked: DataCheck) -> list[blocks.DataTable]:
     rows = [
         (str(one.input), *(f"{value:.0f}" for value in (one.low, one.median, one.high)), f"{100 * one.small:.1f}")
         for one in checked.content.sizes
     ]
-    return [blocks.Table(SIZES, rows, look="measures")] if rows else []
+    return [blocks.DataTable(SIZES, rows, look="measures")] if rows else []
 
 
 def _judged(checked: DataCheck) -> str:

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from advisor.compression.diagnosis.values import Channels, DiagnosedLayer, Diagnosis, Outlier
 from advisor.reporting import text
-from advisor.reporting.blocks import PAGES, Block, Heading, Labelled, Paragraph, Span, Table, TableColumn, Words
+from advisor.reporting.blocks import PAGES, Block, DataTable, Heading, Labelled, Paragraph, Span, TableColumn, Words
 from advisor.reporting.console import WIDE
 from advisor.reporting.templating import render
 
@@ -50,7 +50,7 @@ def diagnosis_lines(found: Diagnosis, everything: bool = False) -> Iterator[Bloc
     yield Heading(f"Compared with {Path(found.against).name}, layer by layer")
     yield Paragraph(f"{found.images} images: {found.source}", "dim")
     if rows:
-        yield Table(LAYERS, list(map(_row, rows)))
+        yield DataTable(LAYERS, list(map(_row, rows)))
     for index, sentence in enumerate(found.verdict):
         yield Labelled("Verdict" if index == 0 else "Why", sentence, "good")
 
@@ -65,7 +65,7 @@ def diagnosis_html(found: Diagnosis) -> Markup:
         snr=snr_plot(found),
         plots=[(layers[one.index], channel_plot(layers[one.index], one)) for one in found.channels],
         decibel=decibel,
-        layers=[Table(LAYERS, list(map(_row, found.layers)), "", "tall layers")],
+        layers=[DataTable(LAYERS, list(map(_row, found.layers)), "", "tall layers")],
     )
 
 

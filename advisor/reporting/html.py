@@ -142,7 +142,7 @@ def _boxes(view: RunView) -> Variables | None:
     if boxes is None or not boxes.worst:
         return None
     labels = view.classes
-    return {"photos": photos(boxes.worst, view.images, labels), "looks": LOOKS, "threshold": boxes.threshold}
+    return {"shown": photos(boxes.worst, view.images, labels), "looks": LOOKS, "threshold": boxes.threshold}
 
 
 def _robustness(view: RunView) -> Variables | None:

@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from advisor.core.escape import markdown as escaped
 from advisor.core.evaluation import Status
 from advisor.reporting import blocks, phrases, text
-from advisor.reporting.answer import alternatives, headline, other_risks
+from advisor.reporting.answer import alternatives, headline, other_risks, written_table
 from advisor.reporting.classes import class_blocks
 from advisor.reporting.figures import foundations, key_figures
-from advisor.reporting.front import written_table
 from advisor.reporting.metrics import metric_blocks
 from advisor.reporting.unknown import unknown_blocks
 from advisor.reporting.view import RunView
@@ -121,7 +120,7 @@ def _drawn(block: blocks.Block) -> str:
         case blocks.Figures():
             titles = blocks.columns("figure", "value", "remark", left=("figure", "remark"))
             return _rows(titles, [(figure.label, figure.value, figure.remark) for figure in block.rows])
-        case blocks.Table():
+        case blocks.DataTable():
             return "\n\n".join([_rows(block.columns, block.rows), *map(escaped, block.notes)])
 
 

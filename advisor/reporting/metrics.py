@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from advisor.core.beliefs import metric_on_parts
 from advisor.core.evaluation import Evaluation
 from advisor.core.metrics import LOG_LOSS, METRICS, WORST_GROUP, Metric
 from advisor.core.quantity import Quantity
 from advisor.reporting import text
-from advisor.reporting.blocks import Block, Heading, Paragraph, Table, columns
-from advisor.reporting.view import RunView
+from advisor.reporting.blocks import Block, DataTable, Heading, Paragraph, columns
+
+if TYPE_CHECKING:
+    from advisor.reporting.view import RunView
 
 
 @dataclass(frozen=True)
@@ -103,7 +106,7 @@ def metric_blocks(view: RunView) -> list[Block]:
     return [
         Heading("Metrics", "metrics"),
         Paragraph(f"{said} Candidates are compared by {view.metric}{ask}.", "lead"),
-        Table(
+        DataTable(
             columns("metric", own, "runner-up", "what it is", left=named),
             list(map(cells, table.rows)),
             "In %, with 95 % intervals; higher is better",

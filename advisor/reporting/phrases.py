@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
+from typing import TYPE_CHECKING
 
 from advisor.core.budget import ON, is_floor
 from advisor.core.evaluation import Evaluation, Status
@@ -16,8 +17,10 @@ from advisor.core.metrics import METRICS
 from advisor.core.units import plural, show_ms, show_seconds
 from advisor.engine.pipeline.names import StageName
 from advisor.reporting import text
-from advisor.reporting.blocks import Span, Table, columns
-from advisor.reporting.view import DatasetSummary, RunView
+from advisor.reporting.blocks import DataTable, Span, columns
+
+if TYPE_CHECKING:
+    from advisor.reporting.view import DatasetSummary, RunView
 
 _SHOWN_ALONE = ("command_line", "versions", "durations", "weights", "without_weights")
 """Entries of the manifest that the report shows apart from the others."""
@@ -242,11 +245,11 @@ def _decided(view: RunView, left: int) -> tuple[Step, ...]:
     return (budget, Step("on the front", front, meets - front, dominated), Step("the pick", 1, front - 1))
 
 
-def failures(rows: Sequence[Evaluation], notes: Sequence[str] = ()) -> Table:
+def failures(rows: Sequence[Evaluation], notes: Sequence[str] = ()) -> DataTable:
     """Return the table of evaluations without a result, each with its reason."""
     titles = ("configuration", "status", "stage", "reason")
     cells = [
         (text.name(row), Span(row.status.value, f"tag {row.status.value}"), row.stage, Span(row.reason, "name"))
         for row in rows
     ]
-    return Table(columns(*titles, left=titles), cells, "Failures and skips", "reasons", notes=notes)
+    return DataTable(columns(*titles, left=titles), cells, "Failures and skips", "reasons", notes=notes)

@@ -174,9 +174,9 @@ def _head(profile: Profile) -> Iterator[blocks.Block]:
     yield blocks.Paragraph(f"{profile.runtime} on {profile.host}{peak}", "dim")
 
 
-def types_table(profile: Profile) -> blocks.Table:
+def types_table(profile: Profile) -> blocks.DataTable:
     """Return the time of each type of operator."""
-    return blocks.Table(TYPES, list(map(_type, profile.by_type)), "By type")
+    return blocks.DataTable(TYPES, list(map(_type, profile.by_type)), "By type")
 
 
 def _type(row: TypeTime) -> list[blocks.Words]:
@@ -193,7 +193,7 @@ def _type(row: TypeTime) -> list[blocks.Words]:
     ]
 
 
-def operators_table(rows: Sequence[OperatorTime], in_order: bool) -> blocks.Table:
+def operators_table(rows: Sequence[OperatorTime], in_order: bool) -> blocks.DataTable:
     """Return steps of a run; ``in_order`` says that the rows are all of them."""
     cumulative, cells = 0.0, []
     for row in rows:
@@ -218,7 +218,7 @@ def operators_table(rows: Sequence[OperatorTime], in_order: bool) -> blocks.Tabl
                 blocks.Span(row.kernel, "name"),
             )
         )
-    return blocks.Table(OPERATORS, cells, "Steps", "tall")
+    return blocks.DataTable(OPERATORS, cells, "Steps", "tall")
 
 
 def _where(place: str) -> blocks.Words:

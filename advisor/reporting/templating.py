@@ -49,7 +49,7 @@ def render(template: str, **values: object) -> Markup:
 
 def draw(blocks: Iterable[Block]) -> Markup:
     """Return blocks as HTML."""
-    return render("drawn", blocks=list(blocks))
+    return render("blocks", blocks=list(blocks))
 
 
 @cache
@@ -65,7 +65,7 @@ def environment(package: str = "advisor.reporting") -> Environment:
     environment.globals["text"] = text
     environment.filters |= {"cell": cell, "figure": text.figure}
     macros = environment.get_template("blocks.html.j2").module if package == __package__ else None
-    environment.globals |= {name: getattr(macros, name) for name in ("draw", "table")} if macros else {}
+    environment.globals |= {name: getattr(macros, name) for name in ("draw", "photos", "table")} if macros else {}
     return environment
 
 

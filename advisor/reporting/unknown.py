@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from advisor.core.evaluation import Evaluation
 from advisor.core.posterior import FLOAT
@@ -13,7 +14,9 @@ from advisor.core.unknown_facts import UnknownFacts
 from advisor.measurement.unknown import KEPT
 from advisor.reporting import text
 from advisor.reporting.blocks import Block, Labelled, Span
-from advisor.reporting.view import RunView
+
+if TYPE_CHECKING:
+    from advisor.reporting.view import RunView
 
 SAMPLE = "advisor search --unknown DIR"
 """The search that judges the user's own images of other things."""
