@@ -26,18 +26,18 @@ TOP_DB = 60.0
 _BAR = Markup('<rect class="{}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"><title>{}</title></rect>')
 
 LAYERS = (
-    TableColumn("op"),
+    TableColumn("operator", short="op"),
     TableColumn("type", left=True, width=WIDE),
     TableColumn("layer", left=True, head=True),
     TableColumn("data", left=True, width=PAGES),
     TableColumn("SNR dB alone", short="alone"),
-    TableColumn("arriving"),
+    TableColumn("arriving dB", short="arriving"),
     TableColumn("range", width=76),
     TableColumn("values", width=PAGES),
-    TableColumn("used %"),
+    TableColumn("range used %", short="used %"),
     TableColumn("clipped %", short="cut %"),
     TableColumn("widest channel", width=76, short="channel"),
-    TableColumn("kernel", width=WIDE),
+    TableColumn("widest kernel", width=WIDE),
     TableColumn("scale", left=True, width=WIDE),
     TableColumn("left by XNNPACK", left=True, width=PAGES),
     TableColumn("why", left=True, width=PAGES),

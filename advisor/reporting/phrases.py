@@ -252,4 +252,4 @@ def failures(rows: Sequence[Evaluation], notes: Sequence[str] = ()) -> DataTable
         (text.name(row), Span(row.status.value, f"tag {row.status.value}"), row.stage, Span(row.reason, "name"))
         for row in rows
     ]
-    return DataTable(columns(*titles, left=titles), cells, "Failures and skips", "reasons", notes=notes)
+    return DataTable(columns(*titles, left=titles), cells, "Configurations without a result", "stopped", notes=notes)
