@@ -32,14 +32,14 @@ from advisor.core.errors import AdvisorError, ExitCode, StageError, UsageError, 
 from advisor.core.figures import HOST
 from advisor.core.figures import name as evaluation_name
 from advisor.core.units import show_bytes
+from advisor.integrations.serve.access import REPORT, REPORT_POLICY, Access, Guard
+from advisor.integrations.serve.photograph import MAX_BYTES, READERS, Answerer
+from advisor.integrations.serve.runs import REPORT as REPORT_FILE
+from advisor.integrations.serve.runs import SORTS, RunRow, Runs, RunState, figures
 from advisor.reporting.comparisons import SHOWN, changes
 from advisor.reporting.outlines import COLOURS, DRAWN
 from advisor.reporting.templating import environment
 from advisor.reporting.view import typed_path
-from advisor.serving.access import REPORT, REPORT_POLICY, Access, Guard
-from advisor.serving.photograph import MAX_BYTES, READERS, Answerer
-from advisor.serving.runs import REPORT as REPORT_FILE
-from advisor.serving.runs import SORTS, RunRow, Runs, RunState, figures
 
 ANSWERED = (ExitCode.OK, ExitCode.UNSATISFIED, ExitCode.CHANGED)
 """Exit codes of commands that printed an answer."""
@@ -179,7 +179,10 @@ class Pages:
         run, post = "/runs/{run}", ["POST"]
         pages = [
             Route("/", self.list_runs),
-            Mount("/assets", StaticFiles(packages=[("advisor.serving", "assets"), ("advisor.reporting", "assets")])),
+            Mount(
+                "/assets",
+                StaticFiles(packages=[("advisor.integrations.serve", "assets"), ("advisor.reporting", "assets")]),
+            ),
             Route("/compare", self.compare),
             Route(f"{run}/", self.show_run),
             Route(f"{run}/bundle.zip", self.bundle),
@@ -308,7 +311,7 @@ class Pages:
 
     def _show(self, template: str, status: int = 200, **values: object) -> HTMLResponse:
         values |= {"root": self._access.root, "figures": figures, "title": evaluation_name, "show_bytes": show_bytes}
-        found = environment("advisor.serving").get_template(f"{template}.html.j2")
+        found = environment("advisor.integrations.serve").get_template(f"{template}.html.j2")
         return HTMLResponse(found.render(**values), status)
 
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from advisor.cli.commands import IntegrationCommand
 from advisor.cli.options import AsJson
 from advisor.cli.output import print_json
 from advisor.cli.progress import note
@@ -28,7 +29,7 @@ def serve(
     Example: advisor serve --runs runs --open
     """
     try:
-        from advisor.serving.server import serve as start
+        from advisor.integrations.serve.server import serve as start
     except ImportError:
         raise UsageError("the packages of the web server are not installed", install_extra("serve")) from None
 
@@ -42,3 +43,6 @@ def serve(
             typer.launch(address)
 
     start(Path(runs), port, tell)
+
+
+COMMAND = IntegrationCommand(serve, "Show runs as local web pages.")

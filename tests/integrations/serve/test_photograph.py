@@ -9,13 +9,13 @@ import pytest
 from PIL import Image
 
 from advisor.core.errors import AdvisorError, StageError, UsageError
-from advisor.serving.photograph import Answerer
+from advisor.integrations.serve.photograph import Answerer
 from advisor.store import RunFolder
 from advisor.tflite.metadata_writer import write_metadata
+from tests.integrations.serve.client import Client
+from tests.integrations.serve.conftest import COLOURS, keep_file, photograph, two_cells
 from tests.measurement import small_models
 from tests.run_folders import write_run
-from tests.serving.client import Client
-from tests.serving.conftest import COLOURS, keep_file, photograph, two_cells
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("starts_processes")]
 

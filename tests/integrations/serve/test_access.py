@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from advisor.serving.access import Access
+from advisor.integrations.serve.access import Access
+from tests.integrations.serve.client import Client
 from tests.run_folders import write_run
-from tests.serving.client import Client
 
 OWN = {"host": "127.0.0.1:8000"}
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from advisor.core.errors import StageError, UsageError
-from advisor.serving.pages import Reevaluations, bundle
+from advisor.integrations.serve.pages import Reevaluations, bundle
 from advisor.store import RunFolder
+from tests.integrations.serve.client import Client
 from tests.processes import until
 from tests.run_folders import write_run
-from tests.serving.client import Client
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("starts_processes")]
 

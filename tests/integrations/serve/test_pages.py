@@ -11,9 +11,9 @@ from advisor.engine.standing import Standing, write_standing
 from advisor.reporting.files import write_all
 from advisor.reporting.view import load_view
 from advisor.store import RunFolder
+from tests.integrations.serve.client import Client
+from tests.integrations.serve.conftest import ENDED
 from tests.run_folders import write_run
-from tests.serving.client import Client
-from tests.serving.conftest import ENDED
 
 
 def listed(page: str) -> list[str]:

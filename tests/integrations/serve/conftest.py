@@ -16,12 +16,12 @@ from PIL import Image
 from advisor.core.box_facts import BoxFacts, ClassBoxes
 from advisor.core.evaluation_facts import ImageAnswers
 from advisor.core.tasks import OBJECT_COUNTING, OBJECT_DETECTION
+from advisor.integrations.serve.access import Access
+from advisor.integrations.serve.pages import Pages
+from advisor.integrations.serve.runs import Runs
+from advisor.integrations.serve.server import _bound
 from advisor.reporting.files import write_all
 from advisor.reporting.view import load_view
-from advisor.serving.access import Access
-from advisor.serving.pages import Pages
-from advisor.serving.runs import Runs
-from advisor.serving.server import _bound
 from advisor.store import RunFolder
 from advisor.tflite.metadata import Metadata, read_metadata
 from advisor.tflite.metadata_writer import write_metadata
@@ -30,10 +30,10 @@ from tests.builders import evaluation
 from tests.detectors import COLOURS as COLOUR_NAMES
 from tests.detectors import SIDE as CELLS_SIDE
 from tests.detectors import detector_file, marker_file
+from tests.integrations.serve.client import Client
 from tests.measurement import small_models
 from tests.processes import PATIENCE_S
 from tests.run_folders import write_run
-from tests.serving.client import Client
 
 ENDED = {"configurations": 3, "stopped": {"why": "complete", "text": "every configuration was evaluated"}}
 COLOURS = Metadata("colours", ("red", "green", "<b>blue"), (127.5,), (127.5,))

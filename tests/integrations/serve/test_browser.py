@@ -14,9 +14,9 @@ from advisor.reporting.files import recommendation_json, write_all
 from advisor.reporting.view import load_view
 from advisor.store import RunFolder
 from tests.browsers import browser, new_context
+from tests.integrations.serve.conftest import ENDED, photograph, two_cells
 from tests.predictor import REQUEST, rows
 from tests.run_folders import candidates, with_artefact, write_run
-from tests.serving.conftest import ENDED, photograph, two_cells
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

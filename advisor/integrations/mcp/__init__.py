@@ -9,6 +9,7 @@ from typing import Annotated, Never
 
 import typer
 
+from advisor.cli.commands import IntegrationCommand
 from advisor.core.errors import ExitCode, UsageError, install_extra
 from advisor.core.units import seconds
 
@@ -37,7 +38,7 @@ def mcp(
     Example: advisor mcp --folder ~/models
     """
     try:
-        from advisor.cli.assistant_tools import AssistantFolders, Tools, server
+        from advisor.integrations.mcp.tools import AssistantFolders, Tools, server
     except ImportError:
         raise UsageError("the package of the Model Context Protocol is not installed", install_extra("mcp")) from None
 
@@ -50,3 +51,6 @@ def _end(_number: int, _frame: object) -> Never:
     """Interrupt the tools, then leave without the thread that waits for standard input: nothing can interrupt it."""
     threading.Timer(ENDING_S, os._exit, (ExitCode.INTERRUPTED,)).start()
     raise KeyboardInterrupt
+
+
+COMMAND = IntegrationCommand(mcp, "Serve an assistant by the Model Context Protocol.")

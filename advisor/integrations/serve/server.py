@@ -10,9 +10,9 @@ from pathlib import Path
 import uvicorn
 
 from advisor.core.errors import UsageError
-from advisor.serving.access import HOST, Access
-from advisor.serving.pages import Pages
-from advisor.serving.runs import Runs
+from advisor.integrations.serve.access import HOST, Access
+from advisor.integrations.serve.pages import Pages
+from advisor.integrations.serve.runs import Runs
 
 CLOSING_S = 2
 """Seconds that open requests have to end."""

@@ -13,12 +13,12 @@ import pytest
 from advisor.core.errors import UsageError
 from advisor.core.tasks import OBJECT_DETECTION
 from advisor.engine.standing import Standing, write_standing
+from advisor.integrations.serve.runs import Runs, RunState
 from advisor.reporting.files import write_all
 from advisor.reporting.view import load_view
-from advisor.serving.runs import Runs, RunState
 from tests.builders import evaluation
+from tests.integrations.serve.conftest import ENDED
 from tests.run_folders import write_run
-from tests.serving.conftest import ENDED
 from tests.zones import zone
 
 

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from advisor.core.errors import UsageError
-from advisor.serving.server import serve
+from advisor.integrations.serve.server import serve
 from tests.processes import PATIENCE_S
 from tests.run_folders import write_run
 
