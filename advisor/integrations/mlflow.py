@@ -1,4 +1,4 @@
-"""Log a run where a team keeps its experiments: question, figures with intervals, front, report and bundle."""
+"""Log a run with MLflow: question, figures with intervals, front, report and bundle."""
 
 from __future__ import annotations
 
@@ -16,39 +16,20 @@ from advisor.store.frames import NUMBERS, type_of
 if TYPE_CHECKING:
     from advisor.reporting.view import RunView
 
-MLFLOW = "mlflow:"
+EXAMPLE = "mlflow:sqlite:///experiments.db"
 EXPERIMENT = "advisor"
 LONGEST = 500
 """Characters of a parameter; MLflow refuses longer ones on some servers."""
 
 
-def tracking_uri(place: str) -> str:
-    """Return the address in ``mlflow:ADDRESS``, such as ``mlflow:sqlite:///experiments.db``.
-
-    Raises:
-        UsageError: it is another place, or MLflow is not installed.
-    """
-    address = place.removeprefix(MLFLOW)
-    if not place.startswith(MLFLOW) or not address:
-        raise UsageError(f"--log-to: unknown place '{place}'", "write for example mlflow:sqlite:///experiments.db")
+def require_installed() -> None:
+    """Check that MLflow is installed; see :class:`advisor.api.answers.ExperimentLog`."""
     if find_spec("mlflow") is None:
         raise UsageError("--log-to: MLflow is not installed", install_extra("mlflow"))
-    return address
 
 
-def log_run(view: RunView, folder: Path, place: str, bundle: Path | None) -> str:
-    """Log the answer of a run, and return the identity of the new entry.
-
-    Args:
-        view: the answer.
-        folder: the run folder, whose report files are kept with the entry.
-        place: see :func:`tracking_uri`.
-        bundle: folder of the exported pick; None without a pick.
-
-    Raises:
-        UsageError: the place cannot be used.
-    """
-    address = tracking_uri(place)
+def log_run(view: RunView, folder: Path, address: str, bundle: Path | None) -> str:
+    """Log the answer of a run; see :class:`advisor.api.answers.ExperimentLog`."""
     import mlflow
 
     logging.getLogger("mlflow").setLevel(logging.ERROR)
@@ -68,7 +49,9 @@ def log_run(view: RunView, folder: Path, place: str, bundle: Path | None) -> str
             return str(entry.info.run_id)
     except Exception as error:  # a store can fail in any way
         problem = first_line(str(error)) or type(error).__name__
-        raise UsageError(f"--log-to: {problem}", f"try again: advisor report {folder} --log-to {place}") from error
+        raise UsageError(
+            f"--log-to: {problem}", f"try again: advisor report {folder} --log-to mlflow:{address}"
+        ) from error
 
 
 def _parameters(view: RunView) -> Iterator[tuple[str, str]]:

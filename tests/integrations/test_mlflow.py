@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from advisor.api.answers import experiment_log
 from advisor.core.errors import UsageError
-from advisor.reporting.experiment_log import log_run, tracking_uri
+from advisor.integrations.mlflow import log_run
 from tests.reporting.views import infeasible_view, run_view
 from tests.requirements import skip_or_fail
 
@@ -20,13 +21,13 @@ def store(starts_processes: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     if importlib.util.find_spec("mlflow") is None:
         skip_or_fail("MLflow is not installed")
     monkeypatch.chdir(tmp_path)
-    return f"mlflow:sqlite:///{tmp_path}/experiments.db"
+    return f"sqlite:///{tmp_path}/experiments.db"
 
 
 def client_of(store: str) -> Any:
     import mlflow
 
-    return mlflow.tracking.MlflowClient(tracking_uri(store))
+    return mlflow.tracking.MlflowClient(store)
 
 
 def entry(store: str, identity: str) -> Any:
@@ -55,11 +56,11 @@ def test_question_figures_and_files_are_kept(store: str, tmp_path: Path) -> None
 @pytest.mark.parametrize("place", ["wandb:project", "mlflow:", "sqlite:///x.db"])
 def test_another_place_is_refused_with_an_example(place: str) -> None:
     with pytest.raises(UsageError, match="unknown place") as refused:
-        tracking_uri(place)
+        experiment_log(place)
     assert "mlflow:sqlite:///experiments.db" in refused.value.hint
 
 
 def test_a_store_that_cannot_be_used_names_the_command_that_tries_again(store: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError) as refused:
-        log_run(run_view(), tmp_path, "mlflow:nothing://here", None)
+        log_run(run_view(), tmp_path, "nothing://here", None)
     assert f"advisor report {tmp_path} --log-to mlflow:nothing://here" in refused.value.hint
