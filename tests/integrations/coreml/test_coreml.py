@@ -15,9 +15,9 @@ from ai_edge_litert import schema_py_generated as schema
 from advisor.core.errors import UsageError
 from advisor.datasets.images import InputSpec
 from advisor.engine.history.loaded_run import load_run
-from advisor.exporting import coreml
-from advisor.exporting.bundle import COREML, Bundle, export
-from advisor.exporting.coreml import float_form
+from advisor.exporting.bundle import Bundle, export
+from advisor.integrations import coreml
+from advisor.integrations.coreml import float_form
 from advisor.isolation import ChildPool
 from advisor.measurement.accuracy import predict_pixels
 from advisor.store import RunFolder
@@ -41,14 +41,14 @@ def child(starts_processes: None, tmp_path_factory: pytest.TempPathFactory) -> I
 def made(child: ChildPool, trained: RunFolder, tmp_path_factory: pytest.TempPathFactory) -> Bundle:
     """The bundle of an int8 candidate."""
     key = evaluation_of(trained, "int8").configuration.key
-    return export(trained.path, tmp_path_factory.mktemp("coreml") / "bundle", pick=key, targets=[COREML])
+    return export(trained.path, tmp_path_factory.mktemp("coreml") / "bundle", pick=key, targets=["coreml"])
 
 
 def test_the_package_of_an_int8_candidate_answers_as_its_float_form_in_sixteen_bits(
     made: Bundle, child: ChildPool, trained: RunFolder, many_images: list[Pixels]
 ) -> None:
     images = np.stack(many_images[:6])
-    labels, found = child.call("tests.exporting.mil:answers", made.path / coreml.FOLDER, images)
+    labels, found = child.call("tests.integrations.coreml.mil:answers", made.path / coreml.FOLDER, images)
     floats = evaluation_of(trained, "float16")
     model = made.model
     view = InputSpec(model.size, (model.mean,) * 3, (model.std,) * 3)
@@ -59,7 +59,7 @@ def test_the_package_of_an_int8_candidate_answers_as_its_float_form_in_sixteen_b
 
 
 def test_the_package_says_that_it_was_not_run(made: Bundle, child: ChildPool) -> None:
-    said = child.call("tests.exporting.mil:description", made.path / coreml.FOLDER)
+    said = child.call("tests.integrations.coreml.mil:description", made.path / coreml.FOLDER)
     assert "Not run here: Core ML runs on Apple devices only." in said["about"]
     assert said["licence"] == made.evaluation.card_facts.licence
     assert said["input"] == ("image", made.model.size, made.model.size)
@@ -68,7 +68,7 @@ def test_the_package_says_that_it_was_not_run(made: Bundle, child: ChildPool) ->
 
 
 def test_the_same_run_gives_the_same_package(made: Bundle, trained: RunFolder, tmp_path: Path) -> None:
-    again = export(trained.path, tmp_path / "again", pick=made.evaluation.configuration.key, targets=[COREML])
+    again = export(trained.path, tmp_path / "again", pick=made.evaluation.configuration.key, targets=["coreml"])
     assert (again.path / "SHA256SUMS").read_text() == (made.path / "SHA256SUMS").read_text()
 
 
@@ -76,7 +76,7 @@ def test_each_operator_computes_what_litert_computes(child: ChildPool, tmp_path:
     (tmp_path / "net.tflite").write_bytes(many_operators())
     images = np.random.default_rng(0).integers(0, 256, (4, 16, 16, 3)).astype(np.uint8)
     write(child, many_operators(), tmp_path / "net.mlpackage")
-    labels, found = child.call("tests.exporting.mil:answers", tmp_path / "net.mlpackage", images)
+    labels, found = child.call("tests.integrations.coreml.mil:answers", tmp_path / "net.mlpackage", images)
     expected = predict_pixels(tmp_path / "net.tflite", images, InputSpec(16, (127.5,) * 3, (127.5,) * 3))
     assert labels == LABELS
     assert np.abs(expected - expected.mean(axis=1, keepdims=True)).max() > 0.05  # the classes differ
@@ -104,13 +104,13 @@ def test_without_coremltools_the_extra_is_named(
 ) -> None:
     monkeypatch.setattr(coreml, "PACKAGE", "coremltools_that_is_missing")
     with pytest.raises(UsageError, match="--coreml needs") as raised:
-        export(trained.path, tmp_path / "out", targets=[COREML])
+        export(trained.path, tmp_path / "out", targets=["coreml"])
     assert "ondevice-advisor[coreml]" in raised.value.hint
     assert not (tmp_path / "out").exists()
 
 
 def write(child: ChildPool, data: bytes, package: Path) -> None:
-    child.call("advisor.exporting.coreml.convert:write", data, LABELS, 127.5, 127.5, "net", "MIT", package)
+    child.call("advisor.integrations.coreml.convert:write", data, LABELS, 127.5, 127.5, "net", "MIT", package)
 
 
 def many_operators() -> bytes:

@@ -4,34 +4,43 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import sys
 import uuid
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from advisor.core.errors import StageError, UsageError, install_extra
 from advisor.core.evaluation import Evaluation, Status
 from advisor.engine.history.loaded_run import LoadedRun
-from advisor.exporting.model import ShippedModel
+from advisor.exporting.model import ShippedModel, prepare
+from advisor.exporting.parts import Exported, artefact_of
 from advisor.exporting.shipping import Shipping
 from advisor.isolation import WRITES_BELOW, CallLimits, ChildPool, Scratch
+
+CONTENT = "a Core ML package of the float model, in 16 bits; not run here: check it on an Apple device"
+WITH_UNKNOWN_CLASS = False
 
 FOLDER = "coreml/model.mlpackage"
 FLOATS = ("float32", "float16")
 LIMITS = CallLimits(seconds=300)
 PACKAGE = "coremltools"
+FRAMEWORKS = ("tensorflow", "torch", "sklearn", "xgboost", "libsvm")
 _NAMES = uuid.UUID("6d0f6f9e-3f0b-5b0e-9a51-0a2f3c8f6c11")
 
 
-def require_translatable(shipping: Shipping) -> None:
-    """Check that a package can be made for a task.
-
-    Raises:
-        UsageError: the task is another than classification, or coremltools is missing.
-    """
+def check(shipping: Shipping) -> None:
+    """Check that a package can be made for a task; see :class:`advisor.exporting.parts.BundlePart`."""
     if not shipping.web:
         raise UsageError(f"--coreml: there is no package that {shipping.does}", "leave it out")
     if importlib.util.find_spec(PACKAGE) is None:
         raise UsageError(f"--coreml needs {PACKAGE}", install_extra("coreml"))
+
+
+def files(exported: Exported) -> Mapping[str, bytes]:
+    """Return the files of the package; see :class:`advisor.exporting.parts.BundlePart`."""
+    floats = float_form(exported.run, exported.evaluation)
+    return coreml_package(prepare(artefact_of(exported.run, floats), floats.artefact), floats)
 
 
 def float_form(run: LoadedRun, evaluation: Evaluation) -> Evaluation:
@@ -86,3 +95,12 @@ def _files(folder: Path) -> dict[str, bytes]:
     manifest["itemInfoEntries"] = {fixed[key]: entry for key, entry in entries}
     manifest["rootModelIdentifier"] = fixed[manifest["rootModelIdentifier"]]
     return {**found, "Manifest.json": (json.dumps(manifest, indent=1) + "\n").encode()}
+
+
+def without_frameworks() -> None:
+    """Import coremltools without the frameworks that it would load beside it, which takes half a minute.
+
+    They look as if they were not installed: call it only in a child process that needs none of them.
+    """
+    for name in FRAMEWORKS:
+        sys.modules.setdefault(name, None)  # type: ignore[arg-type]

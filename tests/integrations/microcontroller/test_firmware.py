@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from advisor.core.errors import UsageError
-from advisor.exporting import microcontroller
 from advisor.exporting.bundle import export
-from advisor.exporting.microcontroller import firmware, method
+from advisor.integrations.microcontroller.firmware import MARGIN, firmware, method
 from advisor.measurement.micro import check as micro
 from advisor.store import RunFolder
 from advisor.tflite.micro_arena import micro_arena
@@ -103,7 +102,7 @@ def test_without_the_interpreter_the_arena_is_computed_with_a_margin(
     found = re.search(r"kTensorArenaSize = (\d+)", text)
     assert found is not None
     computed = micro_arena(read(int8)).total
-    assert computed < int(found[1]) <= computed * microcontroller.MARGIN + 16
+    assert computed < int(found[1]) <= computed * MARGIN + 16
     assert "computed with a margin of 2%" in text
 
 

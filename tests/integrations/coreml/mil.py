@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from advisor.exporting.coreml import without_frameworks
+from advisor.integrations.coreml import without_frameworks
 
 Array = np.ndarray
 
 
 def answers(package: Path, images: Array) -> tuple[list[str], Array]:
     """Return the labels, and the probabilities (N, classes) of RGB images (N, S, S, 3) from 0 to 255."""
-    without_frameworks.install()
+    without_frameworks()
     import coremltools as ct
     from coremltools.converters.mil.frontend.milproto.load import load
 
@@ -33,7 +33,7 @@ def answers(package: Path, images: Array) -> tuple[list[str], Array]:
 
 def description(package: Path) -> dict[str, Any]:
     """Return what the package says of itself."""
-    without_frameworks.install()
+    without_frameworks()
     import coremltools as ct
 
     spec = ct.models.MLModel(str(package), skip_model_load=True).get_spec()

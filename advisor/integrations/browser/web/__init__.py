@@ -9,20 +9,37 @@ from __future__ import annotations
 import base64
 import gzip
 import hashlib
-from collections.abc import Sequence
-from importlib.resources import files
+from collections.abc import Mapping, Sequence
+from importlib import resources
 from pathlib import Path
 
+from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation
 from advisor.exporting import templating
 from advisor.exporting.model import ShippedModel
+from advisor.exporting.parts import Exported
+from advisor.exporting.shipping import Shipping
 from advisor.exporting.snippets import by_place
 from advisor.reporting.templating import content_policy, json_for_script, trusted
+
+CONTENT = "a page that {does}: open web/index.html in a browser"
+WITH_UNKNOWN_CLASS = True
 
 FOLDER = "web"
 PAGE, MODEL, OFFLINE = "index.html", "model.js", "offline.js"
 RUNTIMES = {"runtime.js": "litert_wasm_internal", "runtime_compat.js": "litert_wasm_compat_internal"}
 """Files of the runtime with relaxed SIMD, and without it for browsers that lack it."""
+
+
+def check(shipping: Shipping) -> None:
+    """Check that there is a page for a task; see :class:`advisor.exporting.parts.BundlePart`."""
+    if not shipping.web:
+        raise UsageError(f"--web: there is no page that {shipping.does}", "leave it out")
+
+
+def files(exported: Exported) -> Mapping[str, bytes]:
+    """Return the files of the page; see :class:`advisor.exporting.parts.BundlePart`."""
+    return web_page(exported.model, exported.evaluation)
 
 
 def web_page(model: ShippedModel, evaluation: Evaluation) -> dict[str, bytes]:
@@ -42,7 +59,7 @@ def web_page(model: ShippedModel, evaluation: Evaluation) -> dict[str, bytes]:
     found[MODEL] = f'var MODEL = "{_base64(model.content)}";\n'.encode()
     found[PAGE] = _page(model, evaluation, f"{LITERT.package} {LITERT.version}").encode()
     version = hashlib.sha256(b"".join(found[name] for name in sorted(found))).hexdigest()[:16]
-    offline = templating.render("offline.js.j2", version=f"advisor-{version}", files=["./", *sorted(found)])
+    offline = templating.render("offline.js.j2", __name__, version=f"advisor-{version}", files=["./", *sorted(found)])
     found[OFFLINE] = offline.encode()
     found["LICENSE-LiteRT.txt"] = _asset("LICENSE-LiteRT.txt").encode()
     return {f"{FOLDER}/{name}": content for name, content in found.items()}
@@ -58,10 +75,11 @@ def _page(model: ShippedModel, evaluation: Evaluation, runtime: str) -> str:
         "least_of": by_place(model, model.applied.by_class),
         "may_show": by_place(model, model.applied.recall),
     }
-    shared = (files("advisor.devices.browser") / "litert.js").read_text(encoding="utf-8")
+    shared = (resources.files("advisor.devices.browser") / "litert.js").read_text(encoding="utf-8")
     scripts = [shared, _asset("pixels.js"), _asset("page.js")]
     return templating.render_html(
         "web.html.j2",
+        __name__,
         policy=_policy(scripts),
         style=trusted(_asset("page.css")),
         scripts=[trusted(script) for script in scripts],
@@ -88,4 +106,4 @@ def _base64(content: bytes) -> str:
 
 
 def _asset(name: str) -> str:
-    return (files("advisor.exporting") / "web" / name).read_text(encoding="utf-8")
+    return (resources.files(__name__) / name).read_text(encoding="utf-8")

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from advisor.exporting.coreml import without_frameworks
+from advisor.integrations.coreml import without_frameworks
 
-without_frameworks.install()
+without_frameworks()
 
 import coremltools as ct  # noqa: E402
 from coremltools.converters.mil import Builder  # noqa: E402
 
-from advisor.exporting.coreml.operators import Network  # noqa: E402
+from advisor.integrations.coreml.operators import Network  # noqa: E402
 from advisor.tflite.float16 import to_float32  # noqa: E402
 from advisor.tflite.model import read  # noqa: E402
 

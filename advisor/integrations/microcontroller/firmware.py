@@ -9,11 +9,16 @@ from pathlib import Path
 from types import MappingProxyType
 
 from advisor.core.errors import UsageError
+from advisor.exporting.parts import Exported
+from advisor.exporting.shipping import Shipping
 from advisor.exporting.templating import render
 from advisor.measurement.micro import check as micro
 from advisor.tflite.micro_arena import ALIGNMENT, micro_arena
 from advisor.tflite.model import read
 from advisor.tflite.values import Tensor
+
+CONTENT = "C++ for TensorFlow Lite Micro: the model as an array, its arena and its operators"
+WITH_UNKNOWN_CLASS = False
 
 FOLDER = "microcontroller"
 MARGIN = 1.02
@@ -35,6 +40,16 @@ _METHODS: Mapping[str, str] = MappingProxyType(
 """Methods of ``MicroMutableOpResolver`` (micro_mutable_op_resolver.h) that do not follow the operator's name."""
 
 
+def check(_shipping: Shipping) -> None:
+    """Do nothing, because every task has sources; see :class:`advisor.exporting.parts.BundlePart`."""
+
+
+def files(exported: Exported) -> Mapping[str, bytes]:
+    """Return the sources; see :class:`advisor.exporting.parts.BundlePart`."""
+    found = firmware(exported.artefact, exported.metadata.mean, exported.metadata.std)
+    return {name: text.encode() for name, text in found.items()}
+
+
 def firmware(content: bytes, mean: tuple[float, ...], std: tuple[float, ...]) -> dict[str, str]:
     """Return the sources by their path in the bundle.
 
@@ -54,6 +69,7 @@ def firmware(content: bytes, mean: tuple[float, ...], std: tuple[float, ...]) ->
     texts = {
         "model_settings.h": render(
             "model_settings.h.j2",
+            __package__,
             size=len(content),
             arena=arena,
             origin=origin,
@@ -67,7 +83,7 @@ def firmware(content: bytes, mean: tuple[float, ...], std: tuple[float, ...]) ->
             mean=_by_channel(mean),
             std=_by_channel(std),
         ),
-        "model_data.cc": render("model_data.cc.j2", lines=list(_lines(content))),
+        "model_data.cc": render("model_data.cc.j2", __package__, lines=list(_lines(content))),
     }
     return {f"{FOLDER}/{name}": text for name, text in texts.items()}
 

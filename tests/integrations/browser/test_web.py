@@ -24,10 +24,10 @@ from advisor.core.errors import UsageError
 from advisor.core.tasks import OBJECT_DETECTION
 from advisor.datasets.images import load
 from advisor.devices.browser.packages import LITERT
-from advisor.exporting.bundle import WEB, Bundle, _check_targets, export
+from advisor.exporting.bundle import Bundle, _check_targets, export
 from advisor.exporting.model import prepare
 from advisor.exporting.shipping import SHIPPING, answers
-from advisor.exporting.web import web_page
+from advisor.integrations.browser.web import web_page
 from advisor.store import RunFolder
 from tests.browsers import browser, new_context, require_runtime
 from tests.exporting.conftest import evaluation_of
@@ -63,7 +63,7 @@ def made(trained: RunFolder, tmp_path_factory: pytest.TempPathFactory) -> Bundle
     """A bundle with the page; its model is int8, whose input and output export makes float32."""
     require_runtime(LITERT)
     key = evaluation_of(trained, "int8").configuration.key
-    return export(trained.path, tmp_path_factory.mktemp("web") / "bundle", pick=key, targets=[WEB])
+    return export(trained.path, tmp_path_factory.mktemp("web") / "bundle", pick=key, targets=["web"])
 
 
 @contextmanager
@@ -229,7 +229,7 @@ def test_below_its_threshold_an_answer_is_not_sure(browser: Browser, made: Bundl
 
 def test_a_detector_gets_no_page(made: Bundle) -> None:
     with pytest.raises(UsageError, match="--web: there is no page that finds objects in images"):
-        _check_targets([WEB], SHIPPING[OBJECT_DETECTION], made.evaluation, made.model.content)
+        _check_targets(["web"], SHIPPING[OBJECT_DETECTION], made.evaluation, made.model.content)
 
 
 def test_the_bundle_describes_the_page(made: Bundle) -> None:

@@ -1,0 +1,1 @@
+"""Microcontrollers: the sources for their firmware."""
