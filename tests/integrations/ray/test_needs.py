@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from advisor.engine.execution.ray_cluster import needs
+from advisor.integrations.ray.cluster import needs
 from advisor.isolation.pool import EXPECTED_BYTES, HEAVY, LIGHT, TRAINERS
 
 

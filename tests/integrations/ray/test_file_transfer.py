@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from advisor.core.errors import StageError
-from advisor.engine.execution import ray_node
-from advisor.engine.execution.ray_node import FileRef, Outgoing, bundle_key, contents, replaced
-from tests.engine.execution.jobs import Named, fill, join
+from advisor.integrations.ray import node as ray_node
+from advisor.integrations.ray.node import FileRef, Outgoing, bundle_key, contents, replaced
+from tests.integrations.ray.jobs import Named, fill, join
 
 
 @pytest.fixture

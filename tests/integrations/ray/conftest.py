@@ -43,7 +43,7 @@ class TwoNodes:
 
 def environment() -> dict[str, str]:
     """Return the environment of a cluster that this machine alone reaches and that may be slow to start."""
-    from advisor.engine.execution.ray_connection import OWN
+    from advisor.integrations.ray.connection import OWN
 
     own = {**OWN, "RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "disabled", "TF_CPP_MIN_LOG_LEVEL": "3"}
     return {**os.environ, **own, "PYTHONPATH": str(ROOT)}
@@ -52,7 +52,7 @@ def environment() -> dict[str, str]:
 @pytest.fixture
 def two_nodes(starts_processes: None, request: pytest.FixtureRequest) -> Iterator[TwoNodes]:
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.engine.execution.cluster"],
+        [sys.executable, "-m", "tests.integrations.ray.cluster"],
         env=environment(),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

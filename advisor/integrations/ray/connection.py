@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from advisor.core.errors import UsageError, install_extra, last_line, message_of
 from advisor.core.figures import HOST
-from advisor.engine.execution import ray_node
+from advisor.integrations.ray import node as ray_node
 
 Result = TypeVar("Result")
 

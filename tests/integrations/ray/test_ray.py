@@ -14,7 +14,7 @@ import pytest
 from advisor.core.evaluation import Status
 from advisor.store import RunFolder
 from tests.engine.conftest import SMALLEST, command, linked_cache
-from tests.engine.execution.conftest import ROOT, TwoNodes
+from tests.integrations.ray.conftest import ROOT, TwoNodes
 from tests.processes import PATIENCE_S, has_ended, until
 
 pytestmark = pytest.mark.timeout(900)
@@ -26,12 +26,12 @@ DRIVER = """
 
     from advisor.core.errors import AdvisorError
     from advisor.isolation import Pause
-    from advisor.engine.execution import ray_cluster
-    from advisor.engine.execution.ray_cluster import RayExecutor
-    from tests.engine.execution.jobs import Named
+    from advisor.integrations.ray import cluster
+    from advisor.integrations.ray.cluster import RayExecutor
+    from tests.integrations.ray.jobs import Named
     from tests.processes import until
 
-    JOBS, here, found = "tests.engine.execution.jobs", Path(sys.argv[1]), {}
+    JOBS, here, found = "tests.integrations.ray.jobs", Path(sys.argv[1]), {}
     executor = RayExecutor("", 0, "")
     found["cores"] = executor.machine.cores
     for name in ("a", "b", "c"):
@@ -71,7 +71,7 @@ DRIVER = """
         print("> working", flush=True)
         ended = [job.result() for job in jobs]
     found["begun"], found["ended"] = len(list(started.iterdir())), len(ended)
-    ray_cluster.LOST_AFTER_S = 1.0
+    cluster.LOST_AFTER_S = 1.0
     try:
         executor.on_device("host", os.getpid)
     except AdvisorError as error:
