@@ -21,7 +21,7 @@ from advisor.devices.profiles import (
     Profiles,
     runtime_remark,
 )
-from advisor.devices.profiles.runtimes import RUNTIMES, LocalRuntime, require_runtime
+from advisor.devices.profiles.runtimes import LocalRuntime, local_runtimes, require_runtime
 from advisor.engine.pipeline.materials import LocalTarget
 from advisor.engine.question import Question
 from advisor.measurement.micro import check as micro
@@ -52,7 +52,7 @@ class TargetDevice:
     @property
     def runtime(self) -> LocalRuntime | None:
         """The runtime of this machine that the device is; it is measured without a prediction. None for another."""
-        return RUNTIMES.get(self.profile.name)
+        return local_runtimes().get(self.profile.name)
 
     @property
     def local(self) -> LocalTarget | None:

@@ -23,10 +23,10 @@ from advisor.core.confidence_facts import Applied
 from advisor.core.errors import UsageError
 from advisor.core.tasks import OBJECT_DETECTION
 from advisor.datasets.images import load
-from advisor.devices.browser.packages import LITERT
 from advisor.exporting.bundle import Bundle, _check_targets, export
 from advisor.exporting.model import prepare
 from advisor.exporting.shipping import SHIPPING, answers
+from advisor.integrations.browser.packages import LITERT
 from advisor.integrations.browser.web import web_page
 from advisor.store import RunFolder
 from tests.browsers import browser, new_context, require_runtime

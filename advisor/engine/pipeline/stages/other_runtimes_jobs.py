@@ -61,10 +61,10 @@ def measure(device: str, target: DeviceTarget, model: Path, effort: str) -> dict
         StageError: it does not run the file, it ended, or its timings are invalid.
     """
     from advisor.devices.connections.protocol import MeasurementJob, exclusive
-    from advisor.devices.profiles.runtimes import RUNTIMES
+    from advisor.devices.profiles.runtimes import local_runtimes
     from advisor.measurement.latency.trust import disturbance
 
-    connection = RUNTIMES[device].connect(target)
+    connection = local_runtimes()[device].connect(target)
     job = MeasurementJob((model,), (target.threads,), effort, HANGS_AFTER_S, target.runtime)
     with exclusive(connection.label):
         (timing,) = connection.measure(job)

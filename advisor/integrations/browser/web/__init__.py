@@ -52,7 +52,7 @@ def web_page(model: ShippedModel, evaluation: Evaluation) -> dict[str, bytes]:
     Raises:
         UsageError: the runtime is not cached and cannot be fetched.
     """
-    from advisor.devices.browser.packages import LITERT, fetched
+    from advisor.integrations.browser.packages import LITERT, fetched
 
     runtime = fetched(LITERT)
     found = {name: _runtime_script(runtime, stem) for name, stem in RUNTIMES.items()}
@@ -75,7 +75,7 @@ def _page(model: ShippedModel, evaluation: Evaluation, runtime: str) -> str:
         "least_of": by_place(model, model.applied.by_class),
         "may_show": by_place(model, model.applied.recall),
     }
-    shared = (resources.files("advisor.devices.browser") / "litert.js").read_text(encoding="utf-8")
+    shared = (resources.files("advisor.integrations.browser") / "litert.js").read_text(encoding="utf-8")
     scripts = [shared, _asset("pixels.js"), _asset("page.js")]
     return templating.render_html(
         "web.html.j2",

@@ -13,7 +13,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from advisor.devices.browser.page import BrowserPage, open_page
 from advisor.devices.connections.agent import (
     EFFORTS,
     Block,
@@ -24,6 +23,7 @@ from advisor.devices.connections.agent import (
     report,
     usable_cores,
 )
+from advisor.integrations.browser.page import BrowserPage, open_page
 
 WARM_RUNS = 15
 """Runs that must be as fast as those before them: the browser compiles hot functions again while they run."""

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from advisor.devices.connections.twins import difference_of
-from advisor.tflite.onnx_twin import INPUTS, compared, plain_tables, to_uint8, write_twin
+from advisor.integrations.onnxruntime.twin import INPUTS, compared, plain_tables, to_uint8, write_twin
 from advisor.tflite.rewrite import pack, unpack
 from tests.devices.requirements import require_onnx
 from tests.measurement import small_models

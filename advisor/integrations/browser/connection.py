@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from advisor.core.errors import StageError, UsageError, install_extra
-from advisor.devices.browser.packages import LITERT, PACKAGES, fetched
 from advisor.devices.connections.host import agent_arguments, read_document, timings_of_agent
 from advisor.devices.connections.program import TimedOut, run_program
 from advisor.devices.connections.protocol import MeasurementJob, Timing
 from advisor.devices.connections.twins import file_for, with_facts
+from advisor.integrations.browser.packages import LITERT, PACKAGES, fetched
 from advisor.isolation import Scratch
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class BrowserConnection:
 
     def _document(self, arguments: Sequence[str], timeout_s: float) -> dict[str, Any]:
         folder, chromium = fetched(PACKAGES[self.runtime]), chromium_program()
-        agent = [sys.executable, "-P", "-m", "advisor.devices.browser.agent", *arguments]
+        agent = [sys.executable, "-P", "-m", "advisor.integrations.browser.agent", *arguments]
         own = ["--chromium", chromium, "--folder", str(folder)]
         own += ["--runtime", self.runtime, "--accelerator", self.accelerator]
         limit_s = STARTS_IN_S + timeout_s
