@@ -12,7 +12,7 @@ from advisor.core.errors import UsageError
 from advisor.exporting.parts import Exported
 from advisor.exporting.shipping import Shipping
 from advisor.exporting.templating import render
-from advisor.measurement.micro import check as micro
+from advisor.integrations.microcontroller import interpreter
 from advisor.tflite.micro_arena import ALIGNMENT, micro_arena
 from advisor.tflite.model import read
 from advisor.tflite.values import Tensor
@@ -96,13 +96,13 @@ def method(operator: str) -> str:
 
 def _arena(content: bytes) -> tuple[int, str]:
     """Return the bytes of the arena and where the figure comes from."""
-    if not micro.available():
+    if not interpreter.available():
         size = int(MARGIN * micro_arena(read(content)).total)
         return _rounded(size), f"computed with a margin of {MARGIN - 1:.0%}; ondevice-advisor[micro] measures it"
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.tflite"
         path.write_bytes(content)
-        found = micro.check(path)
+        found = interpreter.check(path)
     if found.reason:
         raise UsageError(f"--microcontroller: {found.reason}", "choose another candidate with --pick, such as an int8")
     return _rounded(found.arena_bytes), f"the smallest with which {found.runtime} runs it, here {found.arena_bytes}"

@@ -11,8 +11,8 @@ import pytest
 
 from advisor.core.errors import UsageError
 from advisor.exporting.bundle import export
+from advisor.integrations.microcontroller import interpreter as micro
 from advisor.integrations.microcontroller.firmware import MARGIN, firmware, method
-from advisor.measurement.micro import check as micro
 from advisor.store import RunFolder
 from advisor.tflite.micro_arena import micro_arena
 from advisor.tflite.model import read

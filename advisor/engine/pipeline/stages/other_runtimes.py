@@ -29,7 +29,7 @@ from advisor.engine.pipeline.stage import (
 from advisor.engine.pipeline.stages import other_runtimes_jobs as jobs
 from advisor.engine.pipeline.stages.figures import THOROUGH, with_detail
 from advisor.engine.pipeline.stages.other_runtimes_jobs import RuntimeFigures
-from advisor.measurement.micro.check import MicroCheck
+from advisor.measurement.interpreters import MicroCheck, interpreter_of
 
 ARENA_BYTES = 1_200_000_000
 
@@ -98,15 +98,17 @@ def measured_in(
     )  # fmt: skip
 
 
-def checked_in_micro(scope: Scope, source: Source) -> Stage[MicroCheck]:
-    """Run a file in the interpreter of TensorFlow Lite Micro, and find the smallest arena with which it runs."""
+def checked_in(scope: Scope, source: Source, runtime: str) -> Stage[MicroCheck]:
+    """Run a file in the interpreter of a microcontroller's runtime, and find the smallest arena with which it runs."""
+    interpreter = interpreter_of(runtime)
+    package = interpreter.PACKAGE if interpreter else runtime
 
     def inputs(materials: Materials, results: Results) -> Inputs:
         artefact = artefact_of(source, results).sha256
-        return {"artefact": artefact, "host": materials.host.fingerprint, **versions("tflite-micro")}
+        return {"artefact": artefact, "host": materials.host.fingerprint, **versions(package)}
 
     def job(_materials: Materials, results: Results, _folders: Folders) -> Job:
-        return partial(jobs.check_in_micro, artefact_of(source, results).path)
+        return partial(jobs.check, runtime, artefact_of(source, results).path)
 
     return Stage(
         StageName.ARENA, with_detail(scope, "", source), "1", f"running {scope.compression} as on a microcontroller of",

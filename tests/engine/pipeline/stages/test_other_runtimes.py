@@ -12,17 +12,17 @@ import pytest
 from advisor.core.errors import StageError
 from advisor.core.evaluation import Status
 from advisor.core.quantity import Provenance
-from advisor.devices.profiles import runtimes
+from advisor.devices.profiles import MICRO_RUNTIME, runtimes
 from advisor.devices.profiles.runtimes import installed_version, local_runtimes
 from advisor.engine.pipeline.events import EventKind, StageAborted, StageEvent
 from advisor.engine.pipeline.materials import Artefact, LocalTarget, Materials
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import Scope, Stage
 from advisor.engine.pipeline.stages import other_runtimes_jobs
-from advisor.engine.pipeline.stages.other_runtimes import checked_in_micro, measured_in
+from advisor.engine.pipeline.stages.other_runtimes import checked_in, measured_in
 from advisor.integrations.browser.packages import LITERT, ONNXRUNTIME
+from advisor.integrations.microcontroller import interpreter as micro
 from advisor.isolation import ChildPool
-from advisor.measurement.micro import check as micro
 from advisor.store import cache_root
 from advisor.store.files import sha256_file
 from tests.browsers import chromium, require_runtime
@@ -193,7 +193,7 @@ def test_an_arena_is_measured_once(tmp_path: Path) -> None:
     if not micro.available():
         skip_or_fail("tflite-micro is not installed")
     model = small_models.quantized(small_models.classifier(), tmp_path, 32)
-    given, stage = materials(tmp_path / "cache"), checked_in_micro(SCOPE, file(tmp_path, model))
+    given, stage = materials(tmp_path / "cache"), checked_in(SCOPE, file(tmp_path, model), MICRO_RUNTIME)
     with ChildPool() as pool:
         found = walk(stage, given, pool)
     assert 0 < found.arena.value < 16_000
@@ -205,7 +205,7 @@ def test_an_arena_is_measured_once(tmp_path: Path) -> None:
 def test_a_file_that_the_interpreter_crashes_on_fails(tmp_path: Path) -> None:
     if not micro.available():
         skip_or_fail("tflite-micro is not installed")
-    stage = checked_in_micro(SCOPE, file(tmp_path, small_models.crashing()))
+    stage = checked_in(SCOPE, file(tmp_path, small_models.crashing()), MICRO_RUNTIME)
     with pytest.raises(StageAborted) as end:
         walk(stage, materials(tmp_path / "cache"))
     assert end.value.status is Status.FAILED

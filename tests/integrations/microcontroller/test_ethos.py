@@ -9,8 +9,9 @@ import pytest
 
 from advisor.core.errors import StageError, UsageError
 from advisor.core.quantity import Provenance
-from advisor.measurement.micro import ethos
-from advisor.measurement.micro.ethos import CONFIGURATIONS, EthosEstimate, Unit, estimate, unit_named
+from advisor.integrations.microcontroller import ethos
+from advisor.integrations.microcontroller.ethos import CONFIGURATIONS, Unit, estimate, unit_named
+from advisor.measurement.accelerators.compilers import EthosEstimate
 from tests.measurement import small_models
 from tests.requirements import skip_or_fail
 

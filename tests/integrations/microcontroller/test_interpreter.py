@@ -9,8 +9,9 @@ import pytest
 
 from advisor.core.errors import StageError, UsageError
 from advisor.core.quantity import Provenance
-from advisor.measurement.micro import check as micro
-from advisor.measurement.micro.check import MicroCheck, check
+from advisor.integrations.microcontroller import interpreter as micro
+from advisor.integrations.microcontroller.interpreter import check
+from advisor.measurement.interpreters import MicroCheck
 from advisor.tflite.micro_arena import micro_arena
 from advisor.tflite.model import read
 from tests.measurement import small_models

@@ -1,26 +1,19 @@
-"""Check a ``.tflite`` file with the real interpreter of TensorFlow Lite Micro (TFLM) on this machine."""
+"""What interpreters of microcontrollers, such as TensorFlow Lite Micro (TFLM), do with a file on this machine."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
-from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol
 
-from advisor.core.errors import UsageError, install_extra
+from advisor.core.integrations import integration, registered
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.units import plural
-from advisor.measurement.processes.child import call_json
 
-PROCESS = "advisor.measurement.micro.interpreter_process"
-EXTRA = "micro"
-NAME = "TensorFlow Lite Micro"
-INPUTS = 4
-TIMEOUT_S = 120.0
-"""The reference kernels take 0.1 s for a network of 10 million multiply-accumulates."""
+INTERPRETERS = "advisor.interpreters"
+"""Entry points of :class:`Interpreter`: modules or objects, by the name of the runtime of a device."""
 
 
 @dataclass(frozen=True)
@@ -101,38 +94,37 @@ class MicroCheck:
         }
 
 
-def available() -> bool:
-    """Return whether the interpreter is installed."""
-    return find_spec("tflite_micro") is not None
+class Interpreter(Protocol):
+    """The interpreter of another kind of device, which runs on this machine too."""
+
+    NAME: str
+    """The name for people, such as ``TensorFlow Lite Micro``."""
+
+    PACKAGE: str
+    """The package whose version the results depend on."""
+
+    INSTALL: str
+    """How to install it."""
+
+    def available(self) -> bool:
+        """Return whether the interpreter is installed."""
+
+    def check(self, path: Path) -> MicroCheck:
+        """Run a file in a child process.
+
+        Raises:
+            UsageError: the interpreter is not installed, or the file is damaged.
+            StageError: the child ran out of time or crashed.
+        """
 
 
-def check(path: Path, inputs: int = INPUTS) -> MicroCheck:
-    """Run a file in TFLM, in a child process.
+def interpreter_of(runtime: str) -> Interpreter | None:
+    """Return the interpreter of a runtime that runs on this machine too; None for another runtime."""
+    found: Interpreter | None = integration(INTERPRETERS, runtime) if runtime in registered(INTERPRETERS) else None
+    return found
 
-    Args:
-        path: of the file.
-        inputs: number of random inputs whose outputs are compared with LiteRT's.
 
-    Raises:
-        UsageError: the interpreter is not installed, or the file is damaged.
-        StageError: the child ran out of time or crashed.
-    """
-    from advisor.tflite.model import read
-
-    if not available():
-        raise UsageError(f"{NAME} is not installed", install_extra(EXTRA))
-    kinds = {operator.name for graph in read(path).subgraphs for operator in graph.operators}
-    operators = tuple(sorted(kinds))
-    found = call_json(PROCESS, TIMEOUT_S, path.name, path=str(path.absolute()), inputs=inputs)
-    runtime = f"{NAME} {found['version']}"
-    if found["missing"] or found["refusal"]:
-        return MicroCheck(runtime, operators, tuple(found["missing"]), found["refusal"])
-    return MicroCheck(
-        runtime,
-        operators,
-        arena_bytes=found["arena_bytes"],
-        activation_bytes=found["activation_bytes"],
-        values=found["values"],
-        differences={name: OutputDifference(**each) for name, each in found["kernels"].items()},
-        measured_on=datetime.now(UTC).date().isoformat(),
-    )
+def installed_interpreter(runtime: str) -> Interpreter | None:
+    """Return the interpreter of a runtime if it is installed; None if not, and for another runtime."""
+    found = interpreter_of(runtime)
+    return found if found is not None and found.available() else None

@@ -12,18 +12,16 @@ from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 from advisor.core.errors import StageError, UsageError, install_extra, nearest
 from advisor.core.quantity import Provenance, Quantity
-from advisor.core.units import plural, show_bytes
 from advisor.devices.connections.program import Finished, run_program
-from advisor.measurement.accelerators.rules import ETHOS
-from advisor.measurement.micro.check import EXTRA
+from advisor.integrations.microcontroller import EXTRA
+from advisor.measurement.accelerators.compilers import EthosEstimate
 from advisor.tflite.model import read
 
 TIMEOUT_S = 300.0
-PREFIX = "ethos-u"
+NAMES = ("ethos-u55", "ethos-u65", "ethos-u85")
 NPU_OPERATOR = "CUSTOM:ethos-u"
 """The operator of the compiled file that stands for all that the unit runs."""
 
@@ -75,78 +73,6 @@ class Unit:
         return f"{self.name.replace('ethos-u', 'Ethos-U')} ({self.mode})"
 
 
-@dataclass(frozen=True)
-class EthosEstimate:
-    """A compiled file; every figure is the compiler's estimate.
-
-    Attributes:
-        unit: the configuration that it was compiled for.
-        compiler: name and version.
-        clock_mhz: clock of the unit.
-        operators: number of operators in the file.
-        on_cpu: operators that the unit does not run, by type.
-        reasons: why, in the compiler's words.
-        macs: multiply-accumulates that the unit runs.
-        cycles: cycles of the unit in one run; 0 if it runs nothing.
-        latency: time of these cycles in ms, without the operators on the CPU; None if it runs nothing.
-        sram: memory in bytes that activations and copied weights need at once.
-        dram: the same of DRAM.
-        flash: weights and commands in bytes that are read from flash.
-    """
-
-    unit: Unit
-    compiler: str
-    clock_mhz: float
-    operators: int
-    on_cpu: Mapping[str, int]
-    reasons: tuple[str, ...]
-    macs: int
-    cycles: Quantity
-    latency: Quantity | None
-    sram: Quantity
-    dram: Quantity
-    flash: Quantity
-
-    @property
-    def on_npu(self) -> int:
-        """The number of operators that the unit runs."""
-        return self.operators - sum(self.on_cpu.values())
-
-    @property
-    def sentence(self) -> str:
-        """The result in words."""
-        head = f"{self.unit.title} runs {self.on_npu} of {plural(self.operators, 'operator')}"
-        left = ", ".join(f"{name} ({count}x)" if count > 1 else name for name, count in self.on_cpu.items())
-        head += f", the CPU {left}" if left else ""
-        if self.latency is None:
-            return head
-        memory = {"SRAM": self.sram, "DRAM": self.dram, "flash": self.flash}
-        used = ", ".join(f"{show_bytes(size.value)} of {name}" for name, size in memory.items() if size.value)
-        return (
-            f"{head}: {self.cycles.value:,.0f} cycles, {self.latency.value:.3g} ms at {self.clock_mhz:g} MHz, {used}; "
-            f"estimated by {self.compiler}"
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        """Return a JSON object."""
-        figures = {"cycles": self.cycles, "sram": self.sram, "dram": self.dram, "flash": self.flash}
-        return {
-            "accelerator": self.unit.name,
-            "memory_mode": self.unit.mode,
-            "system": self.unit.system,
-            "compiler": self.compiler,
-            "clock_mhz": self.clock_mhz,
-            "operators": self.operators,
-            "on_npu": self.on_npu,
-            "on_cpu": dict(self.on_cpu),
-            "reasons": list(self.reasons),
-            "macs": self.macs,
-            "latency": self.latency.to_json() if self.latency else None,
-            **{name: value.to_json() for name, value in figures.items()},
-            "sentence": self.sentence,
-        }
-
-
 def unit_named(name: str) -> Unit:
     """Return the unit of ``ethos-u55``, ``ethos-u55-256`` or ``ethos-u55-256:sram-only``.
 
@@ -156,7 +82,7 @@ def unit_named(name: str) -> Unit:
     asked, _, mode = name.partition(":")
     found = DEFAULTS.get(asked, asked)
     if found not in CONFIGURATIONS:
-        known = (*ETHOS, *CONFIGURATIONS)
+        known = (*NAMES, *CONFIGURATIONS)
         raise UsageError(f"unknown accelerator '{asked}'{nearest(asked, known)}", f"Ethos-U: {', '.join(known)}")
     if mode and mode not in MODES:
         raise UsageError(f"{asked}: unknown memory mode '{mode}'{nearest(mode, MODES)}", f"modes: {', '.join(MODES)}")
