@@ -39,10 +39,12 @@ def integration(group: str, name: str) -> Any:
 def _entry_points(group: str) -> Mapping[str, EntryPoint]:
     from importlib.metadata import entry_points  # takes 30 ms, which a help text does not need
 
-    found = {each.name: each for each in reversed(entry_points(group=group))}
+    found: dict[str, EntryPoint] = {}
+    for each in entry_points(group=group):
+        found.setdefault(each.name, each)
     if not found:
         raise UsageError(
             f"advisor is not installed, or was installed before it had its integrations: none is in '{group}'",
             "install it again: pip install ondevice-advisor, or in its source folder: pip install -e . --no-deps",
         )
-    return dict(reversed(found.items()))
+    return found
