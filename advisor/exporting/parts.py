@@ -20,7 +20,7 @@ PARTS = "advisor.bundle_parts"
 
 
 @dataclass(frozen=True)
-class Exported:
+class ExportedModel:
     """What is exported.
 
     Attributes:
@@ -57,7 +57,7 @@ class BundlePart(Protocol):
     def check(self, shipping: Shipping) -> None:
         """Raise a ``UsageError`` if the task has no such files, or a package is not installed."""
 
-    def files(self, exported: Exported) -> Mapping[str, bytes]:
+    def files(self, exported: ExportedModel) -> Mapping[str, bytes]:
         """Return the files by their paths within the bundle.
 
         Raises:

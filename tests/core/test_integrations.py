@@ -21,8 +21,7 @@ from advisor.devices.connections.twins import TWINS, TwinMaker
 from advisor.devices.profiles.runtimes import RUNTIMES, LocalRuntime, local_runtimes, runtime_of
 from advisor.engine.execution import ExecutorSource
 from advisor.exporting.parts import PARTS, BundlePart
-from advisor.measurement.accelerators.compilers import COMPILERS, Compiler
-from advisor.measurement.interpreters import INTERPRETERS, Interpreter
+from advisor.measurement.microcontrollers import COMPILERS, INTERPRETERS, Compiler, Interpreter
 
 ASKED = {
     EXECUTORS: ExecutorSource, EXPERIMENT_LOGS: ExperimentLog, PARTS: BundlePart, RUNTIMES: LocalRuntime,

@@ -23,10 +23,10 @@ from advisor.engine.history.reevaluation.reevaluate import Reevaluation
 from advisor.engine.space.forecast import CardForecast, Forecast, PlanView
 from advisor.measurement.accelerators.delegation import Delegation
 from advisor.measurement.host import Host
-from advisor.measurement.interpreters import MicroCheck
 from advisor.measurement.latency.conditions import Conditions
 from advisor.measurement.latency.findings import Benchmark, FileBenchmark, Sustained
 from advisor.measurement.latency.results import LatencyResult, ModelTiming, Ratio
+from advisor.measurement.microcontrollers import MicroCheck
 from advisor.measurement.on_device.findings import DeviceBenchmark, DeviceRow
 from advisor.reporting.risks import Risk
 from advisor.reporting.view import RunView

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 
 from advisor.measurement import host
-from advisor.measurement.accelerators.compilers import EthosEstimate
 from advisor.measurement.accelerators.delegation import Delegation
+from advisor.measurement.microcontrollers import EthosEstimate
 from advisor.measurement.operators import roofline
 from advisor.measurement.operators.attribution import ProfiledOperator
 
