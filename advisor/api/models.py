@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from advisor.core.tasks import DEFAULT_TASK
+
 if TYPE_CHECKING:
     from advisor.compression.diagnosis.values import Diagnosis
     from advisor.compression.user_model.values import Compression, Likeness
@@ -142,7 +144,7 @@ def check_data(
     mirror: str = "",
     fix: str | Path | None = None,
     tell: Callable[[str], None] | None = None,
-    task: str = "image-classification",
+    task: str = DEFAULT_TASK,
 ) -> DataCheck:
     """Find faults in a set of images or of boxes: unreadable, repeated, wrongly labelled. No image is changed.
 
@@ -161,7 +163,7 @@ def check_data(
         mirror: folder or address of weights that is asked first.
         fix: manifest (CSV) to write without the suspects.
         tell: called with a line about each step.
-        task: ``image-classification``, or ``object-detection`` or ``object-counting`` for images with boxes.
+        task: as ``--task`` of a search; ``object-detection`` and ``object-counting`` need images with boxes.
 
     Raises:
         UsageError: ``data`` is missing or cannot be read as a data set, the task or the card is unknown, or ``fix``

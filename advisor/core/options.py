@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypedDict, get_args, get_type_hints
 from advisor.core import names, units
 from advisor.core.metrics import METRICS
 from advisor.core.preference import PREFERENCES, Preference, parse_preference
-from advisor.core.tasks import IMAGE_CLASSIFICATION, TASKS
+from advisor.core.tasks import DEFAULT_TASK, TASKS, needs
 from advisor.core.training import choosable
 
 QUESTION = "Question"
@@ -85,7 +85,7 @@ def _paths(texts: Any, _: str) -> tuple[Path, ...]:
 # fmt: off
 class _Task(TypedDict, total=False):
     task: Annotated[Text, Option(
-        QUESTION, "TASK", "Task; object-detection and object-counting need images with boxes.", IMAGE_CLASSIFICATION,
+        QUESTION, "TASK", f"Task; {needs()}.", DEFAULT_TASK,
         choices=tuple(TASKS), first=True)]
     data: Annotated[Place, Option(
         QUESTION, "PATH", "Labelled images: a folder with one sub-folder for each class, or a CSV or Parquet manifest.",

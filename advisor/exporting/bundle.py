@@ -23,7 +23,7 @@ from advisor.exporting.devices import benchmark_lines, devices_of
 from advisor.exporting.documents import model_card, readme
 from advisor.exporting.microcontroller import firmware
 from advisor.exporting.model import ShippedModel, prepare
-from advisor.exporting.shipping import SHIPPING, Shipping, make_vectors, vectors_json
+from advisor.exporting.shipping import Shipping, make_vectors, vectors_json
 from advisor.exporting.snippets import PLATFORMS, edgetpu, render
 from advisor.exporting.web import web_page
 from advisor.reporting.risks import Risk, risks
@@ -137,7 +137,7 @@ def export(
     evaluation = choose(stored, pick)
     artefact = _artefact(stored, evaluation)
     wanted = tuple(require_known("targets", target, TARGETS) for target in targets) or PLATFORMS
-    shipping = SHIPPING[stored.question.task]
+    shipping = stored.question.of_task.shipping()
     _check_targets(wanted, shipping, evaluation, artefact)
     model = prepare(artefact, evaluation.artefact, shipping.applied(evaluation))
     if unknown_class:

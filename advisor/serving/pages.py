@@ -31,13 +31,14 @@ from advisor import api, devices
 from advisor.core.errors import AdvisorError, ExitCode, StageError, UsageError, last_line, message_of
 from advisor.core.figures import HOST
 from advisor.core.figures import name as evaluation_name
+from advisor.core.tasks import TASKS
 from advisor.core.units import show_bytes
 from advisor.reporting.comparisons import SHOWN, changes
 from advisor.reporting.outlines import COLOURS, DRAWN
 from advisor.reporting.templating import environment
 from advisor.reporting.view import typed_path
 from advisor.serving.access import REPORT, REPORT_POLICY, Access, Guard
-from advisor.serving.photograph import MAX_BYTES, READERS, Answerer
+from advisor.serving.photograph import MAX_BYTES, Answerer
 from advisor.serving.runs import REPORT as REPORT_FILE
 from advisor.serving.runs import SORTS, RunRow, Runs, RunState, figures
 
@@ -242,7 +243,7 @@ class Pages:
             names=self._runs.names(),
             devices=self._devices if row.state is RunState.FINISHED else (),
             most=MAX_BYTES,
-            answers=row.task in READERS,
+            answers=row.task in TASKS,
             live=row.state is RunState.RUNNING or (job is not None and not job.ended),
         )
 

@@ -14,7 +14,7 @@ from advisor.core.decision import Decision
 from advisor.core.evaluation import Evaluation
 from advisor.core.metrics import BALANCED_ACCURACY, COST_SAVED, LOG_LOSS, MACRO_F1, TOP1, WORST_GROUP
 from advisor.engine.decide import decide_run
-from advisor.engine.pipeline.evaluation.judging import Scored, judge_of
+from advisor.engine.pipeline.evaluation.judging import Scored
 from advisor.engine.pipeline.images import Images
 from advisor.engine.question import Question, resolve
 from advisor.store import RunFolder
@@ -49,7 +49,7 @@ def judged(run: RunFolder, images: Images, card: str, answers: Sequence[int], qu
     """Return the evaluation of a model with these answers, by the metric of the question."""
     own = run.path / f"{card}.npy"
     np.save(own, np.where(np.eye(2)[list(answers)] > 0, 0.9, 0.1))
-    judge = judge_of(question)
+    judge = question.of_task.judge(question)
     verdict = judge.verdict(Scored(own, own), images, run, card)
     return replace(evaluation(card), **vars(verdict))
 
@@ -91,7 +91,7 @@ def test_ties_follow_the_metric(run: RunFolder, images: Images) -> None:
 
 def test_the_drop_on_the_hold_out_follows_the_metric(run: RunFolder, images: Images) -> None:
     question = resolve({"data": "photos", "metric": BALANCED_ACCURACY, "max_drop": "1pt"}).question
-    judge, rows = judge_of(question), []
+    judge, rows = question.of_task.judge(question), []
     for form, answers in (("float32", FAIR), ("int8", COMMON)):
         configuration = evaluation("net", form).configuration
         own = replace(judged(run, images, f"net-{form}", answers, question), configuration=configuration)

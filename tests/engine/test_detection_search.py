@@ -15,14 +15,14 @@ from PIL import Image, ImageDraw
 from advisor.core.escape import markdown
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.quantity import Provenance
-from advisor.core.tasks import DETECTION, OBJECT_DETECTION
 from advisor.engine.history.loaded_run import load_run
 from advisor.engine.history.reevaluation.reevaluate import Devices
-from advisor.engine.pipeline.evaluation.objects import HELD_OUT, VALIDATED
 from advisor.reporting.markdown import render_markdown
 from advisor.reporting.view import load_view
 from advisor.store import RunFolder
 from advisor.store.integrity import integrity_problems
+from advisor.tasks import DETECTION
+from advisor.tasks.detection.judging import HELD_OUT, VALIDATED
 from advisor.tflite.metadata import read_metadata
 from advisor.tflite.model import read
 from advisor.tflite.postprocess import DETECTIONS, OPERATOR
@@ -68,7 +68,7 @@ def searched(shared_folder: Path, warm_cache: Path) -> Searched:
     with FileLock(shared_folder / "rectangles.lock"):
         if not data.is_dir():
             write_rectangles(data, 40)
-    options = ("--task", OBJECT_DETECTION, "--data", str(data), "--candidates", SMALLEST, "--budget", "1s")
+    options = ("--task", DETECTION.name, "--data", str(data), "--candidates", SMALLEST, "--budget", "1s")
     few = ("--compressions", ",".join(FORMS), "--threads", "1")
     return searched_once(shared_folder / "with-boxes", warm_cache, *options, *few)
 

@@ -21,14 +21,14 @@ from skimage import data
 
 from advisor.core.confidence_facts import Applied
 from advisor.core.errors import UsageError
-from advisor.core.tasks import OBJECT_DETECTION
 from advisor.datasets.images import load
 from advisor.devices.browser.packages import LITERT
 from advisor.exporting.bundle import WEB, Bundle, _check_targets, export
 from advisor.exporting.model import prepare
-from advisor.exporting.shipping import SHIPPING, answers
 from advisor.exporting.web import web_page
 from advisor.store import RunFolder
+from advisor.tasks import DETECTION
+from advisor.tasks.classification.shipping import answers
 from tests.browsers import browser, new_context, require_runtime
 from tests.exporting.conftest import evaluation_of
 
@@ -229,7 +229,7 @@ def test_below_its_threshold_an_answer_is_not_sure(browser: Browser, made: Bundl
 
 def test_a_detector_gets_no_page(made: Bundle) -> None:
     with pytest.raises(UsageError, match="--web: there is no page that finds objects in images"):
-        _check_targets([WEB], SHIPPING[OBJECT_DETECTION], made.evaluation, made.model.content)
+        _check_targets([WEB], DETECTION.shipping(), made.evaluation, made.model.content)
 
 
 def test_the_bundle_describes_the_page(made: Bundle) -> None:

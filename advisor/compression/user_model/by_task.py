@@ -14,7 +14,7 @@ from advisor.compression.user_model.images import CompressionImages, ImageReques
 from advisor.compression.user_model.values import Likeness
 from advisor.core.errors import StageError, UsageError
 from advisor.core.statistics import Interval, paired_difference, paired_shares, wilson
-from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_DETECTION
+from advisor.core.tasks import TASKS
 from advisor.datasets.images import InputSpec
 from advisor.tflite.model import Model
 from advisor.tflite.postprocess import DETECTIONS, OPERATOR, cut_postprocess, post_processing, with_named_outputs
@@ -188,5 +188,5 @@ def _places(true: list[Detections]) -> Mapping[int, int]:
     return {label: place for place, label in enumerate(sorted({int(label) for one in true for label in one.labels}))}
 
 
-KINDS: Mapping[str, TaskFiles] = {IMAGE_CLASSIFICATION: Classifiers(), OBJECT_DETECTION: Detectors()}
+KINDS: Mapping[str, TaskFiles] = dict(zip(TASKS, (Classifiers(), Detectors()), strict=False))
 """The files of each task."""

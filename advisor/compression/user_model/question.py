@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from advisor.catalog.user_models.own_files import task_of
 from advisor.compression.calibration import CalibrationImages, spec_of_file
 from advisor.compression.recipes import Recipe, recipe
 from advisor.compression.recipes.suitable import require_plain_float
@@ -13,7 +14,7 @@ from advisor.compression.user_model.by_task import KINDS, TaskFiles
 from advisor.compression.user_model.images import CompressionImages, ImageRequest
 from advisor.compression.user_model.samples import SampleParts, Samples, read_samples
 from advisor.core.errors import StageError, UnsupportedRecipe, UsageError
-from advisor.core.tasks import OBJECT_DETECTION
+from advisor.core.tasks import TASKS
 from advisor.datasets.images import InputSpec
 from advisor.measurement.accelerators.rules import accelerator
 from advisor.store.files import ensure_output_dir
@@ -22,7 +23,7 @@ from advisor.tflite.interface import with_fixed_batch
 from advisor.tflite.metadata import Metadata, read_metadata
 from advisor.tflite.metadata_writer import write_metadata
 from advisor.tflite.model import read
-from advisor.tflite.postprocess import split_postprocess, task_of
+from advisor.tflite.postprocess import split_postprocess
 
 FLOAT = "float32"
 ON_CPU = "xnnpack"
@@ -166,7 +167,7 @@ def _require_only(**others: object) -> None:
 
 
 def _samples(path: Path, plain: bytes, name: str, task: str, seed: int) -> SampleParts:
-    if task == OBJECT_DETECTION:
+    if not TASKS[task].probabilities:
         raise UsageError(f"--samples: {name} is a detector, and boxes have no SNR", "give images with --calibration")
     return read_samples(path, read(plain, name), seed)
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from advisor.compression.make import Sizes
 from advisor.core.statistics import Interval
-from advisor.core.tasks import IMAGE_CLASSIFICATION, TASKS
+from advisor.core.tasks import DEFAULT_TASK, TASKS
 
 ANY = "any"
 """Stands for the task of a file that is judged by samples of its inputs."""
@@ -140,7 +140,7 @@ class Compression:
     max_drop_points: float | None
     forms: tuple[RecipeResult, ...]
     notes: tuple[str, ...] = ()
-    task: str = IMAGE_CLASSIFICATION
+    task: str = DEFAULT_TASK
 
     @property
     def metric(self) -> str:

@@ -1,12 +1,12 @@
 """Stage graph of a variant: from a model card to a file that could ship, and to its figures.
 
-Adding a stage takes one member of :class:`StageName`, one job and one line here; ``docs/design.md`` shows it. A task
-has one line in :data:`MODELS`, which makes its float file, and one in :data:`SCORES`, which runs its files over images.
+Adding a stage takes one member of :class:`StageName`, one job and one line here; ``docs/design.md`` shows it. The task
+has the stage that makes its float file, and the one that runs its files over images.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,9 +15,7 @@ from typing import Any
 from advisor.catalog.cards import Card
 from advisor.core.evaluation_facts import NewConditions
 from advisor.core.forms import form_of
-from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_COUNTING, OBJECT_DETECTION
 from advisor.core.training import recipe_of
-from advisor.datasets.images import InputSpec
 from advisor.devices.profiles import MICRO_RUNTIME
 from advisor.engine.pipeline import cost
 from advisor.engine.pipeline.images import Role
@@ -31,11 +29,9 @@ from advisor.engine.pipeline.stages.artefacts import (
     shares_calibration,
     with_confidence,
 )
-from advisor.engine.pipeline.stages.backbone import PROBABILITIES, cut, features, taken
-from advisor.engine.pipeline.stages.detection import detections, detector
-from advisor.engine.pipeline.stages.figures import Answer, Timings, answers, capture, score, timing
-from advisor.engine.pipeline.stages.finetuning import finetuned
-from advisor.engine.pipeline.stages.head import TrainedHead, expected, fitted, joined, scored
+from advisor.engine.pipeline.stages.backbone import features, taken
+from advisor.engine.pipeline.stages.figures import Answer, Timings, answers, capture, timing
+from advisor.engine.pipeline.stages.head import TrainedHead, expected, fitted, scored
 from advisor.engine.pipeline.stages.other_runtimes import checked_in_micro, measured_in
 from advisor.engine.pipeline.stages.other_runtimes_jobs import RuntimeFigures
 from advisor.engine.pipeline.stages.unknown import WithUnknown, probed, with_unknown
@@ -44,33 +40,9 @@ from advisor.measurement.micro.check import MicroCheck
 FLOAT = "float32"
 
 
-def _classifier(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
-    """Return the stage that leaves the card's float classifier: of ImageNet, or of the user's classes."""
-    if not workload.images:
-        return cut(card, PROBABILITIES)
-    if recipe_of(training).tunes_backbone:
-        return finetuned(card, training, purpose, workload)
-    return joined(card, training, purpose, workload)
-
-
-MODELS: Mapping[str, Callable[[Card, str, Purpose, Workload], Stage[FloatModel]]] = {
-    IMAGE_CLASSIFICATION: _classifier,
-    OBJECT_DETECTION: detector,
-    OBJECT_COUNTING: detector,
-}
-"""The stage that leaves a card's float file, by task."""
-
-SCORES: Mapping[str, Callable[[Scope, InputSpec, Source, Role, float], Stage[Path]]] = {
-    IMAGE_CLASSIFICATION: score,
-    OBJECT_DETECTION: detections,
-    OBJECT_COUNTING: detections,
-}
-"""The stage that runs a file over images, by task."""
-
-
 def float_model(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
     """Return the stage that leaves the card's float file for the task."""
-    return MODELS[workload.question.task](card, training, purpose, workload)
+    return workload.question.of_task.model(card, training, purpose, workload)
 
 
 def variant(card: Card, training: str, compression: str, purpose: Purpose, workload: Workload) -> Stage[Artefact]:
@@ -249,7 +221,7 @@ class VariantStages:
 
     def scoring(self, scope: Scope, source: Source, role: Role, seconds: float) -> Stage[Path]:
         """Return the stage that runs a file of the card over images."""
-        return SCORES[self.workload.question.task](scope, input_spec(self.card), source, role, seconds)
+        return self.workload.question.of_task.score(scope, input_spec(self.card), source, role, seconds)
 
     @property
     def _scope(self) -> Scope:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from advisor.core.budget import Budget
 from advisor.core.costs import Costs
@@ -13,9 +14,12 @@ from advisor.core.metrics import METRICS, TOP1
 from advisor.core.names import ADVISOR, JOURNAL, LOCAL
 from advisor.core.preference import BALANCED, Preference
 from advisor.core.promises import Promises
-from advisor.core.tasks import IMAGE_CLASSIFICATION, TASKS, Task
+from advisor.core.tasks import DEFAULT_TASK, TASKS
 from advisor.core.training import NONE
 from advisor.isolation.resources import usable_cores
+
+if TYPE_CHECKING:
+    from advisor.tasks.task import Task
 
 LEAST_GAIN = 0.005
 LARGE_SPACE = 100
@@ -53,7 +57,7 @@ class Question:
         seed: seed of the split, of training and of the sampler.
     """
 
-    task: str = IMAGE_CLASSIFICATION
+    task: str = DEFAULT_TASK
     data: Path | None = None
     unknown: Path | None = None
     devices: tuple[str, ...] = (HOST,)
@@ -75,9 +79,14 @@ class Question:
 
     @property
     def of_task(self) -> Task:
-        """The facts of the task, with the metric of the question."""
+        """The task, with the metric of the question."""
         task = TASKS[self.task]
         return task if self.metric == TOP1 else replace(task, metric=METRICS[self.metric].label)
+
+    def require_data(self) -> Path:
+        """Return the path of the images, of a question that has some."""
+        assert self.data is not None, "images are read only where there are some"
+        return self.data
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Accuracy of found objects in the user's images, by their boxes (mAP@0.5) or by their centres (F1)."""
+"""Judge found objects in the user's images, by their boxes (mAP@0.5) or by another criterion."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from advisor.core.box_facts import BoxFacts, ClassBoxes, JudgedBox, JudgedImage
+from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import ImageAnswers
 from advisor.core.quantity import Quantity
 from advisor.core.statistics import Interval, paired_shares
-from advisor.core.tasks import COUNTING, DETECTION
 from advisor.engine.pipeline.evaluation.accuracy import AccuracyVerdict, drop_of, percent
+from advisor.engine.pipeline.evaluation.judging import HeldOut, Scored
 from advisor.engine.pipeline.images import Images, Role
+from advisor.store import RunFolder
 
 if TYPE_CHECKING:
     from advisor.measurement.box_counts import Flags, Matched
@@ -61,7 +63,9 @@ class ObjectFigures:
 class Criterion(Protocol):
     """Rule by which an object counts as found, and the figure of accuracy that goes with it."""
 
-    metric: str
+    @property
+    def metric(self) -> str:
+        """The name of the figure."""
 
     def figures(self, given: FoundObjects) -> ObjectFigures:
         """Return the figures."""
@@ -76,10 +80,11 @@ class Criterion(Protocol):
         """Return which objects were found, and which answers are right, in each image."""
 
 
+@dataclass(frozen=True)
 class ByBoxes:
     """Criterion of boxes: the overlap of a found box with the object's own is at least one half."""
 
-    metric = DETECTION.metric
+    metric: str
 
     def figures(self, given: FoundObjects) -> ObjectFigures:
         """See :class:`Criterion`."""
@@ -106,38 +111,6 @@ class ByBoxes:
         from advisor.measurement.box_counts import match
 
         return match(given.true, given.found, given.sizes, given.classes, threshold)
-
-
-class ByCentres:
-    """Criterion of centres: a found centre is inside the object's box."""
-
-    metric = COUNTING.metric
-
-    def figures(self, given: FoundObjects) -> ObjectFigures:
-        """See :class:`Criterion`."""
-        from advisor.measurement.counting import centre_score
-
-        reached = centre_score(self.match(given, self.threshold(given)), given.classes)
-        return ObjectFigures(reached.mean, reached.by_class)
-
-    def shares(self, given: FoundObjects) -> list[float]:
-        """See :class:`Criterion`."""
-        from advisor.measurement.counting import centre_shares
-
-        each: list[float] = centre_shares(self.match(given, self.threshold(given)), given.classes).tolist()
-        return each
-
-    def threshold(self, _given: FoundObjects) -> float:
-        """See :class:`Criterion`: the training has moved it to one half."""
-        from advisor.measurement.counting import LEAST_SCORE
-
-        return LEAST_SCORE
-
-    def match(self, given: FoundObjects, threshold: float) -> list[Matched]:
-        """See :class:`Criterion`."""
-        from advisor.measurement.counting import match_centres
-
-        return match_centres(given.true, given.found, threshold)
 
 
 def measured(own: Path, floats: Path, images: Images, criterion: Criterion) -> tuple[AccuracyVerdict, list[float]]:
@@ -242,3 +215,25 @@ def _answered(file: Path, images: Images, role: Role) -> FoundObjects:
 
 def _by_class(reached: ObjectFigures, images: Images, boxes: BoxFacts | None) -> ImageAnswers:
     return ImageAnswers(dict(zip(images.classes, reached.by_class, strict=True)), boxes=boxes)
+
+
+@dataclass(frozen=True)
+class Detected:
+    """Judge of found objects, which keeps each image's share in the figure to compare files image by image.
+
+    Attributes:
+        by: rule by which an object counts as found.
+    """
+
+    by: Criterion
+
+    def verdict(self, scored: Scored, images: Images, run: RunFolder, name: str) -> AccuracyVerdict:
+        """See :class:`Judge`."""
+        found, shares = measured(scored.own, scored.floats, images, self.by)
+        return replace(found, answers=replace(found.answers, file=run.keep_answers(name, shares)))
+
+    def held_out(self, evaluation: Evaluation, own: Path, images: Images, file: str = "") -> HeldOut:
+        """See :class:`Judge`."""
+        chosen = evaluation.answers.boxes
+        found, by_class = held_out(own, images, self.by, chosen.threshold if chosen else None)
+        return replace(evaluation, holdout_accuracy=found, holdout_answers=by_class), {}

@@ -8,23 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.catalog.cards import (
-    OWN_DETECTOR,
-    OWN_FILE,
-    OWN_FIXED_DETECTOR,
-    Card,
-    MemberFile,
-    Preprocessing,
-    WeightSource,
-)
+from advisor.catalog.cards import Card, MemberFile, Preprocessing, WeightSource
 from advisor.catalog.catalogue import load_catalogue
 from advisor.catalog.weights.fetching import fetch
 from advisor.catalog.weights.options import FetchOptions
 from advisor.core.evaluation import Status
-from advisor.core.tasks import OBJECT_COUNTING, OBJECT_DETECTION
 from advisor.core.training import FINETUNE_ALL, FINETUNE_TOP, HEAD
 from advisor.datasets.images import InputSpec
-from advisor.engine.pipeline.evaluation.objects import ByBoxes, held_out
 from advisor.engine.pipeline.events import StageAborted
 from advisor.engine.pipeline.graph import VariantStages, with_all_before
 from advisor.engine.pipeline.images import Images, Role
@@ -32,12 +22,14 @@ from advisor.engine.pipeline.materials import Artefact, FloatModel, Purpose, Wor
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import Pool, Scope
 from advisor.engine.pipeline.stages.artefacts import metadata_of
-from advisor.engine.pipeline.stages.detection import detections, detector
 from advisor.engine.question import Question, resolve
 from advisor.engine.space.images import read_images
 from advisor.measurement.counting import CentreFinder
 from advisor.measurement.detection import Detector, load
 from advisor.store.files import sha256_file
+from advisor.tasks import COUNTING, DETECTION
+from advisor.tasks.detection.judging import ByBoxes, held_out
+from advisor.tasks.detection.stages import detections, detector
 from advisor.tflite.metadata import read_metadata
 from advisor.tflite.metadata_writer import write_metadata
 from advisor.tflite.model import read
@@ -49,13 +41,13 @@ from tests.engine.pipeline.walking import materials, walk
 from tests.tflite.graphs import tiny_detector, tiny_marker
 
 CARD = load_catalogue()["mobilenet_v2_1.0_224"]
-WORKLOAD = Workload((HEAD,), ("float32",), boxed_images().counts, Question(OBJECT_DETECTION))
+WORKLOAD = Workload((HEAD,), ("float32",), boxed_images().counts, Question(DETECTION.name))
 VIEW = InputSpec(2, (127.5,) * 3, (127.5,) * 3)
 ANCHORS = np.array([[0.2, 0.2, 0.2, 0.2], [0.5, 0.5, 0.4, 0.2], [0.9, 0.9, 0.4, 0.4]], np.float32)
 
 
 def test_boxes_cannot_be_trained_on_a_file_of_the_user(tmp_path: Path) -> None:
-    card = replace(CARD, architecture=OWN_FILE)
+    card = replace(CARD, architecture="tflite_file")
     given = materials(tmp_path, boxed_images(), weights={card.name: None})
     with pytest.raises(StageAborted) as ended:
         walk(detector(card, HEAD, Purpose.COMPARE, WORKLOAD), given)
@@ -70,7 +62,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Card:
     path = named(detector_file(tmp_path / "cells.tflite"))
     source = WeightSource("file", "tflite", "whole", MemberFile(str(path), sha256_file(path)))
     return replace(
-        CARD, name="cells", architecture=OWN_DETECTOR, input_size=SIDE, classes=len(COLOURS), weights=(source,),
+        CARD, name="cells", architecture="tflite_detector", input_size=SIDE, classes=len(COLOURS), weights=(source,),
         preprocessing=Preprocessing((127.5,) * 3, (127.5,) * 3),
     )  # fmt: skip
 
@@ -78,7 +70,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Card:
 def cells(tmp_path: Path, *names: str) -> Images:
     """Images on disk with coloured cells, under these names of red, green and blue."""
     table = write_cells(tmp_path / "cells", names=names or COLOURS)
-    found = read_images(resolve({"task": OBJECT_DETECTION, "data": str(table)}).question, lambda _: None)
+    found = read_images(resolve({"task": DETECTION.name, "data": str(table)}).question, lambda _: None)
     assert found is not None
     return found
 
@@ -92,7 +84,7 @@ def test_a_detector_of_the_user_is_taken_as_it_is(tmp_path: Path, own: Card) -> 
 
 
 def test_a_detector_of_fixed_form_is_read_scored_and_timed(tmp_path: Path, own: Card) -> None:
-    fixed = replace(own, architecture=OWN_FIXED_DETECTOR, arguments=(("form", "int8"),))
+    fixed = replace(own, architecture="tflite_fixed_detector", arguments=(("form", "int8"),))
     stages = VariantStages(fixed, HEAD, "int8", WORKLOAD)
     names = {stage.name for stage in with_all_before(stages.evaluation)}
     assert names == {StageName.CONVERT, StageName.SCORE, StageName.TIMING}
@@ -100,7 +92,7 @@ def test_a_detector_of_fixed_form_is_read_scored_and_timed(tmp_path: Path, own: 
     given = materials(tmp_path / "cache", images, weights={own.name: file})
     assert walk(stages.ships, given).path.read_bytes() == file.path.read_bytes()
     judged, _ = held_out(
-        walk(stages.scoring(Scope("cells"), stages.ships, Role.HOLDOUT, 1.0), given), images, ByBoxes()
+        walk(stages.scoring(Scope("cells"), stages.ships, Role.HOLDOUT, 1.0), given), images, ByBoxes(DETECTION.metric)
     )
     assert judged.value > 95
 
@@ -121,7 +113,7 @@ def test_boxes_of_a_detector_of_others_count_under_the_names_of_the_images(tmp_p
     artefact = Artefact.at(named(path), sha256_file(path))
     view = InputSpec(SIDE, (127.5,) * 3, (127.5,) * 3)
     found = walk(detections(Scope("cells"), view, artefact, Role.HOLDOUT, 1.0), materials(tmp_path / "cache", images))
-    judged, _ = held_out(found, images, ByBoxes())
+    judged, _ = held_out(found, images, ByBoxes(DETECTION.metric))
     assert judged.value > 95
 
 
@@ -151,7 +143,7 @@ def test_a_detector_is_trained_where_a_gpu_is_seen_and_reads_its_images(tmp_path
 def images(tmp_path: Path) -> Images:
     """Images on disk with a box of each of two classes."""
     table = write_table(tmp_path / "boxes", photos(40, "cat", "dog"))
-    question = resolve({"task": OBJECT_DETECTION, "data": str(table)}).question
+    question = resolve({"task": DETECTION.name, "data": str(table)}).question
     found = read_images(question, lambda _: None)
     assert found is not None
     return found
@@ -186,9 +178,9 @@ def test_the_kind_of_head_follows_from_the_task(tmp_path: Path) -> None:
     given = materials(tmp_path, boxed_images(), weights={CARD.name: None})
     boxes, marks = (
         detector(CARD, HEAD, Purpose.COMPARE, replace(WORKLOAD, question=Question(task)))
-        for task in (OBJECT_DETECTION, OBJECT_COUNTING)
+        for task in (DETECTION.name, COUNTING.name)
     )
-    assert dict(boxes.inputs(given, {})) == {**marks.inputs(given, {}), "task": OBJECT_DETECTION}
+    assert dict(boxes.inputs(given, {})) == {**marks.inputs(given, {}), "task": DETECTION.name}
 
 
 @pytest.mark.parametrize("purpose", Purpose)

@@ -10,19 +10,20 @@ import pytest
 
 from advisor.core.costs import parse_costs
 from advisor.core.metrics import BALANCED_ACCURACY, COST_SAVED, LOG_LOSS, MACRO_F1, TOP1, WORST_GROUP
-from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_DETECTION, TASKS
-from advisor.engine.pipeline.evaluation import accuracy, objects
-from advisor.engine.pipeline.evaluation.judging import JUDGES, Scored, judge_of
+from advisor.engine.pipeline.evaluation import accuracy
+from advisor.engine.pipeline.evaluation.judging import Scored
 from advisor.engine.pipeline.images import Role
 from advisor.engine.question import Question
 from advisor.store import RunFolder
+from advisor.tasks import CLASSIFICATION, DETECTION
+from advisor.tasks.detection import judging as objects
 from tests.builders import evaluation
 from tests.engine.pipeline.boxed import boxed_images, save_found
 from tests.engine.pipeline.evaluation.test_evaluator import images
 from tests.engine.space.test_metric_needs import SITES, images_of
 
 COSTS = parse_costs("class,a,b\na,0,1\nb,5,0\n")
-CLASSIFIED, DETECTED = JUDGES[IMAGE_CLASSIFICATION], JUDGES[OBJECT_DETECTION]
+CLASSIFIED, DETECTED = CLASSIFICATION.judge(Question()), DETECTION.judge(Question(DETECTION.name))
 
 
 @pytest.fixture
@@ -34,10 +35,6 @@ def answered(path: Path, labels: list[int]) -> Path:
     """Write probabilities of which each row is sure of a label."""
     np.save(path, np.eye(2, dtype=np.float32)[labels])
     return path
-
-
-def test_every_task_has_a_judge() -> None:
-    assert set(JUDGES) == set(TASKS)
 
 
 def test_a_classifier_is_judged_by_its_labels_and_they_are_kept(run: RunFolder, tmp_path: Path) -> None:
@@ -56,7 +53,7 @@ def test_a_classifier_has_every_metric_that_its_images_allow(run: RunFolder, tmp
     answers = CLASSIFIED.verdict(Scored(own, own), images(), run, "net").answers
     assert set(answers.metrics) == {TOP1, BALANCED_ACCURACY, MACRO_F1, LOG_LOSS}
     assert (answers.metrics[TOP1].value, answers.metrics[TOP1].n) == (75.0, 4)
-    judged, _ = judge_of(Question(metric=TOP1, costs=COSTS)).held_out(evaluation(), own, images())
+    judged, _ = CLASSIFICATION.judge(Question(metric=TOP1, costs=COSTS)).held_out(evaluation(), own, images())
     assert judged.holdout_answers is not None
     assert set(judged.holdout_answers.metrics) == {*answers.metrics, COST_SAVED}
     assert judged.holdout_accuracy == judged.holdout_answers.metrics[TOP1]
@@ -64,7 +61,7 @@ def test_a_classifier_has_every_metric_that_its_images_allow(run: RunFolder, tmp
 
 def test_a_classifier_is_judged_by_the_metric_asked_for(run: RunFolder, tmp_path: Path) -> None:
     own, floats = answered(tmp_path / "own.npy", [0, 1, 1, 1]), answered(tmp_path / "float.npy", [0, 1, 0, 1])
-    verdict = judge_of(Question(metric=MACRO_F1)).verdict(Scored(own, floats), images(), run, "net")
+    verdict = CLASSIFICATION.judge(Question(metric=MACRO_F1)).verdict(Scored(own, floats), images(), run, "net")
     assert verdict.accuracy == verdict.answers.metrics[MACRO_F1]
     assert verdict.accuracy.value == pytest.approx(100 * (2 / 3 + 4 / 5) / 2)
     assert verdict.drop is not None
@@ -76,7 +73,7 @@ def test_a_classifier_is_judged_by_the_metric_asked_for(run: RunFolder, tmp_path
 
 def test_the_hold_out_is_judged_by_the_metric_asked_for(tmp_path: Path) -> None:
     own = answered(tmp_path / "own.npy", [0, 1, 1, 1])
-    judge = judge_of(Question(metric=COST_SAVED, costs=COSTS))
+    judge = CLASSIFICATION.judge(Question(metric=COST_SAVED, costs=COSTS))
     judged, kept = judge.held_out(evaluation(), own, images(), "answers/holdout-net.npy")
     assert judged.holdout_accuracy is not None
     assert judged.holdout_accuracy.value == pytest.approx(50)  # one answer costs 1; always answering "b" costs 2
@@ -90,7 +87,7 @@ def test_the_worst_group_is_named_as_the_source(tmp_path: Path) -> None:
     given = images_of(groups=SITES)
     own = tmp_path / "own.npy"
     np.save(own, np.eye(2, dtype=np.float32)[[int(place >= 25) for place in range(60)]])
-    judged, _ = judge_of(Question(metric=WORST_GROUP)).held_out(evaluation(), own, given)
+    judged, _ = CLASSIFICATION.judge(Question(metric=WORST_GROUP)).held_out(evaluation(), own, given)
     assert judged.holdout_accuracy is not None
     assert judged.holdout_accuracy.n == 20
     assert judged.holdout_accuracy.source == (
@@ -99,7 +96,7 @@ def test_the_worst_group_is_named_as_the_source(tmp_path: Path) -> None:
 
 
 def test_objects_have_one_metric() -> None:
-    assert judge_of(Question(OBJECT_DETECTION)) is DETECTED
+    assert Question(DETECTION.name).of_task.judge(Question()) == DETECTED
 
 
 def test_a_classifier_on_the_hold_out_has_its_labels_to_keep(tmp_path: Path) -> None:
@@ -120,7 +117,7 @@ def test_a_detector_is_judged_by_its_precision_and_the_share_of_each_image_is_ke
     own = save_found(tmp_path / "own.npz", boxed, Role.VALIDATION, missed=(0,))
     floats = save_found(tmp_path / "float.npz", boxed, Role.VALIDATION)
     verdict = DETECTED.verdict(Scored(own, floats), boxed, run, "net-head-int8")
-    plain, shares = objects.measured(own, floats, boxed, objects.ByBoxes())
+    plain, shares = objects.measured(own, floats, boxed, objects.ByBoxes(DETECTION.metric))
     assert (verdict.accuracy, verdict.drop) == (plain.accuracy, plain.drop)
     assert verdict.answers.file == "answers/net-head-int8.npy"
     kept = np.load(run.path / verdict.answers.file)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from advisor.datasets.images import InputSpec
 
 if TYPE_CHECKING:
     from advisor.catalog.cards import Card, WeightsFile
+    from advisor.tasks.detection import Detection
 
 HEAD_WEIGHTS = "head.npz"
 """The weights of a detector's head, beside its float file."""
@@ -45,15 +46,17 @@ def train(
         start: of fine-tuning: the float file of an earlier training, and the share of the backbone's layers that learn,
             from the top. None for a new head on a frozen backbone.
     """
+    from advisor.core.tasks import TASKS
     from advisor.training.detection.changes import objects_of
     from advisor.training.detection.maps import Boxed
-    from advisor.training.detection.train import KINDS, DetectorStart
+    from advisor.training.detection.train import DetectorStart
     from advisor.training.detection.train import train as train_detector
 
+    kind = cast("Detection", TASKS[task]).head
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         boxed = Boxed(images, [objects_of(rows) for rows in objects])
         begun = DetectorStart(_head_of(start[0]), start[1]) if start else None
-        trained = train_detector(card, weights, boxed, classes, KINDS[task], seed, Path(folder), begun)
+        trained = train_detector(card, weights, boxed, classes, kind, seed, Path(folder), begun)
     path.write_bytes(trained.data)
     np.savez(path.with_name(HEAD_WEIGHTS), *trained.head)
 

@@ -26,10 +26,10 @@ from advisor.engine.pipeline.stage import (
     after,
     artefact_of,
 )
-from advisor.engine.pipeline.stages import detection_jobs
 from advisor.engine.pipeline.stages.backbone import identity, require_classes
 from advisor.engine.pipeline.stages.figures import with_detail
 from advisor.isolation import CallLimits
+from advisor.tasks.detection import jobs
 
 DETECTIONS_FILE = "detections.npz"
 VERSION = "4"
@@ -61,7 +61,7 @@ def detector(card: Card, training: str, purpose: Purpose, workload: Workload) ->
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
         part, classes = materials.part(role), len(materials.require_images().classes)
         return partial(
-            detection_jobs.train, card, materials.weights[card.name], part.paths, part.objects, classes,
+            jobs.train, card, materials.weights[card.name], part.paths, part.objects, classes,
             workload.question.task, materials.question.seed, folders.model,
             (results[head].path, recipe.layers) if head else None,
         )  # fmt: skip
@@ -83,7 +83,7 @@ def _own(card: Card) -> Stage[FloatModel]:
         return identity(materials, card)
 
     def job(materials: Materials, _results: Results, folders: Folders) -> Job:
-        return partial(detection_jobs.take, card, materials.weights[card.name], folders.model)
+        return partial(jobs.take, card, materials.weights[card.name], folders.model)
 
     return Stage(
         StageName.CONVERT, Scope(card.name), "1", "reading", (), inputs, job, FloatModel.within, cost.REWRITE_S,
@@ -105,7 +105,7 @@ def detections(scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
         path, images = artefact_of(source, results).path, materials.part(role).paths
         classes = materials.require_images().classes
-        return partial(detection_jobs.detect, path, images, spec, classes, folders.out / DETECTIONS_FILE)
+        return partial(jobs.detect, path, images, spec, classes, folders.out / DETECTIONS_FILE)
 
     return Stage(
         StageName.SCORE, with_detail(scope, role, source), "1", "scoring", after(source), inputs, job,
