@@ -49,6 +49,7 @@ class Task(ABC):
 
     Attributes:
         name: as users write it.
+        model_kind: what a model of the task is, as its description begins.
         metric: the figure that decides, which the code calls accuracy.
         by_class: the figure of a single class.
         by_class_is: what that figure is, in words.
@@ -66,6 +67,7 @@ class Task(ABC):
     """
 
     name: str
+    model_kind: str
     metric: str
     by_class: str
     by_class_is: str

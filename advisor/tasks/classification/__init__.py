@@ -41,7 +41,7 @@ class Classification(Task):
 
     def check(self, data: Path, checker: LabelChecker | None, say: Say) -> DataCheck:
         """Return faults of labels, copies and image quality."""
-        from advisor.tasks.classification.check import check_images
+        from advisor.tasks.classification.images import check_images
 
         return check_images(data, checker, say)
 
@@ -81,7 +81,8 @@ class Classification(Task):
 
 
 CLASSIFICATION = Classification(
-    "image-classification", "top-1", "Recall", "share of a class's images that were recognised", DEFAULT,
+    "image-classification", "Image classifier", "top-1", "Recall", "share of a class's images that were recognised",
+    DEFAULT,
     published=True, conditions=True, labelled=True, probabilities=True, tunable=True,
     own_cards=OwnCards("tflite_file", "tflite_fixed", trained=True),
 )  # fmt: skip

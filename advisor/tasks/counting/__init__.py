@@ -34,26 +34,26 @@ class Counting(Detection):
 
     def judge(self, question: Question) -> Judge:
         """Return the judge by centres inside boxes."""
-        from advisor.tasks.counting.judging import ByCentres
+        from advisor.tasks.counting.centres import ByCentres
         from advisor.tasks.detection.judging import Detected
 
         return Detected(ByCentres(self.metric))
 
     def shipping(self) -> Shipping:
         """Return a bundle with a map of scores."""
-        from advisor.tasks.counting.shipping import SHIPPING
+        from advisor.tasks.counting.centres import SHIPPING
 
         return SHIPPING
 
     def found(self, outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]:
         """Return the centres that the app shows."""
-        from advisor.tasks.counting.shipping import found
+        from advisor.tasks.counting.centres import found
 
         return found(outputs, model)
 
 
 COUNTING = Counting(
-    "object-counting", "F1", "F1", "F1 of a class's centres", (HEAD,), "images with boxes",
+    "object-counting", "Object detector", "F1", "F1", "F1 of a class's centres", (HEAD,), "images with boxes",
     "A centre is right if it is inside the true box of an object of its class that no surer one has taken.",
     side=320, cards=4,
 )  # fmt: skip

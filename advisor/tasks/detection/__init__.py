@@ -62,7 +62,7 @@ class Detection(Task):
 
     def check(self, data: Path, checker: LabelChecker | None, say: Say) -> DataCheck:
         """Return faults of boxes, copies and sizes of objects; no network judges the labels."""
-        from advisor.tasks.detection.check import check_detection
+        from advisor.tasks.detection.images import check_detection
 
         return check_detection(data, say)
 
@@ -98,8 +98,9 @@ class Detection(Task):
 
 
 DETECTION = Detection(
-    "object-detection", "mAP@0.5", "AP@0.5", "average precision of a class's boxes at an overlap of 0.5", (HEAD,),
-    "images with boxes", "A box is right if it overlaps a true one of its class by half.", side=320, cards=4,
+    "object-detection", "Object detector", "mAP@0.5", "AP@0.5",
+    "average precision of a class's boxes at an overlap of 0.5", (HEAD,), "images with boxes",
+    "A box is right if it overlaps a true one of its class by half.", side=320, cards=4,
     own_cards=OwnCards("tflite_detector", "tflite_fixed_detector"),
 )  # fmt: skip
 """A detector trains for minutes, a head of a classifier for seconds. On the validation part of BCCD, MobileNetV2

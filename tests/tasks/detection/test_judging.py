@@ -14,7 +14,7 @@ from advisor.engine.pipeline.evaluation.accuracy import AccuracyVerdict
 from advisor.engine.pipeline.images import Images, Role
 from advisor.measurement.detection import Detections, load, save
 from advisor.tasks import COUNTING, DETECTION
-from advisor.tasks.counting.judging import ByCentres
+from advisor.tasks.counting.centres import ByCentres
 from advisor.tasks.detection.judging import HELD_OUT, VALIDATED, WORST, ByBoxes, held_out, measured
 from tests.engine.pipeline.boxed import CAT, DOG, SIZE, boxed_images, save_found
 
