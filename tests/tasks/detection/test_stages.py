@@ -126,7 +126,7 @@ def named(path: Path) -> Path:
 
 
 def test_a_file_of_the_user_names_its_own_labels_and_was_not_retrained(tmp_path: Path, own: Card) -> None:
-    said = metadata_of(own, cells(tmp_path), HEAD)
+    said = metadata_of(own, cells(tmp_path), HEAD, DETECTION.name)
     assert said.labels == COLOURS
     assert said.description.startswith("Object detector cells, not retrained")
 

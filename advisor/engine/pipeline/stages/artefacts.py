@@ -13,6 +13,7 @@ from advisor.catalog.labels import published_labels
 from advisor.compression.calibration import PHOTOGRAPHS_VERSION, choose
 from advisor.compression.recipes import recipe as find_recipe
 from advisor.compression.recipes.base import Needs, RecipeInputs, TrainingImages
+from advisor.core.tasks import DEFAULT_TASK, TASKS
 from advisor.core.training import recipe_of
 from advisor.engine.pipeline import cost
 from advisor.engine.pipeline.images import Images, Role
@@ -125,7 +126,7 @@ def compressed(
             "recipe": [recipe.name, recipe.version],
             "calibration": "stands in" if _stands_in(materials, card) else _calibration_key(materials),
             "view": input_spec(card).key,
-            "metadata": asdict(metadata_of(card, materials, scope.training)),
+            "metadata": asdict(metadata_of(card, materials.images, scope.training, materials.question.task)),
             **_key(recipe_inputs(materials, results), scope.purpose, materials.images),
             **versions("ai-edge-quantizer", "ai-edge-litert", "pillow", "scikit-image"),
         }
@@ -133,7 +134,8 @@ def compressed(
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
         return partial(
             jobs.compress, results[source].path, recipe.name, _calibration(materials), input_spec(card),
-            materials.question.seed, metadata_of(card, materials, scope.training), folders.model,
+            materials.question.seed,
+            metadata_of(card, materials.images, scope.training, materials.question.task), folders.model,
             _stands_in(materials, card), recipe_inputs(materials, results),
             _files(calibration, results),
         )  # fmt: skip
@@ -193,10 +195,10 @@ def decides_on_scores(recipe: str) -> bool:
     return find_recipe(recipe).needs is Needs.SCORING
 
 
-def metadata_of(card: Card, materials: Materials, training: str) -> Metadata:
+def metadata_of(card: Card, images: Images | None, training: str, task: str = DEFAULT_TASK) -> Metadata:
     """Return the metadata of each file of the card: labels, normalisation, licence."""
-    images, data = materials.images, "ImageNet"
     labels = images.classes if images and not card.as_it_is else published_labels(card)
+    data = "ImageNet"
     if card.as_it_is:
         data = "not retrained"
     elif images:
@@ -205,7 +207,7 @@ def metadata_of(card: Card, materials: Materials, training: str) -> Metadata:
         data = f"retrained ({training}) on {images.counts[role]} images of {len(labels)} classes"
     return Metadata(
         name=card.name,
-        description=f"{materials.question.of_task.model_kind} {card.name}, {data}; made by advisor",
+        description=f"{TASKS[task].model_kind} {card.name}, {data}; made by advisor",
         labels=labels,
         mean=card.preprocessing.mean,
         std=card.preprocessing.std,
