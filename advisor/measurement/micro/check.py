@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
+from advisor.core.codec import Written
 from advisor.core.errors import UsageError, install_extra
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.units import plural
@@ -37,7 +37,7 @@ class OutputDifference:
 
 
 @dataclass(frozen=True)
-class MicroCheck:
+class MicroCheck(Written):
     """What TFLM does with a file on this machine, whose pointers have 64 bits.
 
     Attributes:
@@ -51,6 +51,11 @@ class MicroCheck:
         differences: comparison with LiteRT's ``reference`` kernels and with its ``default`` ones (XNNPACK).
         measured_on: the day, as ISO 8601.
     """
+
+    entries = (
+        "runtime", "runs", "reason=reason?", "operators", "missing_operators=missing", "arena_bytes=arena_bytes?",
+        "activation_bytes=activation_bytes?", "compared_values=values", "differences_from_litert=differences",
+    )  # fmt: skip
 
     runtime: str
     operators: tuple[str, ...]
@@ -70,6 +75,11 @@ class MicroCheck:
         return f"{self.runtime} refuses it: {self.refusal}" if self.refusal else ""
 
     @property
+    def runs(self) -> bool:
+        """True if TFLM runs the file."""
+        return not self.reason
+
+    @property
     def arena(self) -> Quantity:
         """The measured arena in bytes."""
         source = f"{self.runtime} on this machine, measured on {self.measured_on}, reference kernels"
@@ -84,21 +94,6 @@ class MicroCheck:
         return f"{said}, {usual.differing or 'none'} from its default ones" + (
             f" (by at most {usual.largest:g})" if usual.differing else ""
         )
-
-    def to_json(self) -> dict[str, Any]:
-        """Return a JSON object."""
-        differences = {name: asdict(each) for name, each in self.differences.items()}
-        return {
-            "runtime": self.runtime,
-            "runs": not self.reason,
-            "reason": self.reason or None,
-            "operators": list(self.operators),
-            "missing_operators": list(self.missing),
-            "arena_bytes": self.arena_bytes or None,
-            "activation_bytes": self.activation_bytes or None,
-            "compared_values": self.values,
-            "differences_from_litert": differences,
-        }
 
 
 def available() -> bool:
