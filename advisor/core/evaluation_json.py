@@ -33,11 +33,17 @@ _ABOVE_ZERO = ("latency", "latency_p90", "size")
 _PERCENT = ("accuracy", "holdout_accuracy", "new_conditions")
 
 _NAMES = {
-    "file": "answers", "share": "agreement", "images": "agreement_pictures", "kept": "answers_kept",
+    "file": "answers", "share": "agreement", "images": "agreement_images", "kept": "answers_kept",
     "recipe_notes": "compression", "by_condition": "robustness", "plain": "plain_accuracy",
-    "holdout": "robust_accuracy", "connection": "reached_over", "p90_ms": "held_ms",
+    "holdout": "robust_accuracy",
 }  # fmt: skip
 """Entries of ``details`` that have another name than the field."""
+
+_OLDER = {
+    "agreement_pictures": "agreement_images", "reached_over": "connection", "held_ms": "p90_ms",
+    "elsewhere": "required_devices",
+}  # fmt: skip
+"""Today's names of entries that runs of older versions have."""
 
 MERGED: Mapping[str, type] = {
     "timing": TimingFacts, "answers": ImageAnswers, "agreement": Agreement, "file_facts": FileFacts,
@@ -49,7 +55,7 @@ DETAILS: Mapping[str, str] = {
     "timing": "", "answers": "", "agreement": "", "file_facts": "", "card_facts": "", "file_features": "graph",
     "expectation": "expectation", "head": "head", "holdout_answers": "holdout", "holdout_drop": "holdout_drop",
     "capture": "", "latency_distribution": "latency_quantiles", "budget_probability": "budget_probability",
-    "remote": "", "device_figures": "targets", "required_figures": "elsewhere", "unknown": "unknown",
+    "remote": "", "device_figures": "targets", "required_figures": "required_devices", "unknown": "unknown",
 }  # fmt: skip
 """The entry of ``details`` for each field of an evaluation, in the order of a line; empty for :data:`MERGED` facts."""
 
@@ -109,7 +115,7 @@ def evaluation_from_json(data: Mapping[str, Any]) -> Evaluation:
     details = entries.pop("details", {})
     entries.pop("key", None)
     evaluation: Evaluation = parse(Evaluation, entries)
-    parse(Mapping[str, object], details)
+    details = _renamed(parse(Mapping[str, object], details))
     known = {name: _read(name, details) for name in DETAILS}
     found = replace(evaluation, **{name: value for name, value in known.items() if value is not None})
     least = -math.inf if COST_SAVED in found.answers.metrics else 0.0  # a model may cost more than one fixed answer
@@ -160,8 +166,13 @@ def facts_from_json(kind: type[_T], details: Details) -> _T:
     Raises:
         TypeError: a fact without which there is no such object is unknown.
     """
-    named = {name: details[entry] for name in types_of(kind) if (entry := entry_name(name)) in details}
+    entries = _renamed(details)
+    named = {name: entries[entry] for name in types_of(kind) if (entry := entry_name(name)) in entries}
     return kind(**parse_known(types_of(kind), named))
+
+
+def _renamed(details: Details) -> Details:
+    return {_OLDER.get(name, name): value for name, value in details.items()}
 
 
 def _devices(value: object) -> dict[str, DeviceFigures] | None:

@@ -103,7 +103,7 @@ def memory_of(timing: Timing, source: str) -> Quantity | None:
 
 def remote_facts(timing: Timing, label: str) -> RemoteFacts:
     """Return how a file ran over a connection with this label."""
-    return facts_from_json(RemoteFacts, {**timing.details, "reached_over": label})
+    return facts_from_json(RemoteFacts, {**timing.details, "connection": label})
 
 
 def _judged(timing: Timing) -> LatencyResult:
