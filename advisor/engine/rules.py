@@ -1,4 +1,4 @@
-"""Why not this configuration? The list of the rules that reject one, before or while it is evaluated."""
+"""List the rules that reject a configuration, before or while it is evaluated."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ FIGURES = (
 """Quantities of an evaluation in ``bundle.json``."""
 
 TARGETS = (*PLATFORMS, EDGETPU, WEB, MICROCONTROLLER, COREML)
-"""What a bundle can have files for."""
+"""The platforms and targets that a bundle can have files for."""
 
 
 @dataclass(frozen=True)

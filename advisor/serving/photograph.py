@@ -1,4 +1,4 @@
-"""What the shipped files of a run answer to a photograph, in a child process with limits."""
+"""Run the shipped files of a run on a photograph, in a child process with limits."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SHOWN = 5
 """Classes of a classifier's answer."""
 
 Outputs = Sequence[Any]
-"""What a file computes for one image: an array for each output."""
+"""The outputs of a file for one image, an array each."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ READERS: Mapping[str, Callable[[Outputs, ShippedModel], tuple[Found, ...]]] = {
     OBJECT_DETECTION: _boxes,
     OBJECT_COUNTING: _centres,
 }
-"""What a file of each task has found, by its outputs."""
+"""Functions that read the answer of a file from its outputs, by task."""
 
 
 class Answerer:

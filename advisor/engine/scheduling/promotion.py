@@ -1,4 +1,4 @@
-"""What the results so far rule out: what cannot reach the front, and expensive cards that cannot be picked."""
+"""Reject what cannot reach the front by the results so far, and expensive cards that cannot be picked."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ class Resolved:
 
     @property
     def execution(self) -> Execution:
-        """How it is answered."""
+        """The settings of how the search runs."""
         return self.request.execution
 
     @property
@@ -81,7 +81,7 @@ class Resolved:
 
     @property
     def cards_to_try(self) -> int:
-        """How many of the cards are tried: all if the user named networks; files of fixed form always."""
+        """Number of cards that are tried: all if the user named networks; files of fixed form always."""
         fixed = sum(bool(card.form) for card in self.cards)
         return len(self.cards) if self.names_networks else fixed + self.question.of_task.cards
 

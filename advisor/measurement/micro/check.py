@@ -38,7 +38,7 @@ class OutputDifference:
 
 @dataclass(frozen=True)
 class MicroCheck(Written):
-    """What TFLM does with a file on this machine, whose pointers have 64 bits.
+    """The run of a file in TFLM on this machine, whose pointers have 64 bits.
 
     Attributes:
         runtime: name and version.
@@ -69,7 +69,7 @@ class MicroCheck(Written):
 
     @property
     def reason(self) -> str:
-        """Why TFLM does not run the file; empty if it does."""
+        """The reason why TFLM does not run the file; empty if it does."""
         if self.missing:
             return f"{self.runtime} has no {', '.join(self.missing)}"
         return f"{self.runtime} refuses it: {self.refusal}" if self.refusal else ""

@@ -40,7 +40,7 @@ DEFAULTS: Mapping[str, str] = MappingProxyType(
 MODES: Mapping[str, str] = MappingProxyType(
     {"sram-only": "Sram_Only", "shared-sram": "Shared_Sram", "dedicated-sram": "Dedicated_Sram_384KB"}
 )
-"""Where weights and activations are: all in SRAM; weights in flash; both in DRAM, with 384 kB of SRAM as a cache."""
+"""Place of weights and activations: all in SRAM; weights in flash; both in DRAM, with 384 kB of SRAM as a cache."""
 
 _SYSTEMS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {

@@ -127,7 +127,7 @@ class DeviceBenchmark(Written):
 
     @property
     def accelerators(self) -> tuple[dict[str, object], ...]:
-        """What the accelerator of the target runs of each file, as entries of a document."""
+        """The delegation of each file to the target's accelerator, as entries of a document."""
         return tuple({"model": model, **delegation.to_json()} for model, delegation in self.delegations)
 
     @property

@@ -1,4 +1,4 @@
-"""How the answers of a file on images become its accuracy, by task."""
+"""Turn the answers of a file on images into its accuracy, by task."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ HANGS_AFTER_S = 240.0
 
 @dataclass(frozen=True)
 class RuntimeFigures(ThreadTiming):
-    """What a runtime of this machine measured of a file; the fields are those of an evaluation.
+    """Figures of a file that a runtime of this machine measured; the fields are those of an evaluation.
 
     Attributes:
         remote: how it ran there.
