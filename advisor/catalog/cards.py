@@ -14,12 +14,14 @@ Scalar = bool | int | float | str
 SourceKind = Literal["url", "huggingface", "pypi", "npm", "file"]
 
 OWN_FILE, OWN_DETECTOR = "tflite_file", "tflite_detector"
-OWN_FIXED, OWN_FIXED_DETECTOR = "tflite_fixed", "tflite_fixed_detector"
-FIXED: Mapping[str, str] = MappingProxyType({IMAGE_CLASSIFICATION: OWN_FIXED, OBJECT_DETECTION: OWN_FIXED_DETECTOR})
-"""Architecture on the card of a file of fixed form, by task."""
+OWN_FINISHED, OWN_FINISHED_DETECTOR = "tflite_fixed", "tflite_fixed_detector"
+FINISHED: Mapping[str, str] = MappingProxyType(
+    {IMAGE_CLASSIFICATION: OWN_FINISHED, OBJECT_DETECTION: OWN_FINISHED_DETECTOR}
+)
+"""Architecture on the card of a finished file, by task."""
 
 OWN_FILES: Mapping[str, str] = MappingProxyType(
-    {OWN_FILE: IMAGE_CLASSIFICATION, OWN_DETECTOR: OBJECT_DETECTION, **{own: task for task, own in FIXED.items()}}
+    {OWN_FILE: IMAGE_CLASSIFICATION, OWN_DETECTOR: OBJECT_DETECTION, **{own: task for task, own in FINISHED.items()}}
 )
 """Tasks of users' own ``.tflite`` files, which are used without change, by the architecture in their cards."""
 
@@ -255,13 +257,13 @@ class Card:
 
     @property
     def as_it_is(self) -> bool:
-        """True for a user's own detector or file of fixed form, which is judged but never trained."""
+        """True for a user's own detector or finished file, which is judged but never trained."""
         return self.architecture == OWN_DETECTOR or bool(self.form)
 
     @property
     def form(self) -> str:
         """The only form of a user's file that is not compressed, such as ``int8``; empty for every other card."""
-        return str(self.keywords.get("form", "float32")) if self.architecture in FIXED.values() else ""
+        return str(self.keywords.get("form", "float32")) if self.architecture in FINISHED.values() else ""
 
     @property
     def keywords(self) -> dict[str, Scalar]:

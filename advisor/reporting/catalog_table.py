@@ -172,7 +172,7 @@ def print_judged(card: Card, images: str, found: FileAgreement) -> None:
 
 def _on_classifier(added: ImportedModel) -> Iterator[str]:
     if added.card.form:
-        yield _fixed(added.card)
+        yield _finished(added.card)
     elif added.features is None:
         yield "it does not end in a linear classifier: it is a candidate only without --data"
     if added.card.top1() is None:
@@ -186,12 +186,12 @@ def _on_classifier(added: ImportedModel) -> Iterator[str]:
 
 def _on_detector(added: ImportedModel) -> Iterator[str]:
     if added.card.form:
-        yield _fixed(added.card)
+        yield _finished(added.card)
     else:
         yield "it is a detector: a search compresses and judges it on your images with boxes, and does not train it"
 
 
-def _fixed(card: Card) -> str:
+def _finished(card: Card) -> str:
     return f"it keeps its form ({card.form}): a search measures and judges it as it is"
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from advisor.catalog.cards import FIXED, OWN_DETECTOR, OWN_FILE, Card, Conversion, Preprocessing
+from advisor.catalog.cards import FINISHED, OWN_DETECTOR, OWN_FILE, Card, Conversion, Preprocessing
 from advisor.catalog.catalogue import load_catalogue
 from advisor.catalog.catalogue_files import user_catalogue_file, with_card
 from advisor.catalog.user_models.description import NOT_STATED, Inspected, ModelDescription, described_by
@@ -51,13 +51,13 @@ class ImportedModel:
 
 
 @contextmanager
-def inspect(file: Path, size: int | None = None, fixed: bool = False) -> Iterator[Inspected]:
+def inspect(file: Path, size: int | None = None, finished: bool = False) -> Iterator[Inspected]:
     """Convert ``file`` to a float ``.tflite`` in a child process; yield it for the block and remove it afterwards.
 
     Args:
         file: a file or folder of one of :data:`advisor.catalog.user_models.formats.FORMATS`.
         size: side of the input in pixels where the model leaves it open.
-        fixed: a float file is taken as it is, as a quantized one always is.
+        finished: a float file is taken as it is, as a quantized one always is.
 
     Raises:
         UsageError: the file is missing, would run code of its own, exceeds a limit, or is not an image classifier or
@@ -73,7 +73,9 @@ def inspect(file: Path, size: int | None = None, fixed: bool = False) -> Iterato
             folder, CONVERT_LIMITS, _size_bytes(file), "convert_file", file, size, converted, environment=found
         )
         size_bytes = converted.stat().st_size
-        facts: ModelFacts = _in_child(folder, RUN_LIMITS, size_bytes, "prepare", converted, str(file), prepared, fixed)
+        facts: ModelFacts = _in_child(
+            folder, RUN_LIMITS, size_bytes, "prepare", converted, str(file), prepared, finished
+        )
         converted.unlink()
         yield Inspected(file, prepared, facts, conversion)
 
@@ -143,7 +145,7 @@ def _entry(inspected: Inspected, given: ModelDescription, metadata: Metadata, sh
         "family": given.family,
         "licence": metadata.licence,
         "paper": NOT_STATED,
-        "architecture": (FIXED if facts.form else ARCHITECTURES)[facts.task],
+        "architecture": (FINISHED if facts.form else ARCHITECTURES)[facts.task],
         **({"arguments": {"form": facts.form}} if facts.form else {}),
         "input_size": facts.input_size,
         "preprocessing": {"mean": list(_triple(metadata.mean)), "std": list(_triple(metadata.std))},

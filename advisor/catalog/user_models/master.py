@@ -86,7 +86,7 @@ def convert_file(file: Path, size: int | None, target: Path) -> Conversion | Non
     return conversion
 
 
-def prepare(converted: Path, name: str, target: Path, fixed: bool = False) -> ModelFacts:
+def prepare(converted: Path, name: str, target: Path, finished: bool = False) -> ModelFacts:
     """Write a converted file as a float model of its task.
 
     Constants stored as float16 become float32, which changes no answer. A quantized file keeps its form.
@@ -95,22 +95,22 @@ def prepare(converted: Path, name: str, target: Path, fixed: bool = False) -> Mo
         converted: the file that :func:`convert_file` wrote.
         name: the user's file, for errors.
         target: the file to write.
-        fixed: a float file keeps its form, too.
+        finished: a float file keeps its form, too.
 
     Raises:
         UsageError: not an image classifier or detector.
     """
     given = converted.read_bytes()
     metadata, model = read_metadata(given, name) or Metadata("", (), (), ()), read(given, name)
-    if fixed or classifier.is_quantized(model):
+    if finished or classifier.is_quantized(model):
         return FIX[task_of(model)](given, name, target, metadata)
     data = to_float32(given, name)
     return PREPARE[task_of(read(data, name))](data, name, target, metadata)
 
 
-def _fixed_classifier(data: bytes, name: str, target: Path, metadata: Metadata) -> ModelFacts:
+def _finished_classifier(data: bytes, name: str, target: Path, metadata: Metadata) -> ModelFacts:
     """Write a classifier as it is, with a batch of one image; a run shows that the runtime has its operators."""
-    input_size, classes = classifier.shape_of(data, name, fixed=True)
+    input_size, classes = classifier.shape_of(data, name, finished=True)
     target.write_bytes(with_fixed_batch(data, name))
     model = read(target.read_bytes(), name)
     cost = count(model)
@@ -118,11 +118,11 @@ def _fixed_classifier(data: bytes, name: str, target: Path, metadata: Metadata) 
     return ModelFacts(input_size, classes, cost.parameters, cost.macs, None, metadata, form=form_of(model, cost))
 
 
-def _fixed_detector(data: bytes, name: str, target: Path, metadata: Metadata) -> ModelFacts:
+def _finished_detector(data: bytes, name: str, target: Path, metadata: Metadata) -> ModelFacts:
     """Write a detector as it is, with named outputs and a batch of one image."""
     edited = with_named_outputs(data, name)
     raw, process = cut_postprocess(edited, name)
-    input_size = classifier.side_of(raw, name, fixed=True)
+    input_size = classifier.side_of(raw, name, finished=True)
     target.write_bytes(edited)
     model = read(raw, name)
     cost = count(model)
@@ -131,10 +131,10 @@ def _fixed_detector(data: bytes, name: str, target: Path, metadata: Metadata) ->
 
 
 FIX: Mapping[str, Callable[[bytes, str, Path, Metadata], ModelFacts]] = {
-    IMAGE_CLASSIFICATION: _fixed_classifier,
-    OBJECT_DETECTION: _fixed_detector,
+    IMAGE_CLASSIFICATION: _finished_classifier,
+    OBJECT_DETECTION: _finished_detector,
 }
-"""Functions that take a file of fixed form, by task."""
+"""Functions that take a finished file, by task."""
 
 
 def _classifier(data: bytes, name: str, target: Path, metadata: Metadata) -> ModelFacts:
@@ -186,22 +186,22 @@ def answers_to_photographs(target: Path, preprocessing: Preprocessing, facts: Mo
     data, answers = target.read_bytes(), []
     for title, name in (("a cat", "chelsea"), ("a cup of coffee", "coffee"), ("a rocket", "rocket")):
         image = photograph(preprocessing, facts.input_size, name)
-        outputs = (FIXED_RUNS[facts.task] if facts.form else run)(data, image)
+        outputs = (FINISHED_RUNS[facts.task] if facts.form else run)(data, image)
         answers += [(title, *answer) for answer in ANSWERS[facts.task](outputs, facts, title)]
     return tuple(answers)
 
 
 def _probabilities(data: bytes, image: Array) -> Mapping[str, Array]:
-    """Return the answer of a file of fixed form to an image."""
+    """Return the answer of a finished file to an image."""
     row = as_probabilities(_scores(data, image, "the model")[None])
     return {classifier.PROBABILITIES: row / max(float(row.sum()), 1e-6)}
 
 
-FIXED_RUNS: Mapping[str, Callable[[bytes, Array], Mapping[str, Array]]] = {
+FINISHED_RUNS: Mapping[str, Callable[[bytes, Array], Mapping[str, Array]]] = {
     IMAGE_CLASSIFICATION: _probabilities,
     OBJECT_DETECTION: run,
 }
-"""Functions that run a file of fixed form over an image, by task; a detector's outputs are named."""
+"""Functions that run a finished file over an image, by task; a detector's outputs are named."""
 
 
 def _class_of(outputs: Mapping[str, Array], _facts: ModelFacts, title: str) -> list[tuple[int, float]]:

@@ -109,7 +109,7 @@ class VariantStages:
     def reference(self) -> VariantStages:
         """The float32 variant of the same card and training, with which every compression is compared.
 
-        A file of fixed form is compared with itself.
+        A finished file is compared with itself.
         """
         if self.card.form:
             return self

@@ -10,7 +10,7 @@ import pytest
 from ai_edge_litert import schema_py_generated as schema
 
 from advisor.catalog import load_catalogue
-from advisor.catalog.cards import OWN_DETECTOR, OWN_FIXED_DETECTOR
+from advisor.catalog.cards import OWN_DETECTOR, OWN_FINISHED_DETECTOR
 from advisor.catalog.labels import published_labels
 from advisor.catalog.user_models.description import ModelDescription
 from advisor.catalog.user_models.import_model import ImportedModel, add, inspect
@@ -102,7 +102,7 @@ def test_a_quantized_detector_keeps_its_form(tmp_path: Path) -> None:
     added = brought(rounded(tmp_path))
     card = added.card
     assert (card.architecture, card.form, card.task, card.as_it_is) == (
-        OWN_FIXED_DETECTOR, "int8", OBJECT_DETECTION, True
+        OWN_FINISHED_DETECTOR, "int8", OBJECT_DETECTION, True
     )  # fmt: skip
     assert (card.input_size, card.classes, published_labels(card)) == (SIDE, 3, COLOURS)
     assert {label for _, label, _ in added.seen} <= set(COLOURS)
@@ -112,7 +112,7 @@ def test_a_quantized_detector_keeps_its_form(tmp_path: Path) -> None:
 
 
 def test_a_float_detector_keeps_its_form_if_asked(tmp_path: Path) -> None:
-    with inspect(detector_file(tmp_path / "cells.tflite"), fixed=True) as inspected:
+    with inspect(detector_file(tmp_path / "cells.tflite"), finished=True) as inspected:
         assert add(inspected, ModelDescription()).card.form == "float32"
 
 

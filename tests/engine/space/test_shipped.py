@@ -1,4 +1,4 @@
-"""Files among the candidates become cards of fixed form; the other candidates stay."""
+"""Files among the candidates become cards of finished files; the other candidates stay."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from advisor.engine.question import Question, resolve
 from advisor.engine.space.candidates import Candidates, require_known_classes
 from advisor.engine.space.images import read_images
 from advisor.engine.space.resolved import Resolved, resolve_cards, with_files
-from tests.catalog.user_models.test_fixed_form import SIDE, kept
+from tests.catalog.user_models.test_finished_files import SIDE, kept
 from tests.datasets.folders import make
 from tests.measurement import small_models
 

@@ -11,7 +11,7 @@ import pytest
 from advisor.catalog.cards import (
     OWN_DETECTOR,
     OWN_FILE,
-    OWN_FIXED_DETECTOR,
+    OWN_FINISHED_DETECTOR,
     Card,
     MemberFile,
     Preprocessing,
@@ -91,9 +91,9 @@ def test_a_detector_of_the_user_is_taken_as_it_is(tmp_path: Path, own: Card) -> 
     assert compared.path.read_bytes() == with_named_outputs(file.path.read_bytes())
 
 
-def test_a_detector_of_fixed_form_is_read_scored_and_timed(tmp_path: Path, own: Card) -> None:
-    fixed = replace(own, architecture=OWN_FIXED_DETECTOR, arguments=(("form", "int8"),))
-    stages = VariantStages(fixed, HEAD, "int8", WORKLOAD)
+def test_a_finished_detector_is_read_scored_and_timed(tmp_path: Path, own: Card) -> None:
+    finished = replace(own, architecture=OWN_FINISHED_DETECTOR, arguments=(("form", "int8"),))
+    stages = VariantStages(finished, HEAD, "int8", WORKLOAD)
     names = {stage.name for stage in with_all_before(stages.evaluation)}
     assert names == {StageName.CONVERT, StageName.SCORE, StageName.TIMING}
     file, images = fetch(own, FetchOptions(offline=True)), cells(tmp_path)

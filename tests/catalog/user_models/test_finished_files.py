@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from advisor.catalog.cards import OWN_FIXED
+from advisor.catalog.cards import OWN_FINISHED
 from advisor.catalog.catalogue_files import user_catalogue_file
 from advisor.catalog.labels import published_labels
 from advisor.catalog.user_models.description import ModelDescription
@@ -36,8 +36,8 @@ def kept(folder: Path, data: bytes, said: Metadata | None = SAID) -> Path:
     return path
 
 
-def brought(file: Path, fixed: bool = False, **said: Any) -> ImportedModel:
-    with inspect(file, fixed=fixed) as inspected:
+def brought(file: Path, finished: bool = False, **said: Any) -> ImportedModel:
+    with inspect(file, finished=finished) as inspected:
         return add(inspected, ModelDescription(**said))
 
 
@@ -46,7 +46,12 @@ def test_a_quantized_classifier_becomes_a_card_without_a_changed_byte(tmp_path: 
     file = kept(tmp_path, data)
     added = brought(file)
     card = added.card
-    assert (card.architecture, card.form, card.as_it_is, card.task) == (OWN_FIXED, "int8", True, IMAGE_CLASSIFICATION)
+    assert (card.architecture, card.form, card.as_it_is, card.task) == (
+        OWN_FINISHED,
+        "int8",
+        True,
+        IMAGE_CLASSIFICATION,
+    )
     assert (card.input_size, card.classes, published_labels(card)) == (SIDE, len(LABELS), LABELS)
     assert "taken as it is" in card.note
     assert added.model.read_bytes() == file.read_bytes()
@@ -58,7 +63,7 @@ def test_a_quantized_classifier_becomes_a_card_without_a_changed_byte(tmp_path: 
     [(lambda data: data, "float32"), (to_float16, "float16"), (small_models.dynamic_int8, "dynamic_int8")],
 )
 def test_the_form_of_a_file_is_what_it_computes_in(tmp_path: Path, make: Callable[[bytes], bytes], form: str) -> None:
-    assert brought(kept(tmp_path, make(small_models.classifier(SIDE))), fixed=True).card.form == form
+    assert brought(kept(tmp_path, make(small_models.classifier(SIDE))), finished=True).card.form == form
 
 
 def test_a_float_file_is_retrained_unless_it_is_to_stay_as_it_is(tmp_path: Path) -> None:
@@ -69,7 +74,7 @@ def test_logits_become_probabilities(tmp_path: Path) -> None:
     build = small_models.Builder()
     pooled = build.mean(build.convolution(build.input(SIDE), 8, 3, 2))
     data = build.finish({"image": 0}, {"logits": build.dense(pooled, len(LABELS))})
-    added = brought(kept(tmp_path, data), fixed=True)
+    added = brought(kept(tmp_path, data), finished=True)
     assert all(0 < probability <= 1 for _, _, probability in added.seen)
 
 
@@ -108,7 +113,7 @@ def test_what_cannot_take_part_is_refused_and_nothing_is_kept(
 ) -> None:
     (tmp_path / "net.tflite").write_bytes(make())
     with pytest.raises(UsageError, match=reason) as refused:
-        brought(tmp_path / "net.tflite", fixed=True, mean=(0.0,), std=(1.0,))
+        brought(tmp_path / "net.tflite", finished=True, mean=(0.0,), std=(1.0,))
     assert refused.value.hint
     assert not user_catalogue_file().exists()
 
