@@ -14,6 +14,12 @@ from typing import Any, ClassVar, get_args, get_origin, get_type_hints
 
 _SCALARS = frozenset({float, int, str, bool})
 
+_NEW_NAMES = {
+    "agreement_pictures": "agreement_images", "reached_over": "connection", "held_ms": "p90_ms",
+    "elsewhere": "required_devices", "promised": "guaranteed",
+}  # fmt: skip
+"""Names of entries in documents of older versions, with the names of today."""
+
 
 class Written:
     """A dataclass that is written as a document.
@@ -110,11 +116,16 @@ def parse(kind: Any, value: Any) -> Any:
     hints = types_of(kind)
     if issubclass(kind, tuple):
         return kind(*_items(tuple(hints.values()), value))
-    entries = _entries(value)
+    entries = with_new_names(_entries(value))
     if issubclass(kind, Written):
         computed = entries_of(kind).keys() - {field.name for field in fields(kind)}
         entries = {name: each for name, each in entries.items() if name not in computed}
     return kind(**{name: parse(hints.get(name, object), each) for name, each in entries.items()})
+
+
+def with_new_names(entries: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the entries of an object under the names of today."""
+    return {_NEW_NAMES.get(name, name): value for name, value in entries.items()}
 
 
 def parse_known(kinds: Mapping[str, Any], entries: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import Any, TypeVar
 
-from advisor.core.codec import parse, parse_known, to_json, types_of
+from advisor.core.codec import parse, parse_known, to_json, types_of, with_new_names
 from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import (
     Agreement,
@@ -38,12 +38,6 @@ _NAMES = {
     "holdout": "robust_accuracy",
 }  # fmt: skip
 """Entries of ``details`` that have another name than the field."""
-
-_OLDER = {
-    "agreement_pictures": "agreement_images", "reached_over": "connection", "held_ms": "p90_ms",
-    "elsewhere": "required_devices",
-}  # fmt: skip
-"""Today's names of entries that runs of older versions have."""
 
 MERGED: Mapping[str, type] = {
     "timing": TimingFacts, "answers": ImageAnswers, "agreement": Agreement, "file_facts": FileFacts,
@@ -115,7 +109,7 @@ def evaluation_from_json(data: Mapping[str, Any]) -> Evaluation:
     details = entries.pop("details", {})
     entries.pop("key", None)
     evaluation: Evaluation = parse(Evaluation, entries)
-    details = _renamed(parse(Mapping[str, object], details))
+    details = with_new_names(parse(Mapping[str, object], details))
     known = {name: _read(name, details) for name in DETAILS}
     found = replace(evaluation, **{name: value for name, value in known.items() if value is not None})
     least = -math.inf if COST_SAVED in found.answers.metrics else 0.0  # a model may cost more than one fixed answer
@@ -166,13 +160,9 @@ def facts_from_json(kind: type[_T], details: Details) -> _T:
     Raises:
         TypeError: a fact without which there is no such object is unknown.
     """
-    entries = _renamed(details)
+    entries = with_new_names(details)
     named = {name: entries[entry] for name in types_of(kind) if (entry := entry_name(name)) in entries}
     return kind(**parse_known(types_of(kind), named))
-
-
-def _renamed(details: Details) -> Details:
-    return {_OLDER.get(name, name): value for name, value in details.items()}
 
 
 def _devices(value: object) -> dict[str, DeviceFigures] | None:

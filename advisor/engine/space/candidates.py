@@ -17,7 +17,7 @@ from advisor.compression.user_model.images import class_order
 from advisor.core.errors import UsageError, nearest
 from advisor.engine.pipeline.images import Images
 from advisor.engine.question import Question
-from advisor.engine.space.plan import order_by_promise
+from advisor.engine.space.plan import most_promising_first
 from advisor.engine.targets.device_prediction import card_rejection
 from advisor.engine.targets.target_devices import TargetDevices
 from advisor.store.files import sha256_json
@@ -83,7 +83,7 @@ def chosen_cards(question: Question, catalogue: Catalogue, targets: TargetDevice
     cards = [card.at(side) for card in cards] if side else cards
     if not names and not targets.host:
         cards = _fitting(cards, chosen_recipes(question), targets) or cards
-    return tuple(sorted(order_by_promise(cards), key=lambda card: not card.form))
+    return tuple(sorted(most_promising_first(cards), key=lambda card: not card.form))
 
 
 def _fitting(cards: Sequence[Card], recipes: Collection[str], targets: TargetDevices) -> list[Card]:
