@@ -121,7 +121,7 @@ class CoverageThreshold:
 
 
 @dataclass(frozen=True)
-class Applied:
+class ShippedThresholds:
     """Probabilities that a product compares with.
 
     Attributes:
@@ -170,7 +170,7 @@ class ConfidenceFacts:
         reachable_by_class: what can be guaranteed for the classes whose wanted precision no score guarantees.
         recall: thresholds by class for the wanted recall.
         coverage: threshold for the wanted coverage; None if none was asked for.
-        answered: the answers that count with all thresholds of ``applied``; None if all answers count.
+        answered: the answers that count with all of ``thresholds``; None if all answers count.
         curve: risk-coverage curve, the highest score first.
     """
 
@@ -202,7 +202,7 @@ class ConfidenceFacts:
             raise ValueError(f"a temperature of {self.temperature} is not finite and above zero")
 
     @property
-    def applied(self) -> Applied:
+    def thresholds(self) -> ShippedThresholds:
         """Probabilities that the product compares with: those that were asked for and can be guaranteed.
 
         A wanted precision comes before a wanted coverage: it answers the most images of those that keep it.
@@ -213,7 +213,7 @@ class ConfidenceFacts:
             plain = self.coverage.at
         by_class = {name: one.score for name in asked.by_class if (one := self.by_class.get(name))}
         recall = {name: one.score for name, one in self.recall.items() if one.kept}
-        return Applied(
+        return ShippedThresholds(
             None if plain is None else _down(plain.score),
             {name: _down(score) for name, score in by_class.items()},
             {name: _down(score) for name, score in recall.items()},

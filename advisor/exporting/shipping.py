@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from advisor.core.confidence_facts import Applied
+from advisor.core.confidence_facts import ShippedThresholds
 from advisor.core.evaluation import Evaluation
 from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_COUNTING, OBJECT_DETECTION
 from advisor.datasets.images import InputSpec
@@ -101,12 +101,12 @@ def classified(model: ShippedModel, images: Pixels) -> tuple[float, list[tuple[i
 
 def _done(model: ShippedModel, row: Sequence[float]) -> dict[str, object]:
     """Return whether the app answers and which labels it flags, as far as it has thresholds for that."""
-    applied, found = model.applied, dict[str, object]()
-    if applied.plain is not None or applied.by_class:
-        found["answered"] = max(row) >= applied.least(model.labels[row.index(max(row))])
-    if applied.recall:
+    thresholds, found = model.thresholds, dict[str, object]()
+    if thresholds.plain is not None or thresholds.by_class:
+        found["answered"] = max(row) >= thresholds.least(model.labels[row.index(max(row))])
+    if thresholds.recall:
         scores = zip(model.labels, row, strict=True)
-        found["may_show"] = [label for label, score in scores if score >= applied.recall.get(label, math.inf)]
+        found["may_show"] = [label for label, score in scores if score >= thresholds.recall.get(label, math.inf)]
     return found
 
 
@@ -209,13 +209,13 @@ class Shipping:
     web: bool = False
     least: float | None = None
 
-    def applied(self, evaluation: Evaluation) -> Applied:
+    def thresholds(self, evaluation: Evaluation) -> ShippedThresholds:
         """Return the scores from which on answers are shown, which the evaluation chose on the validation part."""
         boxes, confidence = evaluation.answers.boxes, evaluation.answers.confidence
         if confidence is not None:
-            found = confidence.applied
+            found = confidence.thresholds
             return replace(found, by_class=_as_stored(found.by_class), recall=_as_stored(found.recall))
-        return Applied(self.least if boxes is None else round(boxes.threshold, 4))
+        return ShippedThresholds(self.least if boxes is None else round(boxes.threshold, 4))
 
 
 def _as_stored(by_class: Mapping[str, float]) -> dict[str, float]:

@@ -229,11 +229,11 @@ def _answer(
     from advisor.exporting.shipped.check import outputs
     from advisor.exporting.shipping import SHIPPING
 
-    applied = SHIPPING[task].applied(evaluation)
-    model = prepare(artefact.read_bytes(), artefact.name, applied)
+    thresholds = SHIPPING[task].thresholds(evaluation)
+    model = prepare(artefact.read_bytes(), artefact.name, thresholds)
     interpreter = Interpreter(model_content=model.content, num_threads=1)
     interpreter.allocate_tensors()
     found = READERS[task](outputs(interpreter, load(photograph, model.size), model.mean, model.std), model)
-    least = applied.least(found[0].label) if found else model.threshold or 0.0
+    least = thresholds.least(found[0].label) if found else model.threshold or 0.0
     own = evaluation.configuration
     return FormAnswer(own.compression, own.key, len(model.content), picked, found, least), model.labels

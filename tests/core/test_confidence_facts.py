@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from advisor.core.confidence_facts import (
-    Applied,
     Bin,
     ConfidenceFacts,
     CoverageThreshold,
@@ -16,6 +15,7 @@ from advisor.core.confidence_facts import (
     Point,
     Reachable,
     RecallThreshold,
+    ShippedThresholds,
     Threshold,
 )
 from advisor.core.evaluation_facts import ImageAnswers
@@ -40,12 +40,13 @@ def test_coverage_is_the_share_of_images_with_an_answer() -> None:
 
 
 def test_a_product_applies_what_was_asked_for_and_can_be_guaranteed() -> None:
-    assert FACTS.applied == Applied(0.9, {"cat": 0.9}, {"cat": 0.03125})
-    assert replace(FACTS, wanted=Guarantees(), recall={}, coverage=None).applied == Applied()
-    assert replace(FACTS, threshold=None).applied.plain == 0.7
+    assert FACTS.thresholds == ShippedThresholds(0.9, {"cat": 0.9}, {"cat": 0.03125})
+    assert replace(FACTS, wanted=Guarantees(), recall={}, coverage=None).thresholds == ShippedThresholds()
+    assert replace(FACTS, threshold=None).thresholds.plain == 0.7
     short = replace(FACTS.recall["cat"], guaranteed=0.89)
-    assert replace(FACTS, recall={"cat": short}).applied.recall == {}
-    assert (FACTS.applied.least("cat"), Applied(0.5).least("dog"), Applied().least("dog")) == (0.9, 0.5, 0.0)
+    assert replace(FACTS, recall={"cat": short}).thresholds.recall == {}
+    assert FACTS.thresholds.least("cat") == 0.9
+    assert [one.least("dog") for one in (ShippedThresholds(0.5), ShippedThresholds())] == [0.5, 0.0]
 
 
 def test_they_are_read_as_they_were_written() -> None:

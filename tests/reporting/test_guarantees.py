@@ -86,7 +86,7 @@ def test_precision_and_coverage_that_exclude_each_other_say_what_each_allows() -
 def test_without_a_reachable_precision_the_threshold_for_the_coverage_ships() -> None:
     cover = CoverageThreshold(0.8, 0.8, 0.883, FROM)
     own = facts(Guarantees(Shares(0.95), coverage=0.8), coverage=cover)
-    assert own.applied.plain == FROM.score
+    assert own.thresholds.plain == FROM.score
     assert (
         "The bundle has the threshold for the wanted coverage, which guarantees 88.3 %: add" in said(own)["Precision"]
     )

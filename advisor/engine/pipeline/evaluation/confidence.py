@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from advisor.core.confidence_facts import Applied, ConfidenceFacts, Mistake, Threshold
+from advisor.core.confidence_facts import ConfidenceFacts, Mistake, ShippedThresholds, Threshold
 from advisor.core.guarantees import NO_GUARANTEES, Guarantees
 from advisor.engine.pipeline.images import Images, Role
 
@@ -93,7 +93,7 @@ class ClassProbabilities:
         label = self.classes.index(name)
         return self.rows[:, label], self.labels == label
 
-    def applied(self, limits: Applied) -> Threshold | None:
+    def counted(self, limits: ShippedThresholds) -> Threshold | None:
         """Return the answers that count with the thresholds of a product; None if all of them do.
 
         An answer that is none of the classes, which only a user's own file gives, never counts.
@@ -157,7 +157,7 @@ def chosen(
         else covering(every.sure, every.right, guarantees.coverage, batch=batch),
         curve=curve(seen.sure, seen.right),
     )
-    return replace(found, answered=seen.applied(found.applied))
+    return replace(found, answered=seen.counted(found.thresholds))
 
 
 def _with_folds(seen: ClassProbabilities, rows: Floats, images: Images, folds: Folds | None) -> ClassProbabilities:
@@ -209,7 +209,7 @@ def verified(probabilities: Path, images: Images, chosen: ConfidenceFacts) -> Co
         },
         recall={name: at_recall(one, *seen.members(name)) for name, one in chosen.recall.items()},
         coverage=cover and replace(cover, at=at_score(cover.at.score, sure, right)),
-        answered=seen.applied(chosen.applied),
+        answered=seen.counted(chosen.thresholds),
         curve=curve(sure, right),
         mistakes=tuple(
             Mistake(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.core.confidence_facts import Applied
+from advisor.core.confidence_facts import ShippedThresholds
 from advisor.core.guarantees import Guarantees, Shares
 from advisor.datasets.dataset import Dataset, LabelledImage, fingerprint
 from advisor.datasets.split import Split
@@ -107,14 +107,14 @@ def test_a_class_has_its_own_precision_and_the_others_share_theirs(tmp_path: Pat
     alone = chosen(validation, images, asking(0.85))
     assert facts.by_class["b"] == alone.by_class["b"] == facts.threshold
     assert facts.by_class["a"] != alone.by_class["a"]
-    assert facts.applied.plain is not None
+    assert facts.thresholds.plain is not None
     assert facts.answered is not None
     assert facts.by_class["a"] is not None
     assert facts.threshold is not None
     assert facts.answered.images == facts.by_class["a"].images + facts.threshold.images
-    assert facts.applied.least("a") < facts.applied.least("b") == facts.applied.plain
+    assert facts.thresholds.least("a") < facts.thresholds.least("b") == facts.thresholds.plain
     judged = verified(scores(tmp_path, "shipped", 1, 1.0), images, facts)
-    assert judged.applied == facts.applied
+    assert judged.thresholds == facts.thresholds
     assert judged.answered is not None
     assert judged.answered.of == EACH
 
@@ -123,7 +123,7 @@ def test_a_precision_that_a_class_cannot_guarantee_says_what_it_can(tmp_path: Pa
     facts = chosen(scores(tmp_path, "validation", 0, 1.0), images, Guarantees(Shares(None, {"a": 0.995})))
     assert facts.by_class["a"] is None
     assert 0.7 < facts.reachable_by_class["a"].precision < 0.995
-    assert facts.applied.by_class == {}
+    assert facts.thresholds.by_class == {}
     assert facts.answered is None
 
 
@@ -134,7 +134,7 @@ def test_recall_and_coverage_are_guaranteed_and_verified(tmp_path: Path, images:
     assert all(one.kept for one in facts.recall.values())
     assert facts.coverage is not None
     assert facts.coverage.kept
-    assert facts.applied.plain == pytest.approx(facts.coverage.at.score, abs=1e-6)
+    assert facts.thresholds.plain == pytest.approx(facts.coverage.at.score, abs=1e-6)
     judged = verified(scores(tmp_path, "shipped", 1, 1.0), images, facts)
     assert judged.coverage is not None
     assert judged.coverage.at.coverage == pytest.approx(0.82, abs=0.06)
@@ -152,7 +152,7 @@ def test_a_class_without_a_validation_image_has_no_threshold(tmp_path: Path, ima
     assert facts.by_class["never"] is None
     assert facts.reachable_by_class["never"] == (0.0, 0.0)
     assert (facts.recall["never"].guaranteed, facts.recall["never"].recall) == (0.0, None)
-    assert facts.applied == Applied()
+    assert facts.thresholds == ShippedThresholds()
     assert verified(tmp_path / "wide.npy", empty, facts).recall["never"].flagged == 1.0
 
 
