@@ -90,7 +90,7 @@ FIGURES = (
 """Quantities of an evaluation in ``bundle.json``."""
 
 TARGETS = (*PLATFORMS, EDGETPU, WEB, MICROCONTROLLER, COREML)
-"""What a bundle can have files for."""
+"""The platforms and targets that a bundle can have files for."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ def export(
     wanted = tuple(require_known("targets", target, TARGETS) for target in targets) or PLATFORMS
     shipping = stored.question.of_task.shipping()
     _check_targets(wanted, shipping, evaluation, artefact)
-    model = prepare(artefact, evaluation.artefact, shipping.applied(evaluation))
+    model = prepare(artefact, evaluation.artefact, shipping.thresholds(evaluation))
     if unknown_class:
         model = _with_unknown(stored, shipping, evaluation, wanted)
     contents = _contents(stored, shipping, evaluation, model, artefact, wanted)
@@ -176,7 +176,7 @@ def _with_unknown(run: LoadedRun, shipping: Shipping, evaluation: Evaluation, ta
             reason = f"--{target}: the class for unknown things is computed in float32"
             raise UsageError(reason, "leave --unknown-class out")
     own = replace(evaluation, artefact=facts.file, artefact_sha256=facts.sha256)
-    model = prepare(_artefact(run, own), facts.file, shipping.applied(evaluation))
+    model = prepare(_artefact(run, own), facts.file, shipping.thresholds(evaluation))
     edit = (
         f"one more class, '{facts.label}', answers images of things that are none of the others; latency and memory "
         "were measured without it"
@@ -284,8 +284,12 @@ def _summary(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, found:
 
 def _thresholds(model: ShippedModel) -> dict[str, object]:
     """Return the entries of the scores that the app compares with; none without a threshold."""
-    applied = model.applied
-    found = {"threshold": applied.plain, "class_thresholds": applied.by_class, "recall_thresholds": applied.recall}
+    thresholds = model.thresholds
+    found = {
+        "threshold": thresholds.plain,
+        "class_thresholds": thresholds.by_class,
+        "recall_thresholds": thresholds.recall,
+    }
     return {name: value for name, value in found.items() if value not in (None, {})}
 
 

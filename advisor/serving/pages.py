@@ -256,7 +256,7 @@ class Pages:
         return HTMLResponse((self._runs.path(row.name) / REPORT_FILE).read_bytes(), headers=headers)
 
     def compare(self, request: Request) -> Response:
-        """What changed between two runs."""
+        """Return the page with the changes between two runs."""
         before, after = (request.query_params.get(name, "") for name in ("before", "after"))
         found = api.compare(self._runs.path(before), self._runs.path(after)) if before and after else None
         return self._show(
@@ -290,7 +290,7 @@ class Pages:
         return RedirectResponse("./", 303)
 
     async def photograph(self, request: Request) -> Response:
-        """What the files of the pick's network answer to the photograph that is sent."""
+        """Return the answers of the files of the pick's network to the photograph that is sent."""
         assert self._answerer is not None, "the server has started"
         try:
             photograph = await _body(request, MAX_BYTES)

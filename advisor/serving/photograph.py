@@ -1,4 +1,4 @@
-"""What the shipped files of a run answer to a photograph, in a child process with limits."""
+"""Run the shipped files of a run on a photograph, in a child process with limits."""
 
 from __future__ import annotations
 
@@ -176,11 +176,11 @@ def _answer(
     from advisor.exporting.model import prepare
     from advisor.exporting.shipped.check import outputs
 
-    applied = TASKS[task].shipping().applied(evaluation)
-    model = prepare(artefact.read_bytes(), artefact.name, applied)
+    thresholds = TASKS[task].shipping().thresholds(evaluation)
+    model = prepare(artefact.read_bytes(), artefact.name, thresholds)
     interpreter = Interpreter(model_content=model.content, num_threads=1)
     interpreter.allocate_tensors()
     found = TASKS[task].found(outputs(interpreter, load(photograph, model.size), model.mean, model.std), model)
-    least = applied.least(found[0].label) if found else model.threshold or 0.0
+    least = thresholds.least(found[0].label) if found else model.threshold or 0.0
     own = evaluation.configuration
     return FormAnswer(own.compression, own.key, len(model.content), picked, found, least), model.labels

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from skimage import data
 
-from advisor.core.confidence_facts import Applied
+from advisor.core.confidence_facts import ShippedThresholds
 from advisor.core.errors import UsageError
 from advisor.datasets.images import load
 from advisor.devices.browser.packages import LITERT
@@ -214,8 +214,8 @@ def test_it_opens_again_without_a_network(browser: Browser, made: Bundle) -> Non
 
 def test_below_its_threshold_an_answer_is_not_sure(browser: Browser, made: Bundle, tmp_path: Path) -> None:
     (first, *_), labels = made.model.labels, made.model.labels
-    applied = Applied(0.9, dict.fromkeys(labels, 0.999999), {first: 0.0})
-    model = replace(prepare(made.model.content, "model.tflite"), applied=applied)
+    thresholds = ShippedThresholds(0.9, dict.fromkeys(labels, 0.999999), {first: 0.0})
+    model = replace(prepare(made.model.content, "model.tflite"), thresholds=thresholds)
     for name, content in web_page(model, made.evaluation).items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(content)

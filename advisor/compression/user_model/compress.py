@@ -11,9 +11,9 @@ from typing import Any
 from advisor.compression.recipes import Recipe
 from advisor.compression.recipes.base import Needs, RecipeInputs
 from advisor.compression.user_model import jobs
-from advisor.compression.user_model.likeness import ALIKE_DB
+from advisor.compression.user_model.agreement import ALIKE_DB
 from advisor.compression.user_model.question import FLOAT, CompressionQuestion
-from advisor.compression.user_model.values import ANY, Compression, Likeness, RecipeResult, Speed
+from advisor.compression.user_model.values import ANY, Compression, FileAgreement, RecipeResult, Speed
 from advisor.core.errors import AdvisorError, RuntimeRefusal, StageError, UnsupportedRecipe, UsageError
 from advisor.core.tasks import TASKS
 from advisor.isolation import CallLimits, Scratch
@@ -68,7 +68,7 @@ def compress(question: CompressionQuestion, tell: Tell, latency: bool = True) ->
     )
 
 
-def judge(question: CompressionQuestion, tell: Tell) -> Likeness:
+def judge(question: CompressionQuestion, tell: Tell) -> FileAgreement:
     """Return the accuracy of the float file alone.
 
     Raises:
@@ -76,8 +76,8 @@ def judge(question: CompressionQuestion, tell: Tell) -> Likeness:
     """
     with Scratch() as folder, trainers(folder / "log.txt") as pool:
         (form,) = _scored(pool, question, [RecipeResult(FLOAT, "ok", path=str(question.model))], tell)
-    assert form.likeness is not None, "a file that could not be scored is an error"
-    return form.likeness
+    assert form.agreement is not None, "a file that could not be scored is an error"
+    return form.agreement
 
 
 def _call(pool: ChildPool, function: str, *arguments: Any) -> Any:
@@ -132,8 +132,8 @@ def _scored(
         raise UsageError(f"{question.model.name} cannot be compressed: {reference.reason}", "see advisor profile")
     tell("scoring float32")
     try:
-        likeness = _judge(pool, question)
-        scored = [replace(reference, likeness=likeness(question.model))]
+        agreement = _judge(pool, question)
+        scored = [replace(reference, agreement=agreement(question.model))]
     except StageError as error:
         raise UsageError(error.message, error.hint) from error
     for form in forms[1:]:
@@ -142,7 +142,7 @@ def _scored(
             continue
         tell(f"scoring {form.recipe}")
         try:
-            scored.append(replace(form, likeness=likeness(Path(form.path))))
+            scored.append(replace(form, agreement=agreement(Path(form.path))))
         except RuntimeRefusal as error:
             scored.append(replace(form, status="skipped", reason=f"this runtime cannot run it: {error.message}"))
         except StageError as error:
@@ -150,7 +150,7 @@ def _scored(
     return scored
 
 
-def _judge(pool: ChildPool, question: CompressionQuestion) -> Callable[[Path], Likeness]:
+def _judge(pool: ChildPool, question: CompressionQuestion) -> Callable[[Path], FileAgreement]:
     """Return the function that compares a file with the float file, which it runs once where it keeps its answers."""
     images, samples = question.images, question.samples
     if samples:
@@ -202,7 +202,7 @@ def _notes(question: CompressionQuestion, reference: RecipeResult) -> Iterator[s
     scored = len(question.images.labels)
     if 0 < scored < FEW:
         yield f"{scored} images cannot show a drop of one point: see the intervals"
-    if not scored and reference.likeness and reference.likeness.agreement.low == 0:
+    if not scored and reference.agreement and reference.agreement.share.low == 0:
         yield "the float file is sure of nothing in these images: give images of its objects with --calibration"
     if not scored:
         yield "agreement with float is no accuracy: give labelled images with --data to measure the loss"

@@ -12,10 +12,10 @@ from advisor.compression.calibration import CalibrationImages
 from advisor.compression.make import Sizes, make_file, sizes_of
 from advisor.compression.quantization.observe import Observer
 from advisor.compression.recipes.base import RecipeInputs
-from advisor.compression.user_model import likeness
+from advisor.compression.user_model import agreement
 from advisor.compression.user_model.by_task import KINDS
 from advisor.compression.user_model.samples import Samples
-from advisor.compression.user_model.values import DelegatedPart, Likeness
+from advisor.compression.user_model.values import DelegatedPart, FileAgreement
 from advisor.datasets.images import InputSpec
 from advisor.tflite.metadata import Metadata
 
@@ -48,9 +48,9 @@ def describe(path: Path, target: str) -> tuple[Sizes, DelegatedPart]:
     return sizes_of(path), DelegatedPart(found.taken, found.operators, found.share, found.kept, found.reasons)
 
 
-def compare(path: Path, reference: Path, samples: Samples) -> Likeness:
-    """Compare a form with its float file on samples; see :func:`advisor.compression.user_model.likeness.compare`."""
-    return likeness.compare(path, reference, samples)
+def compare(path: Path, reference: Path, samples: Samples) -> FileAgreement:
+    """Compare a form with its float file on samples; see :func:`advisor.compression.user_model.agreement.compare`."""
+    return agreement.compare(path, reference, samples)
 
 
 def answer(path: Path, task: str, images: Sequence[Path], spec: InputSpec, seed: int) -> Any:

@@ -6,7 +6,7 @@ It needs Python >= 3.9, numpy and one runtime (``ai_edge_litert``, else ``tflite
     python agent.py model.tflite --threads 1,2 --effort quick
     python agent.py a.tflite b.tflite --threads 1 --effort normal     # interleaved block by block
 
-Each (file, thread count) is a series (a "lane" in the document). The agent loads all series, then runs them in blocks:
+Each (file, thread count) is a series. The agent loads all series, then runs them in blocks:
 the first block of each series, the second block of each series, and so on. A slow drift of the machine then affects all
 series equally. The processor rests between blocks. The document contains the wall time of each run and, at one thread,
 its CPU time; for each block, the time that the threads waited for a processor; for the whole, how many processors other
@@ -86,7 +86,7 @@ class AgentJson(TypedDict):
     memory: dict[str, int] | None
     load: LoadReading
     load_content_ns: int | None
-    lanes: list[SeriesDocument]
+    series: list[SeriesDocument]
 
 
 class SustainedDocument(TypedDict):
@@ -457,14 +457,14 @@ def memory(before: dict[str, int] | None, after: dict[str, int] | None) -> dict[
 
 def measure(models: list[str], threads: list[int], effort: Effort, kernels: str, shape: list[int] | None) -> AgentJson:
     """Load every series, run the blocks interleaved and return the document."""
-    lanes, added = load_series(models, threads, kernels, shape)
-    package, version = lanes[0].model.runtime
-    for lane in lanes:
-        lane.warm_up(effort)
+    series, added = load_series(models, threads, kernels, shape)
+    package, version = series[0].model.runtime
+    for one in series:
+        one.warm_up(effort)
     load = Load()
     for index in range(effort.blocks):
-        for lane in lanes if index % 2 == 0 else reversed(lanes):
-            lane.run_block(effort)
+        for one in series if index % 2 == 0 else reversed(series):
+            one.run_block(effort)
     return {
         "runtime": package,
         "runtime_version": version,
@@ -475,7 +475,7 @@ def measure(models: list[str], threads: list[int], effort: Effort, kernels: str,
         "memory": added,
         "load": load.result(),
         "load_content_ns": content_load_ns(models[0], threads[0], kernels, shape) if effort.load_content else None,
-        "lanes": [lane.result() for lane in lanes],
+        "series": [one.result() for one in series],
     }
 
 
@@ -490,24 +490,24 @@ def load_series(
     for model in models:  # nor does the import of a runtime, which is no part of the load time either
         onnx_runtime() if model.endswith(".onnx") else runtime()
     before = private_bytes()
-    lanes = [Series(models[0], threads[0], kernels, shape)]
+    series = [Series(models[0], threads[0], kernels, shape)]
     added = memory(before, private_bytes())
     others = [(model, count) for model in models for count in threads][1:]
-    return lanes + [Series(model, count, kernels, shape) for model, count in others], added
+    return series + [Series(model, count, kernels, shape) for model, count in others], added
 
 
 def sustain(
     model: str, threads: int, seconds: float, windows: int, kernels: str, shape: list[int] | None
 ) -> SustainedDocument:
     """Run one file without a pause and return the document with a reading for each part of the time."""
-    lane = Series(model, threads, kernels, shape)
-    package, version = lane.model.runtime
+    one = Series(model, threads, kernels, shape)
+    package, version = one.model.runtime
     load = Load()
     return {
         "runtime": package,
         "runtime_version": version,
         "threads": threads,
-        "windows": lane.run_windows(seconds, windows),
+        "windows": one.run_windows(seconds, windows),
         "load": load.result(),
     }
 

@@ -173,7 +173,7 @@ class Plan:
         return least_size(card, recipe, new_head=bool(self.images))
 
 
-def order_by_promise(cards: Sequence[Card]) -> tuple[Card, ...]:
+def most_promising_first(cards: Sequence[Card]) -> tuple[Card, ...]:
     """Return the cards by published accuracy and MACs, one Pareto front after another."""
     rest, ordered = list(cards), list[Card]()
     while rest:

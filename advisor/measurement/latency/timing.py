@@ -198,4 +198,4 @@ def _run_agent(paths: Sequence[Path], threads: Sequence[int], effort: str, setup
 
 
 def _results(document: AgentJson) -> tuple[LatencyResult, ...]:
-    return tuple(judge(lane, document["load"]) for lane in document["lanes"])
+    return tuple(judge(series, document["load"]) for series in document["series"])

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
+from advisor.core.codec import Written
 from advisor.core.errors import UsageError, install_extra
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.units import plural
@@ -37,8 +37,8 @@ class OutputDifference:
 
 
 @dataclass(frozen=True)
-class MicroCheck:
-    """What TFLM does with a file on this machine, whose pointers have 64 bits.
+class MicroCheck(Written):
+    """The run of a file in TFLM on this machine, whose pointers have 64 bits.
 
     Attributes:
         runtime: name and version.
@@ -52,6 +52,11 @@ class MicroCheck:
         measured_on: the day, as ISO 8601.
     """
 
+    entries = (
+        "runtime", "runs", "reason=reason?", "operators", "missing_operators=missing", "arena_bytes=arena_bytes?",
+        "activation_bytes=activation_bytes?", "compared_values=values", "differences_from_litert=differences",
+    )  # fmt: skip
+
     runtime: str
     operators: tuple[str, ...]
     missing: tuple[str, ...] = ()
@@ -64,10 +69,15 @@ class MicroCheck:
 
     @property
     def reason(self) -> str:
-        """Why TFLM does not run the file; empty if it does."""
+        """The reason why TFLM does not run the file; empty if it does."""
         if self.missing:
             return f"{self.runtime} has no {', '.join(self.missing)}"
         return f"{self.runtime} refuses it: {self.refusal}" if self.refusal else ""
+
+    @property
+    def runs(self) -> bool:
+        """True if TFLM runs the file."""
+        return not self.reason
 
     @property
     def arena(self) -> Quantity:
@@ -84,21 +94,6 @@ class MicroCheck:
         return f"{said}, {usual.differing or 'none'} from its default ones" + (
             f" (by at most {usual.largest:g})" if usual.differing else ""
         )
-
-    def to_json(self) -> dict[str, Any]:
-        """Return a JSON object."""
-        differences = {name: asdict(each) for name, each in self.differences.items()}
-        return {
-            "runtime": self.runtime,
-            "runs": not self.reason,
-            "reason": self.reason or None,
-            "operators": list(self.operators),
-            "missing_operators": list(self.missing),
-            "arena_bytes": self.arena_bytes or None,
-            "activation_bytes": self.activation_bytes or None,
-            "compared_values": self.values,
-            "differences_from_litert": differences,
-        }
 
 
 def available() -> bool:

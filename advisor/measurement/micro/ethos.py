@@ -12,8 +12,8 @@ from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
+from advisor.core.codec import Written
 from advisor.core.errors import StageError, UsageError, install_extra, nearest
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.units import plural, show_bytes
@@ -40,7 +40,7 @@ DEFAULTS: Mapping[str, str] = MappingProxyType(
 MODES: Mapping[str, str] = MappingProxyType(
     {"sram-only": "Sram_Only", "shared-sram": "Shared_Sram", "dedicated-sram": "Dedicated_Sram_384KB"}
 )
-"""Where weights and activations are: all in SRAM; weights in flash; both in DRAM, with 384 kB of SRAM as a cache."""
+"""Place of weights and activations: all in SRAM; weights in flash; both in DRAM, with 384 kB of SRAM as a cache."""
 
 _SYSTEMS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
@@ -76,7 +76,7 @@ class Unit:
 
 
 @dataclass(frozen=True)
-class EthosEstimate:
+class EthosEstimate(Written):
     """A compiled file; every figure is the compiler's estimate.
 
     Attributes:
@@ -93,6 +93,11 @@ class EthosEstimate:
         dram: the same of DRAM.
         flash: weights and commands in bytes that are read from flash.
     """
+
+    entries = (
+        "accelerator=unit.name", "memory_mode=unit.mode", "system=unit.system", "compiler", "clock_mhz", "operators",
+        "on_npu", "on_cpu", "reasons", "macs", "latency", "cycles", "sram", "dram", "flash", "sentence",
+    )  # fmt: skip
 
     unit: Unit
     compiler: str
@@ -126,25 +131,6 @@ class EthosEstimate:
             f"{head}: {self.cycles.value:,.0f} cycles, {self.latency.value:.3g} ms at {self.clock_mhz:g} MHz, {used}; "
             f"estimated by {self.compiler}"
         )
-
-    def to_json(self) -> dict[str, Any]:
-        """Return a JSON object."""
-        figures = {"cycles": self.cycles, "sram": self.sram, "dram": self.dram, "flash": self.flash}
-        return {
-            "accelerator": self.unit.name,
-            "memory_mode": self.unit.mode,
-            "system": self.unit.system,
-            "compiler": self.compiler,
-            "clock_mhz": self.clock_mhz,
-            "operators": self.operators,
-            "on_npu": self.on_npu,
-            "on_cpu": dict(self.on_cpu),
-            "reasons": list(self.reasons),
-            "macs": self.macs,
-            "latency": self.latency.to_json() if self.latency else None,
-            **{name: value.to_json() for name, value in figures.items()},
-            "sentence": self.sentence,
-        }
 
 
 def unit_named(name: str) -> Unit:

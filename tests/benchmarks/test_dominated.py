@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks import cost_table
-from benchmarks.outclassed import CARDS, drawn, summary
+from benchmarks.dominated import CARDS, drawn, summary
 
 
 def test_a_draw_decides_on_every_form_and_makes_every_float32_file() -> None:

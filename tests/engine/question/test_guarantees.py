@@ -9,15 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.core.errors import UsageError
-from advisor.core.promises import Promises, Shares
+from advisor.core.guarantees import Guarantees, Shares
 from advisor.engine.question import require_classes, resolve
-from advisor.engine.question.promises import parse_promises
+from advisor.engine.question.guarantees import parse_guarantees
 from advisor.engine.space.images import read_images
 from tests.engine.conftest import write_photos
 
 
 def precision(*texts: str) -> Shares:
-    return parse_promises(texts, (), "").precision
+    return parse_guarantees(texts, (), "").precision
 
 
 def test_a_share_is_for_all_classes_or_for_one_by_name() -> None:
@@ -41,7 +41,7 @@ def test_a_class_has_its_own_share_before_that_of_all() -> None:
     shares = Shares(0.9, {"trash": 0.95})
     assert (shares.of("trash"), shares.of("glass"), Shares().of("glass")) == (0.95, 0.9, None)
     assert (bool(shares), bool(Shares())) == (True, False)
-    assert Promises(recall=shares, coverage=0.8).options == ("--min-recall", "--min-coverage")
+    assert Guarantees(recall=shares, coverage=0.8).options == ("--min-recall", "--min-coverage")
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_a_class_has_its_own_share_before_that_of_all() -> None:
         (["trash="], "--min-precision: '' is not a number with a unit"),
     ],
 )
-def test_what_cannot_be_promised_is_refused(texts: list[str], words: str) -> None:
+def test_what_cannot_be_guaranteed_is_refused(texts: list[str], words: str) -> None:
     with pytest.raises(UsageError) as refused:
         precision(*texts)
     assert refused.value.message == words
@@ -65,9 +65,9 @@ def test_what_cannot_be_promised_is_refused(texts: list[str], words: str) -> Non
 
 
 @pytest.mark.parametrize(("text", "words"), [("0%", "not above zero"), ("100%", "not between 1% and 99.5%")])
-def test_a_coverage_that_cannot_be_promised_is_refused(text: str, words: str) -> None:
+def test_a_coverage_that_cannot_be_guaranteed_is_refused(text: str, words: str) -> None:
     with pytest.raises(UsageError, match=words):
-        parse_promises((), (), text)
+        parse_guarantees((), (), text)
 
 
 @pytest.mark.parametrize("option", ["min_precision", "min_recall"])
@@ -82,4 +82,4 @@ def test_a_class_that_no_image_has_is_refused_with_the_nearest(option: str, tmp_
 
 
 def test_known_classes_are_accepted() -> None:
-    require_classes(Promises(Shares(0.9, {"a": 0.9}), Shares(None, {"b": 0.9})), ("a", "b"))
+    require_classes(Guarantees(Shares(0.9, {"a": 0.9}), Shares(None, {"b": 0.9})), ("a", "b"))

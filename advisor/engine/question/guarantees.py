@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from advisor.core import units
 from advisor.core.errors import UsageError, nearest
-from advisor.core.promises import Promises, Shares
+from advisor.core.guarantees import Guarantees, Shares
 
 SHARES, COVERAGES = (0.5, 0.995), (0.01, 0.995)
 """Least and largest share of ``--min-precision`` and ``--min-recall``, and of ``--min-coverage``."""
@@ -15,7 +15,7 @@ SHARES, COVERAGES = (0.5, 0.995), (0.01, 0.995)
 PRECISION, RECALL, COVERAGE = "--min-precision", "--min-recall", "--min-coverage"
 
 
-def parse_promises(precision: Sequence[str], recall: Sequence[str], coverage: str) -> Promises:
+def parse_guarantees(precision: Sequence[str], recall: Sequence[str], coverage: str) -> Guarantees:
     """Return what the user asks of thresholds.
 
     Args:
@@ -24,22 +24,22 @@ def parse_promises(precision: Sequence[str], recall: Sequence[str], coverage: st
         coverage: a text such as ``80%``; empty for no wish.
 
     Raises:
-        UsageError: no share with its unit, one that cannot be promised, or two for one class.
+        UsageError: no share with its unit, one that cannot be guaranteed, or two for one class.
     """
-    return Promises(
+    return Guarantees(
         _shares(precision, PRECISION),
         _shares(recall, RECALL),
         units.share(coverage, COVERAGE, COVERAGES, _hint(COVERAGE, "80%")) if coverage else None,
     )
 
 
-def require_classes(promises: Promises, classes: Sequence[str]) -> None:
-    """Refuse a promise for a class that the images do not have.
+def require_classes(guarantees: Guarantees, classes: Sequence[str]) -> None:
+    """Refuse a guarantee for a class that the images do not have.
 
     Raises:
         UsageError: there is no such class.
     """
-    for option, shares in ((PRECISION, promises.precision), (RECALL, promises.recall)):
+    for option, shares in ((PRECISION, guarantees.precision), (RECALL, guarantees.recall)):
         for name in shares.by_class:
             if name not in classes:
                 raise UsageError(
@@ -66,4 +66,4 @@ def _shares(texts: Sequence[str], option: str) -> Shares:
 
 
 def _hint(option: str, example: str) -> str:
-    return f"nothing can be promised for all images: write for example {option} {example}"
+    return f"nothing can be guaranteed for all images: write for example {option} {example}"

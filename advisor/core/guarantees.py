@@ -28,8 +28,8 @@ class Shares:
 
 
 @dataclass(frozen=True)
-class Promises:
-    """Shares that thresholds must promise, with a probability of 95 %, for as many new images as the hold-out has.
+class Guarantees:
+    """Shares that thresholds must guarantee, with a probability of 95 %, for as many new images as the hold-out has.
 
     Attributes:
         precision: of the answers from the threshold on, the share that is right.
@@ -52,4 +52,4 @@ class Promises:
         return tuple(option for option, asked in wanted.items() if asked)
 
 
-NO_PROMISES = Promises()
+NO_GUARANTEES = Guarantees()

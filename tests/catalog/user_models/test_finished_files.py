@@ -35,8 +35,8 @@ def kept(folder: Path, data: bytes, said: Metadata | None = SAID) -> Path:
     return path
 
 
-def brought(file: Path, fixed: bool = False, **said: Any) -> ImportedModel:
-    with inspect(file, fixed=fixed) as inspected:
+def brought(file: Path, finished: bool = False, **said: Any) -> ImportedModel:
+    with inspect(file, finished=finished) as inspected:
         return add(inspected, ModelDescription(**said))
 
 
@@ -58,7 +58,7 @@ def test_a_quantized_classifier_becomes_a_card_without_a_changed_byte(tmp_path: 
     [(lambda data: data, "float32"), (to_float16, "float16"), (small_models.dynamic_int8, "dynamic_int8")],
 )
 def test_the_form_of_a_file_is_what_it_computes_in(tmp_path: Path, make: Callable[[bytes], bytes], form: str) -> None:
-    assert brought(kept(tmp_path, make(small_models.classifier(SIDE))), fixed=True).card.form == form
+    assert brought(kept(tmp_path, make(small_models.classifier(SIDE))), finished=True).card.form == form
 
 
 def test_a_float_file_is_retrained_unless_it_is_to_stay_as_it_is(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_logits_become_probabilities(tmp_path: Path) -> None:
     build = small_models.Builder()
     pooled = build.mean(build.convolution(build.input(SIDE), 8, 3, 2))
     data = build.finish({"image": 0}, {"logits": build.dense(pooled, len(LABELS))})
-    added = brought(kept(tmp_path, data), fixed=True)
+    added = brought(kept(tmp_path, data), finished=True)
     assert all(0 < probability <= 1 for _, _, probability in added.seen)
 
 
@@ -108,7 +108,7 @@ def test_what_cannot_take_part_is_refused_and_nothing_is_kept(
 ) -> None:
     (tmp_path / "net.tflite").write_bytes(make())
     with pytest.raises(UsageError, match=reason) as refused:
-        brought(tmp_path / "net.tflite", fixed=True, mean=(0.0,), std=(1.0,))
+        brought(tmp_path / "net.tflite", finished=True, mean=(0.0,), std=(1.0,))
     assert refused.value.hint
     assert not user_catalogue_file().exists()
 

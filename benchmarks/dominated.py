@@ -1,6 +1,6 @@
 """What leaving out forms that cannot reach the front saves and loses, on the exhaustive table of TrashNet.
 
-    python -m benchmarks outclassed
+    python -m benchmarks dominated
 
 Each draw has twelve networks of the table, as many as a search has by default. The product's rule decides form by form;
 cards come cheapest first, as a search gives them cores, or in random order. The last row also leaves out expensive
@@ -18,7 +18,7 @@ import numpy as np
 from advisor.core.budget import Budget
 from advisor.core.evaluation import Configuration
 from advisor.core.pareto import dominates
-from advisor.engine.scheduling.promotion import FLOAT, ExpensiveCards, FrontBound, outclassed
+from advisor.engine.scheduling.promotion import FLOAT, ExpensiveCards, FrontBound, dominated
 from advisor.engine.scheduling.sampler.hypervolume import hypervolume
 from benchmarks import cost_table
 from benchmarks.cost_table import Problem, Row
@@ -61,7 +61,7 @@ def main() -> None:
     picky = [drawn(problem, seed, orders[0], expensive=True) for seed in range(DRAWS)]
     rows.append(summary("cheapest first, expensive cards only if they can be picked", picky))
     remarks = [f"{DRAWS} draws of {CARDS} networks from benchmarks/results/trashnet_table.csv; heads, 404 images."]
-    print(keep("outclassed", "Forms that cannot reach the front", HEADER, rows, remarks))
+    print(keep("dominated", "Forms that cannot reach the front", HEADER, rows, remarks))
 
 
 def drawn(problem: Problem, seed: int, order: str, expensive: bool = False) -> Draw:
@@ -82,7 +82,7 @@ def drawn(problem: Problem, seed: int, order: str, expensive: bool = False) -> D
         if expensive and _unpicked(dear, configuration, bound):
             left_out.append(row)
             continue
-        if configuration.compression != FLOAT and outclassed(configuration, replace(bound.known, floats=reference)):
+        if configuration.compression != FLOAT and dominated(configuration, replace(bound.known, floats=reference)):
             left_out.append(row)
         else:
             made.append(row)
