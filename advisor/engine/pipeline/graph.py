@@ -6,9 +6,9 @@ has the stage that makes its float file, and the one that runs its files over im
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,6 @@ from advisor.catalog.cards import Card
 from advisor.core.evaluation_facts import NewConditions
 from advisor.core.forms import form_of
 from advisor.core.training import recipe_of
-from advisor.devices.profiles import MICRO_RUNTIME
 from advisor.engine.pipeline import cost
 from advisor.engine.pipeline.images import Role
 from advisor.engine.pipeline.materials import Artefact, FloatModel, LocalTarget, Purpose, Workload, input_spec
@@ -32,10 +31,10 @@ from advisor.engine.pipeline.stages.artefacts import (
 from advisor.engine.pipeline.stages.backbone import features, taken
 from advisor.engine.pipeline.stages.figures import Answer, Timings, answers, capture, timing
 from advisor.engine.pipeline.stages.head import TrainedHead, expected, fitted, scored
-from advisor.engine.pipeline.stages.other_runtimes import checked_in_micro, measured_in
+from advisor.engine.pipeline.stages.other_runtimes import checked_in, measured_in
 from advisor.engine.pipeline.stages.other_runtimes_jobs import RuntimeFigures
 from advisor.engine.pipeline.stages.unknown import WithUnknown, probed, with_unknown
-from advisor.measurement.micro.check import MicroCheck
+from advisor.measurement.interpreters import MicroCheck, interpreter_of
 
 FLOAT = "float32"
 
@@ -154,16 +153,16 @@ class VariantStages:
         return measured_in(self._scope, self.ships, target, twin_bytes=expected)
 
     @cached_property
-    def checked_in_micro(self) -> Stage[MicroCheck]:
-        """The stage that runs the file that ships in a microcontroller's interpreter."""
-        return checked_in_micro(self._scope, self.ships)
+    def checked_in(self) -> Callable[[str], Stage[MicroCheck]]:
+        """Returns for a runtime the stage that checks the file that ships in its interpreter."""
+        return cache(partial(checked_in, self._scope, self.ships))
 
     @property
     def in_other_runtimes(self) -> tuple[Stage[Any], ...]:
         """The stages that run the file on this machine for other targets that take its form."""
         form = form_of(self.compression).name
         stages = (
-            self.checked_in_micro if each.target.runtime == MICRO_RUNTIME else self.measured_in(each)
+            self.checked_in(each.target.runtime) if interpreter_of(each.target.runtime) else self.measured_in(each)
             for each in self.workload.local_targets
             if not each.target.incompatibility(form)
         )

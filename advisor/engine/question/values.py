@@ -105,7 +105,7 @@ class Execution:
         mirror: folder or address of weights that is asked before all others.
         remeasure: measure again what an earlier run measured on this machine.
         storage: ``journal``, ``sqlite``, or the address of a database, which may hold a password.
-        executor: one of :data:`advisor.core.names.EXECUTORS`.
+        executor: ``local``, or a name that is registered in ``advisor.executors``.
         cluster: ``host:port`` of a Ray cluster; empty for the cluster of this machine.
         workers: most jobs at the same time; 0 for one for each core.
         shared_folder: folder that every node of a Ray cluster sees under the same name; None to send files.
