@@ -22,8 +22,8 @@ from advisor.devices.browser import connection
 from advisor.devices.browser.connection import BrowserConnection, chromium_program
 from advisor.devices.browser.packages import LITERT, fetched
 from advisor.devices.browser.page import BrowserPage, open_page
-from advisor.devices.connections.agent import AgentError
 from advisor.devices.connections.protocol import MeasurementJob
+from advisor.isolation.agent import AgentError
 from tests.browsers import chromium, require_runtime
 from tests.measurement import small_models
 from tests.processes import until

@@ -1,4 +1,4 @@
-"""Time files in headless Chromium and print one JSON document, as :mod:`advisor.devices.connections.agent` does.
+"""Time files in headless Chromium and print one JSON document, as :mod:`advisor.isolation.agent` does.
 
 Each series has a worker with a copy of the runtime in WebAssembly, so its memory is that of the runtime and one file.
 """
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.devices.browser.page import BrowserPage, open_page
-from advisor.devices.connections.agent import (
+from advisor.isolation.agent import (
     EFFORTS,
     Block,
     Effort,

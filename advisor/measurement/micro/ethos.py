@@ -17,7 +17,7 @@ from typing import Any
 from advisor.core.errors import StageError, UsageError, install_extra, nearest
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.units import plural, show_bytes
-from advisor.devices.connections.program import Finished, run_program
+from advisor.isolation.process import Finished, run_program
 from advisor.measurement.accelerators.rules import ETHOS
 from advisor.measurement.micro.check import EXTRA
 from advisor.tflite.model import read

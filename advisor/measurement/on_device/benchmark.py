@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, cast
 from advisor.core.errors import AdvisorError, StageError, UsageError, install_extra
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.units import plural, show_bytes
-from advisor.devices.connections.agent import SeriesDocument
 from advisor.devices.connections.protocol import Connection, MeasurementJob, Timing
 from advisor.devices.connections.twins import needs_twin
 from advisor.devices.profiles import MEASURABLE_RUNTIMES, MICRO_RUNTIME, runtime_remark
+from advisor.isolation.agent import SeriesDocument
 from advisor.measurement.accelerators.delegation import delegate
 from advisor.measurement.accelerators.rules import serving
 from advisor.measurement.latency.results import LatencyResult, Ratio
