@@ -48,7 +48,7 @@ def run(training: Training[Batch]) -> None:
         training.end_epoch(losses)
 
 
-class TimeLimit:
+class Timer:
     """The time limit of a training that begins now.
 
     Args:

@@ -29,7 +29,7 @@ from advisor.training.finetune import network
 from advisor.training.finetune.first_head import FinetuneData, first_head
 from advisor.training.finetune.hyperparameters import Finetuning
 from advisor.training.finetune.maps import MapBatches, Maps, halve
-from advisor.training.loop import TimeLimit, run
+from advisor.training.loop import Timer, run
 
 if TYPE_CHECKING:
     import keras
@@ -150,7 +150,7 @@ class _Session:
     ) -> None:
         from advisor.training.finetune.optimizer import Optimizer
 
-        self._time, self.out_of_time, self._shortened = TimeLimit(hyperparameters.seconds), False, False
+        self._time, self.out_of_time, self._shortened = Timer(hyperparameters.seconds), False, False
         folder.mkdir(parents=True, exist_ok=True)
         self._hyperparameters, self._folder = (hyperparameters if after is None else hyperparameters.going_on()), folder
         self._size = data.spec.size

@@ -23,7 +23,7 @@ from advisor.training.augment import Augmentation, augmented
 from advisor.training.batches import Batches
 from advisor.training.flatgraph.graph import Change, Graph
 from advisor.training.flatgraph.weights import Weight
-from advisor.training.loop import Adam, TimeLimit, run
+from advisor.training.loop import Adam, Timer, run
 
 AUGMENTATION = Augmentation(crop=0.7, colour=0.1, mixup=0.0)
 
@@ -108,7 +108,7 @@ class _Training:
     ) -> None:
         self._graph, self._weights, self._schedule, self._change = graph, weights, schedule, change
         self._batches, self._passes, self._losses = batches, 0, list[float]()
-        self._began, self._time = time.monotonic(), TimeLimit(schedule.seconds)
+        self._began, self._time = time.monotonic(), Timer(schedule.seconds)
         planned = max(1, round(schedule.epochs * len(batches) / schedule.batch))
         self._planned = min(planned, schedule.most_steps or planned)
         self._mean, self._std = np.asarray(spec.mean, np.float32), np.asarray(spec.std, np.float32)

@@ -21,7 +21,7 @@ from advisor.training.finetune.first_head import CHECKED, FinetuneData
 from advisor.training.finetune.network import level_layers, with_levels
 from advisor.training.finetune.tuning import to_tflite
 from advisor.training.head.train import ALL_LEVELS, LAST_LAYER, train_head
-from advisor.training.loop import TimeLimit
+from advisor.training.loop import Timer
 from tests.training import nets
 
 pytestmark = pytest.mark.integration
@@ -254,7 +254,7 @@ def test_a_time_limit_inside_the_first_epoch_keeps_what_its_steps_learnt(
 ) -> None:
     steps = 5
     late = iter([False] * steps)
-    monkeypatch.setattr(TimeLimit, "is_over", lambda _limit, _more_s: next(late, True))
+    monkeypatch.setattr(Timer, "is_over", lambda _limit, _more_s: next(late, True))
     _, result = _run(data, tmp_path / "limited", replace(KNOBS, seconds=1.0))
     assert result.out_of_time
     assert result.history == ()
