@@ -11,7 +11,7 @@ from advisor.compression.user_model.samples import Samples
 from advisor.compression.user_model.values import FileAgreement
 from advisor.core.errors import RuntimeRefusal, StageError
 from advisor.core.statistics import wilson
-from advisor.devices.connections.agent import one_line
+from advisor.isolation.agent import one_line
 from advisor.tflite.quantization import dequantize, quantize
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Time files in headless Chromium and print one JSON document, as :mod:`advisor.devices.connections.agent` does.
+"""Time files in headless Chromium and print one JSON document, as :mod:`advisor.isolation.agent` does.
 
 Each series has a worker with a copy of the runtime in WebAssembly, so its memory is that of the runtime and one file.
 """
@@ -13,7 +13,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from advisor.devices.connections.agent import (
+from advisor.integrations.browser.page import BrowserPage, open_page
+from advisor.isolation.agent import (
     EFFORTS,
     Block,
     Effort,
@@ -23,7 +24,6 @@ from advisor.devices.connections.agent import (
     report,
     usable_cores,
 )
-from advisor.integrations.browser.page import BrowserPage, open_page
 
 WARM_RUNS = 15
 """Runs that must be as fast as those before them: the browser compiles hot functions again while they run."""

@@ -15,8 +15,8 @@ from types import MappingProxyType
 
 from advisor.core.errors import StageError, UsageError, install_extra, nearest
 from advisor.core.quantity import Provenance, Quantity
-from advisor.devices.connections.program import Finished, run_program
 from advisor.integrations.microcontroller import EXTRA
+from advisor.isolation.process import Finished, run_program
 from advisor.measurement.accelerators.compilers import EthosEstimate
 from advisor.tflite.model import read
 

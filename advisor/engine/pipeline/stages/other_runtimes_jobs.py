@@ -18,9 +18,9 @@ from advisor.engine.pipeline.stages.figures import ThreadTiming
 from advisor.engine.pipeline.stages.jobs import timing_facts
 
 if TYPE_CHECKING:
-    from advisor.devices.connections.agent import SeriesDocument
     from advisor.devices.connections.protocol import Timing
     from advisor.devices.profiles import DeviceTarget
+    from advisor.isolation.agent import SeriesDocument
     from advisor.measurement.latency.results import LatencyResult
 
 PAUSE_S = 0.25

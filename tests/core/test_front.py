@@ -5,8 +5,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from advisor.core.decision import costs, dominates, front
 from advisor.core.evaluation import Evaluation, Status
-from advisor.core.pareto import costs, dominates, front
 from tests.builders import evaluation
 
 figures = st.tuples(st.integers(50, 60), st.integers(1, 8), st.integers(1, 8))
