@@ -8,11 +8,11 @@ from pathlib import Path
 
 from advisor.compression.calibration import CALIBRATION, FEWEST, choose, drawn, find_images
 from advisor.compression.recipes.base import Needs, TrainingImages
-from advisor.core.errors import UsageError, nearest
+from advisor.core.errors import UsageError
 from advisor.datasets.boxes import formats_of
 from advisor.datasets.boxes.reading import survey_boxes
 from advisor.datasets.checks.check import require_usable
-from advisor.datasets.dataset import Dataset
+from advisor.datasets.dataset import Dataset, class_order
 from advisor.datasets.division import divide, divide_boxes
 from advisor.datasets.images import InputSpec
 from advisor.datasets.split import Split, halved
@@ -170,33 +170,6 @@ def _for_choosing(dataset: Dataset, parts: Split, together: Sequence[Sequence[in
     """Return the split with half of its hold-out as validation part, if the hold-out is large enough."""
     chosen_on, scored = halved(dataset, parts.holdout, parts.seed, together)
     return replace(parts, validation=chosen_on, holdout=scored) if chosen_on else parts
-
-
-def class_order(folders: Sequence[str], names: Sequence[str], classes: int) -> tuple[int, ...]:
-    """Return the index of the model's output for each class of the images.
-
-    It is found by name, or if the model has no labels, in order.
-
-    Raises:
-        UsageError: the folders and the outputs are not the same classes.
-    """
-    if not names:
-        if len(folders) != classes:
-            raise UsageError(
-                f"--data: {len(folders)} class folders, and the model has {classes} classes (and no labels)",
-                "give one folder a class, sorted in the order of the model's outputs",
-            )
-        return tuple(range(classes))
-    known = {" ".join(name.split()).casefold(): index for index, name in enumerate(names)}
-    plain = [" ".join(folder.split()).casefold() for folder in folders]
-    unknown = [folder for folder, name in zip(folders, plain, strict=True) if name not in known]
-    if unknown:
-        close = nearest(unknown[0], names)
-        raise UsageError(
-            f"--data: the model has no class {', '.join(map(repr, unknown[:5]))}{close}",
-            f"its classes: {', '.join(names[:20])}{', ...' if len(names) > 20 else ''}",
-        )
-    return tuple(known[name] for name in plain)
 
 
 def _unlabelled(own: tuple[Path, ...], folder: Path | None, seed: int) -> CompressionImages:

@@ -176,7 +176,7 @@ def score(model: Path, images: Sequence[Path], view: InputSpec, path: Path, clas
 
 def _columns(model: Path, classes: Sequence[str]) -> list[int] | slice:
     """Return the outputs of a file in the order of the classes, by the labels in the file; then its further outputs."""
-    from advisor.compression.user_model.images import class_order
+    from advisor.datasets.dataset import class_order
     from advisor.tflite.metadata import read_metadata
 
     metadata = read_metadata(model.read_bytes(), model.name)
