@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Unpack
 
 from advisor.catalog.user_models.own_files import task_of
 from advisor.compression.calibration import CalibrationImages, spec_of_file
 from advisor.compression.recipes import Recipe, recipe
 from advisor.compression.recipes.suitable import require_plain_float
 from advisor.compression.user_model.by_task import KINDS, TaskFiles
-from advisor.compression.user_model.images import CompressionImages, ImageRequest
 from advisor.compression.user_model.samples import SampleParts, Samples, read_samples
+from advisor.core.budget import Budget
 from advisor.core.errors import StageError, UnsupportedRecipe, UsageError
-from advisor.core.tasks import TASKS
+from advisor.core.options import CompressKeywords, completed
 from advisor.datasets.images import InputSpec
+from advisor.engine.compress.images import NO_IMAGES, CompressionImages, images_for
+from advisor.engine.question import Question
 from advisor.measurement.accelerators.rules import accelerator
 from advisor.store.files import ensure_output_dir
 from advisor.tflite.float16 import to_float32
@@ -26,44 +29,38 @@ from advisor.tflite.model import read
 from advisor.tflite.postprocess import split_postprocess
 
 FLOAT = "float32"
-ON_CPU = "xnnpack"
-LEARN_S = 600.0
 OR_SAMPLES = "for a model of other inputs or outputs, give samples of its inputs with --samples inputs.npz"
 
 
 @dataclass(frozen=True)
 class CompressionQuestion:
-    """The recipes to apply, the file, and the images for it.
+    """A search's question, and what is known of the only file that it is about.
 
     Attributes:
+        question: the task, the labelled images, the points that a file may lose, and the seed of every draw.
         model: the float file: that of the user, or a copy in ``folder`` with its batch fixed and its weights widened.
         recipes: float32 first, then those asked for.
+        folder: where the files go.
         spec: how it reads images; None with samples.
         metadata: its labels and licence, written into every file; None if it has no labels.
         images: to calibrate, train and score on.
-        folder: where the files go.
-        max_drop_points: points that a file may lose against float; None for no limit.
-        seed: of every draw.
-        task: name of the task that the file is for.
+        samples: samples of its inputs, which stand in for images; None for images.
         accelerator: whose operators are counted.
         learn_s: time that a recipe that scores or trains may take; it then returns the best result so far.
         stem: of the names of the files.
-        samples: samples of its inputs, which stand in for images; None for images.
     """
 
+    question: Question
     model: Path
     recipes: tuple[Recipe, ...]
-    spec: InputSpec | None
-    metadata: Metadata | None
-    images: CompressionImages
     folder: Path
-    max_drop_points: float | None
-    seed: int
-    task: str
-    accelerator: str = ON_CPU
-    learn_s: float = LEARN_S
-    stem: str = ""
+    spec: InputSpec | None = None
+    metadata: Metadata | None = None
+    images: CompressionImages = NO_IMAGES
     samples: SampleParts | None = None
+    accelerator: str = "xnnpack"
+    learn_s: float = 600.0
+    stem: str = ""
 
     @property
     def calibration(self) -> CalibrationImages | Samples:
@@ -71,12 +68,12 @@ class CompressionQuestion:
         if self.samples is not None:
             return self.samples.calibration
         assert self.spec is not None, "without samples there are images"
-        return CalibrationImages(self.images.calibration, self.spec, self.seed)
+        return CalibrationImages(self.images.calibration, self.spec, self.question.seed)
 
     @property
     def kind(self) -> TaskFiles:
         """The kind of files of the task."""
-        return KINDS[self.task]
+        return KINDS[self.question.task]
 
     def path_of(self, name: str) -> Path:
         """Return where a recipe's file goes; a float file that recipes can start from is not copied."""
@@ -84,21 +81,7 @@ class CompressionQuestion:
 
 
 def ask(
-    model: Path,
-    recipes: Sequence[str],
-    *,
-    calibration: Path | None = None,
-    data: Path | None = None,
-    samples: Path | None = None,
-    max_drop_points: float | None = None,
-    to: Path | None = None,
-    mean: Sequence[float] | None = None,
-    std: Sequence[float] | None = None,
-    seed: int = 0,
-    target: str = ON_CPU,
-    learn_s: float = LEARN_S,
-    force: bool = False,
-    judged_only: bool = False,
+    model: Path, recipes: Sequence[str], *, judged_only: bool = False, **given: Unpack[CompressKeywords]
 ) -> CompressionQuestion:
     """Check the arguments and read the images or samples; create the output folder.
 
@@ -109,67 +92,76 @@ def ask(
         UsageError: the file is damaged or no recipe applies to it, a recipe is unknown, images cannot be used, the
             normalisation is not known, a limit needs labels, or output files exist already.
     """
+    options = completed(CompressKeywords, given)
     chosen = () if judged_only else _recipes(recipes)
-    accelerator(target)
-    graph = read(model)
-    task, given = task_of(graph), model.read_bytes()
-    plain = given if judged_only else _plain(given, model.name)
-    if max_drop_points is not None and data is None:
+    accelerator(options["accelerator"])
+    graph, data = read(model), model.read_bytes()
+    plain = data if judged_only else _plain(data, model.name)
+    limit, images = options["max_drop_points"], options["data"]
+    if limit is not None and images is None:
         raise UsageError("--max-drop limits the loss of accuracy, which needs labelled images", "give them with --data")
-    parts, spec, metadata = None, None, None
+    names, limits = tuple(one.name for one in chosen), Budget(max_drop_points=limit)
+    data_folder = None if images is None else Path(images)
+    question = Question(task_of(graph), data_folder, limits=limits, compressions=names, seed=options["seed"])
+    asked = CompressionQuestion(
+        question, model, (recipe(FLOAT), *chosen), Path(options["to"] or f"{model.stem}-forms"),
+        accelerator=options["accelerator"], learn_s=options["learn_s"],
+    )  # fmt: skip
+    samples = options["samples"]
     if samples is not None:
-        _require_only(calibration=calibration, data=data, mean=mean, std=std)
-        parts = _samples(samples, plain, model.name, task, seed)
-        images = CompressionImages((), parts.calibration_source, (), (), parts.scored_source)
+        asked = _of_samples(asked, Path(samples), plain, options)
     else:
-        metadata = read_metadata(given, model.name)
-        try:
-            spec = spec_of_file(model.name, graph, metadata, mean, std)
-            classes = KINDS[task].classes(given, graph, model.name)
-        except UsageError as error:
-            raise error if judged_only else UsageError(error.message, f"{error.hint}; {OR_SAMPLES}") from None
-        names = metadata.labels if metadata else ()
-        if names and len(names) != classes:
-            raise UsageError(f"{model.name} has {len(names)} labels and {classes} classes", "correct its metadata")
-        needs = {one.needs for one in (recipe(FLOAT), *chosen)}
-        images = KINDS[task].images(ImageRequest(calibration, data, spec, names, classes, seed, needs))
-    folder = to or Path(f"{model.stem}-forms")
-    question = CompressionQuestion(
-        model,
-        (recipe(FLOAT), *chosen),
-        spec,
-        _with_spec(metadata, spec) if spec else None,
-        images,
-        folder,
-        max_drop_points,
-        seed,
-        task,
-        target,
-        learn_s,
-        samples=parts,
-    )
-    if judged_only:
-        return question
-    made = [question.path_of(one.name).name for one in chosen]
-    if plain == given:
-        ensure_output_dir(folder, made, force)
-        return question
-    copy = folder / f"{model.stem}-{FLOAT}.tflite"
-    ensure_output_dir(folder, [*made, copy.name], force)
-    copy.write_bytes(write_metadata(plain, question.metadata) if question.metadata else plain)
-    return replace(question, model=copy, stem=model.stem)
+        asked = _of_images(asked, data, options, judged_only)
+    return asked if judged_only else _with_folder(asked, data, plain, options["force"])
 
 
-def _require_only(**others: object) -> None:
-    given = next((name for name, value in others.items() if value is not None), None)
+def _of_samples(
+    asked: CompressionQuestion, samples: Path, plain: bytes, options: CompressKeywords
+) -> CompressionQuestion:
+    """Return the question with samples of the file's inputs."""
+    name = asked.model.name
+    others = {key: options[key] for key in ("calibration", "data", "mean", "std")}
+    given = next((key for key, value in others.items() if value is not None), None)
     if given:
         raise UsageError(f"--samples and --{given} cannot be combined", "samples are the model's inputs as they are")
-
-
-def _samples(path: Path, plain: bytes, name: str, task: str, seed: int) -> SampleParts:
-    if not TASKS[task].probabilities:
+    if not asked.question.of_task.probabilities:
         raise UsageError(f"--samples: {name} is a detector, and boxes have no SNR", "give images with --calibration")
-    return read_samples(path, read(plain, name), seed)
+    parts = read_samples(samples, read(plain, name), asked.question.seed)
+    images = CompressionImages((), parts.calibration_source, (), (), parts.scored_source)
+    return replace(asked, samples=parts, images=images)
+
+
+def _of_images(
+    asked: CompressionQuestion, data: bytes, options: CompressKeywords, judged_only: bool
+) -> CompressionQuestion:
+    """Return the question with images, and with what the file says of them."""
+    model, graph, folder = asked.model, read(asked.model), options["calibration"]
+    metadata = read_metadata(data, model.name)
+    try:
+        spec = spec_of_file(model.name, graph, metadata, options["mean"], options["std"])
+        classes = asked.kind.classes(data, graph, model.name)
+    except UsageError as error:
+        raise error if judged_only else UsageError(error.message, f"{error.hint}; {OR_SAMPLES}") from None
+    labels = metadata.labels if metadata else ()
+    if labels and len(labels) != classes:
+        raise UsageError(f"{model.name} has {len(labels)} labels and {classes} classes", "correct its metadata")
+    needs = {one.needs for one in asked.recipes}
+    calibration = None if folder is None else Path(folder)
+    images = images_for(asked.question, calibration, spec, labels, classes, needs)
+    return replace(asked, spec=spec, metadata=_with_spec(metadata, spec), images=images)
+
+
+def _with_folder(asked: CompressionQuestion, data: bytes, plain: bytes, force: bool) -> CompressionQuestion:
+    """Create the folder, and write the float file that recipes start from if it is another than the user's."""
+    model, folder = asked.model, asked.folder
+    made = [asked.path_of(one.name).name for one in asked.recipes[1:]]
+    if plain == data:
+        ensure_output_dir(folder, made, force)
+        return asked
+    copy = folder / f"{model.stem}-{FLOAT}.tflite"
+    ensure_output_dir(folder, [*made, copy.name], force)
+    copy.write_bytes(write_metadata(plain, asked.metadata) if asked.metadata else plain)
+    return replace(asked, model=copy, stem=model.stem)
 
 
 def _recipes(names: Sequence[str]) -> tuple[Recipe, ...]:
