@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Unpack
 from advisor.api.options import takes_options
 from advisor.core.options import CheckDataKeywords, CompressKeywords
 
-from advisor.core.tasks import DEFAULT_TASK
-
 if TYPE_CHECKING:
     from advisor.compression.diagnosis.values import Diagnosis
     from advisor.compression.user_model.values import Compression, Likeness

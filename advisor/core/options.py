@@ -298,8 +298,7 @@ class CheckDataKeywords(TypedDict, total=False):
     mirror: Annotated[str, Option(CANDIDATES, "", "folder or address of weights that is asked first.", "")]
     fix: Annotated[Place, Option(OUTPUT, "", "manifest (CSV) to write without the suspects.")]
     task: Annotated[str, Option(
-        QUESTION, "", "``image-classification``, or ``object-detection`` or ``object-counting`` for images with boxes.",
-        IMAGE_CLASSIFICATION)]
+        QUESTION, "", f"as ``--task`` of a search; {needs()}.", DEFAULT_TASK)]
 
 # fmt: on
 

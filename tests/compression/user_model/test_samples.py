@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.compression.user_model.likeness import compare
-from advisor.compression.user_model.samples import Input, Samples, read_samples
+from advisor.compression.user_model.samples import Input, Samples, compare, read_samples
 from advisor.compression.user_model.values import ANY, Compression
 from advisor.core.errors import UsageError
 from advisor.engine.compress.compress import compress
