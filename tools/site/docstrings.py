@@ -36,13 +36,20 @@ def _declare_options(function: griffe.Function, docstring: griffe.Docstring) -> 
             griffe.Parameter(
                 name,
                 annotation=_shown(each.annotation),
-                kind=griffe.ParameterKind.keyword_only,
+                kind=_KINDS[each.kind],
                 default="None" if each.default is None else repr(each.default),
             )
             for name, each in inspect.signature(declared).parameters.items()
         )
     )
     docstring.value = inspect.getdoc(declared) or ""
+
+
+_KINDS = {
+    inspect.Parameter.POSITIONAL_OR_KEYWORD: griffe.ParameterKind.positional_or_keyword,
+    inspect.Parameter.VAR_POSITIONAL: griffe.ParameterKind.var_positional,
+    inspect.Parameter.KEYWORD_ONLY: griffe.ParameterKind.keyword_only,
+}
 
 
 def _shown(annotation: Any) -> str:

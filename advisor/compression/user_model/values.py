@@ -18,6 +18,19 @@ NAMED = 4
 
 
 @dataclass(frozen=True)
+class TrueBoxes:
+    """The true boxes in an image.
+
+    Attributes:
+        rows: class in the order of the model, then top, left, bottom and right in shares of the image.
+        size: height and width of the image in pixels.
+    """
+
+    rows: tuple[tuple[int, float, float, float, float], ...]
+    size: tuple[int, int]
+
+
+@dataclass(frozen=True)
 class FileAgreement:
     """Difference of a compressed file's answers from the float file's.
 

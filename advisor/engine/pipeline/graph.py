@@ -22,6 +22,7 @@ from advisor.engine.pipeline.materials import Artefact, FloatModel, LocalTarget,
 from advisor.engine.pipeline.stage import Scope, Source, Stage
 from advisor.engine.pipeline.stages.artefacts import (
     Calibration,
+    CardForms,
     calibrated,
     compressed,
     decides_on_scores,
@@ -56,7 +57,7 @@ def variant(card: Card, training: str, compression: str, purpose: Purpose, workl
     source = float_model(card, training, purpose, workload)
     recipes, scope = workload.recipes_of(training), Scope(card.name, training, compression, purpose)
     shared = calibration(card, training, purpose, workload) if shares_calibration(compression, recipes) else None
-    return compressed(card, scope, source, compared, shared)
+    return compressed(scope, source, CardForms(card, training, purpose), compared, shared)
 
 
 def calibration(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[Calibration]:
@@ -64,7 +65,8 @@ def calibration(card: Card, training: str, purpose: Purpose, workload: Workload)
     source, scope = float_model(card, training, purpose, workload), Scope(card.name, training, purpose=purpose)
     twice = purpose is Purpose.SHIP and workload.trained_twice(training)
     earlier = calibration(card, training, Purpose.COMPARE, workload) if twice else None
-    return calibrated(card, scope, source, workload.recipes_of(training), earlier)
+    given = CardForms(card, training, purpose)
+    return calibrated(scope, source, given, workload.recipes_of(training), earlier)
 
 
 @dataclass(frozen=True)

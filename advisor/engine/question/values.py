@@ -37,6 +37,7 @@ class Question:
     Attributes:
         task: name of the task, see :data:`advisor.core.tasks.TASKS`.
         data: folder or manifest of labelled images, None for none.
+        judged_whole: all labelled images are held out; nothing is learnt from them.
         unknown: folder of images of things that are none of the classes, None for none.
         devices: names of the devices of the question, each once: ``host``, ``galaxy-s24``, ``galaxy-s24:qnn-npu``.
         profiles: folders of device profiles.
@@ -59,6 +60,7 @@ class Question:
 
     task: str = DEFAULT_TASK
     data: Path | None = None
+    judged_whole: bool = False
     unknown: Path | None = None
     devices: tuple[str, ...] = (HOST,)
     profiles: tuple[Path, ...] = ()

@@ -10,6 +10,7 @@ from advisor.core.metrics import COST_SAVED, LEAST_GROUP_IMAGES, TOP5, WORST_GRO
 from advisor.datasets.checks.findings import counted
 from advisor.datasets.dataset import Dataset
 from advisor.datasets.division import Division
+from advisor.datasets.split import Split
 from advisor.engine.pipeline.images import SUBSET_IMAGES, Images, Role
 from advisor.engine.question import Question, require_classes
 from advisor.measurement.metrics import FIRST
@@ -84,6 +85,11 @@ def read_images(question: Question, say: Say) -> Images | None:
     require_classes(question.guarantees, images.classes)
     require_metrics(question, images)
     return images
+
+
+def undivided(dataset: Dataset, seed: int) -> Images:
+    """Return images that are all held out."""
+    return Images(dataset, Split((), (), tuple(range(len(dataset.images))), seed))
 
 
 def divided(dataset: Dataset, division: Division, notes: tuple[str, ...], say: Say) -> Images:

@@ -26,7 +26,7 @@ from advisor.engine.data_check.label_checker import LabelCheck, LabelChecker
 from advisor.engine.data_check.result import DataCheck, Drawing, Say, advance, gravest_first
 from advisor.engine.pipeline.images import Images
 from advisor.engine.question import Question
-from advisor.engine.space.images import divided
+from advisor.engine.space.images import divided, undivided
 from advisor.training.labels import Suspect
 
 
@@ -41,6 +41,8 @@ def read(question: Question, say: Say) -> Images:
         for name, content in ((name, content) for name, content in others if content):
             raise UsageError(error.message, f"the folder has {content}: add --task {name}") from None
         raise
+    if question.judged_whole:
+        return undivided(read.dataset, question.seed)
     division = divide(read, question.seed)
     images = divided(read.dataset, division, division.notes(read.dataset), say)
     if question.unknown is None:

@@ -23,7 +23,7 @@ from advisor.engine.data_check import jobs
 from advisor.engine.data_check.result import DataCheck, Drawing, Say, advance, gravest_first, rounded
 from advisor.engine.pipeline.images import Boxes, Images
 from advisor.engine.question import Question
-from advisor.engine.space.images import divided
+from advisor.engine.space.images import divided, undivided
 from advisor.measurement.average_precision import require_coco
 
 
@@ -35,9 +35,11 @@ def read(question: Question, say: Say) -> Images:
     """
     require_coco()
     read = survey_boxes(question.require_data())
+    boxes = Boxes(read.classes, read.objects, read.sizes)
+    if question.judged_whole:
+        return replace(undivided(read.images.dataset, question.seed), boxes=boxes)
     division, _, notes = divide_boxes(read, question.seed)
-    images = divided(read.images.dataset, division, notes, say)
-    return replace(images, boxes=Boxes(read.classes, read.objects, read.sizes))
+    return replace(divided(read.images.dataset, division, notes, say), boxes=boxes)
 
 
 NOT_JUDGED = "they are looked for in image classification only"

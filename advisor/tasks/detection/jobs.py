@@ -92,7 +92,7 @@ def detect(model: Path, images: Sequence[Path], view: InputSpec, classes: Sequen
         classes: names of the user's classes, in label order.
         path: where to write.
     """
-    from advisor.compression.user_model.images import class_order
+    from advisor.datasets.dataset import class_order
     from advisor.measurement.counting import CentreFinder
     from advisor.measurement.detection import Detector, save
     from advisor.tflite.metadata import read_metadata

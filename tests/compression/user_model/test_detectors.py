@@ -13,10 +13,10 @@ from ai_edge_litert import schema_py_generated as schema
 from advisor.compression.recipes import RECIPES
 from advisor.compression.recipes.base import Needs
 from advisor.compression.user_model.by_task import Detectors
-from advisor.compression.user_model.compress import compress
-from advisor.compression.user_model.images import TrueBoxes
-from advisor.compression.user_model.question import CompressionQuestion
+from advisor.compression.user_model.values import TrueBoxes
 from advisor.core.errors import UsageError
+from advisor.engine.compress.compress import compress
+from advisor.engine.compress.question import CompressionQuestion
 from advisor.measurement.detection import Detections
 from advisor.tasks import DETECTION
 from advisor.tflite.metadata import read_metadata
