@@ -18,6 +18,7 @@ from advisor.exporting.bundle import Bundle, export
 from advisor.exporting.shipping import answers
 from advisor.store import RunFolder
 from advisor.tflite.metadata import read_metadata
+from tests.builders import present
 from tests.exporting.conftest import Pixels, evaluation_of, replace_artefact
 from tests.exporting.test_detectors import ran
 
@@ -57,8 +58,7 @@ def test_mediapipe_leaves_out_what_is_below_the_threshold(
     rows = answers(plain.content, np.stack(unsure), plain)
     middle = float(np.median([max(row) for row in rows]))
     bundle = made(asked(copied, Threshold(middle, Interval(0.97, 0.95, 0.99), 80, 100)), tmp_path)
-    metadata = read_metadata((bundle.path / "model.tflite").read_bytes())
-    assert metadata is not None
+    metadata = present(read_metadata((bundle.path / "model.tflite").read_bytes()))
     assert metadata.threshold == pytest.approx(middle, abs=1e-4)
     vision = mediapipe.tasks.vision
     base = mediapipe.tasks.BaseOptions(model_asset_buffer=bundle.model.content)
@@ -113,8 +113,7 @@ def everything(run: RunFolder, names: tuple[str, ...]) -> RunFolder:
 
 
 def labels_of(run: RunFolder) -> tuple[str, ...]:
-    metadata = read_metadata((run.path / evaluation_of(run, "float32").artefact).read_bytes())
-    assert metadata is not None
+    metadata = present(read_metadata((run.path / evaluation_of(run, "float32").artefact).read_bytes()))
     return metadata.labels
 
 
@@ -155,8 +154,7 @@ def test_mediapipe_compares_each_class_with_its_threshold(
 ) -> None:
     mediapipe = pytest.importorskip("mediapipe")
     bundle = made(everything(copied, labels_of(copied)), tmp_path)
-    metadata = read_metadata(bundle.model.content)
-    assert metadata is not None
+    metadata = present(read_metadata(bundle.model.content))
     assert (metadata.threshold, metadata.by_class[:2]) == (pytest.approx(0.6), (0.87, 0.6))
     vision = mediapipe.tasks.vision
     base = mediapipe.tasks.BaseOptions(model_asset_buffer=bundle.model.content)
@@ -173,7 +171,6 @@ def test_mediapipe_shows_no_class_behind_one_that_is_left_out(copied: RunFolder,
     names = labels_of(copied)
     own = {names[0]: Threshold(0.87, None, 0, 20)}
     bundle = made(asked(copied, None, Promises(Shares(None, {names[0]: 0.9})), by_class=own), tmp_path)
-    metadata = read_metadata(bundle.model.content)
-    assert metadata is not None
+    metadata = present(read_metadata(bundle.model.content))
     assert metadata.by_class == (0.87, *[0.5] * (len(names) - 1))
     assert bundle.model.threshold is None

@@ -13,7 +13,7 @@ from advisor.engine.history.loaded_run import load_run
 from advisor.reporting.files import recommendation
 from advisor.reporting.markdown import render_markdown
 from advisor.reporting.view import view_of
-from tests.builders import evaluation
+from tests.builders import evaluation, present
 from tests.run_folders import images, write_run
 
 CARD = "mobilenet_v2_1.0_224"
@@ -29,8 +29,7 @@ def _expected(folder: Path, *rows: Evaluation) -> ExpectedTuning | None:
 def test_a_run_of_heads_names_the_gain_the_time_and_a_command_that_works(tmp_path: Path) -> None:
     from advisor.engine.question import resolve
 
-    found = _expected(tmp_path, HEAD)
-    assert found is not None
+    found = present(_expected(tmp_path, HEAD))
     assert 0 < found.low < found.points < found.high
     assert found.seconds > 0
     options = found.command("runs/one").split()
@@ -41,9 +40,8 @@ def test_a_run_of_heads_names_the_gain_the_time_and_a_command_that_works(tmp_pat
 
 
 def test_a_share_of_the_errors_that_the_head_leaves_is_promised(tmp_path: Path) -> None:
-    found = _expected(tmp_path / "hard", HEAD)
+    found = present(_expected(tmp_path / "hard", HEAD))
     better = _expected(tmp_path / "easy", replace(HEAD, accuracy=replace(HEAD.accuracy, value=98.0)))  # type: ignore[type-var]
-    assert found is not None
     assert better is not None
     assert better.high < 2
     assert (better.points, better.high) == (pytest.approx(found.points / 10), pytest.approx(found.high / 10))

@@ -12,6 +12,7 @@ from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_DETECTION, TASKS
 from advisor.engine.pipeline.images import Images, Role
 from advisor.engine.question import Question, resolve
 from advisor.engine.space.images import READERS, read_images
+from tests.builders import present
 from tests.datasets.boxes.writers import WRITERS, Photo, photos, write_table, write_voc
 from tests.datasets.folders import make
 
@@ -21,9 +22,7 @@ def asked(task: str = OBJECT_DETECTION, **options: Any) -> Question:
 
 
 def read(data: Path, task: str = OBJECT_DETECTION) -> Images:
-    images = read_images(asked(task, data=str(data)), lambda _: None)
-    assert images is not None
-    return images
+    return present(read_images(asked(task, data=str(data)), lambda _: None))
 
 
 def test_every_task_has_a_reader() -> None:
@@ -61,8 +60,7 @@ def test_what_a_reader_of_boxes_may_not_expect_is_told_and_kept(tmp_path: Path) 
         for photo, part in zip(photos(32, "cat", "dog"), parts, strict=True)
     ]
     said: list[str] = []
-    images = read_images(asked(data=str(write_table(tmp_path, made))), said.append)
-    assert images is not None
+    images = present(read_images(asked(data=str(write_table(tmp_path, made))), said.append))
     note = "The holdout part has no box of dog: no average precision there."
     assert note in said
     assert note in images.notes

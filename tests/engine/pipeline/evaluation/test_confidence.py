@@ -16,6 +16,7 @@ from advisor.datasets.split import Split
 from advisor.engine.pipeline.evaluation.confidence import MISTAKES, PROMISE, Folds, chosen, verified
 from advisor.engine.pipeline.images import Images
 from advisor.measurement.confidence import tempered
+from tests.builders import present
 
 EACH = 300
 """Images of each part; every second one is of the other class."""
@@ -55,12 +56,10 @@ def test_the_temperature_lowers_the_error_of_probabilities_that_are_too_sure(tmp
 def test_thresholds_promise_what_was_asked_for_or_are_none(tmp_path: Path, images: Images) -> None:
     validation = scores(tmp_path, "validation", 0, 1.0)
     high, low = chosen(validation, images, asking(0.85)), chosen(validation, images, asking(0.7))
-    assert high.threshold is not None
     assert low.threshold is not None
-    assert high.threshold.coverage < low.threshold.coverage
+    assert present(high.threshold).coverage < low.threshold.coverage
     assert high.promised == 0.85
-    assert high.reachable is not None
-    assert 0.85 <= high.reachable.precision < 0.995
+    assert 0.85 <= present(high.reachable).precision < 0.995
     assert chosen(validation, images, asking(0.995)).by_class == {"a": None, "b": None}
 
 
@@ -70,8 +69,7 @@ def test_an_answer_that_is_none_of_the_classes_never_counts(tmp_path: Path, imag
     wide[:30] = (0.01, 0.0, 0.99)
     np.save(tmp_path / "wide.npy", wide)
     facts = chosen(tmp_path / "wide.npy", images, asking(0.7))
-    assert facts.answered is not None
-    assert facts.answered.coverage <= 0.9
+    assert present(facts.answered).coverage <= 0.9
 
 
 def test_on_the_hold_out_the_shipped_file_is_judged_at_the_chosen_values(tmp_path: Path, images: Images) -> None:
@@ -83,9 +81,8 @@ def test_on_the_hold_out_the_shipped_file_is_judged_at_the_chosen_values(tmp_pat
     assert judged.temperature == facts.temperature
     assert judged.error.value < judged.error_before.value
     assert (judged.threshold is None) == (facts.threshold is None)
-    assert facts.threshold is not None
     assert judged.threshold is not None
-    assert (judged.threshold.score, judged.threshold.of) == (facts.threshold.score, EACH)
+    assert (judged.threshold.score, judged.threshold.of) == (present(facts.threshold).score, EACH)
     assert set(judged.by_class) == {"a", "b"}
 
 
@@ -108,15 +105,13 @@ def test_a_class_has_its_own_precision_and_the_others_share_theirs(tmp_path: Pat
     assert facts.by_class["b"] == alone.by_class["b"] == facts.threshold
     assert facts.by_class["a"] != alone.by_class["a"]
     assert facts.applied.plain is not None
-    assert facts.answered is not None
     assert facts.by_class["a"] is not None
     assert facts.threshold is not None
-    assert facts.answered.images == facts.by_class["a"].images + facts.threshold.images
+    assert present(facts.answered).images == facts.by_class["a"].images + facts.threshold.images
     assert facts.applied.least("a") < facts.applied.least("b") == facts.applied.plain
     judged = verified(scores(tmp_path, "shipped", 1, 1.0), images, facts)
     assert judged.applied == facts.applied
-    assert judged.answered is not None
-    assert judged.answered.of == EACH
+    assert present(judged.answered).of == EACH
 
 
 def test_a_precision_that_a_class_cannot_promise_says_what_it_can(tmp_path: Path, images: Images) -> None:
@@ -136,10 +131,8 @@ def test_recall_and_coverage_are_promised_and_verified(tmp_path: Path, images: I
     assert facts.coverage.kept
     assert facts.applied.plain == pytest.approx(facts.coverage.at.score, abs=1e-6)
     judged = verified(scores(tmp_path, "shipped", 1, 1.0), images, facts)
-    assert judged.coverage is not None
-    assert judged.coverage.at.coverage == pytest.approx(0.82, abs=0.06)
-    assert judged.recall["b"].recall is not None
-    assert judged.recall["b"].recall.value > 0.92
+    assert present(judged.coverage).at.coverage == pytest.approx(0.82, abs=0.06)
+    assert present(judged.recall["b"].recall).value > 0.92
     assert judged.curve[-1].images == EACH
 
 
@@ -169,8 +162,7 @@ def test_out_of_fold_answers_promise_more(tmp_path: Path, images: Images) -> Non
     assert (alone.threshold.of, more.threshold.of) == (EACH, 2 * EACH)
     assert more.threshold.coverage > alone.threshold.coverage - 0.05
     assert (more.error, more.temperature, more.curve) == (alone.error, alone.temperature, alone.curve)
-    assert more.answered is not None
-    assert more.answered.of == EACH
+    assert present(more.answered).of == EACH
 
 
 def test_a_file_that_answers_otherwise_than_the_float_head_is_judged_by_validation_alone(
@@ -187,5 +179,4 @@ def test_images_in_no_fold_have_no_answer(tmp_path: Path, images: Images) -> Non
     rows[::3] = 0
     np.save(tmp_path / "folds.npy", rows)
     found = chosen(validation, images, asking(0.85), Folds(tmp_path / "folds.npy", validation))
-    assert found.threshold is not None
-    assert found.threshold.of == EACH + EACH * 2 // 3
+    assert present(found.threshold).of == EACH + EACH * 2 // 3

@@ -16,7 +16,7 @@ from advisor.engine.pipeline.evaluation.judging import JUDGES, Scored, judge_of
 from advisor.engine.pipeline.images import Role
 from advisor.engine.question import Question
 from advisor.store import RunFolder
-from tests.builders import evaluation
+from tests.builders import evaluation, present
 from tests.engine.pipeline.boxed import boxed_images, save_found
 from tests.engine.pipeline.evaluation.test_evaluator import images
 from tests.engine.space.test_metric_needs import SITES, images_of
@@ -67,8 +67,7 @@ def test_a_classifier_is_judged_by_the_metric_asked_for(run: RunFolder, tmp_path
     verdict = judge_of(Question(metric=MACRO_F1)).verdict(Scored(own, floats), images(), run, "net")
     assert verdict.accuracy == verdict.answers.metrics[MACRO_F1]
     assert verdict.accuracy.value == pytest.approx(100 * (2 / 3 + 4 / 5) / 2)
-    assert verdict.drop is not None
-    assert verdict.drop.value == pytest.approx(100 - verdict.accuracy.value)
+    assert present(verdict.drop).value == pytest.approx(100 - verdict.accuracy.value)
     assert verdict.answers.compared_by == "answers/net-shares.npy"
     assert np.load(run.path / verdict.answers.file).tolist() == [0, 1, 1, 1]
     assert 100 * np.load(run.path / verdict.answers.shares).mean() == pytest.approx(verdict.accuracy.value)
@@ -145,7 +144,6 @@ def test_a_detector_is_counted_on_the_hold_out_at_the_threshold_of_validation(ru
     answers = DETECTED.verdict(Scored(own, own), boxed, run, "net-head-int8").answers
     held = save_found(tmp_path / "held.npz", boxed, Role.HOLDOUT)
     judged, _ = DETECTED.held_out(replace(evaluation(), answers=answers), held, boxed)
-    assert answers.boxes is not None
     assert judged.holdout_answers is not None
     assert judged.holdout_answers.boxes is not None
-    assert judged.holdout_answers.boxes.threshold == answers.boxes.threshold
+    assert judged.holdout_answers.boxes.threshold == present(answers.boxes).threshold

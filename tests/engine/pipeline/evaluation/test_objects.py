@@ -22,6 +22,7 @@ from advisor.engine.pipeline.evaluation.objects import (
 )
 from advisor.engine.pipeline.images import Images, Role
 from advisor.measurement.detection import Detections, load, save
+from tests.builders import present
 from tests.engine.pipeline.boxed import CAT, DOG, SIZE, boxed_images, save_found
 
 IMAGES = boxed_images()
@@ -59,8 +60,7 @@ def test_what_a_file_misses_lowers_the_precision_of_its_class(tmp_path: Path) ->
 
 
 def test_the_interval_contains_the_precision(tmp_path: Path) -> None:
-    found = compared(tmp_path, own=(0,))[0].accuracy
-    assert found is not None
+    found = present(compared(tmp_path, own=(0,))[0].accuracy)
     assert found.low is not None
     assert found.high is not None
     assert 0 <= found.low < found.value < found.high <= 100
@@ -70,22 +70,19 @@ def test_the_drop_is_the_precision_that_is_lost_against_the_float_file(tmp_path:
     worse = compared(tmp_path, own=(0, 1), floats=(0,))[0]
     floats = compared(tmp_path, own=(0,))[0]
     assert worse.drop is not None
-    assert worse.accuracy is not None
     assert floats.accuracy is not None
-    assert worse.drop.value == pytest.approx(floats.accuracy.value - worse.accuracy.value, abs=1e-4)
+    assert worse.drop.value == pytest.approx(floats.accuracy.value - present(worse.accuracy).value, abs=1e-4)
     assert worse.drop.value > 10
     assert (worse.drop.unit, worse.drop.n) == ("points", 4)
 
 
 def test_a_file_that_finds_what_float_finds_has_dropped_nothing(tmp_path: Path) -> None:
-    drop = compared(tmp_path, own=(0,), floats=(0,))[0].drop
-    assert drop is not None
+    drop = present(compared(tmp_path, own=(0,), floats=(0,))[0].drop)
     assert (drop.value, drop.low, drop.high) == (0, 0, 0)
 
 
 def test_a_file_that_finds_more_than_float_gains(tmp_path: Path) -> None:
-    drop = compared(tmp_path, own=(), floats=(0,))[0].drop
-    assert drop is not None
+    drop = present(compared(tmp_path, own=(), floats=(0,))[0].drop)
     assert drop.value < 0
 
 
@@ -110,9 +107,8 @@ def test_an_image_without_a_box_counts_against_what_is_found_in_it(tmp_path: Pat
         save_found(tmp_path / f"{n}.npz", each, Role.VALIDATION) for n, each in enumerate((images, seen_everywhere))
     ]
     clean, wrong = (measured(path, paths[0], images, ByBoxes())[0] for path in paths)
-    assert clean.accuracy is not None
     assert wrong.accuracy is not None
-    assert clean.accuracy.value == 100.0 > wrong.accuracy.value
+    assert present(clean.accuracy).value == 100.0 > wrong.accuracy.value
 
 
 def scored(folder: Path, images: Images, *rows: tuple[float, ...]) -> Path:
@@ -130,14 +126,11 @@ def scored(folder: Path, images: Images, *rows: tuple[float, ...]) -> Path:
 
 
 def at(path: Path, images: Images, threshold: float) -> BoxFacts:
-    boxes = held_out(path, images, ByBoxes(), threshold)[1].boxes
-    assert boxes is not None
-    return boxes
+    return present(held_out(path, images, ByBoxes(), threshold)[1].boxes)
 
 
 def test_the_threshold_is_chosen_on_the_validation_part(tmp_path: Path) -> None:
-    boxes = compared(tmp_path, ())[0].answers.boxes
-    assert boxes is not None
+    boxes = present(compared(tmp_path, ())[0].answers.boxes)
     assert boxes.threshold == 0.5  # all boxes have a score of 1, and no score is below 0
     assert (boxes.coco, boxes.coco_interval) == (1.0, (1.0, 1.0))
     assert boxes.by_class["cat"] == ClassBoxes(4, 4, 1.0, 1.0, 0.0)
@@ -199,7 +192,6 @@ def test_of_centres_a_file_that_misses_objects_loses_f1_against_float(tmp_path: 
     own, floats = (save_found(tmp_path / f"{n}.npz", IMAGES, Role.VALIDATION, m) for n, m in ((0, (0,)), (1, ())))
     verdict, shares = measured(own, floats, IMAGES, ByCentres())
     assert verdict.accuracy is not None
-    assert verdict.drop is not None
     assert verdict.accuracy.value == pytest.approx(50 * (6 / 7 + 1))  # three of four cats, and all dogs
-    assert verdict.drop.value == pytest.approx(100 - verdict.accuracy.value, abs=1e-4)
+    assert present(verdict.drop).value == pytest.approx(100 - verdict.accuracy.value, abs=1e-4)
     assert sum(shares) / 4 == pytest.approx(verdict.accuracy.value / 100)

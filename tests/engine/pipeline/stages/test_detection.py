@@ -42,6 +42,7 @@ from advisor.tflite.metadata import read_metadata
 from advisor.tflite.metadata_writer import write_metadata
 from advisor.tflite.model import read
 from advisor.tflite.postprocess import Suppression, append_postprocess, with_named_outputs
+from tests.builders import present
 from tests.datasets.boxes.writers import photos, write_table
 from tests.detectors import COLOURS, SIDE, detector_file, write_cells
 from tests.engine.pipeline.boxed import boxed_images
@@ -78,9 +79,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Card:
 def cells(tmp_path: Path, *names: str) -> Images:
     """Images on disk with coloured cells, under these names of red, green and blue."""
     table = write_cells(tmp_path / "cells", names=names or COLOURS)
-    found = read_images(resolve({"task": OBJECT_DETECTION, "data": str(table)}).question, lambda _: None)
-    assert found is not None
-    return found
+    return present(read_images(resolve({"task": OBJECT_DETECTION, "data": str(table)}).question, lambda _: None))
 
 
 def test_a_detector_of_the_user_is_taken_as_it_is(tmp_path: Path, own: Card) -> None:
@@ -127,8 +126,7 @@ def test_boxes_of_a_detector_of_others_count_under_the_names_of_the_images(tmp_p
 
 def named(path: Path) -> Path:
     """Name the outputs of a detector in its file."""
-    said = read_metadata(path.read_bytes())
-    assert said is not None
+    said = present(read_metadata(path.read_bytes()))
     path.write_bytes(write_metadata(with_named_outputs(path.read_bytes()), said))
     return path
 
@@ -152,9 +150,7 @@ def images(tmp_path: Path) -> Images:
     """Images on disk with a box of each of two classes."""
     table = write_table(tmp_path / "boxes", photos(40, "cat", "dog"))
     question = resolve({"task": OBJECT_DETECTION, "data": str(table)}).question
-    found = read_images(question, lambda _: None)
-    assert found is not None
-    return found
+    return present(read_images(question, lambda _: None))
 
 
 def test_what_a_file_finds_in_each_image_of_a_part_is_written(tmp_path: Path, images: Images) -> None:
