@@ -14,8 +14,6 @@ from advisor.store.files import sha256_file
 from tests.builders import present
 from tests.engine.pipeline.walking import materials, walk
 
-pytestmark = pytest.mark.integration
-
 SCOPE = Scope("card", "none", "float32")
 
 
@@ -36,6 +34,7 @@ def test_hundreds_of_configurations_are_timed_briefly() -> None:
     assert (effort_for(SURVEYED_FROM - 1), effort_for(SURVEYED_FROM)) == (THOROUGH, SURVEY)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("effort", [SURVEY, THOROUGH])
 def test_a_timing_says_how_long_it_took_its_time(artefact: Artefact, tmp_path: Path, effort: str) -> None:
     events: list[StageEvent] = []
