@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def registered(group: str) -> tuple[str, ...]:
-    """Return the names that are registered in a group such as ``advisor.commands``, in their order in the metadata.
+    """Return the names that are registered in a group such as ``advisor.commands``, in alphabetical order.
 
     Raises:
         UsageError: the installed metadata of advisor are missing, or older than the group.
@@ -40,7 +40,7 @@ def _entry_points(group: str) -> Mapping[str, EntryPoint]:
     from importlib.metadata import entry_points  # takes 30 ms, which a help text does not need
 
     found: dict[str, EntryPoint] = {}
-    for each in entry_points(group=group):
+    for each in sorted(entry_points(group=group), key=lambda found: found.name):
         found.setdefault(each.name, each)
     if not found:
         raise UsageError(

@@ -23,7 +23,7 @@ from advisor.engine.history.loaded_run import LoadedRun, load_run
 from advisor.exporting.documents import model_card, readme
 from advisor.exporting.model import ShippedModel, prepare
 from advisor.exporting.parts import PARTS, ExportedModel, artefact_of, parts_of
-from advisor.exporting.shipping import SHIPPING, Shipping, make_vectors, vectors_json
+from advisor.exporting.shipping import Shipping, make_vectors, vectors_json
 from advisor.exporting.snippets import PLATFORMS, benchmark_lines, devices_of, edgetpu, render
 from advisor.reporting.risks import Risk, risks
 from advisor.reporting.view import view_of
@@ -179,9 +179,9 @@ def export(
     artefact = artefact_of(stored, evaluation)
     valid = (*PLATFORMS, EDGETPU, *registered(PARTS))
     wanted = tuple(require_known("targets", target, valid) for target in targets) or PLATFORMS
-    shipping = SHIPPING[stored.question.task]
+    shipping = stored.question.of_task.shipping()
     _check_targets(wanted, shipping, evaluation, artefact)
-    model = prepare(artefact, evaluation.artefact, shipping.applied(evaluation))
+    model = prepare(artefact, evaluation.artefact, shipping.thresholds(evaluation))
     if unknown_class:
         model = _with_unknown(stored, shipping, evaluation, wanted)
     contents = _contents(ExportedModel(stored, shipping, evaluation, model, artefact), wanted)
@@ -203,7 +203,7 @@ def _with_unknown(run: LoadedRun, shipping: Shipping, evaluation: Evaluation, ta
             reason = f"--{target}: the class for unknown things is computed in float32"
             raise UsageError(reason, "leave --unknown-class out")
     own = replace(evaluation, artefact=facts.file, artefact_sha256=facts.sha256)
-    model = prepare(artefact_of(run, own), facts.file, shipping.applied(evaluation))
+    model = prepare(artefact_of(run, own), facts.file, shipping.thresholds(evaluation))
     edit = (
         f"one more class, '{facts.label}', answers images of things that are none of the others; latency and memory "
         "were measured without it"
@@ -295,8 +295,12 @@ def _summary(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, found:
 
 def _thresholds(model: ShippedModel) -> dict[str, object]:
     """Return the entries of the scores that the app compares with; none without a threshold."""
-    applied = model.applied
-    found = {"threshold": applied.plain, "class_thresholds": applied.by_class, "recall_thresholds": applied.recall}
+    thresholds = model.thresholds
+    found = {
+        "threshold": thresholds.plain,
+        "class_thresholds": thresholds.by_class,
+        "recall_thresholds": thresholds.recall,
+    }
     return {name: value for name, value in found.items() if value not in (None, {})}
 
 

@@ -18,7 +18,7 @@ from advisor.engine.history.loaded_run import LoadedRun
 from advisor.engine.question import Question
 from advisor.exporting.model import ShippedModel
 from advisor.exporting.parts import parts_of
-from advisor.exporting.shipping import SHIPPING, Shipping
+from advisor.exporting.shipping import Shipping
 from advisor.exporting.snippets import benchmark_lines, benchmark_options, devices_of
 from advisor.exporting.templating import render
 from advisor.measurement.counting import NEAR
@@ -50,7 +50,7 @@ def model_card(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, foun
     weights: Any = (run.manifest.get("weights") or {}).get(configuration.card) or {}
     versions = run.manifest.get("versions") or {}
     return render(
-        SHIPPING[run.question.task].card,
+        run.question.of_task.shipping().card,
         run=run,
         task=run.question.of_task,
         evaluation=evaluation,

@@ -66,7 +66,7 @@ class BundlePart(Protocol):
 
 
 def parts_of(targets: Sequence[str]) -> dict[str, BundlePart]:
-    """Return the parts among some targets, in the order in which they are registered."""
+    """Return the parts among some targets, in alphabetical order."""
     return {name: integration(PARTS, name) for name in registered(PARTS) if name in targets}
 
 

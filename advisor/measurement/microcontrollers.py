@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Protocol
 
+from advisor.core.codec import Written
 from advisor.core.integrations import integration, registered
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.units import plural, show_bytes
@@ -30,8 +31,8 @@ class OutputDifference:
 
 
 @dataclass(frozen=True)
-class MicroCheck:
-    """What TFLM does with a file on this machine, whose pointers have 64 bits.
+class MicroCheck(Written):
+    """The run of a file in TFLM on this machine, whose pointers have 64 bits.
 
     Attributes:
         runtime: name and version.
@@ -45,6 +46,11 @@ class MicroCheck:
         measured_on: the day, as ISO 8601.
     """
 
+    entries = (
+        "runtime", "runs", "reason=reason?", "operators", "missing_operators=missing", "arena_bytes=arena_bytes?",
+        "activation_bytes=activation_bytes?", "compared_values=values", "differences_from_litert=differences",
+    )  # fmt: skip
+
     runtime: str
     operators: tuple[str, ...]
     missing: tuple[str, ...] = ()
@@ -57,10 +63,15 @@ class MicroCheck:
 
     @property
     def reason(self) -> str:
-        """Why TFLM does not run the file; empty if it does."""
+        """The reason why TFLM does not run the file; empty if it does."""
         if self.missing:
             return f"{self.runtime} has no {', '.join(self.missing)}"
         return f"{self.runtime} refuses it: {self.refusal}" if self.refusal else ""
+
+    @property
+    def runs(self) -> bool:
+        """True if TFLM runs the file."""
+        return not self.reason
 
     @property
     def arena(self) -> Quantity:
@@ -77,21 +88,6 @@ class MicroCheck:
         return f"{said}, {usual.differing or 'none'} from its default ones" + (
             f" (by at most {usual.largest:g})" if usual.differing else ""
         )
-
-    def to_json(self) -> dict[str, Any]:
-        """Return a JSON object."""
-        differences = {name: asdict(each) for name, each in self.differences.items()}
-        return {
-            "runtime": self.runtime,
-            "runs": not self.reason,
-            "reason": self.reason or None,
-            "operators": list(self.operators),
-            "missing_operators": list(self.missing),
-            "arena_bytes": self.arena_bytes or None,
-            "activation_bytes": self.activation_bytes or None,
-            "compared_values": self.values,
-            "differences_from_litert": differences,
-        }
 
 
 class Interpreter(Protocol):
@@ -155,7 +151,7 @@ class Unit:
 
 
 @dataclass(frozen=True)
-class EthosEstimate:
+class EthosEstimate(Written):
     """A compiled file; every figure is the compiler's estimate.
 
     Attributes:
@@ -172,6 +168,11 @@ class EthosEstimate:
         dram: the same of DRAM.
         flash: weights and commands in bytes that are read from flash.
     """
+
+    entries = (
+        "accelerator=unit.name", "memory_mode=unit.mode", "system=unit.system", "compiler", "clock_mhz", "operators",
+        "on_npu", "on_cpu", "reasons", "macs", "latency", "cycles", "sram", "dram", "flash", "sentence",
+    )  # fmt: skip
 
     unit: Unit
     compiler: str
@@ -205,25 +206,6 @@ class EthosEstimate:
             f"{head}: {self.cycles.value:,.0f} cycles, {self.latency.value:.3g} ms at {self.clock_mhz:g} MHz, {used}; "
             f"estimated by {self.compiler}"
         )
-
-    def to_json(self) -> dict[str, Any]:
-        """Return a JSON object."""
-        figures = {"cycles": self.cycles, "sram": self.sram, "dram": self.dram, "flash": self.flash}
-        return {
-            "accelerator": self.unit.name,
-            "memory_mode": self.unit.mode,
-            "system": self.unit.system,
-            "compiler": self.compiler,
-            "clock_mhz": self.clock_mhz,
-            "operators": self.operators,
-            "on_npu": self.on_npu,
-            "on_cpu": dict(self.on_cpu),
-            "reasons": list(self.reasons),
-            "macs": self.macs,
-            "latency": self.latency.to_json() if self.latency else None,
-            **{name: value.to_json() for name, value in figures.items()},
-            "sentence": self.sentence,
-        }
 
 
 class Compiler(Protocol):

@@ -256,4 +256,4 @@ def _file_too_large(evaluation: Evaluation, device: TargetDevice) -> str:
 
 
 FILE_RULES = (_other_form, _file_too_large, _missing_operators, _activations_too_large, _memory_too_small)
-"""Why a file cannot run on a target, in the order in which they are asked; the last three need a file that was read."""
+"""The rules that reject a file on a target, in the order of asking; the last three need a file that was read."""

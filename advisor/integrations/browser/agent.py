@@ -1,4 +1,4 @@
-"""Time files in headless Chromium and print one JSON document, as :mod:`advisor.devices.connections.agent` does.
+"""Time files in headless Chromium and print one JSON document, as :mod:`advisor.isolation.agent` does.
 
 Each series has a worker with a copy of the runtime in WebAssembly, so its memory is that of the runtime and one file.
 """
@@ -13,7 +13,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from advisor.devices.connections.agent import (
+from advisor.integrations.browser.page import BrowserPage, open_page
+from advisor.isolation.agent import (
     EFFORTS,
     Block,
     Effort,
@@ -23,7 +24,6 @@ from advisor.devices.connections.agent import (
     report,
     usable_cores,
 )
-from advisor.integrations.browser.page import BrowserPage, open_page
 
 WARM_RUNS = 15
 """Runs that must be as fast as those before them: the browser compiles hot functions again while they run."""
@@ -66,20 +66,20 @@ def measure(
     """Load every series, run the blocks interleaved and return the document."""
     served = {f"/model{number}{model.suffix}": model for number, model in enumerate(models)}
     with open_page(chromium, {**files, **served}, runtime.flags) as page:
-        lanes: list[dict[str, Any]] = []
+        series: list[dict[str, Any]] = []
         for address, model in served.items():
             for count in threads:
-                runtime_ms = page.call("start", lane=len(lanes), threads=count, software=False, **asdict(runtime))
-                loaded = page.call("load", lane=len(lanes), model=address)
-                lanes.append(_series(model, count, runtime_ms, loaded))
-        for number in range(len(lanes)):
-            page.call("warm", lane=number, runs=WARM_RUNS, least_ms=WARM_MS[0], most_ms=WARM_MS[1])
+                runtime_ms = page.call("start", worker=len(series), threads=count, software=False, **asdict(runtime))
+                loaded = page.call("load", worker=len(series), model=address)
+                series.append(_series(model, count, runtime_ms, loaded))
+        for number in range(len(series)):
+            page.call("warm", worker=number, runs=WARM_RUNS, least_ms=WARM_MS[0], most_ms=WARM_MS[1])
         start = time.perf_counter(), busy_seconds(), page.cpu_seconds()
         for index in range(effort.blocks):
-            order = range(len(lanes))
+            order = range(len(series))
             for number in order if index % 2 == 0 else reversed(order):
-                lanes[number]["blocks"].append(_block(page, number, effort))
-        return {"browser": page.version, "load": _load(page, *start), "lanes": lanes}
+                series[number]["blocks"].append(_block(page, number, effort))
+        return {"browser": page.version, "load": _load(page, *start), "series": series}
 
 
 def outputs(
@@ -88,9 +88,9 @@ def outputs(
     """Run a file on each input and return the values of its first output."""
     served = {f"/model{model.suffix}": model, "/inputs": inputs}
     with open_page(chromium, {**files, **served}, (*runtime.flags, *SOFTWARE)) as page:
-        page.call("start", lane=0, threads=threads, software=True, **asdict(runtime))
-        page.call("load", lane=0, model=f"/model{model.suffix}")
-        return {"browser": page.version, "outputs": page.call("outputs", lane=0, inputs="/inputs")}
+        page.call("start", worker=0, threads=threads, software=True, **asdict(runtime))
+        page.call("load", worker=0, model=f"/model{model.suffix}")
+        return {"browser": page.version, "outputs": page.call("outputs", worker=0, inputs="/inputs")}
 
 
 def _series(model: Path, threads: int, runtime_ms: float, loaded: Mapping[str, float]) -> dict[str, Any]:
@@ -105,13 +105,13 @@ def _series(model: Path, threads: int, runtime_ms: float, loaded: Mapping[str, f
     }
 
 
-def _block(page: BrowserPage, lane: int, effort: Effort) -> Block:
+def _block(page: BrowserPage, worker: int, effort: Effort) -> Block:
     """Time one block. A clock with steps of 5 us is fine for runs of a model."""
     time.sleep(effort.pause_seconds)
     share = 1e3 / effort.blocks
     limits = {"least_ms": effort.min_seconds * share, "most_ms": effort.max_seconds * share}
     waited = page.waited_ns()
-    found = page.call("block", lane=lane, runs=-(-effort.runs // effort.blocks), **limits)
+    found = page.call("block", worker=worker, runs=-(-effort.runs // effort.blocks), **limits)
     waited_after = page.waited_ns()
     return {
         "wall_ns": [max(1, round(ms * 1e6)) for ms in found["times"]],

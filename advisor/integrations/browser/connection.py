@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from advisor.core.errors import StageError, UsageError, install_extra
 from advisor.devices.connections.host import agent_arguments, read_document, timings_of_agent
-from advisor.devices.connections.program import TimedOut, run_program
 from advisor.devices.connections.protocol import MeasurementJob, Timing
 from advisor.devices.connections.twins import file_for, with_facts
 from advisor.integrations.browser.packages import LITERT, PACKAGES, fetched
 from advisor.isolation import Scratch
+from advisor.isolation.process import TimedOut, run_program
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -119,10 +118,9 @@ def chromium_version() -> str:
 @cache
 def _version_of(program: str) -> str:
     try:
-        done = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=STARTS_IN_S, check=False)
-    except (OSError, subprocess.TimeoutExpired):
+        return run_program([program, "--version"], timeout_s=STARTS_IN_S).stdout.strip()
+    except (UsageError, StageError):
         return ""
-    return done.stdout.strip()
 
 
 def chromium_program() -> str:

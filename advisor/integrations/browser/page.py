@@ -17,7 +17,7 @@ from urllib.parse import unquote
 import psutil
 
 from advisor.core.errors import first_line
-from advisor.devices.connections.agent import AgentError, one_line
+from advisor.isolation.agent import AgentError, one_line
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

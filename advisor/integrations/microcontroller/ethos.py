@@ -14,8 +14,8 @@ from types import MappingProxyType
 
 from advisor.core.errors import StageError, UsageError, install_extra, nearest
 from advisor.core.quantity import Provenance, Quantity
-from advisor.devices.connections.program import Finished, run_program
 from advisor.integrations.microcontroller import EXTRA
+from advisor.isolation.process import Finished, run_program
 from advisor.measurement.microcontrollers import EthosEstimate, Unit
 from advisor.tflite.model import read
 
@@ -37,7 +37,7 @@ DEFAULTS: Mapping[str, str] = MappingProxyType(
 MODES: Mapping[str, str] = MappingProxyType(
     {"sram-only": "Sram_Only", "shared-sram": "Shared_Sram", "dedicated-sram": "Dedicated_Sram_384KB"}
 )
-"""Where weights and activations are: all in SRAM; weights in flash; both in DRAM, with 384 kB of SRAM as a cache."""
+"""Place of weights and activations: all in SRAM; weights in flash; both in DRAM, with 384 kB of SRAM as a cache."""
 
 _SYSTEMS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {

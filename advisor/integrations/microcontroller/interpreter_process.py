@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Given = Sequence[Sequence[NDArray[Any]]]
+RunInputs = Sequence[Sequence[NDArray[Any]]]
 """The inputs of several runs."""
 
 LARGEST_ARENA = 1 << 28
@@ -122,7 +122,7 @@ def _details(data: bytes) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     return model.inputs, model.outputs
 
 
-def _litert(data: bytes, given: Given, kernels: str) -> NDArray[Any]:
+def _litert(data: bytes, given: RunInputs, kernels: str) -> NDArray[Any]:
     """Return all outputs of all inputs one after the other, by the named kernels of LiteRT."""
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
@@ -168,7 +168,7 @@ def _fits(data: bytes, arena: int) -> bool:
     return os.waitpid(child, 0)[1] == 0
 
 
-def _run(interpreter: Any, given: Given, text: Any, outputs: int = 1) -> NDArray[Any]:
+def _run(interpreter: Any, given: RunInputs, text: Any, outputs: int = 1) -> NDArray[Any]:
     """Return all outputs of all inputs one after the other.
 
     Raises:
@@ -186,7 +186,7 @@ def _run(interpreter: Any, given: Given, text: Any, outputs: int = 1) -> NDArray
     return _flat(found)
 
 
-def _random_inputs(data: bytes, interpreter: Any, number: int) -> Given:
+def _random_inputs(data: bytes, interpreter: Any, number: int) -> RunInputs:
     random = np.random.default_rng(0)
     details = [interpreter.get_input_details(place) for place in range(len(_details(data)[0]))]
     return [[_random(each, random) for each in details] for _ in range(number)]

@@ -1,4 +1,4 @@
-"""Who may ask: addresses with the token of this server, from pages of this server."""
+"""Accept requests that have the token of this server and come from its pages."""
 
 from __future__ import annotations
 

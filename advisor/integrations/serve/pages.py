@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
@@ -31,11 +30,13 @@ from advisor import api, devices
 from advisor.core.errors import AdvisorError, ExitCode, StageError, UsageError, last_line, message_of
 from advisor.core.figures import HOST
 from advisor.core.figures import name as evaluation_name
+from advisor.core.tasks import TASKS
 from advisor.core.units import show_bytes
 from advisor.integrations.serve.access import REPORT, REPORT_POLICY, Access, Guard
-from advisor.integrations.serve.photograph import MAX_BYTES, READERS, Answerer
+from advisor.integrations.serve.photograph import MAX_BYTES, Answerer
 from advisor.integrations.serve.runs import REPORT as REPORT_FILE
 from advisor.integrations.serve.runs import SORTS, RunRow, Runs, RunState, figures
+from advisor.isolation.process import ChildProcess, TimedOut, run_program
 from advisor.reporting.comparisons import SHOWN, changes
 from advisor.reporting.outlines import COLOURS, DRAWN
 from advisor.reporting.templating import environment
@@ -51,22 +52,12 @@ LINES = 200
 """Lines of progress that are kept."""
 
 
-def _start(arguments: Sequence[str]) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-P", "-m", "advisor", *arguments, "--json"],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env={**os.environ, "NO_COLOR": "1", "ADVISOR_PROGRESS": "lines"},
-        text=True,
-        errors="replace",
-        start_new_session=True,  # Ctrl-C goes to the server, which ends its children
-    )
+def _command(arguments: Sequence[str]) -> list[str]:
+    return [sys.executable, "-P", "-m", "advisor", *arguments, "--json"]
 
 
-def _end(process: subprocess.Popen[str]) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGTERM)
+def _environment() -> dict[str, str]:
+    return {**os.environ, "NO_COLOR": "1", "ADVISOR_PROGRESS": "lines"}
 
 
 @dataclass
@@ -91,7 +82,7 @@ class Reevaluations:
 
     def __init__(self) -> None:
         self._jobs: dict[str, ReevaluationJob] = {}
-        self._process: subprocess.Popen[str] | None = None
+        self._process: ChildProcess | None = None
         self._lock = threading.Lock()
 
     def of(self, run: str) -> ReevaluationJob | None:
@@ -110,30 +101,32 @@ class Reevaluations:
                 raise UsageError(f"'{busy}' is being re-evaluated", "wait until this has ended")
             job = self._jobs[run.name] = ReevaluationJob(device)
             options = [f"--device={device}"] if device else []
-            self._process = _start(["reevaluate", str(run), *options])
+            self._process = ChildProcess(_command(["reevaluate", str(run), *options]), environment=_environment())
         threading.Thread(target=self._follow, args=(self._process, job), daemon=True).start()
 
     def close(self) -> None:
         """End the command that runs."""
-        if self._process is not None and self._process.poll() is None:
-            _end(self._process)
+        if self._process is not None and self._process.status is None:
+            self._process.send(signal.SIGTERM)
 
-    def _follow(self, process: subprocess.Popen[str], job: ReevaluationJob) -> None:
-        timer = threading.Timer(LIMIT_S, _end, (process,))
+    def _follow(self, process: ChildProcess, job: ReevaluationJob) -> None:
+        timer = threading.Timer(LIMIT_S, process.send, (signal.SIGTERM,))
         timer.start()
-        printed: list[str] = []
-        assert process.stdout is not None, "it is a pipe"
-        assert process.stderr is not None, "it is a pipe"
-        reader = threading.Thread(target=lambda pipe: printed.append(pipe.read()), args=(process.stdout,))
+        printed: list[bytes] = []
+        stdout, stderr = process.popen.stdout, process.popen.stderr
+        assert stdout is not None, "it is a pipe"
+        assert stderr is not None, "it is a pipe"
+        reader = threading.Thread(target=lambda: printed.append(stdout.read()))
         reader.start()
-        for line in process.stderr:
-            job.lines[:] = [*job.lines, line.rstrip()][-LINES:]
+        for line in stderr:
+            job.lines[:] = [*job.lines, line.decode(errors="replace").rstrip()][-LINES:]
         reader.join()
         timer.cancel()
-        if process.wait() in ANSWERED:
+        status = process.popen.wait()
+        if status in ANSWERED:
             with contextlib.suppress(ValueError):
-                job.answer = json.loads("".join(printed))
-        elif process.returncode < 0:
+                job.answer = json.loads(b"".join(printed))
+        elif status < 0:
             job.lines.append("stopped")
         job.ended = True
 
@@ -144,15 +137,15 @@ def bundle(run: Path, folder: Path) -> Path:
     Raises:
         StageError: the command refused, or took too long.
     """
-    process = _start(["export", str(run), "--to", str(folder / "bundle")])
+    command = _command(["export", str(run), "--to", str(folder / "bundle")])
     try:
-        _, said = process.communicate(timeout=LIMIT_S)
-    except subprocess.TimeoutExpired:
-        _end(process)
+        done = run_program(command, timeout_s=LIMIT_S, environment=_environment())
+    except TimedOut:
         raise StageError("the export took too long", "try it on the command line: advisor export") from None
-    if process.returncode != ExitCode.OK:
-        errors = [line for line in said.splitlines() if line.startswith("error: ")]
-        raise StageError(errors[-1].removeprefix("error: ") if errors else last_line(said) or "the export failed")
+    if done.status != ExitCode.OK:
+        errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+        said = last_line(done.stderr) or "the export failed"
+        raise StageError(errors[-1].removeprefix("error: ") if errors else said)
     return Path(shutil.make_archive(str(folder / run.name), "zip", folder / "bundle"))
 
 
@@ -245,7 +238,7 @@ class Pages:
             names=self._runs.names(),
             devices=self._devices if row.state is RunState.FINISHED else (),
             most=MAX_BYTES,
-            answers=row.task in READERS,
+            answers=row.task in TASKS,
             live=row.state is RunState.RUNNING or (job is not None and not job.ended),
         )
 
@@ -258,7 +251,7 @@ class Pages:
         return HTMLResponse((self._runs.path(row.name) / REPORT_FILE).read_bytes(), headers=headers)
 
     def compare(self, request: Request) -> Response:
-        """What changed between two runs."""
+        """Return the page with the changes between two runs."""
         before, after = (request.query_params.get(name, "") for name in ("before", "after"))
         found = api.compare(self._runs.path(before), self._runs.path(after)) if before and after else None
         return self._show(
@@ -292,7 +285,7 @@ class Pages:
         return RedirectResponse("./", 303)
 
     async def photograph(self, request: Request) -> Response:
-        """What the files of the pick's network answer to the photograph that is sent."""
+        """Return the answers of the files of the pick's network to the photograph that is sent."""
         assert self._answerer is not None, "the server has started"
         try:
             photograph = await _body(request, MAX_BYTES)

@@ -1,20 +1,19 @@
-"""What the shipped files of a run answer to a photograph, in a child process with limits."""
+"""Run the shipped files of a run on a photograph, in a child process with limits."""
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.figures import network_of
 from advisor.core.posterior import FLOAT
-from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_COUNTING, OBJECT_DETECTION, TASKS
-from advisor.exporting.model import ShippedModel
+from advisor.core.tasks import TASKS
+from advisor.exporting.shipping import Found
 from advisor.isolation import WRITES_BELOW, CallLimits, ChildPool, Scratch
 
 MAX_BYTES = 32 * 2**20
@@ -22,26 +21,6 @@ MAX_BYTES = 32 * 2**20
 
 LIMITS = CallLimits(seconds=60.0, memory_bytes=2_000_000_000, processes=0)
 INT8 = "int8"
-SHOWN = 5
-"""Classes of a classifier's answer."""
-
-Outputs = Sequence[Any]
-"""What a file computes for one image: an array for each output."""
-
-
-@dataclass(frozen=True)
-class Found:
-    """A class of an image, or an object in it.
-
-    Attributes:
-        label: its class.
-        score: its probability or score (0-1).
-        box: top, left, bottom and right of an object in shares of the upright image, without area for a centre.
-    """
-
-    label: str
-    score: float
-    box: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -104,37 +83,6 @@ class PhotographAnswers:
             for each in self.forms
         ]
         return all(each == said[0] for each in said)
-
-
-def _classes(outputs: Outputs, model: ShippedModel) -> tuple[Found, ...]:
-    (row,) = outputs
-    best = sorted(zip(model.labels, row.tolist(), strict=True), key=lambda pair: -pair[1])
-    return tuple(Found(*pair) for pair in best[:SHOWN])
-
-
-def _boxes(outputs: Outputs, model: ShippedModel) -> tuple[Found, ...]:
-    from advisor.exporting.shipped.check import boxes_of
-
-    return tuple(
-        Found(model.labels[one["label"]], one["score"], tuple(min(max(edge, 0.0), 1.0) for edge in one["box"]))
-        for one in boxes_of(list(outputs), model.threshold or 0.0)
-    )
-
-
-def _centres(outputs: Outputs, model: ShippedModel) -> tuple[Found, ...]:
-    from advisor.measurement.counting import centres
-
-    found = centres(outputs[0], model.threshold or 0.0)
-    rows = zip(found.labels.tolist(), found.scores.tolist(), found.boxes.tolist(), strict=True)
-    return tuple(Found(model.labels[label], score, tuple(box)) for label, score, box in rows)
-
-
-READERS: Mapping[str, Callable[[Outputs, ShippedModel], tuple[Found, ...]]] = {
-    IMAGE_CLASSIFICATION: _classes,
-    OBJECT_DETECTION: _boxes,
-    OBJECT_COUNTING: _centres,
-}
-"""What a file of each task has found, by its outputs."""
 
 
 class Answerer:
@@ -227,13 +175,12 @@ def _answer(
     from advisor.datasets.images import load
     from advisor.exporting.model import prepare
     from advisor.exporting.shipped.check import outputs
-    from advisor.exporting.shipping import SHIPPING
 
-    applied = SHIPPING[task].applied(evaluation)
-    model = prepare(artefact.read_bytes(), artefact.name, applied)
+    thresholds = TASKS[task].shipping().thresholds(evaluation)
+    model = prepare(artefact.read_bytes(), artefact.name, thresholds)
     interpreter = Interpreter(model_content=model.content, num_threads=1)
     interpreter.allocate_tensors()
-    found = READERS[task](outputs(interpreter, load(photograph, model.size), model.mean, model.std), model)
-    least = applied.least(found[0].label) if found else model.threshold or 0.0
+    found = TASKS[task].found(outputs(interpreter, load(photograph, model.size), model.mean, model.std), model)
+    least = thresholds.least(found[0].label) if found else model.threshold or 0.0
     own = evaluation.configuration
     return FormAnswer(own.compression, own.key, len(model.content), picked, found, least), model.labels

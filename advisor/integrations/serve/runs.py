@@ -9,19 +9,22 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from advisor.core.errors import AdvisorError, UsageError, message_of, nearest
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.evaluation_json import evaluation_from_json
 from advisor.core.figures import HOST, latency_of, show_figure, show_latency, size_of
 from advisor.core.metrics import METRICS, TOP1
-from advisor.core.tasks import CLASSIFICATION, TASKS, Task
+from advisor.core.tasks import DEFAULT_TASK, TASKS
 from advisor.core.units import show_time
 from advisor.engine.standing import Standing, read_standing
 from advisor.store import RunFolder
 from advisor.store.integrity import integrity_problems
 from advisor.store.jsonfile import read_document
+
+if TYPE_CHECKING:
+    from advisor.tasks.task import Task
 
 ANSWER, MANIFEST, REPORT = "recommendation.json", "manifest.json", "report.html"
 STAMPED = ("request.yaml", MANIFEST, ANSWER, "evaluations.jsonl", REPORT)
@@ -247,7 +250,7 @@ def _row(run: RunFolder, running: bool) -> RunRow:
 
 def _task_of(request: Mapping[str, Any]) -> Task:
     """Return the facts of the task of a request, which may be damaged, with the metric that it asks for."""
-    task, metric = TASKS.get(str(request.get("task")), CLASSIFICATION), METRICS.get(str(request.get("metric")))
+    task, metric = TASKS.get(str(request.get("task")), TASKS[DEFAULT_TASK]), METRICS.get(str(request.get("metric")))
     return replace(task, metric=metric.label) if metric and metric.name != TOP1 else task
 
 

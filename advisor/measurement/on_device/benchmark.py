@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, cast
 from advisor.core.errors import AdvisorError, StageError, UsageError
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.units import plural, show_bytes
-from advisor.devices.connections.agent import SeriesDocument
 from advisor.devices.connections.protocol import Connection, MeasurementJob, Timing
 from advisor.devices.connections.twins import needs_twin
 from advisor.devices.profiles import MEASURABLE_RUNTIMES, runtime_remark
 from advisor.devices.profiles.runtimes import local_runtimes
+from advisor.isolation.agent import SeriesDocument
 from advisor.measurement.accelerators.delegation import delegate
 from advisor.measurement.accelerators.rules import serving
 from advisor.measurement.latency.results import LatencyResult, Ratio

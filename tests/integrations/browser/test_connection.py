@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 
 from advisor.catalog.weights.options import FetchOptions
 from advisor.core.errors import StageError, UsageError, install_extra
-from advisor.devices.connections.agent import AgentError
 from advisor.devices.connections.protocol import MeasurementJob
 from advisor.integrations.browser import connection
 from advisor.integrations.browser.connection import BrowserConnection, chromium_program
 from advisor.integrations.browser.packages import LITERT, fetched
 from advisor.integrations.browser.page import BrowserPage, open_page
+from advisor.isolation.agent import AgentError
 from tests.browsers import chromium, require_runtime
 from tests.measurement import small_models
 from tests.processes import until
@@ -73,22 +73,22 @@ class Opened:
 
     page: BrowserPage
     files: dict[str, Path]
-    lanes: int = 0
+    workers: int = 0
 
     def load(self, file: Path, threads: int = 1) -> int:
         """Load a file into a new copy of the runtime and return its number."""
-        self.files[f"/model{self.lanes}"] = file
-        self.page.call("start", lane=self.lanes, runtime="litert-web", threads=threads)
-        self.lanes += 1
-        self.page.call("load", lane=self.lanes - 1, model=f"/model{self.lanes - 1}")
-        return self.lanes - 1
+        self.files[f"/model{self.workers}"] = file
+        self.page.call("start", worker=self.workers, runtime="litert-web", threads=threads)
+        self.workers += 1
+        self.page.call("load", worker=self.workers - 1, model=f"/model{self.workers - 1}")
+        return self.workers - 1
 
     def outputs(self, file: Path, inputs: NDArray[np.generic], threads: int = 1) -> NDArray[np.generic]:
         """Return the outputs for inputs that are written beside the file."""
-        lane, values = self.load(file, threads), file.with_suffix(".inputs")
+        worker, values = self.load(file, threads), file.with_suffix(".inputs")
         values.write_bytes(inputs.tobytes())
         self.files["/inputs"] = values
-        return np.array(self.page.call("outputs", lane=lane, inputs="/inputs"))
+        return np.array(self.page.call("outputs", worker=worker, inputs="/inputs"))
 
 
 @pytest.fixture(scope="module")
@@ -186,7 +186,7 @@ def test_a_page_that_ends_while_it_runs_a_file_says_so(opened: Opened) -> None:
     with suppress(Error):
         page.goto("chrome://crash")
     with pytest.raises(AgentError, match=r"the browser ended, or ran out of memory \(.*crashed"):
-        BrowserPage(page, "").call("start", lane=0, runtime="litert-web", threads=1)
+        BrowserPage(page, "").call("start", worker=0, runtime="litert-web", threads=1)
 
 
 def test_a_browser_that_hangs_is_ended_with_all_its_processes(

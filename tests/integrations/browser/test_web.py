@@ -19,16 +19,16 @@ from numpy.typing import NDArray
 from PIL import Image
 from skimage import data
 
-from advisor.core.confidence_facts import Applied
+from advisor.core.confidence_facts import ShippedThresholds
 from advisor.core.errors import UsageError
-from advisor.core.tasks import OBJECT_DETECTION
 from advisor.datasets.images import load
 from advisor.exporting.bundle import Bundle, _check_targets, export
 from advisor.exporting.model import prepare
-from advisor.exporting.shipping import SHIPPING, answers
 from advisor.integrations.browser.packages import LITERT
 from advisor.integrations.browser.web import web_page
 from advisor.store import RunFolder
+from advisor.tasks import DETECTION
+from advisor.tasks.classification.shipping import answers
 from tests.browsers import browser, new_context, require_runtime
 from tests.exporting.conftest import evaluation_of
 
@@ -214,8 +214,8 @@ def test_it_opens_again_without_a_network(browser: Browser, made: Bundle) -> Non
 
 def test_below_its_threshold_an_answer_is_not_sure(browser: Browser, made: Bundle, tmp_path: Path) -> None:
     (first, *_), labels = made.model.labels, made.model.labels
-    applied = Applied(0.9, dict.fromkeys(labels, 0.999999), {first: 0.0})
-    model = replace(prepare(made.model.content, "model.tflite"), applied=applied)
+    thresholds = ShippedThresholds(0.9, dict.fromkeys(labels, 0.999999), {first: 0.0})
+    model = replace(prepare(made.model.content, "model.tflite"), thresholds=thresholds)
     for name, content in web_page(model, made.evaluation).items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(content)
@@ -229,7 +229,7 @@ def test_below_its_threshold_an_answer_is_not_sure(browser: Browser, made: Bundl
 
 def test_a_detector_gets_no_page(made: Bundle) -> None:
     with pytest.raises(UsageError, match="--web: there is no page that finds objects in images"):
-        _check_targets(["web"], SHIPPING[OBJECT_DETECTION], made.evaluation, made.model.content)
+        _check_targets(["web"], DETECTION.shipping(), made.evaluation, made.model.content)
 
 
 def test_the_bundle_describes_the_page(made: Bundle) -> None:

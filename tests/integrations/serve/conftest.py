@@ -15,7 +15,6 @@ from PIL import Image
 
 from advisor.core.box_facts import BoxFacts, ClassBoxes
 from advisor.core.evaluation_facts import ImageAnswers
-from advisor.core.tasks import OBJECT_COUNTING, OBJECT_DETECTION
 from advisor.integrations.serve.access import Access
 from advisor.integrations.serve.pages import Pages
 from advisor.integrations.serve.runs import Runs
@@ -23,6 +22,7 @@ from advisor.integrations.serve.server import _bound
 from advisor.reporting.files import write_all
 from advisor.reporting.view import load_view
 from advisor.store import RunFolder
+from advisor.tasks import COUNTING, DETECTION
 from advisor.tflite.metadata import Metadata, read_metadata
 from advisor.tflite.metadata_writer import write_metadata
 from advisor.tflite.postprocess import cut_postprocess, put_back
@@ -89,16 +89,14 @@ def detectors(runs: Path, tmp_path: Path) -> RunFolder:
     """A finished run of detectors of coloured cells, in float32 and int8; objects count from a score of 0.6 on."""
     floats = detector_file(tmp_path / "cells.tflite", order=(0, 1, 2, 3)).read_bytes()
     raw, process = cut_postprocess(floats)
-    return finished(
-        runs, OBJECT_DETECTION, floats, put_back(small_models.quantized(raw, tmp_path, CELLS_SIDE), process)
-    )
+    return finished(runs, DETECTION.name, floats, put_back(small_models.quantized(raw, tmp_path, CELLS_SIDE), process))
 
 
 @pytest.fixture
 def counters(runs: Path, tmp_path: Path) -> RunFolder:
     """A finished run of networks that mark the centres of coloured cells, in float32 and int8."""
     floats = marker_file(tmp_path / "cells.tflite").read_bytes()
-    return finished(runs, OBJECT_COUNTING, floats, small_models.quantized(floats, tmp_path, CELLS_SIDE))
+    return finished(runs, COUNTING.name, floats, small_models.quantized(floats, tmp_path, CELLS_SIDE))
 
 
 def finished(runs: Path, task: str, floats: bytes, integers: bytes) -> RunFolder:

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from advisor.core.errors import UsageError
-from advisor.core.tasks import OBJECT_DETECTION
 from advisor.engine.standing import Standing, write_standing
 from advisor.integrations.serve.runs import Runs, RunState
 from advisor.reporting.files import write_all
 from advisor.reporting.view import load_view
+from advisor.tasks import DETECTION
 from tests.builders import evaluation
 from tests.integrations.serve.conftest import ENDED
 from tests.run_folders import write_run
@@ -39,7 +39,7 @@ def test_the_time_of_the_last_result_names_its_zone(runs: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "metric"), [({"task": OBJECT_DETECTION}, "mAP@0.5"), ({"metric": "macro-f1"}, "Macro F1")]
+    ("asked", "metric"), [({"task": DETECTION.name}, "mAP@0.5"), ({"metric": "macro-f1"}, "Macro F1")]
 )
 def test_the_metric_is_that_of_the_question(runs: Path, asked: dict[str, str], metric: str) -> None:
     run = write_run(runs, request={"data": "photos", **asked})

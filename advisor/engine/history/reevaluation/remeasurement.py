@@ -12,10 +12,9 @@ from advisor.datasets.split import HOLDOUT
 from advisor.engine.execution.machine import Machine
 from advisor.engine.history.loaded_run import LoadedRun, input_spec
 from advisor.engine.history.manifest import other_parts
-from advisor.engine.pipeline.evaluation.judging import HeldOut, judge_of
+from advisor.engine.pipeline.evaluation.judging import HeldOut
 from advisor.engine.pipeline.evaluation.scorer import artefact_of, scope_of
 from advisor.engine.pipeline.events import StageAborted, StageEvent
-from advisor.engine.pipeline.graph import SCORES
 from advisor.engine.pipeline.images import Images, Role
 from advisor.engine.pipeline.materials import Materials
 from advisor.engine.pipeline.names import StageName
@@ -162,9 +161,9 @@ async def _score(run: LoadedRun, walker: Walker, evaluation: Evaluation) -> Held
     if images is None or evaluation.status is not Status.OK or evaluation.holdout_accuracy is None:
         return evaluation, {}
     question, artefact = run.question, artefact_of(run.folder, evaluation)
-    stage = SCORES[question.task](scope_of(evaluation), input_spec(evaluation), artefact, Role.HOLDOUT, 0.0)
+    stage = question.of_task.score(scope_of(evaluation), input_spec(evaluation), artefact, Role.HOLDOUT, 0.0)
     answers = await walker.run(stage)
     file = evaluation.holdout_answers.file if evaluation.holdout_answers else ""
-    judge = judge_of(question)
+    judge = question.of_task.judge(question)
     scored, kept = judge.held_out(evaluation, answers, images, file)
     return with_new_conditions(scored, images.own_holdout), kept

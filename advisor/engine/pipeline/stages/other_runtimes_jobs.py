@@ -18,9 +18,9 @@ from advisor.engine.pipeline.stages.figures import ThreadTiming
 from advisor.engine.pipeline.stages.jobs import timing_facts
 
 if TYPE_CHECKING:
-    from advisor.devices.connections.agent import SeriesDocument
     from advisor.devices.connections.protocol import Timing
     from advisor.devices.profiles import DeviceTarget
+    from advisor.isolation.agent import SeriesDocument
     from advisor.measurement.latency.results import LatencyResult
 
 PAUSE_S = 0.25
@@ -32,7 +32,7 @@ HANGS_AFTER_S = 240.0
 
 @dataclass(frozen=True)
 class RuntimeFigures(ThreadTiming):
-    """What a runtime of this machine measured of a file; the fields are those of an evaluation.
+    """Figures of a file that a runtime of this machine measured; the fields are those of an evaluation.
 
     Attributes:
         remote: how it ran there.
@@ -105,7 +105,7 @@ def memory_of(timing: Timing, source: str) -> Quantity | None:
 
 def remote_facts(timing: Timing, label: str) -> RemoteFacts:
     """Return how a file ran over a connection with this label."""
-    return facts_from_json(RemoteFacts, {**timing.details, "reached_over": label})
+    return facts_from_json(RemoteFacts, {**timing.details, "connection": label})
 
 
 def _judged(timing: Timing) -> LatencyResult:

@@ -72,8 +72,8 @@ def _page(model: ShippedModel, evaluation: Evaluation, runtime: str) -> str:
         "mean": model.mean,
         "std": model.std,
         "threshold": model.threshold,
-        "least_of": by_place(model, model.applied.by_class),
-        "may_show": by_place(model, model.applied.recall),
+        "least_of": by_place(model, model.thresholds.by_class),
+        "may_show": by_place(model, model.thresholds.recall),
     }
     shared = (resources.files("advisor.integrations.browser") / "litert.js").read_text(encoding="utf-8")
     scripts = [shared, _asset("pixels.js"), _asset("page.js")]
