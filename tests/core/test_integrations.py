@@ -69,10 +69,19 @@ def test_what_is_registered_offers_what_its_room_asks_for(group: str) -> None:
         assert not {member for member in members if not member.startswith("_")} - set(dir(offered)), name
 
 
-def test_without_metadata_the_hint_is_to_install_again(forgotten: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    empty = importlib.metadata.EntryPoints()
-    monkeypatch.setattr(importlib.metadata, "entry_points", lambda **_group: empty)
-    with pytest.raises(UsageError, match=r"none is in 'advisor\.runtimes'") as refused:
+@pytest.mark.parametrize(
+    ("points", "words"),
+    [
+        ([], r"'advisor\.runtimes' is empty"),
+        ([("chromium", "advisor.integrations.gone")], r"names 'advisor\.integrations\.gone', which is gone"),
+    ],
+)
+def test_metadata_of_another_version_are_told_with_a_hint(
+    points: list[tuple[str, str]], words: str, forgotten: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = [importlib.metadata.EntryPoint(name, value, RUNTIMES) for name, value in points]
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda **_group: found)
+    with pytest.raises(UsageError, match=words) as refused:
         runtime_of("chromium")
     assert "pip install" in refused.value.hint
 
