@@ -17,7 +17,7 @@ from advisor.devices.browser.packages import LITERT, PACKAGES, fetched
 from advisor.devices.connections.host import agent_arguments, read_document, timings_of_agent
 from advisor.devices.connections.program import TimedOut, run_program
 from advisor.devices.connections.protocol import MeasurementJob, Timing
-from advisor.devices.connections.runtime_files import file_for, with_facts
+from advisor.devices.connections.twins import file_for, with_facts
 from advisor.isolation import Scratch
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class BrowserConnection:
     """Measures in the browser of this machine.
 
     Attributes:
-        runtime: ``litert-web``, or ``onnxruntime-web`` for the ONNX exports of files.
+        runtime: ``litert-web``, or ``onnxruntime-web`` for the ONNX twins of files.
         accelerator: ``cpu``, or ``gpu`` for LiteRT on WebGPU.
     """
 
@@ -53,12 +53,12 @@ class BrowserConnection:
         ``page_bytes``: the sizes of the runtime and the file, which a browser loads.
         """
         job.check()
-        exports = {model: file_for(self.runtime, model) for model in job.models}
-        files = {str(export.path.resolve()): model for model, export in exports.items()}
+        twins = {model: file_for(self.runtime, model) for model in job.models}
+        files = {str(twin.path.resolve()): model for model, twin in twins.items()}
         document = self._document(agent_arguments(job, list(files)), job.timeout_s)
         package = PACKAGES[self.runtime]
         document |= {"runtime": package.package, "runtime_version": package.version}
-        timings = with_facts(timings_of_agent(document, tuple(files.values()), tuple(files)), exports)
+        timings = with_facts(timings_of_agent(document, tuple(files.values()), tuple(files)), twins)
         browser = f" in Chromium {document.get('browser')}"
         return tuple(self._with_sizes(replace(one, runtime=one.runtime + browser)) for one in timings)
 

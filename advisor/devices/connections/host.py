@@ -16,7 +16,7 @@ from advisor.devices.connections import agent
 from advisor.devices.connections.agent import Block, SeriesDocument
 from advisor.devices.connections.program import Finished, run_program
 from advisor.devices.connections.protocol import MeasurementJob, Timing
-from advisor.devices.connections.runtime_files import file_for, with_facts
+from advisor.devices.connections.twins import file_for, with_facts
 
 AGENT = Path(agent.__file__)
 
@@ -54,11 +54,11 @@ class HostConnection:
     def measure(self, job: MeasurementJob) -> tuple[Timing, ...]:
         """See :class:`advisor.devices.connections.protocol.Connection`."""
         job.check()
-        exports = {model: file_for(job.runtime, model) for model in job.models}
-        names = [str(exports[model].path.resolve()) for model in job.models]
+        twins = {model: file_for(job.runtime, model) for model in job.models}
+        names = [str(twins[model].path.resolve()) for model in job.models]
         argv = [str(self.python), str(self.agent), *agent_arguments(job, names)]
         document = read_document(run_program(argv, timeout_s=job.timeout_s))
-        return with_facts(timings_of_agent(document, job.models, names), exports)
+        return with_facts(timings_of_agent(document, job.models, names), twins)
 
 
 def agent_arguments(job: MeasurementJob, names: Sequence[str]) -> list[str]:

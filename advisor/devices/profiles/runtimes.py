@@ -46,7 +46,7 @@ class LocalRuntime(Protocol):
 
 
 class OnnxRuntime:
-    """ONNX Runtime on this machine's CPU, which runs the ONNX export of a file."""
+    """ONNX Runtime on this machine's CPU, which runs the ONNX twin of a file."""
 
     name = f"{HOST}:onnxruntime"
     title = "ONNX Runtime"
@@ -107,8 +107,8 @@ class Chromium:
         from advisor.devices.browser.packages import PACKAGES
 
         package = PACKAGES[target.runtime]
-        more = _onnx_versions() if target.runtime == "onnxruntime-web" else {}
-        return {"chromium": chromium_version(), package.package: package.version, **more}
+        twin = _onnx_versions() if target.runtime == "onnxruntime-web" else {}
+        return {"chromium": chromium_version(), package.package: package.version, **twin}
 
     def missing(self) -> tuple[str, str]:
         """See :class:`LocalRuntime`."""
@@ -131,7 +131,7 @@ class Chromium:
 
 
 ONNX_FORMS = ("float32", "float16", "weight_int8", "int8", "pruned_50", "pruned_75", "clustered_16")
-"""Forms with an ONNX export that computes the same. Weights stored as float16 are widened in it, as LiteRT does on
+"""Forms with an ONNX twin that computes the same. Weights stored as float16 are widened in the twin, as LiteRT does on
 loading. ONNX has no operators that compute as LiteRT does with ``dynamic_int8``, ``weight_int4`` and ``int16x8``."""
 
 _LISTED: tuple[LocalRuntime, ...] = (OnnxRuntime(), Chromium())
@@ -154,7 +154,7 @@ def _in_browser(
 
 
 def _onnx_versions() -> dict[str, str]:
-    from advisor.devices.connections.runtime_files import ONNX_PACKAGES
+    from advisor.devices.connections.twins import ONNX_PACKAGES
 
     return {package: installed_version(package) for package in ONNX_PACKAGES}
 

@@ -13,7 +13,7 @@ from advisor.core.quantity import Provenance, Quantity
 from advisor.core.units import plural, show_bytes
 from advisor.devices.connections.agent import SeriesDocument
 from advisor.devices.connections.protocol import Connection, MeasurementJob, Timing
-from advisor.devices.connections.runtime_files import needs_export
+from advisor.devices.connections.twins import needs_twin
 from advisor.devices.profiles import MEASURABLE_RUNTIMES, MICRO_RUNTIME, runtime_remark
 from advisor.measurement.accelerators.delegation import delegate
 from advisor.measurement.accelerators.rules import serving
@@ -69,7 +69,7 @@ def benchmark_on_device(
             rows = [_with_arena(row, file) for row, file in zip(rows, files, strict=True)]
         compared: tuple[Ratio, ...] = ()
     else:
-        if target.runtime not in MEASURABLE_RUNTIMES and not needs_export(target.runtime):
+        if target.runtime not in MEASURABLE_RUNTIMES and not needs_twin(target.runtime):
             raise UsageError(
                 f"{profile.name}:{target.name} runs {target.runtime}, which cannot be measured over a connection",
                 "name a target with TensorFlow Lite, or remove the connection for a prediction",

@@ -1,4 +1,4 @@
-"""Stages that run a file on this machine in another runtime than LiteRT: its export, its latency, its arena."""
+"""Stages that run a file on this machine in another runtime than LiteRT: its twin, its latency, its arena."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from advisor.core.codec import parse
-from advisor.devices.connections.runtime_files import (
-    EXPORT_LIMITS,
-    EXPORT_VERSION,
-    RuntimeFile,
-    export_inputs,
-    needs_export,
-    read_export,
-    write_export,
+from advisor.devices.connections.twins import (
+    TWIN_LIMITS,
+    TWIN_VERSION,
+    Twin,
+    needs_twin,
+    read_twin,
+    twin_inputs,
+    write_onnx_twin,
 )
 from advisor.devices.profiles.runtimes import RUNTIMES
 from advisor.engine.pipeline import cost
@@ -42,23 +42,23 @@ from advisor.measurement.micro.check import MicroCheck
 ARENA_BYTES = 1_200_000_000
 
 
-def exported(scope: Scope, source: Source, memory_bytes: int = cost.EXPORT_BYTES) -> Stage[RuntimeFile]:
+def twin(scope: Scope, source: Source, memory_bytes: int = cost.TWIN_BYTES) -> Stage[Twin]:
     """Write the ONNX file that computes the same as a ``.tflite`` file; it is expected to take ``memory_bytes``."""
 
     def inputs(_materials: Materials, results: Results) -> Inputs:
-        return export_inputs(artefact_of(source, results).sha256)
+        return twin_inputs(artefact_of(source, results).sha256)
 
     def job(_materials: Materials, results: Results, folders: Folders) -> Job:
-        return partial(write_export, artefact_of(source, results).path, folders.out)
+        return partial(write_onnx_twin, artefact_of(source, results).path, folders.out)
 
     return Stage(
-        StageName.ONNX, with_detail(scope, "", source), EXPORT_VERSION, f"writing {scope.compression} as ONNX for",
-        after(source), inputs, job, read_export, cost.EXPORT_S, Resources(Pool.HEAVY, memory_bytes, EXPORT_LIMITS),
+        StageName.TWIN, with_detail(scope, "", source), TWIN_VERSION, f"writing {scope.compression} as ONNX for",
+        after(source), inputs, job, read_twin, cost.TWIN_S, Resources(Pool.HEAVY, memory_bytes, TWIN_LIMITS),
     )  # fmt: skip
 
 
 def measured_in(
-    scope: Scope, source: Source, target: LocalTarget, effort: str = "", export_bytes: int = cost.EXPORT_BYTES
+    scope: Scope, source: Source, target: LocalTarget, effort: str = "", twin_bytes: int = cost.TWIN_BYTES
 ) -> Stage[RuntimeFigures]:
     """Measure a file in another runtime of this machine, with no other work running.
 
@@ -69,7 +69,7 @@ def measured_in(
         source: the file.
         target: the runtime, its accelerator and its number of threads.
         effort: name of the timing effort; empty for that of the search.
-        export_bytes: expected memory while its export is made.
+        twin_bytes: expected memory while its twin is made.
     """
     runtime = RUNTIMES[target.device]
 
@@ -94,8 +94,8 @@ def measured_in(
         return partial(jobs.measure, target.device, target.target, path, effort or materials.effort)
 
     needed: tuple[Stage[Any], ...] = after(source)
-    if needs_export(target.target.runtime):
-        needed = (*needed, exported(scope, source, export_bytes))
+    if needs_twin(target.target.runtime):
+        needed = (*needed, twin(scope, source, twin_bytes))
     detail = f"{target.device}:{target.target.name} {effort}".strip()
     return Stage(
         StageName.RUNTIME, with_detail(scope, detail, source), "1",

@@ -14,7 +14,7 @@ from advisor.core.errors import StageError
 from advisor.core.evaluation import Status
 from advisor.core.quantity import Provenance
 from advisor.devices.browser.packages import LITERT, ONNXRUNTIME
-from advisor.devices.connections import runtime_files
+from advisor.devices.connections import twins
 from advisor.devices.profiles import runtimes
 from advisor.devices.profiles.runtimes import RUNTIMES, installed_version
 from advisor.engine.pipeline.events import EventKind, StageAborted, StageEvent
@@ -58,8 +58,8 @@ def kinds(stage: Stage[Any], given: Materials, remeasure: bool = False) -> list[
 
 @pytest.fixture
 def given(shared_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Materials:
-    """A cache that the tests share, because an ONNX export takes seconds."""
-    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(shared_folder / "exports"))
+    """A cache that the tests share, because a twin takes seconds."""
+    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(shared_folder / "twins"))
     return materials(cache_root() / "artifacts", effort="load")
 
 
@@ -73,7 +73,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return {"contended": len(made) == 1 and effort == "disturbed"}
 
     monkeypatch.setattr(other_runtimes_jobs, "measure", measure)
-    monkeypatch.setattr("advisor.engine.pipeline.stages.other_runtimes.needs_export", lambda _runtime: False)
+    monkeypatch.setattr("advisor.engine.pipeline.stages.other_runtimes.needs_twin", lambda _runtime: False)
     return made
 
 
@@ -89,23 +89,23 @@ def test_a_file_is_converted_and_measured_with_an_interval_and_the_date(given: M
     assert found.latency.source.startswith(f"{runtime} on this machine, measured on {day}, ")
     assert found.memory is not None
     assert found.remote is not None
-    assert found.remote.onnx_export["same_answers"] == found.remote.onnx_export["inputs"] == 32
+    assert found.remote.twin["same_answers"] == found.remote.twin["inputs"] == 32
     assert (found.timing.threads, found.timing.effort) == (1, "load")
     assert found.contended or walk(stage, given) == found, "a disturbed measurement is not kept"
 
 
-def test_a_file_without_an_onnx_export_fails_with_the_reason(given: Materials, tmp_path: Path) -> None:
+def test_a_file_without_a_twin_fails_with_the_reason(given: Materials, tmp_path: Path) -> None:
     require_onnx()
     stage = measured_in(SCOPE, file(tmp_path, small_models.unknown_operator()), target(*HERE))
-    with ChildPool() as pool, pytest.raises(StageAborted, match="no ONNX export") as end:
+    with ChildPool() as pool, pytest.raises(StageAborted, match="no ONNX twin") as end:
         walk(stage, given, pool)
-    assert (end.value.status, end.value.stage) == (Status.FAILED, StageName.ONNX)
+    assert (end.value.status, end.value.stage) == (Status.FAILED, StageName.TWIN)
 
 
 def test_a_runtime_that_is_removed_during_a_search_fails_with_how_to_get_it_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runtime_files, "version", raising(PackageNotFoundError("onnx")))
+    monkeypatch.setattr(twins, "version", raising(PackageNotFoundError("onnx")))
     stage = measured_in(SCOPE, file(tmp_path, b"one"), target(*HERE))
     with pytest.raises(StageAborted, match="ONNX Runtime needs onnx, which is not installed") as end:
         walk(stage, materials(tmp_path / "cache"))
