@@ -23,11 +23,11 @@ from advisor.compression.calibration import CALIBRATION, choose
 from advisor.compression.recipes import RECIPES
 from advisor.compression.recipes.base import Needs
 from advisor.compression.user_model.by_task import Classifiers
-from advisor.compression.user_model.compress import time_forms
 from advisor.compression.user_model.values import Compression, FileAgreement, RecipeResult, notes_text
 from advisor.core.errors import AdvisorError
 from advisor.core.statistics import Interval
 from advisor.datasets.images import InputSpec
+from advisor.engine.compress.compress import time_forms
 from advisor.engine.question import resolve
 from advisor.engine.space.images import read_images
 from advisor.isolation import CallLimits, ChildPool

@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from advisor.core.budget import Budget
+from advisor.core.decision import dominates
 from advisor.core.evaluation import Configuration
-from advisor.core.pareto import dominates
 from advisor.engine.scheduling.promotion import FLOAT, ExpensiveCards, FrontBound, dominated
 from advisor.engine.scheduling.sampler.hypervolume import hypervolume
 from benchmarks import cost_table

@@ -6,24 +6,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_DETECTION
+from advisor.core.tasks import TASKS
+
+if TYPE_CHECKING:
+    from advisor.tasks.task import OwnCards, Task
 
 Scalar = bool | int | float | str
 SourceKind = Literal["url", "huggingface", "pypi", "npm", "file"]
 
-OWN_FILE, OWN_DETECTOR = "tflite_file", "tflite_detector"
-OWN_FINISHED, OWN_FINISHED_DETECTOR = "tflite_fixed", "tflite_fixed_detector"
-FINISHED: Mapping[str, str] = MappingProxyType(
-    {IMAGE_CLASSIFICATION: OWN_FINISHED, OBJECT_DETECTION: OWN_FINISHED_DETECTOR}
+OWN_FILES: Mapping[str, Task] = MappingProxyType(
+    {
+        architecture: task
+        for task in TASKS.values()
+        if task.own_cards is not None
+        for architecture in (task.own_cards.architecture, task.own_cards.finished)
+    }
 )
-"""Architecture on the card of a finished file, by task."""
-
-OWN_FILES: Mapping[str, str] = MappingProxyType(
-    {OWN_FILE: IMAGE_CLASSIFICATION, OWN_DETECTOR: OBJECT_DETECTION, **{own: task for task, own in FINISHED.items()}}
-)
-"""Tasks of users' own ``.tflite`` files, which are used without change, by the architecture in their cards."""
+"""The tasks of users' own ``.tflite`` files, by the architecture in their cards."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,17 +254,24 @@ class Card:
     @property
     def task(self) -> str:
         """The only task of a user's own file; empty for a network, which is trained for any task."""
-        return OWN_FILES.get(self.architecture, "")
+        return OWN_FILES[self.architecture].name if self.own_file else ""
 
     @property
     def as_it_is(self) -> bool:
         """True for a user's own detector or finished file, which is judged but never trained."""
-        return self.architecture == OWN_DETECTOR or bool(self.form)
+        own = self._own
+        return own is not None and (not own.trained or self.architecture == own.finished)
 
     @property
     def form(self) -> str:
         """The only form of a user's file that is not compressed, such as ``int8``; empty for every other card."""
-        return str(self.keywords.get("form", "float32")) if self.architecture in FINISHED.values() else ""
+        own = self._own
+        finished = own is not None and self.architecture == own.finished
+        return str(self.keywords.get("form", "float32")) if finished else ""
+
+    @property
+    def _own(self) -> OwnCards | None:
+        return OWN_FILES[self.architecture].own_cards if self.own_file else None
 
     @property
     def keywords(self) -> dict[str, Scalar]:

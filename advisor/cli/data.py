@@ -13,6 +13,7 @@ from advisor.cli.commands import Commands
 from advisor.cli.options import AsJson, Catalogs, Filter, Mirror, Offline, Sort
 from advisor.cli.output import print_json
 from advisor.cli.progress import progress
+from advisor.core.tasks import DEFAULT_TASK, needs
 
 if TYPE_CHECKING:
     from advisor.engine.data_check import DataCheck
@@ -41,10 +42,10 @@ class CheckOptions:
         str,
         typer.Option(
             metavar="TASK",
-            help="Task: image-classification, or object-detection or object-counting for images with boxes.",
+            help=f"Task; {needs()}.",
             autocompletion=completion.of("task"),
         ),
-    ] = "image-classification"
+    ] = DEFAULT_TASK
     fix: Annotated[str, typer.Option(metavar="FILE", help="Manifest (CSV) to write without the suspects.")] = ""
     html: Annotated[str, typer.Option(metavar="FILE", help="File for the contact sheet of the suspects.")] = SHEET
     card: Annotated[

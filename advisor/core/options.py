@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType, NoneType
-from typing import Annotated, Any, TypedDict, get_args, get_type_hints
+from typing import Annotated, Any, TypedDict, TypeVar, cast, get_args, get_type_hints
 
 from advisor.core import names, units
 from advisor.core.metrics import METRICS
 from advisor.core.preference import PREFERENCES, Preference, parse_preference
-from advisor.core.tasks import IMAGE_CLASSIFICATION, TASKS
+from advisor.core.tasks import DEFAULT_TASK, TASKS, needs
 from advisor.core.training import choosable
 
 QUESTION = "Question"
@@ -31,6 +31,7 @@ Places = Sequence[str | Path] | None
 Counts = Sequence[int | str] | None
 Number = int | None
 Flag = bool | None
+Numbers = Sequence[float] | None
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ def _paths(texts: Any, _: str) -> tuple[Path, ...]:
 # fmt: off
 class _Task(TypedDict, total=False):
     task: Annotated[Text, Option(
-        QUESTION, "TASK", "Task; object-detection and object-counting need images with boxes.", IMAGE_CLASSIFICATION,
+        QUESTION, "TASK", f"Task; {needs()}.", DEFAULT_TASK,
         choices=tuple(TASKS), first=True)]
     data: Annotated[Place, Option(
         QUESTION, "PATH", "Labelled images: a folder with one sub-folder for each class, or a CSV or Parquet manifest.",
@@ -210,9 +211,100 @@ class SearchOptions(PlanOptions, total=False):
     extend: Annotated[Text, Option(
         RUNNING, "TIME", "With --resume: continue for this time, such as 30min.", kept=False)]
 
+class CompressKeywords(TypedDict, total=False):
+    """The options of :func:`advisor.compress`."""
+
+    calibration: Annotated[Place, Option(
+        CANDIDATES, "", "folder of calibration images. Default: the images of ``data``, else bundled photographs.")]
+    data: Annotated[Place, Option(
+        QUESTION, "", "folder of labelled images with one sub-folder for each class, or images with boxes for a "
+        "detector; measures accuracy.")]
+    samples: Annotated[Place, Option(
+        QUESTION, "", "``.npz`` file with an array for each input of the model, for a model that is no classifier or "
+        "detector of images. Forms are then compared with the float file by their outputs.")]
+    max_drop_points: Annotated[float | None, Option(
+        QUESTION, "", "percentage points of accuracy that a file may lose against float. Needs ``data``.")]
+    to: Annotated[Place, Option(OUTPUT, "", "folder for the files. Default: ``MODEL-forms``.")]
+    mean: Annotated[Numbers, Option(
+        CANDIDATES, "", "value subtracted from RGB 0..255, one number or three. Default: the value in the file.")]
+    std: Annotated[Numbers, Option(
+        CANDIDATES, "", "value that the difference is divided by. Default: the value in the file.")]
+    seed: Annotated[int, Option(RUNNING, "", "seed of all random draws.", 0)]
+    accelerator: Annotated[str, Option(
+        DEVICES, "", "accelerator whose operators are counted: ``xnnpack`` (the CPU), ``edgetpu``, ``nnapi``, ...",
+        "xnnpack")]
+    learn_s: Annotated[float, Option(
+        RUNNING, "", "time limit of a recipe that trains, in seconds. The best result so far is used.", 600.0)]
+    force: Annotated[bool, Option(OUTPUT, "", "replace files that exist.", False)]
+
+
+class BenchmarkKeywords(TypedDict, total=False):
+    """The options of :func:`advisor.benchmark`."""
+
+    threads: Annotated[Sequence[int | str], Option(
+        DEVICES, "", "thread counts: numbers, or ``all``. Memory and loading are measured with the first.", (1,))]
+    effort: Annotated[str, Option(
+        RUNNING, "", "``quick`` (6 s for each file and thread count), ``normal`` (10 s) or ``full`` (60 s).", "quick")]
+    shape: Annotated[Sequence[int] | None, Option(
+        QUESTION, "", "shape of the first input, if the file leaves it open.")]
+    kernels: Annotated[str, Option(DEVICES, "", "``default`` (XNNPACK where it applies) or ``builtin``.", "default")]
+    runtime: Annotated[Text, Option(
+        DEVICES, "", "another runtime, such as ``tflite-runtime==2.14.0``, installed in a separate environment.")]
+    cpus: Annotated[Sequence[int] | None, Option(
+        DEVICES, "", "numbers of the processors that run the threads. Default: all.")]
+    contended: Annotated[bool, Option(
+        RUNNING, "", "also measure with a load on the other processors.", False)]
+    sustained_s: Annotated[float | None, Option(
+        RUNNING, "", "also run for this many seconds without a rest.")]
+    pipeline: Annotated[bool, Option(
+        RUNNING, "", "also time the way from an image to an answer, if the file takes one image.", True)]
+    image: Annotated[Place, Option(
+        QUESTION, "", "image for the end-to-end timing. Default: a bundled photograph.")]
+    force: Annotated[bool, Option(RUNNING, "", "measure on a busy machine, too.", False)]
+
+
+class DeviceBenchmarkKeywords(TypedDict, total=False):
+    """The options of :func:`advisor.benchmark_device`."""
+
+    device: Annotated[str, Option(
+        DEVICES, "", "name of a device profile, or ``name:target``; several runtimes of this machine, such as "
+        "``host:litert,host:onnxruntime``, are compared in turn. Default: this machine.", "")]
+    accelerator: Annotated[str, Option(
+        DEVICES, "", "``cpu``, ``gpu``, ``npu`` or ``tpu``: the kind of target, if ``device`` names none.", "")]
+    ssh: Annotated[str, Option(
+        DEVICES, "", "host to connect to over ssh: ``host``, ``user@host``, or a name of your ssh configuration.", "")]
+    adb: Annotated[str, Option(DEVICES, "", "serial of the phone to connect to over adb.", "")]
+    python: Annotated[str, Option(
+        DEVICES, "", "Python interpreter of the device that has a TFLite runtime (ssh).", "python3")]
+    benchmark_model: Annotated[Place, Option(
+        DEVICES, "", "TensorFlow Lite's ``benchmark_model`` for the phone's processor (adb).")]
+    cores: Annotated[str, Option(DEVICES, "", "hexadecimal mask of the cores that run the models (adb).", "")]
+    threads: Annotated[Sequence[int | str], Option(
+        DEVICES, "", "thread counts: numbers, or ``all``. Default: the thread count of the target.", ())]
+    effort: Annotated[str, Option(RUNNING, "", "``quick``, ``normal`` or ``full``.", "quick")]
+    profiles: Annotated[Sequence[str | Path], Option(
+        DEVICES, "", "further folders of your own device profiles.", ())]
+
+
+class CheckDataKeywords(TypedDict, total=False):
+    """The options of :func:`advisor.check_data`."""
+
+    labels: Annotated[bool, Option(
+        QUESTION, "", "look for wrong labels and for crops, with the features of a network.", True)]
+    card: Annotated[str, Option(
+        CANDIDATES, "", "model card of this network. Default: the best one whose weights are on this machine.", "")]
+    catalog: Annotated[Sequence[str | Path], Option(CANDIDATES, "", "your own catalogue files.", ())]
+    offline: Annotated[bool, Option(RUNNING, "", "open no connection.", False)]
+    mirror: Annotated[str, Option(CANDIDATES, "", "folder or address of weights that is asked first.", "")]
+    fix: Annotated[Place, Option(OUTPUT, "", "manifest (CSV) to write without the suspects.")]
+    task: Annotated[str, Option(
+        QUESTION, "", f"as ``--task`` of a search; {needs()}.", DEFAULT_TASK)]
+
 # fmt: on
 
 Table = Mapping[str, Option]
+
+Keywords = TypeVar("Keywords")
 
 
 def table_of(declared: type) -> Table:
@@ -227,6 +319,17 @@ def _with_default(kind: Any, option: Option) -> Option:
     kinds = {each for each in get_args(kind) if each is not NoneType}
     empty = 0 if kinds == {int} else False if kinds == {bool} else "" if kinds <= {str, Path} else ()
     return replace(option, default=empty)
+
+
+def defaults_of(declared: type) -> Mapping[str, Any]:
+    """Return the default of each key of a typed dictionary, as it is stated."""
+    hints = get_type_hints(declared, include_extras=True)
+    return {name: get_args(hint)[1].default for name, hint in hints.items()}
+
+
+def completed(declared: type[Keywords], given: Mapping[str, Any]) -> Keywords:
+    """Return a typed dictionary with the stated default of each key that is not given."""
+    return cast("Keywords", {**defaults_of(declared), **given})
 
 
 def flag(name: str) -> str:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from advisor.compression.diagnosis.values import Diagnosis
 from advisor.core.budget import Budget, is_floor
@@ -16,7 +16,6 @@ from advisor.core.decision import Decision
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.metrics import METRICS, TOP1, Metric
 from advisor.core.relaxation import Relaxation
-from advisor.core.tasks import Task
 from advisor.engine.history.diagnoses import FILE as DIAGNOSES
 from advisor.engine.history.disagreements import Disagreements, disagreements
 from advisor.engine.history.expected_tuning import ExpectedTuning, expected_tuning
@@ -26,6 +25,9 @@ from advisor.engine.history.loaded_run import LoadedRun, Unfinished, load_run, u
 from advisor.engine.question import Request
 from advisor.reporting.dataset import DatasetSummary, summary_of
 from advisor.store import RunFolder
+
+if TYPE_CHECKING:
+    from advisor.tasks.task import Task
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,9 @@ import pytest
 
 from advisor.core.errors import StageError, UsageError
 from advisor.devices.connections.host import HostConnection, timings_of_agent
-from advisor.devices.connections.program import run_program
 from advisor.devices.connections.protocol import MeasurementJob
 from advisor.devices.connections.ssh import SshConnection, _key, _named
+from advisor.isolation.process import run_program
 from advisor.isolation.scratch import sweep
 from tests.devices.conftest import SshServer, client_of
 from tests.devices.requirements import require_onnx

@@ -12,15 +12,15 @@ import tree_sitter_kotlin
 import tree_sitter_swift
 
 from advisor.core.confidence_facts import ShippedThresholds
-from advisor.core.tasks import IMAGE_CLASSIFICATION
 from advisor.exporting.model import ShippedModel
-from advisor.exporting.shipping import SHIPPING, Shipping
+from advisor.exporting.shipping import Shipping
 from advisor.exporting.snippets import render
+from advisor.tasks import CLASSIFICATION, TASKS
 from tests.builders import evaluation
 
 LANGUAGES = {"android": tree_sitter_kotlin, "ios": tree_sitter_swift}
 MODEL = ShippedModel(b"", ("glass", "paper"), 127.5, 127.5, 224, (), ShippedThresholds(0.5))
-CODE = [(shipping, platform) for shipping in SHIPPING.values() for platform in LANGUAGES]
+CODE = [(shipping, platform) for shipping in (task.shipping() for task in TASKS) for platform in LANGUAGES]
 
 
 def faults(node: Any) -> Iterator[str]:
@@ -50,7 +50,7 @@ def test_every_variant_is_valid_in_its_language(shipping: Shipping, platform: st
 
 
 def classifier(platform: str, thresholds: ShippedThresholds) -> str:
-    shipping, model = SHIPPING[IMAGE_CLASSIFICATION], replace(MODEL, thresholds=thresholds)
+    shipping, model = CLASSIFICATION.shipping(), replace(MODEL, thresholds=thresholds)
     return render(shipping, platform, model, evaluation("mobilenet_v2_1.0_224"))[1]
 
 

@@ -15,8 +15,8 @@ from advisor.core.confidence_facts import ConfidenceFacts, RecallThreshold, Thre
 from advisor.core.guarantees import Guarantees, Shares
 from advisor.core.statistics import Interval
 from advisor.exporting.bundle import Bundle, export
-from advisor.exporting.shipping import answers
 from advisor.store import RunFolder
+from advisor.tasks.classification.shipping import answers
 from advisor.tflite.metadata import read_metadata
 from tests.exporting.conftest import Pixels, evaluation_of, replace_artefact
 from tests.exporting.test_detectors import ran

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.devices.connections import agent
+from advisor.isolation import agent
 from tests.devices.requirements import require_onnx
 from tests.measurement import small_models
 

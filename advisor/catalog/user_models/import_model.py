@@ -12,14 +12,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from advisor.catalog.cards import FINISHED, OWN_DETECTOR, OWN_FILE, Card, Conversion, Preprocessing
+from advisor.catalog.cards import Card, Conversion, Preprocessing
 from advisor.catalog.catalogue import load_catalogue
 from advisor.catalog.catalogue_files import user_catalogue_file, with_card
 from advisor.catalog.user_models.description import NOT_STATED, Inspected, ModelDescription, described_by
 from advisor.catalog.user_models.formats import format_of
-from advisor.catalog.user_models.master import ModelFacts
+from advisor.catalog.user_models.own_files import ModelFacts
 from advisor.core.errors import StageError, UsageError
-from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_DETECTION
+from advisor.core.tasks import TASKS
 from advisor.core.units import show_bytes, show_seconds
 from advisor.isolation import WRITES_BELOW, CallLimits, ChildPool, Scratch
 from advisor.store.files import sha256_file, write_atomically
@@ -27,9 +27,6 @@ from advisor.store.packages import import_path, is_installed
 from advisor.tflite.metadata import Metadata
 
 MODELS = "models"
-ARCHITECTURES: Mapping[str, str] = {IMAGE_CLASSIFICATION: OWN_FILE, OBJECT_DETECTION: OWN_DETECTOR}
-"""Architecture on the card of a float file, by task."""
-
 _WORK = "advisor.catalog.user_models.master"
 CONVERT_LIMITS = CallLimits(seconds=120, memory_bytes=6_000_000_000, processes=4)
 RUN_LIMITS = CallLimits(seconds=60, memory_bytes=6_000_000_000, processes=4)
@@ -140,12 +137,14 @@ def _name(inspected: Inspected, given: ModelDescription, catalogue: Path) -> str
 
 def _entry(inspected: Inspected, given: ModelDescription, metadata: Metadata, sha256: str) -> dict[str, Any]:
     facts = inspected.facts
+    own = TASKS[facts.task].own_cards
+    assert own is not None, "the task took the file"
     entry = {
         "name": metadata.name,
         "family": given.family,
         "licence": metadata.licence,
         "paper": NOT_STATED,
-        "architecture": (FINISHED if facts.form else ARCHITECTURES)[facts.task],
+        "architecture": own.finished if facts.form else own.architecture,
         **({"arguments": {"form": facts.form}} if facts.form else {}),
         "input_size": facts.input_size,
         "preprocessing": {"mean": list(_triple(metadata.mean)), "std": list(_triple(metadata.std))},

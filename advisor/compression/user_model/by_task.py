@@ -1,4 +1,4 @@
-"""The kinds of files by task: reading their labelled images, their answers, the comparison with their float file."""
+"""The kinds of files by task: their answers, and the comparison with their float file."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from advisor.compression.calibration import from_photographs
 from advisor.compression.diagnosis.signals import decibel
-from advisor.compression.user_model.images import CompressionImages, ImageRequest, TrueBoxes, read_boxes, read_images
-from advisor.compression.user_model.values import FileAgreement
+from advisor.compression.user_model.values import FileAgreement, TrueBoxes
 from advisor.core.errors import StageError, UsageError
 from advisor.core.statistics import Interval, paired_difference, paired_shares, wilson
-from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_DETECTION
+from advisor.core.tasks import TASKS
 from advisor.datasets.images import InputSpec
 from advisor.tflite.model import Model
 from advisor.tflite.postprocess import DETECTIONS, OPERATOR, cut_postprocess, post_processing, with_named_outputs
@@ -45,9 +44,6 @@ class TaskFiles(Protocol):
             UsageError: the outputs are not those of the task.
         """
 
-    def images(self, request: ImageRequest, /) -> CompressionImages:
-        """Read the user's folders; see :func:`advisor.compression.user_model.images.read_images`."""
-
     def answers(self, path: Path, images: Sequence[Path], spec: InputSpec, seed: int) -> Any:
         """Return the answers of a file to images, or to the bundled photographs if there are none."""
 
@@ -69,8 +65,6 @@ class Classifiers:
             shapes = ", ".join("x".join(map(str, tensor.shape)) for tensor in outputs)
             raise UsageError(f"{name} gives {shapes}, not one row of scores", "the output must be 1 x classes")
         return outputs[0].shape[-1]
-
-    images = staticmethod(read_images)
 
     def answers(self, path: Path, images: Sequence[Path], spec: InputSpec, seed: int) -> NDArray[np.float32]:
         """Return the scores, float32 (n, classes).
@@ -125,8 +119,6 @@ class Detectors:
 
         require_coco()
         return cut_postprocess(data, name)[1].classes
-
-    images = staticmethod(read_boxes)
 
     def answers(self, path: Path, images: Sequence[Path], spec: InputSpec, seed: int) -> list[Detections]:
         """See :class:`TaskFiles`."""
@@ -188,5 +180,16 @@ def _places(true: list[Detections]) -> Mapping[int, int]:
     return {label: place for place, label in enumerate(sorted({int(label) for one in true for label in one.labels}))}
 
 
-KINDS: Mapping[str, TaskFiles] = {IMAGE_CLASSIFICATION: Classifiers(), OBJECT_DETECTION: Detectors()}
+KINDS: Mapping[str, TaskFiles] = dict(zip(TASKS, (Classifiers(), Detectors()), strict=False))
 """The files of each task."""
+
+
+def answer(path: Path, task: str, images: Sequence[Path], spec: InputSpec, seed: int) -> Any:
+    """Return the answers to images, or to the bundled photographs if there are none; see :class:`TaskFiles`.
+
+    A child process calls it.
+
+    Raises:
+        StageError: the runtime cannot run the file.
+    """
+    return KINDS[task].answers(path, images, spec, seed)

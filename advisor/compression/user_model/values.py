@@ -8,13 +8,26 @@ from typing import Any, Literal
 
 from advisor.compression.make import Sizes
 from advisor.core.statistics import Interval
-from advisor.core.tasks import IMAGE_CLASSIFICATION, TASKS
+from advisor.core.tasks import DEFAULT_TASK, TASKS
 
 ANY = "any"
 """Stands for the task of a file that is judged by samples of its inputs."""
 
 NAMED = 4
 """Operators left in float that a note names."""
+
+
+@dataclass(frozen=True)
+class TrueBoxes:
+    """The true boxes in an image.
+
+    Attributes:
+        rows: class in the order of the model, then top, left, bottom and right in shares of the image.
+        size: height and width of the image in pixels.
+    """
+
+    rows: tuple[tuple[int, float, float, float, float], ...]
+    size: tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -140,7 +153,7 @@ class Compression:
     max_drop_points: float | None
     forms: tuple[RecipeResult, ...]
     notes: tuple[str, ...] = ()
-    task: str = IMAGE_CLASSIFICATION
+    task: str = DEFAULT_TASK
 
     @property
     def metric(self) -> str:

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from advisor.core.errors import StageError
-from advisor.devices.connections import agent
-from advisor.devices.connections.agent import Block, SeriesDocument
-from advisor.devices.connections.program import Finished, run_program
 from advisor.devices.connections.protocol import MeasurementJob, Timing
 from advisor.devices.connections.twins import file_for, with_facts
+from advisor.isolation import agent
+from advisor.isolation.agent import Block, SeriesDocument
+from advisor.isolation.process import Finished, run_program
 
 AGENT = Path(agent.__file__)
 

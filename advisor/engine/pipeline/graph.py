@@ -1,76 +1,48 @@
 """Stage graph of a variant: from a model card to a file that could ship, and to its figures.
 
-Adding a stage takes one member of :class:`StageName`, one job and one line here; ``docs/design.md`` shows it. A task
-has one line in :data:`MODELS`, which makes its float file, and one in :data:`SCORES`, which runs its files over images.
+Adding a stage takes one member of :class:`StageName`, one job and one line here; ``docs/design.md`` shows it. The task
+has the stage that makes its float file, and the one that runs its files over images.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
 from advisor.catalog.cards import Card
 from advisor.core.evaluation_facts import NewConditions
 from advisor.core.forms import form_of
-from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_COUNTING, OBJECT_DETECTION
 from advisor.core.training import recipe_of
-from advisor.datasets.images import InputSpec
-from advisor.devices.profiles import MICRO_RUNTIME
 from advisor.engine.pipeline import cost
 from advisor.engine.pipeline.images import Role
 from advisor.engine.pipeline.materials import Artefact, FloatModel, LocalTarget, Purpose, Workload, input_spec
 from advisor.engine.pipeline.stage import Scope, Source, Stage
 from advisor.engine.pipeline.stages.artefacts import (
     Calibration,
+    CardForms,
     calibrated,
     compressed,
     decides_on_scores,
     shares_calibration,
     with_confidence,
 )
-from advisor.engine.pipeline.stages.backbone import PROBABILITIES, cut, features, taken
-from advisor.engine.pipeline.stages.detection import detections, detector
-from advisor.engine.pipeline.stages.figures import Answer, Timings, answers, capture, score, timing
-from advisor.engine.pipeline.stages.finetuning import finetuned
-from advisor.engine.pipeline.stages.head import TrainedHead, expected, fitted, joined, scored
-from advisor.engine.pipeline.stages.other_runtimes import checked_in_micro, measured_in
+from advisor.engine.pipeline.stages.backbone import features, taken
+from advisor.engine.pipeline.stages.figures import Answer, Timings, answers, capture, timing
+from advisor.engine.pipeline.stages.head import TrainedHead, expected, fitted, scored
+from advisor.engine.pipeline.stages.other_runtimes import checked_in, measured_in
 from advisor.engine.pipeline.stages.other_runtimes_jobs import RuntimeFigures
 from advisor.engine.pipeline.stages.unknown import WithUnknown, probed, with_unknown
-from advisor.measurement.micro.check import MicroCheck
+from advisor.measurement.interpreters import MicroCheck, interpreter_of
 
 FLOAT = "float32"
 
 
-def _classifier(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
-    """Return the stage that makes the card's float classifier: of ImageNet, or of the user's classes."""
-    if not workload.images:
-        return cut(card, PROBABILITIES)
-    if recipe_of(training).tunes_backbone:
-        return finetuned(card, training, purpose, workload)
-    return joined(card, training, purpose, workload)
-
-
-MODELS: Mapping[str, Callable[[Card, str, Purpose, Workload], Stage[FloatModel]]] = {
-    IMAGE_CLASSIFICATION: _classifier,
-    OBJECT_DETECTION: detector,
-    OBJECT_COUNTING: detector,
-}
-"""The stage that makes a card's float file, by task."""
-
-SCORES: Mapping[str, Callable[[Scope, InputSpec, Source, Role, float], Stage[Path]]] = {
-    IMAGE_CLASSIFICATION: score,
-    OBJECT_DETECTION: detections,
-    OBJECT_COUNTING: detections,
-}
-"""The stage that runs a file over images, by task."""
-
-
 def float_model(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
     """Return the stage that makes the card's float file for the task."""
-    return MODELS[workload.question.task](card, training, purpose, workload)
+    return workload.question.of_task.model(card, training, purpose, workload)
 
 
 def variant(card: Card, training: str, compression: str, purpose: Purpose, workload: Workload) -> Stage[Artefact]:
@@ -85,7 +57,7 @@ def variant(card: Card, training: str, compression: str, purpose: Purpose, workl
     source = float_model(card, training, purpose, workload)
     recipes, scope = workload.recipes_of(training), Scope(card.name, training, compression, purpose)
     shared = calibration(card, training, purpose, workload) if shares_calibration(compression, recipes) else None
-    return compressed(card, scope, source, compared, shared)
+    return compressed(scope, source, CardForms(card, training, purpose), compared, shared)
 
 
 def calibration(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[Calibration]:
@@ -93,7 +65,8 @@ def calibration(card: Card, training: str, purpose: Purpose, workload: Workload)
     source, scope = float_model(card, training, purpose, workload), Scope(card.name, training, purpose=purpose)
     twice = purpose is Purpose.SHIP and workload.trained_twice(training)
     earlier = calibration(card, training, Purpose.COMPARE, workload) if twice else None
-    return calibrated(card, scope, source, workload.recipes_of(training), earlier)
+    given = CardForms(card, training, purpose)
+    return calibrated(scope, source, given, workload.recipes_of(training), earlier)
 
 
 @dataclass(frozen=True)
@@ -182,16 +155,16 @@ class VariantStages:
         return measured_in(self._scope, self.ships, target, twin_bytes=expected)
 
     @cached_property
-    def checked_in_micro(self) -> Stage[MicroCheck]:
-        """The stage that runs the file that ships in a microcontroller's interpreter."""
-        return checked_in_micro(self._scope, self.ships)
+    def checked_in(self) -> Callable[[str], Stage[MicroCheck]]:
+        """Returns for a runtime the stage that checks the file that ships in its interpreter."""
+        return cache(partial(checked_in, self._scope, self.ships))
 
     @property
     def in_other_runtimes(self) -> tuple[Stage[Any], ...]:
         """The stages that run the file on this machine for other targets that take its form."""
         form = form_of(self.compression).name
         stages = (
-            self.checked_in_micro if each.target.runtime == MICRO_RUNTIME else self.measured_in(each)
+            self.checked_in(each.target.runtime) if interpreter_of(each.target.runtime) else self.measured_in(each)
             for each in self.workload.local_targets
             if not each.target.incompatibility(form)
         )
@@ -249,7 +222,7 @@ class VariantStages:
 
     def scoring(self, scope: Scope, source: Source, role: Role, seconds: float) -> Stage[Path]:
         """Return the stage that runs a file of the card over images."""
-        return SCORES[self.workload.question.task](scope, input_spec(self.card), source, role, seconds)
+        return self.workload.question.of_task.score(scope, input_spec(self.card), source, role, seconds)
 
     @property
     def _scope(self) -> Scope:

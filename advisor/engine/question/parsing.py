@@ -16,7 +16,7 @@ from advisor.core.metrics import COST_SAVED, METRICS, TOP1
 from advisor.core.names import ALL, ROBUST, require_known
 from advisor.core.options import PLAN, Table, flag
 from advisor.core.preference import BALANCED
-from advisor.core.tasks import IMAGE_CLASSIFICATION, TASKS
+from advisor.core.tasks import TASKS
 from advisor.core.training import HEAD, NONE, choosable, in_order
 from advisor.devices.profiles.runtimes import canonical
 from advisor.engine.question.guarantees import parse_guarantees
@@ -116,7 +116,7 @@ def validate_metric(question: Question, written: Options) -> None:
         return
     if named == FLOORS:
         named = f"{FLOORS} {question.limits.min_metrics[0][0]}=..."
-    if question.task != IMAGE_CLASSIFICATION:
+    if not question.of_task.probabilities:
         raise UsageError(
             f"{named}: models for --task {question.task} are judged by {question.of_task.metric}, and only classifiers "
             "by other metrics",

@@ -13,8 +13,8 @@ from advisor.catalog.catalogue import Catalogue
 from advisor.catalog.labels import published_labels
 from advisor.compression.recipes import RECIPES, Recipe
 from advisor.compression.recipes.base import Needs
-from advisor.compression.user_model.images import class_order
 from advisor.core.errors import UsageError, nearest
+from advisor.datasets.dataset import class_order
 from advisor.engine.pipeline.images import Images
 from advisor.engine.question import Question
 from advisor.engine.space.plan import most_promising_first

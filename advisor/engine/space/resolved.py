@@ -32,7 +32,6 @@ from advisor.engine.space.images import read_images
 from advisor.engine.space.plan import Plan
 from advisor.engine.targets.target_devices import TargetDevices, select_targets
 from advisor.measurement import host
-from advisor.measurement.average_precision import require_coco
 from advisor.measurement.host import Host
 from advisor.store import ArtifactCache
 
@@ -137,8 +136,6 @@ def resolve_parts(request: Request, say: Say) -> Resolved:
         UsageError: a part is missing, unknown or damaged, or a package that it needs is not installed.
     """
     require_sampler_installed(request.execution.sampler)
-    if request.question.of_task.right_if:
-        require_coco()
     found = resolve_cards(request)
     images = read_images(request.question, say)
     require_known_classes(request.question, found.cards, images)

@@ -10,8 +10,8 @@ from typing import cast
 
 from advisor.core.codec import Written
 from advisor.core.units import plural
-from advisor.devices.connections import agent
-from advisor.devices.connections.agent import SustainedDocument
+from advisor.isolation import agent
+from advisor.isolation.agent import SustainedDocument
 from advisor.measurement import host
 from advisor.measurement.latency.conditions import Conditions
 from advisor.measurement.latency.end_to_end import Pipeline

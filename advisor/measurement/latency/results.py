@@ -11,7 +11,7 @@ from typing import Any
 from advisor.core.codec import Written
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.units import plural
-from advisor.devices.connections import agent
+from advisor.isolation import agent
 from advisor.measurement import host
 from advisor.measurement.latency.summary import LEVEL, Summary, Verdict
 

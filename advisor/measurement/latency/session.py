@@ -6,8 +6,10 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Unpack
 
 from advisor.core.errors import StageError, UsageError, nearest
+from advisor.core.options import BenchmarkKeywords, completed
 from advisor.measurement import host
 from advisor.measurement.latency.conditions import Conditions, busy_processes, require_quiet
 from advisor.measurement.latency.end_to_end import time_pipeline
@@ -34,21 +36,7 @@ class BenchmarkPlan:
     image: Path | None
 
 
-def benchmark(
-    *models: Path | str,
-    threads: Sequence[int] = (1,),
-    effort: str = "quick",
-    shape: Sequence[int] | None = None,
-    kernels: str = "default",
-    runtime: str | None = None,
-    cpus: Sequence[int] | None = None,
-    contended: bool = False,
-    sustained_s: float | None = None,
-    pipeline: bool = True,
-    image: Path | str | None = None,
-    force: bool = False,
-    tell: Tell | None = None,
-) -> Benchmark:
+def benchmark(*models: Path | str, tell: Tell | None = None, **given: Unpack[BenchmarkKeywords]) -> Benchmark:
     """Measure one ``.tflite`` file, or several in turn; :func:`advisor.api.benchmark` explains the arguments.
 
     Raises:
@@ -56,14 +44,20 @@ def benchmark(
             several files, those that cannot be run have a ``failure`` if at least one can be run.
     """
     say = tell or (lambda _text: None)
+    options = completed(BenchmarkKeywords, given)
+    effort, kernels, shape, image = options["effort"], options["kernels"], options["shape"], options["image"]
     if effort not in EFFORTS:
         raise UsageError(f"unknown effort '{effort}'{nearest(effort, EFFORTS)}", f"efforts: {', '.join(EFFORTS)}")
-    counts = tuple(thread_counts(threads))
+    counts = tuple(thread_counts([int(count) for count in options["threads"]]))
     files = [_checked(model) for model in _distinct(models)]
-    setup = Setup(kernels, tuple(shape) if shape else None, _python_of(runtime, say), _usable(cpus))
-    plan = BenchmarkPlan(counts, effort, setup, contended, sustained_s, pipeline, Path(image) if image else None)
+    python, cpus = _python_of(options["runtime"], say), _usable(options["cpus"])
+    setup = Setup(kernels, tuple(shape) if shape else None, python, cpus)
+    plan = BenchmarkPlan(
+        counts, effort, setup, options["contended"], options["sustained_s"], options["pipeline"],
+        Path(image) if image else None,
+    )  # fmt: skip
     say("checking that the machine is quiet")
-    conditions = require_quiet(counts, force)
+    conditions = require_quiet(counts, options["force"])
     try:
         timed = _together(files, plan, say) if len(files) > 1 else [_alone(files[0], plan, say, conditions)]
         complete = [_completed(file, plan, say) for file in timed]

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import cast
 
 from advisor.core.errors import RuntimeRefusal, UsageError, nearest
-from advisor.devices.connections import agent
-from advisor.devices.connections.agent import (
+from advisor.isolation import agent
+from advisor.isolation.agent import (
     EFFORTS,
     AgentError,
     AgentJson,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from operator import truediv
 
 from advisor.core.units import plural
-from advisor.devices.connections.agent import LoadReading, SeriesDocument
+from advisor.isolation.agent import LoadReading, SeriesDocument
 from advisor.measurement.latency.results import LatencyResult
 from advisor.measurement.latency.summary import UNSTABLE_CV, Summary, Verdict, block_medians, summarise
 

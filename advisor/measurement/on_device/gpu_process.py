@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO, Any
 
-from advisor.devices.connections.agent import (
+from advisor.isolation.agent import (
     EFFORTS,
     AgentError,
     Effort,

@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 
-from advisor.catalog.cards import OWN_FINISHED
 from advisor.catalog.catalogue_files import user_catalogue_file
 from advisor.catalog.labels import published_labels
 from advisor.catalog.user_models.description import ModelDescription
 from advisor.catalog.user_models.import_model import ImportedModel, add, inspect
 from advisor.core.errors import UsageError
-from advisor.core.tasks import IMAGE_CLASSIFICATION
+from advisor.tasks import CLASSIFICATION
 from advisor.tflite.float16 import to_float16
 from advisor.tflite.metadata import Metadata
 from advisor.tflite.metadata_writer import write_metadata
@@ -46,12 +45,8 @@ def test_a_quantized_classifier_becomes_a_card_without_a_changed_byte(tmp_path: 
     file = kept(tmp_path, data)
     added = brought(file)
     card = added.card
-    assert (card.architecture, card.form, card.as_it_is, card.task) == (
-        OWN_FINISHED,
-        "int8",
-        True,
-        IMAGE_CLASSIFICATION,
-    )
+    assert (card.architecture, card.form, card.as_it_is) == ("tflite_fixed", "int8", True)
+    assert card.task == CLASSIFICATION.name
     assert (card.input_size, card.classes, published_labels(card)) == (SIDE, len(LABELS), LABELS)
     assert "taken as it is" in card.note
     assert added.model.read_bytes() == file.read_bytes()

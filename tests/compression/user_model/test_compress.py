@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from advisor.compression.user_model.by_task import Classifiers
-from advisor.compression.user_model.compress import _scored, compress
-from advisor.compression.user_model.question import ask
 from advisor.compression.user_model.values import RecipeResult
+from advisor.engine.compress.compress import _scored, compress
+from advisor.engine.compress.question import ask
 from advisor.isolation import ChildPool
 from advisor.tflite.metadata import read_metadata
 from tests.compression.user_model.conftest import CLASSES

@@ -13,12 +13,12 @@ from ai_edge_litert import schema_py_generated as schema
 from advisor.compression.recipes import RECIPES
 from advisor.compression.recipes.base import Needs
 from advisor.compression.user_model.by_task import Detectors
-from advisor.compression.user_model.compress import compress
-from advisor.compression.user_model.images import TrueBoxes
-from advisor.compression.user_model.question import CompressionQuestion
+from advisor.compression.user_model.values import TrueBoxes
 from advisor.core.errors import UsageError
-from advisor.core.tasks import OBJECT_DETECTION
+from advisor.engine.compress.compress import compress
+from advisor.engine.compress.question import CompressionQuestion
 from advisor.measurement.detection import Detections
+from advisor.tasks import DETECTION
 from advisor.tflite.metadata import read_metadata
 from advisor.tflite.model import read
 from advisor.tflite.postprocess import OPERATOR
@@ -50,7 +50,7 @@ def test_every_recipe_that_applies_makes_a_detector_with_its_labels(
 ) -> None:
     names = [recipe.name for recipe in RECIPES]
     result = compress(asked(detector, *names, data=boxes), lambda _: None, latency=False)
-    assert (result.task, result.metric) == (OBJECT_DETECTION, "mAP@0.5")
+    assert (result.task, result.metric) == (DETECTION.name, "mAP@0.5")
     learning = {recipe.name for recipe in RECIPES if recipe.needs >= Needs.SCORING}
     for form in result.forms:
         if form.recipe in learning:

@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.compression.user_model.agreement import compare
-from advisor.compression.user_model.compress import compress
-from advisor.compression.user_model.question import ask
-from advisor.compression.user_model.samples import Input, Samples, read_samples
+from advisor.compression.user_model.samples import Input, Samples, compare, read_samples
 from advisor.compression.user_model.values import ANY, Compression
 from advisor.core.errors import UsageError
+from advisor.engine.compress.compress import compress
+from advisor.engine.compress.question import ask
 from advisor.tflite.model import read
 from tests.compression.user_model import networks
 from tests.tflite.graphs import edited, foreign_detector

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.core.budget import Budget
+from advisor.core.decision import front
 from advisor.core.evaluation import Configuration, Evaluation, Status
-from advisor.core.pareto import front
 from advisor.core.quantity import Provenance, Quantity
 from advisor.engine.scheduling.promotion import STAGE, FrontBound, dominated
 from advisor.engine.scheduling.trial_record import constraints

@@ -11,9 +11,9 @@ from advisor.catalog.cards import Card
 from advisor.catalog.convert import CONVERT_VERSION
 from advisor.catalog.convert import convert as convert_card
 from advisor.catalog.labels import published_labels
-from advisor.compression.user_model.images import class_order
 from advisor.core.errors import UnsupportedRecipe, UsageError
 from advisor.datasets.capture import VERSION as CAPTURE_VERSION
+from advisor.datasets.dataset import class_order
 from advisor.engine.pipeline import cost
 from advisor.engine.pipeline.images import Images, Part, Role
 from advisor.engine.pipeline.materials import (

@@ -17,7 +17,6 @@ from advisor.core.errors import StageError
 from advisor.core.evaluation import Configuration, Evaluation, Status, Target
 from advisor.core.evaluation_facts import HeadFacts, NewConditions
 from advisor.core.quantity import Provenance, Quantity
-from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_DETECTION
 from advisor.core.training import HEAD
 from advisor.datasets.dataset import Dataset, LabelledImage, fingerprint
 from advisor.datasets.split import Split
@@ -35,6 +34,7 @@ from advisor.engine.question import Question
 from advisor.engine.rules import SCREEN_MARGIN, needless, slow_backbone, slow_file, slow_float32
 from advisor.isolation.coroutine import run_coroutine
 from advisor.store import RunFolder
+from advisor.tasks import CLASSIFICATION, DETECTION
 from tests.engine.pipeline.boxed import boxed_images, save_found
 from tests.engine.pipeline.walking import materials
 
@@ -124,7 +124,7 @@ def rules_when(limited: bool, dominated: Dominated | None) -> tuple[RejectionRul
 
 def evaluated(
     walker: Prepared, recipe: str, tmp_path: Path, limits: Budget | None = None, named: tuple[str, ...] = (),
-    screening: bool = True, timed: bool = True, dominated: Dominated | None = None, task: str = IMAGE_CLASSIFICATION,
+    screening: bool = True, timed: bool = True, dominated: Dominated | None = None, task: str = CLASSIFICATION.name,
     keep: Callable[[Evaluation], object] = str,
 ) -> Evaluation:  # fmt: skip
     question = Question(task, limits=limits or Budget(), compressions=named)
@@ -251,7 +251,7 @@ def test_a_recipe_that_the_user_named_waits_for_none(tmp_path: Path) -> None:
 
 def test_a_detector_has_precision_and_shares_but_no_head_and_no_new_conditions(tmp_path: Path) -> None:
     walker = Detecting(tmp_path, {"float32": 4, "int8": 3})
-    found = evaluated(walker, "int8", tmp_path, task=OBJECT_DETECTION)
+    found = evaluated(walker, "int8", tmp_path, task=DETECTION.name)
     assert found.status is Status.OK
     assert found.accuracy is not None
     assert found.accuracy.value == pytest.approx(50 * (76 / 101 + 1))  # a cat of four is missed

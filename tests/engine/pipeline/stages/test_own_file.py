@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.catalog.cards import OWN_FINISHED, Card, MemberFile, Preprocessing, WeightSource
+from advisor.catalog.cards import Card, MemberFile, Preprocessing, WeightSource
 from advisor.catalog.catalogue import load_catalogue
 from advisor.catalog.weights.fetching import fetch
 from advisor.catalog.weights.options import FetchOptions
@@ -47,9 +47,9 @@ def card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Card:
     path.write_bytes(write_metadata(small_models.brightness(SIDE), said))
     source = WeightSource("file", "tflite", "whole", MemberFile(str(path), sha256_file(path)))
     return replace(
-        load_catalogue()["mobilenet_v2_1.0_224"], name="colours", architecture=OWN_FINISHED,
-        arguments=(("form", "int8"),), input_size=SIDE, classes=3, weights=(source,),
-        preprocessing=Preprocessing(VIEW.mean, VIEW.std),
+        load_catalogue()["mobilenet_v2_1.0_224"], name="colours", architecture="tflite_fixed",
+        arguments=(("form", "int8"),),
+        input_size=SIDE, classes=3, weights=(source,), preprocessing=Preprocessing(VIEW.mean, VIEW.std),
     )  # fmt: skip
 
 
