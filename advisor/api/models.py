@@ -11,7 +11,7 @@ from advisor.core.options import CheckDataKeywords, CompressKeywords
 
 if TYPE_CHECKING:
     from advisor.compression.diagnosis.values import Diagnosis
-    from advisor.compression.user_model.values import Compression, Likeness
+    from advisor.compression.user_model.values import Compression, FileAgreement
     from advisor.engine.data_check import DataCheck
 
 
@@ -30,7 +30,7 @@ def compress(
 
         import advisor
         found = advisor.compress("model.tflite", ["int8", "float16"], data="photos")
-        print([(form.recipe, form.sizes, form.likeness) for form in found.forms])
+        print([(form.recipe, form.sizes, form.agreement) for form in found.forms])
 
     Args:
         model: the float file.
@@ -49,7 +49,7 @@ def compress(
 
 def judge(
     model: str | Path, data: str | Path, *, seed: int = 0, tell: Callable[[str], None] | None = None
-) -> tuple[str, Likeness]:
+) -> tuple[str, FileAgreement]:
     """Measure the accuracy of a float ``.tflite`` classifier or detector on your images.
 
     ::

@@ -21,7 +21,7 @@ OWN_FILES: Mapping[str, Task] = MappingProxyType(
         architecture: task
         for task in TASKS.values()
         if task.own_cards is not None
-        for architecture in (task.own_cards.architecture, task.own_cards.fixed)
+        for architecture in (task.own_cards.architecture, task.own_cards.finished)
     }
 )
 """The tasks of users' own ``.tflite`` files, by the architecture in their cards."""
@@ -258,16 +258,16 @@ class Card:
 
     @property
     def as_it_is(self) -> bool:
-        """True for a user's own detector or file of fixed form, which is judged but never trained."""
+        """True for a user's own detector or finished file, which is judged but never trained."""
         own = self._own
-        return own is not None and (not own.trained or self.architecture == own.fixed)
+        return own is not None and (not own.trained or self.architecture == own.finished)
 
     @property
     def form(self) -> str:
         """The only form of a user's file that is not compressed, such as ``int8``; empty for every other card."""
         own = self._own
-        fixed = own is not None and self.architecture == own.fixed
-        return str(self.keywords.get("form", "float32")) if fixed else ""
+        finished = own is not None and self.architecture == own.finished
+        return str(self.keywords.get("form", "float32")) if finished else ""
 
     @property
     def _own(self) -> OwnCards | None:

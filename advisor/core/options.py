@@ -36,7 +36,7 @@ Numbers = Sequence[float] | None
 
 @dataclass(frozen=True)
 class Option:
-    """What is known of an option besides its name and its type.
+    """One option of a search, without its name and type.
 
     Attributes:
         group: title of its group.

@@ -115,7 +115,7 @@ class Dataset:
 
     @property
     def own_parts(self) -> tuple[str | None, ...]:
-        """For each image its part in the user's own split, or None; empty if there is no such split."""
+        """The part of each image in the user's own split, or None; empty if there is no such split."""
         parts = tuple(image.part or None for image in self.images)
         return parts if any(parts) else ()
 

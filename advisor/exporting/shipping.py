@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from advisor.core.confidence_facts import Applied
+from advisor.core.confidence_facts import ShippedThresholds
 from advisor.core.evaluation import Evaluation
 from advisor.datasets.images import InputSpec
 from advisor.exporting.model import ShippedModel
@@ -140,13 +140,13 @@ class Shipping:
     web: bool = False
     least: float | None = None
 
-    def applied(self, evaluation: Evaluation) -> Applied:
+    def thresholds(self, evaluation: Evaluation) -> ShippedThresholds:
         """Return the scores from which on answers are shown, which the evaluation chose on the validation part."""
         boxes, confidence = evaluation.answers.boxes, evaluation.answers.confidence
         if confidence is not None:
-            found = confidence.applied
+            found = confidence.thresholds
             return replace(found, by_class=_as_stored(found.by_class), recall=_as_stored(found.recall))
-        return Applied(self.least if boxes is None else round(boxes.threshold, 4))
+        return ShippedThresholds(self.least if boxes is None else round(boxes.threshold, 4))
 
 
 def _as_stored(by_class: Mapping[str, float]) -> dict[str, float]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from advisor.catalog.fetch_all import Fetched
     from advisor.catalog.listing import CardRow
     from advisor.catalog.user_models.import_model import ImportedModel
-    from advisor.compression.user_model.values import Likeness
+    from advisor.compression.user_model.values import FileAgreement
 
 CARDS = Rows(listing.COLUMNS, listing.CardRow.to_row)
 """Cards of the catalogue."""
@@ -164,7 +164,7 @@ def _converted(conversion: Conversion) -> str:
     )
 
 
-def print_judged(card: Card, images: str, found: Likeness) -> None:
+def print_judged(card: Card, images: str, found: FileAgreement) -> None:
     """Print the accuracy of a user's own file on the user's images."""
     reached = found.accuracy
     assert reached is not None, "the images were labelled"

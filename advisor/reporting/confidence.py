@@ -32,10 +32,10 @@ class Curve(NamedTuple):
 
 
 class ThresholdRow(NamedTuple):
-    """A row of the table of thresholds: whose answers, the promised share of right ones (0-1), the threshold."""
+    """A row of the table of thresholds: whose answers, the guaranteed share of right ones (0-1), the threshold."""
 
     name: str
-    promised: float
+    guaranteed: float
     threshold: Threshold | None
 
 
@@ -43,7 +43,7 @@ def confidence(view: RunView) -> Mapping[str, object] | None:
     """Return the variables of the section's template; None if the run keeps no probabilities."""
     pick = view.decision.pick
     facts = (pick.holdout_answers or pick.answers).confidence if pick else None
-    if pick is None or facts is None or facts.promised is None:
+    if pick is None or facts is None or facts.guaranteed is None:
         return None
     return {
         "pick": pick,
@@ -58,10 +58,10 @@ def confidence(view: RunView) -> Mapping[str, object] | None:
 
 
 def _rows(facts: ConfidenceFacts) -> Iterator[ThresholdRow]:
-    own, promised = facts.wanted.precision.by_class, facts.promised or 0.0
-    yield ThresholdRow("other classes" if own else "all classes", promised, facts.threshold)
+    own, guaranteed = facts.wanted.precision.by_class, facts.guaranteed or 0.0
+    yield ThresholdRow("other classes" if own else "all classes", guaranteed, facts.threshold)
     for name, one in facts.by_class.items():
-        yield ThresholdRow(name, own.get(name, promised), one)
+        yield ThresholdRow(name, own.get(name, guaranteed), one)
 
 
 def curve_of(facts: ConfidenceFacts) -> Curve | None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from advisor.compression.diagnosis.values import Diagnosis
 from advisor.core.budget import Budget, is_floor
+from advisor.core.codec import parse
 from advisor.core.decision import Decision
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.metrics import METRICS, TOP1, Metric
@@ -193,7 +194,7 @@ def _diagnoses(folder: RunFolder) -> dict[str, Diagnosis]:
     """Return the diagnoses of compressed files; nothing where they are missing or of another version."""
     try:
         rows = folder.read_json(DIAGNOSES).get("forms") or []
-        return {str(row["key"]): Diagnosis.from_json(row["diagnosis"]) for row in rows}
+        return {str(row["key"]): parse(Diagnosis, row["diagnosis"]) for row in rows}
     except (KeyError, TypeError, ValueError):
         return {}
 

@@ -32,12 +32,12 @@ class OwnCards:
 
     Attributes:
         architecture: on the card of a float file that every form can be made of.
-        fixed: on the card of a file that keeps its form.
+        finished: on the card of a file that keeps its form.
         trained: a float file is trained on the user's images if it can be; otherwise it is judged as it is.
     """
 
     architecture: str
-    fixed: str
+    finished: str
     trained: bool = False
 
 

@@ -8,10 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.core.budget import Budget
-from advisor.core.decision import decide
+from advisor.core.decision import decide, front
 from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import CardFacts, DeviceFigures
-from advisor.core.pareto import front
 from advisor.core.posterior import Posterior, drawn_in
 from tests.builders import evaluation
 

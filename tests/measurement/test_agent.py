@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.devices.connections import agent
+from advisor.isolation import agent
 from tests.devices.requirements import require_onnx
 from tests.measurement import small_models
 
@@ -31,13 +31,13 @@ def test_it_runs_alone_as_one_copied_file(tmp_path: Path, float_model: Path) -> 
     assert status == 0
     assert document["schema_version"] == 1
     assert (document["runtime"], document["runtime_version"]) == ("ai-edge-litert", "2.3.0")
-    assert [lane["threads"] for lane in document["lanes"]] == [1, 2]
+    assert [series["threads"] for series in document["series"]] == [1, 2]
 
 
 @pytest.mark.integration
 def test_every_run_is_kept_with_both_clocks_at_one_thread(float_model: Path) -> None:
     _, document, _ = run(AGENT, float_model, "--threads", "1,2", "--effort", "search")
-    single, double = document["lanes"]
+    single, double = document["series"]
     assert len(single["blocks"]) == document["effort"]["blocks"] == 8
     assert sum(len(block["wall_ns"]) for block in single["blocks"]) >= 64
     assert all(len(block["cpu_ns"]) == len(block["wall_ns"]) for block in single["blocks"])
@@ -112,7 +112,7 @@ def test_an_onnx_file_is_timed_in_turn_with_a_tflite_file(tmp_path: Path, float_
     require_onnx()
     status, document, _ = run(AGENT, float_model, onnx_file(tmp_path), "--effort", "load")
     assert status == 0, document
-    assert [lane["runtime"].partition("==")[0] for lane in document["lanes"]] == ["ai-edge-litert", "onnxruntime"]
+    assert [series["runtime"].partition("==")[0] for series in document["series"]] == ["ai-edge-litert", "onnxruntime"]
 
 
 @pytest.mark.integration

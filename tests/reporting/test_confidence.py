@@ -14,7 +14,7 @@ from advisor.core.confidence_facts import (
     RecallThreshold,
     Threshold,
 )
-from advisor.core.promises import NO_PROMISES, Promises, Shares
+from advisor.core.guarantees import NO_GUARANTEES, Guarantees, Shares
 from advisor.core.statistics import Interval
 from advisor.reporting.confidence import curve_of
 from advisor.reporting.html import render_html
@@ -23,7 +23,7 @@ from tests.reporting.test_html import without_scripts
 from tests.reporting.views import judged_view
 
 
-def confident_view(temperature: float, wanted: Promises = NO_PROMISES) -> RunView:
+def confident_view(temperature: float, wanted: Guarantees = NO_GUARANTEES) -> RunView:
     """Return a run whose pick has calibrated probabilities, a threshold, and none for one class."""
     view = judged_view()
     pick = view.decision.pick
@@ -42,7 +42,7 @@ def confident_view(temperature: float, wanted: Promises = NO_PROMISES) -> RunVie
 
 
 def test_a_classifier_has_its_reliability_and_its_thresholds() -> None:
-    view = confident_view(1.4, Promises(Shares(0.95)))
+    view = confident_view(1.4, Guarantees(Shares(0.95)))
     page = unescape(without_scripts(render_html(view)))
     part = page.split('id="confidence"')[1].split("</section>")[0]
     assert "divided by a temperature of 1.40" in part
@@ -67,7 +67,7 @@ def test_a_run_without_probabilities_has_no_section_on_confidence() -> None:
     assert 'id="confidence"' not in render_html(judged_view())
 
 
-def section(wanted: Promises, **facts: object) -> str:
+def section(wanted: Guarantees, **facts: object) -> str:
     view = confident_view(1.0, wanted)
     pick = view.decision.pick
     assert pick is not None
@@ -80,7 +80,7 @@ def section(wanted: Promises, **facts: object) -> str:
 
 
 def test_a_class_with_its_own_precision_shows_it() -> None:
-    part = section(Promises(Shares(0.95, {"glass": 0.9})))
+    part = section(Guarantees(Shares(0.95, {"glass": 0.9})))
     assert '<bdi>other classes</bdi></th><td class="n">95</td>' in part
     assert '<bdi>glass</bdi></th><td class="n">90</td>' in part
     assert '<bdi><b></bdi></th><td class="n">95</td>' in part
@@ -92,17 +92,17 @@ def test_recall_thresholds_show_what_is_found_and_what_is_flagged() -> None:
         "glass": RecallThreshold(0.9, 0.91, 0.0421, share, few, 30, 100),
         "<b>": RecallThreshold(0.9, 0.5, 0.0, None, None, 100, 100),
     }
-    part = section(Promises(recall=Shares(0.9)), recall=found)
+    part = section(Guarantees(recall=Shares(0.9)), recall=found)
     cells = re.findall(r">([^<>]+)</t[dh]>", part.split("<tbody>")[3].replace("</bdi>", ""))
     assert cells[:6] == ["glass", "90", "0.042", "92.0 (85.0\u201397.0)", "40.0", "30.0"]
     assert "50 at most" in cells
 
 
-def test_a_wanted_coverage_says_what_can_be_promised_there() -> None:
+def test_a_wanted_coverage_says_what_can_be_guaranteed_there() -> None:
     cover = CoverageThreshold(0.8, 0.81, 0.883, Threshold(0.7, Interval(0.9, 0.8, 0.95), 82, 100))
-    part = section(Promises(coverage=0.8), coverage=cover)
+    part = section(Guarantees(coverage=0.8), coverage=cover)
     assert "From a probability of 0.700 on, at least 80 % of the images are answered with 95 % certainty" in part
-    assert "and 88.3 % of right answers can be promised there; here 82.0 % are answered." in part
+    assert "and 88.3 % of right answers can be guaranteed there; here 82.0 % are answered." in part
 
 
 def test_the_axis_of_the_curve_begins_below_its_lowest_point() -> None:

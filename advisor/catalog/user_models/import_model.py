@@ -48,13 +48,13 @@ class ImportedModel:
 
 
 @contextmanager
-def inspect(file: Path, size: int | None = None, fixed: bool = False) -> Iterator[Inspected]:
+def inspect(file: Path, size: int | None = None, finished: bool = False) -> Iterator[Inspected]:
     """Convert ``file`` to a float ``.tflite`` in a child process; yield it for the block and remove it afterwards.
 
     Args:
         file: a file or folder of one of :data:`advisor.catalog.user_models.formats.FORMATS`.
         size: side of the input in pixels where the model leaves it open.
-        fixed: a float file is taken as it is, as a quantized one always is.
+        finished: a float file is taken as it is, as a quantized one always is.
 
     Raises:
         UsageError: the file is missing, would run code of its own, exceeds a limit, or is not an image classifier or
@@ -70,7 +70,9 @@ def inspect(file: Path, size: int | None = None, fixed: bool = False) -> Iterato
             folder, CONVERT_LIMITS, _size_bytes(file), "convert_file", file, size, converted, environment=found
         )
         size_bytes = converted.stat().st_size
-        facts: ModelFacts = _in_child(folder, RUN_LIMITS, size_bytes, "prepare", converted, str(file), prepared, fixed)
+        facts: ModelFacts = _in_child(
+            folder, RUN_LIMITS, size_bytes, "prepare", converted, str(file), prepared, finished
+        )
         converted.unlink()
         yield Inspected(file, prepared, facts, conversion)
 
@@ -142,7 +144,7 @@ def _entry(inspected: Inspected, given: ModelDescription, metadata: Metadata, sh
         "family": given.family,
         "licence": metadata.licence,
         "paper": NOT_STATED,
-        "architecture": own.fixed if facts.form else own.architecture,
+        "architecture": own.finished if facts.form else own.architecture,
         **({"arguments": {"form": facts.form}} if facts.form else {}),
         "input_size": facts.input_size,
         "preprocessing": {"mean": list(_triple(metadata.mean)), "std": list(_triple(metadata.std))},

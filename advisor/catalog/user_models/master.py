@@ -55,7 +55,7 @@ def convert_file(file: Path, size: int | None, target: Path) -> Conversion | Non
     return conversion
 
 
-def prepare(converted: Path, name: str, target: Path, fixed: bool = False) -> ModelFacts:
+def prepare(converted: Path, name: str, target: Path, finished: bool = False) -> ModelFacts:
     """Write a converted file as a float model of its task.
 
     Constants stored as float16 become float32, which changes no answer. A quantized file keeps its form.
@@ -64,14 +64,14 @@ def prepare(converted: Path, name: str, target: Path, fixed: bool = False) -> Mo
         converted: the file that :func:`convert_file` wrote.
         name: the user's file, for errors.
         target: the file to write.
-        fixed: a float file keeps its form, too.
+        finished: a float file keeps its form, too.
 
     Raises:
         UsageError: not an image classifier or detector.
     """
     given = converted.read_bytes()
     metadata, model = read_metadata(given, name) or Metadata("", (), (), ()), read(given, name)
-    if fixed or classifier.is_quantized(model):
+    if finished or classifier.is_quantized(model):
         return TASKS[task_of(model)].own_files().take(given, name, target, metadata)
     data = to_float32(given, name)
     return TASKS[task_of(read(data, name))].own_files().prepare(data, name, target, metadata)
@@ -98,7 +98,7 @@ def answers_to_photographs(target: Path, preprocessing: Preprocessing, facts: Mo
     data, answers, own = target.read_bytes(), [], TASKS[facts.task].own_files()
     for title, name in (("a cat", "chelsea"), ("a cup of coffee", "coffee"), ("a rocket", "rocket")):
         image = photograph(preprocessing, facts.input_size, name)
-        outputs = own.run(data, image, fixed=bool(facts.form))
+        outputs = own.run(data, image, finished=bool(facts.form))
         answers += [(title, *answer) for answer in own.surest(outputs, facts, title)]
     return tuple(answers)
 

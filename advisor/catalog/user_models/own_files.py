@@ -61,8 +61,8 @@ class OwnFiles(Protocol):
     def take(self, data: bytes, name: str, target: Path, metadata: Metadata) -> ModelFacts:
         """Write a file that keeps its form; as :meth:`prepare` otherwise."""
 
-    def run(self, data: bytes, image: Array, fixed: bool) -> Mapping[str, Array]:
-        """Return the outputs of a prepared file for an image, by name; ``fixed`` for one that keeps its form."""
+    def run(self, data: bytes, image: Array, finished: bool) -> Mapping[str, Array]:
+        """Return the outputs of a prepared file for an image, by name; ``finished`` for one that keeps its form."""
 
     def surest(self, outputs: Mapping[str, Array], facts: ModelFacts, title: str) -> list[tuple[int, float]]:
         """Return the index of the surest label and its probability, if there is one; ``title`` is the photograph's.
@@ -72,7 +72,7 @@ class OwnFiles(Protocol):
         """
 
     def remarks(self, added: ImportedModel) -> Iterator[str]:
-        """Yield remarks on a card that is not taken in a fixed form."""
+        """Yield remarks on a card that is not taken as it is."""
 
 
 def task_of(model: Model) -> str:

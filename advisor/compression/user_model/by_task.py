@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from advisor.compression.calibration import from_photographs
 from advisor.compression.diagnosis.signals import decibel
-from advisor.compression.user_model.values import Likeness, TrueBoxes
+from advisor.compression.user_model.values import FileAgreement, TrueBoxes
 from advisor.core.errors import StageError, UsageError
 from advisor.core.statistics import Interval, paired_difference, paired_shares, wilson
 from advisor.core.tasks import TASKS
@@ -47,7 +47,7 @@ class TaskFiles(Protocol):
     def answers(self, path: Path, images: Sequence[Path], spec: InputSpec, seed: int) -> Any:
         """Return the answers of a file to images, or to the bundled photographs if there are none."""
 
-    def compare(self, own: Any, floats: Any, labels: Sequence[Any]) -> Likeness:
+    def compare(self, own: Any, floats: Any, labels: Sequence[Any]) -> FileAgreement:
         """Compare answers with the float file's, and with the truth if it is known."""
 
     def notes(self, model: Model) -> Iterator[str]:
@@ -82,7 +82,7 @@ class Classifiers:
             raise StageError(f"{path.name} gives values that are not finite")
         return rows
 
-    def compare(self, own: NDArray[np.float32], floats: NDArray[np.float32], labels: Sequence[int]) -> Likeness:
+    def compare(self, own: NDArray[np.float32], floats: NDArray[np.float32], labels: Sequence[int]) -> FileAgreement:
         """See :class:`TaskFiles`.
 
         Args:
@@ -95,7 +95,7 @@ class Classifiers:
         answers, expected = own.argmax(axis=1), floats.argmax(axis=1)
         same = int((answers == expected).sum())
         signal, noise = (float((values.astype(np.float64) ** 2).sum()) for values in (floats, own - floats))
-        alike = Likeness(len(own), wilson(same, len(own)), decibel(signal, noise))
+        alike = FileAgreement(len(own), wilson(same, len(own)), decibel(signal, noise))
         if not labels:
             return alike
         right, float_right = (
@@ -132,7 +132,7 @@ class Detectors:
                 return [detector(image) for image in images]
             return [detector.found_in(array) for array in from_photographs(spec, seed + SCORING_SEED)]
 
-    def compare(self, own: list[Detections], floats: list[Detections], labels: Sequence[TrueBoxes]) -> Likeness:
+    def compare(self, own: list[Detections], floats: list[Detections], labels: Sequence[TrueBoxes]) -> FileAgreement:
         """See :class:`TaskFiles`.
 
         Agreement is the mAP@0.5 where the boxes that the float file is sure of are the true ones.
@@ -146,7 +146,7 @@ class Detectors:
         from advisor.measurement.detection import true_boxes
 
         expected = [one.above(SURE) for one in floats]
-        alike = Likeness(len(own), _precision(expected, own, [SIDES] * len(own)))
+        alike = FileAgreement(len(own), _precision(expected, own, [SIDES] * len(own)))
         if not labels:
             return alike
         true, sizes = [true_boxes(one.rows) for one in labels], [one.size for one in labels]

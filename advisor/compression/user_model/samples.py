@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from advisor.compression.calibration import CALIBRATION, FEWEST
 from advisor.compression.diagnosis.signals import decibel
 from advisor.compression.recipes.suitable import INPUT_TYPES
-from advisor.compression.user_model.values import Likeness
+from advisor.compression.user_model.values import FileAgreement
 from advisor.core.errors import RuntimeRefusal, StageError, UsageError, message_of, nearest
 from advisor.core.statistics import wilson
 from advisor.core.units import show_bytes
-from advisor.devices.connections.agent import one_line
+from advisor.isolation.agent import one_line
 from advisor.store.files import UNREADABLE_ZIP
 from advisor.tflite.model import Model
 from advisor.tflite.quantization import dequantize, quantize
@@ -191,7 +191,7 @@ ALIKE_DB = 20.0
 """Signal-to-noise ratio from which an output counts as that of the float file: its error is a tenth of its size."""
 
 
-def compare(path: Path, reference: Path, samples: Samples) -> Likeness:
+def compare(path: Path, reference: Path, samples: Samples) -> FileAgreement:
     """Run a form and its float file on samples.
 
     Agreement is the share of samples in which every output reaches ``ALIKE_DB``. The ratio is that of the worst output
@@ -215,7 +215,7 @@ def compare(path: Path, reference: Path, samples: Samples) -> Likeness:
     ratios = [decibel(*output) for output in energies.sum(axis=0).tolist()]
     known = [ratio for ratio in ratios if ratio is not None]
     by_output = _by_name(floats.names, ratios) if len(ratios) > 1 else {}
-    return Likeness(len(rows), wilson(alike, len(rows)), min(known, default=None), by_output=by_output)
+    return FileAgreement(len(rows), wilson(alike, len(rows)), min(known, default=None), by_output=by_output)
 
 
 def _energies(own: NDArray[np.float64], expected: NDArray[np.float64]) -> tuple[float, float]:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from advisor.core.errors import StageError, UsageError
 from advisor.devices.connections.benchmark_model import parse_output
-from advisor.devices.connections.program import Finished, run_program
 from advisor.devices.connections.protocol import MeasurementJob, Timing
 from advisor.devices.connections.twins import needs_twin
+from advisor.isolation.process import Finished, run_program
 
 _SERIAL = re.compile(r"[A-Za-z0-9_.:%\[\]-]{1,128}")
 _FOLDER = "/data/local/tmp"

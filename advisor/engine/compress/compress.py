@@ -17,7 +17,7 @@ from advisor.compression.recipes import Recipe
 from advisor.compression.recipes.base import Needs, RecipeInputs
 from advisor.compression.user_model.by_task import answer
 from advisor.compression.user_model.samples import ALIKE_DB, Samples, compare
-from advisor.compression.user_model.values import ANY, Compression, DelegatedPart, Likeness, RecipeResult, Speed
+from advisor.compression.user_model.values import ANY, Compression, DelegatedPart, FileAgreement, RecipeResult, Speed
 from advisor.core.errors import AdvisorError, RuntimeRefusal, StageError, UnsupportedRecipe, UsageError
 from advisor.datasets.images import InputSpec
 from advisor.engine.compress.question import FLOAT, CompressionQuestion
@@ -205,7 +205,7 @@ def compress(asked: CompressionQuestion, tell: Tell, latency: bool = True) -> Co
     )
 
 
-def judge(asked: CompressionQuestion, tell: Tell) -> Likeness:
+def judge(asked: CompressionQuestion, tell: Tell) -> FileAgreement:
     """Return the accuracy of the float file alone.
 
     Raises:
@@ -213,8 +213,8 @@ def judge(asked: CompressionQuestion, tell: Tell) -> Likeness:
     """
     with Scratch() as folder, trainers(folder / "log.txt") as pool:
         (form,) = _scored(pool, asked, [RecipeResult(FLOAT, "ok", path=str(asked.model))], tell)
-    assert form.likeness is not None, "a file that could not be scored is an error"
-    return form.likeness
+    assert form.agreement is not None, "a file that could not be scored is an error"
+    return form.agreement
 
 
 def _scored(pool: Children, asked: CompressionQuestion, forms: list[RecipeResult], tell: Tell) -> list[RecipeResult]:
@@ -223,8 +223,8 @@ def _scored(pool: Children, asked: CompressionQuestion, forms: list[RecipeResult
         raise UsageError(f"{asked.model.name} cannot be compressed: {reference.reason}", "see advisor profile")
     tell("scoring float32")
     try:
-        likeness = _judge(pool, asked)
-        scored = [replace(reference, likeness=likeness(asked.model))]
+        agreement = _judge(pool, asked)
+        scored = [replace(reference, agreement=agreement(asked.model))]
     except StageError as error:
         raise UsageError(error.message, error.hint) from error
     for form in forms[1:]:
@@ -233,7 +233,7 @@ def _scored(pool: Children, asked: CompressionQuestion, forms: list[RecipeResult
             continue
         tell(f"scoring {form.recipe}")
         try:
-            scored.append(replace(form, likeness=likeness(Path(form.path))))
+            scored.append(replace(form, agreement=agreement(Path(form.path))))
         except RuntimeRefusal as error:
             scored.append(replace(form, status="skipped", reason=f"this runtime cannot run it: {error.message}"))
         except StageError as error:
@@ -241,7 +241,7 @@ def _scored(pool: Children, asked: CompressionQuestion, forms: list[RecipeResult
     return scored
 
 
-def _judge(pool: Children, asked: CompressionQuestion) -> Callable[[Path], Likeness]:
+def _judge(pool: Children, asked: CompressionQuestion) -> Callable[[Path], FileAgreement]:
     """Return the function that compares a file with the float file, which it runs once where it keeps its answers."""
     images, samples = asked.images, asked.samples
     if samples:
@@ -292,7 +292,7 @@ def _notes(asked: CompressionQuestion, reference: RecipeResult) -> Iterator[str]
     scored = len(asked.images.labels)
     if 0 < scored < FEW:
         yield f"{scored} images cannot show a drop of one point: see the intervals"
-    if not scored and reference.likeness and reference.likeness.agreement.low == 0:
+    if not scored and reference.agreement and reference.agreement.share.low == 0:
         yield "the float file is sure of nothing in these images: give images of its objects with --calibration"
     if not scored:
         yield "agreement with float is no accuracy: give labelled images with --data to measure the loss"

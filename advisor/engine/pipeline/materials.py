@@ -83,7 +83,7 @@ class Workload:
         return ("float32",) if recipe_of(training).first_look else self.recipes
 
     def variants_of(self, card: Card) -> tuple[Variant, ...]:
-        """Return the variants of a card: all, or of a file of fixed form the only one."""
+        """Return the variants of a card: all, or of a finished file the only one."""
         if not card.form:
             return self.variants
         return ((next((each for each in self.trainings if recipe_of(each).base), self.trainings[0]), card.form),)

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from advisor.core.budget import Budget
 from advisor.core.costs import Costs
 from advisor.core.figures import HOST
+from advisor.core.guarantees import Guarantees
 from advisor.core.metrics import METRICS, TOP1
 from advisor.core.names import ADVISOR, JOURNAL, LOCAL
 from advisor.core.preference import BALANCED, Preference
-from advisor.core.promises import Promises
 from advisor.core.tasks import DEFAULT_TASK, TASKS
 from advisor.core.training import NONE
 from advisor.isolation.resources import usable_cores
@@ -52,7 +52,7 @@ class Question:
             :mod:`advisor.engine.scheduling.allowance`.
         tune_training: trials of fine-tuning for each card; 0 for the recipe's own hyperparameters.
         compressions: names of compression recipes; empty for the default ones.
-        promises: what the thresholds in the shipped file promise.
+        guarantees: what the thresholds in the shipped file guarantee.
         thread_counts: CPU thread counts to measure, ascending.
         catalog: catalogue files.
         seed: seed of the split, of training and of the sampler.
@@ -74,7 +74,7 @@ class Question:
     tuning_limited: bool = False
     tune_training: int = 0
     compressions: tuple[str, ...] = ()
-    promises: Promises = field(default_factory=Promises)
+    guarantees: Guarantees = field(default_factory=Guarantees)
     thread_counts: tuple[int, ...] = field(default_factory=_default_thread_counts)
     catalog: tuple[Path, ...] = ()
     seed: int = 0
@@ -107,7 +107,7 @@ class Execution:
         mirror: folder or address of weights that is asked before all others.
         remeasure: measure again what an earlier run measured on this machine.
         storage: ``journal``, ``sqlite``, or the address of a database, which may hold a password.
-        executor: one of :data:`advisor.core.names.EXECUTORS`.
+        executor: ``local``, or a name that is registered in ``advisor.executors``.
         cluster: ``host:port`` of a Ray cluster; empty for the cluster of this machine.
         workers: most jobs at the same time; 0 for one for each core.
         shared_folder: folder that every node of a Ray cluster sees under the same name; None to send files.

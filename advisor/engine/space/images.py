@@ -74,7 +74,7 @@ def read_images(question: Question, say: Say) -> Images | None:
     Near duplicates and groups stay in one part. A split of the user's own is kept.
 
     Raises:
-        UsageError: a promise names a class that no image has. See also :mod:`advisor.datasets.survey`,
+        UsageError: a guarantee names a class that no image has. See also :mod:`advisor.datasets.survey`,
             :mod:`advisor.datasets.checks.check` and :func:`advisor.datasets.division.divide`; for boxes
             :mod:`advisor.datasets.boxes.reading`; or a metric cannot be computed on the images.
     """
@@ -82,7 +82,7 @@ def read_images(question: Question, say: Say) -> Images | None:
         return None
     say(f"reading images of {question.data}")
     images = question.of_task.read(question, say)
-    require_classes(question.promises, images.classes)
+    require_classes(question.guarantees, images.classes)
     require_metrics(question, images)
     return images
 

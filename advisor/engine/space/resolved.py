@@ -36,7 +36,7 @@ from advisor.measurement.host import Host
 from advisor.store import ArtifactCache
 
 AS_IT_IS = "is judged as it is, not trained; its figures are too high if it has learnt from your images"
-"""Remark on a user's own detector or file of fixed form among the candidates."""
+"""Remark on a user's own detector or finished file among the candidates."""
 
 DOWNLOADS = 4
 
@@ -70,7 +70,7 @@ class Resolved:
 
     @property
     def execution(self) -> Execution:
-        """How it is answered."""
+        """The settings of how the search runs."""
         return self.request.execution
 
     @property
@@ -80,9 +80,9 @@ class Resolved:
 
     @property
     def cards_to_try(self) -> int:
-        """How many of the cards are tried: all if the user named networks; files of fixed form always."""
-        fixed = sum(bool(card.form) for card in self.cards)
-        return len(self.cards) if self.names_networks else fixed + self.question.of_task.cards
+        """Number of cards that are tried: all if the user named networks; finished files always."""
+        finished = sum(bool(card.form) for card in self.cards)
+        return len(self.cards) if self.names_networks else finished + self.question.of_task.cards
 
     @property
     def trainings(self) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import importlib.util
 from ctypes import byref, c_char_p, c_int, c_int32, c_size_t, c_uint32, c_uint64, c_void_p
 from pathlib import Path
 
-from advisor.devices.connections.agent import AgentError
+from advisor.isolation.agent import AgentError
 
 MAX_RANK = 8  # LITERT_TENSOR_MAX_RANK
 CPU = 1  # kLiteRtHwAcceleratorCpu

@@ -14,7 +14,7 @@ from ctypes import byref, c_bool, c_int, c_size_t, c_void_p
 from importlib import metadata
 from typing import Any
 
-from advisor.devices.connections.agent import (
+from advisor.isolation.agent import (
     AgentError,
     input_values,
     new_interpreter,

@@ -37,7 +37,7 @@ class Classified:
             found.answers,
             file=run.keep_answers(name, answers),
             confidence=confidence.chosen(
-                own, images, question.promises, confidence.Folds(folds, floats) if folds else None
+                own, images, question.guarantees, confidence.Folds(folds, floats) if folds else None
             ),
             metrics=metrics.quantities(scores, accuracy.VALIDATED),
         )

@@ -42,16 +42,16 @@ class OwnClassifiers:
 
     def take(self, data: bytes, name: str, target: Path, metadata: Metadata) -> ModelFacts:
         """Write a classifier as it is, with a batch of one image; a run shows that the runtime has its operators."""
-        input_size, classes = classifier.shape_of(data, name, fixed=True)
+        input_size, classes = classifier.shape_of(data, name, finished=True)
         target.write_bytes(with_fixed_batch(data, name))
         model = read(target.read_bytes(), name)
         cost = count(model)
         scores_of(target.read_bytes(), np.zeros((1, input_size, input_size, 3), np.float32), name)
         return ModelFacts(input_size, classes, cost.parameters, cost.macs, None, metadata, form=form_of(model, cost))
 
-    def run(self, data: bytes, image: Array, fixed: bool) -> Mapping[str, Array]:
-        """Return the probabilities; those of a file of fixed form are read from its only output."""
-        if not fixed:
+    def run(self, data: bytes, image: Array, finished: bool) -> Mapping[str, Array]:
+        """Return the probabilities; those of a finished file are read from its only output."""
+        if not finished:
             return run(data, image)
         row = as_probabilities(scores_of(data, image, "the model")[None])
         return {classifier.PROBABILITIES: row / max(float(row.sum()), 1e-6)}

@@ -42,12 +42,12 @@ def classified(model: ShippedModel, images: Pixels) -> tuple[float, list[tuple[i
 
 def _done(model: ShippedModel, row: Sequence[float]) -> dict[str, object]:
     """Return whether the app answers and which labels it flags, as far as it has thresholds for that."""
-    applied, found = model.applied, dict[str, object]()
-    if applied.plain is not None or applied.by_class:
-        found["answered"] = max(row) >= applied.least(model.labels[row.index(max(row))])
-    if applied.recall:
+    thresholds, found = model.thresholds, dict[str, object]()
+    if thresholds.plain is not None or thresholds.by_class:
+        found["answered"] = max(row) >= thresholds.least(model.labels[row.index(max(row))])
+    if thresholds.recall:
         scores = zip(model.labels, row, strict=True)
-        found["may_show"] = [label for label, score in scores if score >= applied.recall.get(label, math.inf)]
+        found["may_show"] = [label for label, score in scores if score >= thresholds.recall.get(label, math.inf)]
     return found
 
 

@@ -42,14 +42,14 @@ class OwnDetectors:
         """Write a detector as it is, with named outputs and a batch of one image."""
         edited = with_named_outputs(data, name)
         raw, process = cut_postprocess(edited, name)
-        input_size = classifier.side_of(raw, name, fixed=True)
+        input_size = classifier.side_of(raw, name, finished=True)
         target.write_bytes(edited)
         model = read(raw, name)
         cost = count(model)
         form = form_of(model, cost)
         return ModelFacts(input_size, process.classes, cost.parameters, cost.macs, None, metadata, DETECTION.name, form)
 
-    def run(self, data: bytes, image: Array, fixed: bool) -> Mapping[str, Array]:
+    def run(self, data: bytes, image: Array, finished: bool) -> Mapping[str, Array]:
         """Return the boxes, classes and scores."""
         return run(data, image)
 

@@ -14,11 +14,10 @@ from advisor.datasets.images import InputSpec
 from advisor.tflite.levels import with_levels
 from advisor.tflite.surgery import attach_head
 from advisor.training.features import joined
-from advisor.training.finetune.finetune import VERSION, WEIGHTS, Finetuned, finetune
+from advisor.training.finetune.finetune import VERSION, WEIGHTS, Finetuned, finetune, read_progress
 from advisor.training.finetune.first_head import FinetuneData
 from advisor.training.finetune.hyperparameters import FINETUNING, Finetuning
 from advisor.training.finetune.network import flatbuffer
-from advisor.training.finetune.progress import read_progress
 from advisor.training.head.train import Head
 
 if TYPE_CHECKING:

@@ -111,7 +111,7 @@ def test_a_quantized_detector_keeps_its_form(tmp_path: Path) -> None:
 
 
 def test_a_float_detector_keeps_its_form_if_asked(tmp_path: Path) -> None:
-    with inspect(detector_file(tmp_path / "cells.tflite"), fixed=True) as inspected:
+    with inspect(detector_file(tmp_path / "cells.tflite"), finished=True) as inspected:
         assert add(inspected, ModelDescription()).card.form == "float32"
 
 

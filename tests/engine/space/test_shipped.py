@@ -1,4 +1,4 @@
-"""Files among the candidates become cards of fixed form; the other candidates stay."""
+"""Files among the candidates become cards of finished files; the other candidates stay."""
 
 from __future__ import annotations
 

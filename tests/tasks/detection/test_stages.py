@@ -84,8 +84,8 @@ def test_a_detector_of_the_user_is_taken_as_it_is(tmp_path: Path, own: Card) -> 
 
 
 def test_a_detector_of_fixed_form_is_read_scored_and_timed(tmp_path: Path, own: Card) -> None:
-    fixed = replace(own, architecture="tflite_fixed_detector", arguments=(("form", "int8"),))
-    stages = VariantStages(fixed, HEAD, "int8", WORKLOAD)
+    finished = replace(own, architecture="tflite_fixed_detector", arguments=(("form", "int8"),))
+    stages = VariantStages(finished, HEAD, "int8", WORKLOAD)
     names = {stage.name for stage in with_all_before(stages.evaluation)}
     assert names == {StageName.CONVERT, StageName.SCORE, StageName.TIMING}
     file, images = fetch(own, FetchOptions(offline=True)), cells(tmp_path)

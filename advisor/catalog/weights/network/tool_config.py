@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,8 @@ from urllib.parse import urlsplit
 
 from advisor.catalog.weights.digest import Unavailable
 from advisor.catalog.weights.network.transport import Transport, credentials_of
+from advisor.core.errors import StageError, UsageError
+from advisor.isolation.process import run_program
 
 _LINE = re.compile(r"^(?P<section>[^.\s=]+)\.(?P<key>[a-z-]+)=(?P<value>.*)$")
 # pip's own order: a later one wins. An environment variable beats every file.
@@ -181,7 +182,7 @@ def _printed(command: Sequence[str]) -> str:
 @lru_cache(maxsize=16)
 def _run(command: tuple[str, ...], _environment: tuple[tuple[str, str], ...]) -> str:
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    except (OSError, subprocess.SubprocessError):
+        done = run_program(command, timeout_s=60)
+    except (UsageError, StageError):
         return ""
-    return done.stdout if done.returncode == 0 else ""
+    return done.stdout if done.status == 0 else ""

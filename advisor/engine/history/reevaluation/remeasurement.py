@@ -20,7 +20,7 @@ from advisor.engine.pipeline.materials import Materials
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import Pool
 from advisor.engine.pipeline.stages.figures import THOROUGH, timing
-from advisor.engine.pipeline.stages.other_runtimes import checked_in_micro, measured_in
+from advisor.engine.pipeline.stages.other_runtimes import checked_in, measured_in
 from advisor.engine.pipeline.walker import Walker, Workers
 from advisor.engine.space.candidates import runtime_version
 from advisor.engine.space.images import read_images
@@ -139,7 +139,7 @@ async def _run_here(
         elif problem is not None or each.status is not Status.OK or device.local is None:
             found.append(each)  # of a microcontroller, the prediction stays
         elif device.runtime is None:
-            stage = checked_in_micro(scope_of(each), artefact_of(run.folder, each))
+            stage = checked_in(scope_of(each), artefact_of(run.folder, each), device.target.runtime)
             found.append(await checked(walker, each, device, stage))
         else:
             timed = measured_in(scope_of(each), artefact_of(run.folder, each), device.local, THOROUGH)

@@ -65,7 +65,7 @@ class Evaluator:
 
     @property
     def walker(self) -> Walker:
-        """What runs the stages."""
+        """The walker that runs the stages."""
         return self._walker
 
     def stages_of(self, configuration: Configuration) -> VariantStages:

@@ -85,7 +85,7 @@ class Scorer:
         images, own = self._walker.materials.require_images(), evaluation.configuration
         card, scope = self._cards[own.card], scope_of(evaluation)
         if card.form:
-            raise StageAborted(Status.SKIPPED, StageName.SCORE, "a file of fixed form gets no further class")
+            raise StageAborted(Status.SKIPPED, StageName.SCORE, "a finished file gets no further class")
         made = await self._walker.run(VariantStages(card, own.training, own.compression, self._workload).with_unknown)
         name = f"{Path(evaluation.artefact).stem}-unknown.tflite"
         path, answers = self._run.keep_artefact(made.artefact.path, name), dict[Role, Path]()

@@ -261,7 +261,7 @@ def with_confidence(scope: Scope, source: Stage[Artefact], scored: Stage[Path]) 
 
 
 def shares_calibration(recipe: str, recipes: Sequence[str]) -> bool:
-    """Return whether a recipe needs what :func:`calibrated` leaves for the recipes of a search."""
+    """Return whether a recipe needs what :func:`calibrated` makes for the recipes of a search."""
     grids = find_recipe(recipe).grids
     return grids is not None and any(find_recipe(each).grids == grids for each in recipes)
 

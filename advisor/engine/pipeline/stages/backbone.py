@@ -236,7 +236,7 @@ def _read_number(folder: Path) -> float:
 
 
 def taken(card: Card, scope: Scope, workload: Workload) -> Stage[Artefact]:
-    """Take a file of fixed form, if it knows the classes of the images. No byte of it changes."""
+    """Take a finished file, if it knows the classes of the images. No byte of it changes."""
 
     def inputs(materials: Materials, _results: Results) -> Inputs:
         if workload.images:

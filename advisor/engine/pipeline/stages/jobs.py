@@ -127,7 +127,7 @@ def compress(
 
 
 def take(weights: WeightsFile | None, path: Path) -> dict[str, Any]:
-    """Copy a user's file of fixed form and return its figures, see :func:`compress`.
+    """Copy a user's finished file and return its figures, see :func:`compress`.
 
     Raises:
         StageError: the file is not available.

@@ -1,4 +1,4 @@
-"""A user's file of fixed form goes through the stages as it is; its answers count by the names of the classes."""
+"""A user's finished file goes through the stages as it is; its answers count by the names of the classes."""
 
 from __future__ import annotations
 
