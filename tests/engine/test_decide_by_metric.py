@@ -18,7 +18,7 @@ from advisor.engine.pipeline.evaluation.judging import Scored
 from advisor.engine.pipeline.images import Images
 from advisor.engine.question import Question, resolve
 from advisor.store import RunFolder
-from tests.builders import evaluation
+from tests.builders import evaluation, present
 from tests.engine.space.test_metric_needs import EACH, images_of
 
 LABELS = [0] * 50 + [1] * 10
@@ -73,14 +73,12 @@ def decided(run: RunFolder, images: Images, **options: str) -> Decision:
 )
 def test_the_pick_is_the_best_by_the_metric_asked_for(run: RunFolder, images: Images, metric: str, pick: str) -> None:
     decision = decided(run, images, metric=metric, costs=COSTS)
-    assert decision.pick is not None
-    assert decision.pick.configuration.card == pick
+    assert present(decision.pick).configuration.card == pick
 
 
 def test_a_limit_of_another_metric_changes_the_pick(run: RunFolder, images: Images) -> None:
     decision = decided(run, images, min_accuracy="balanced-accuracy=70%")
-    assert decision.pick is not None
-    assert decision.pick.configuration.card == "fair"
+    assert present(decision.pick).configuration.card == "fair"
     assert "the limit of 70.0 % balanced accuracy is met with" in decision.reason
 
 
@@ -100,6 +98,5 @@ def test_the_drop_on_the_hold_out_follows_the_metric(run: RunFolder, images: Ima
             run.keep_answers(Path(file).stem, values)
         rows.append(scored)
     found = decide_run(run, rows, question).evaluations[1]
-    assert found.holdout_drop is not None
-    assert found.holdout_drop.value == pytest.approx(38)  # 88 % against 50 %
+    assert present(found.holdout_drop).value == pytest.approx(38)  # 88 % against 50 %
     assert not Budget(max_drop_points=1).met_by(found)

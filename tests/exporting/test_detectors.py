@@ -26,7 +26,7 @@ from advisor.store import RunFolder
 from advisor.tasks import DETECTION
 from advisor.tflite.metadata import read_metadata
 from advisor.tflite.postprocess import Suppression
-from tests.builders import evaluation
+from tests.builders import evaluation, present
 from tests.detectors import COLOURS, SIDE, detector_file, write_cells
 from tests.exporting.conftest import replace_artefact
 from tests.run_folders import write_run
@@ -96,8 +96,7 @@ def test_it_has_code_and_vectors_for_detectors(made: Bundle) -> None:
 
 
 def test_the_file_states_the_threshold_and_the_measured_one_is_beside_it(made: Bundle) -> None:
-    metadata = read_metadata((made.path / "model.tflite").read_bytes())
-    assert metadata is not None
+    metadata = present(read_metadata((made.path / "model.tflite").read_bytes()))
     assert metadata.threshold == pytest.approx(THRESHOLD)
     assert metadata.labels == COLOURS
     measured = (made.path / "model_measured.tflite").read_bytes()

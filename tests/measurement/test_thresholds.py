@@ -20,6 +20,7 @@ from advisor.measurement.thresholds import (
     recalling,
     threshold,
 )
+from tests.builders import present
 
 BETA = np.random.default_rng(1).beta(4, 1, 20000)
 """Scores of many images. An answer is right with the probability of its score, so what a threshold does is known."""
@@ -30,8 +31,7 @@ MOST_BROKEN = 0.05 * ROUNDS + 3 * math.sqrt(0.05 * 0.95 * ROUNDS)
 
 def test_if_all_answers_are_right_all_count() -> None:
     sure = np.linspace(0.3, 1, 100)
-    found = threshold(sure, np.ones(100, bool), 0.95)
-    assert found is not None
+    found = present(threshold(sure, np.ones(100, bool), 0.95))
     assert (found.images, found.coverage) == (100, 1.0)
     assert found.score < 0.3
 
@@ -42,8 +42,7 @@ def test_too_few_answers_guarantee_nothing() -> None:
 
 
 def test_answers_with_one_score_count_together() -> None:
-    found = threshold(np.repeat([0.9, 0.5], 100), np.repeat([True, False], 100), 0.9)
-    assert found is not None
+    found = present(threshold(np.repeat([0.9, 0.5], 100), np.repeat([True, False], 100), 0.9))
     assert (found.images, found.score) == (100, pytest.approx(0.7))
 
 
@@ -55,8 +54,7 @@ def test_what_can_be_reached_is_the_largest_guarantee_to_half_a_point() -> None:
     sure, right = np.linspace(0.3, 1, 200), np.arange(200) % 10 > 0
     found = reachable(sure, right)
     assert 0.8 < found.precision < 0.9
-    one = threshold(sure, right, found.precision)
-    assert one is not None
+    one = present(threshold(sure, right, found.precision))
     assert one.coverage == found.coverage
     assert threshold(sure, right, found.precision + 0.005) is None
     assert reachable(sure, np.zeros(200, bool)) == (0.0, 0.0)
@@ -71,8 +69,7 @@ def test_a_guarantee_that_nobody_can_keep_is_an_error(wanted: float) -> None:
 
 def test_a_score_has_the_precision_and_number_of_answers_from_it_on() -> None:
     found = at_score(0.5, np.array([0.9, 0.5, 0.4]), np.array([True, False, True]))
-    assert found.precision is not None
-    assert (found.precision.value, found.images, found.of) == (0.5, 2, 3)
+    assert (present(found.precision).value, found.images, found.of) == (0.5, 2, 3)
     assert at_score(0.95, np.array([0.9]), np.array([True])).precision is None
 
 
@@ -180,10 +177,9 @@ def test_a_class_is_flagged_from_its_probability_on() -> None:
     found = recalling(column, members, 0.9)
     assert found.kept
     assert found.recall is not None
-    assert found.precision is not None
     assert found.recall.value >= 0.9
     assert found.images == int((column >= found.score).sum())
-    assert found.precision.value == pytest.approx(found.recall.value * 60 / found.images)
+    assert present(found.precision).value == pytest.approx(found.recall.value * 60 / found.images)
     elsewhere = at_recall(found, np.zeros(10), np.zeros(10, bool))
     assert (elsewhere.score, elsewhere.recall, elsewhere.precision, elsewhere.flagged) == (found.score, None, None, 0.0)
 
