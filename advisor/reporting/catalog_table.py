@@ -17,12 +17,13 @@ from advisor.reporting.selection import Rows
 from advisor.reporting.text import MISSING, plain
 
 if TYPE_CHECKING:
-    from advisor.catalog.cards import Card, Conversion, MemberFile, Published, WeightSource
+    from advisor.catalog.cards import Card, Conversion, Published
     from advisor.catalog.checking import Checked
     from advisor.catalog.fetch_all import Fetched
     from advisor.catalog.listing import CardRow
     from advisor.catalog.user_models.import_model import ImportedModel
     from advisor.compression.user_model.values import Likeness
+    from advisor.downloads.files import MemberFile, WeightSource
 
 CARDS = Rows(listing.COLUMNS, listing.CardRow.to_row)
 """Cards of the catalogue."""

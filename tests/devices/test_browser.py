@@ -16,13 +16,13 @@ import pytest
 from ai_edge_litert.interpreter import Interpreter
 from numpy.typing import NDArray
 
-from advisor.catalog.weights.options import FetchOptions
 from advisor.core.errors import StageError, UsageError, install_extra
 from advisor.devices.browser import connection
 from advisor.devices.browser.connection import BrowserConnection, chromium_program
 from advisor.devices.browser.packages import LITERT, fetched
 from advisor.devices.browser.page import BrowserPage, open_page
 from advisor.devices.connections.protocol import MeasurementJob
+from advisor.downloads.files import FetchOptions
 from advisor.isolation.agent import AgentError
 from tests.browsers import chromium, require_runtime
 from tests.measurement import small_models

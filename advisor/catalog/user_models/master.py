@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from advisor.catalog.cards import Card, Conversion, Preprocessing, WeightsFile
+from advisor.catalog.cards import Card, Conversion, Preprocessing
 from advisor.catalog.trial_run import photograph, run
 from advisor.catalog.user_models import classifier
 from advisor.catalog.user_models.formats import as_tflite, format_of
@@ -20,6 +20,7 @@ from advisor.catalog.weights.arrays import Array
 from advisor.core.errors import StageError, UsageError, message_of
 from advisor.core.probabilities import as_probabilities
 from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_DETECTION
+from advisor.downloads.files import WeightsFile
 from advisor.tflite.float16 import to_float32
 from advisor.tflite.interface import with_fixed_batch
 from advisor.tflite.macs import count, form_of

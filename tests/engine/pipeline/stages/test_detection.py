@@ -8,22 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.catalog.cards import (
-    OWN_DETECTOR,
-    OWN_FILE,
-    OWN_FIXED_DETECTOR,
-    Card,
-    MemberFile,
-    Preprocessing,
-    WeightSource,
-)
+from advisor.catalog.cards import OWN_DETECTOR, OWN_FILE, OWN_FIXED_DETECTOR, Card, Preprocessing
 from advisor.catalog.catalogue import load_catalogue
 from advisor.catalog.weights.fetching import fetch
-from advisor.catalog.weights.options import FetchOptions
 from advisor.core.evaluation import Status
 from advisor.core.tasks import OBJECT_COUNTING, OBJECT_DETECTION
 from advisor.core.training import FINETUNE_ALL, FINETUNE_TOP, HEAD
 from advisor.datasets.images import InputSpec
+from advisor.downloads.files import FetchOptions, MemberFile, WeightSource
 from advisor.engine.pipeline.evaluation.objects import ByBoxes, held_out
 from advisor.engine.pipeline.events import StageAborted
 from advisor.engine.pipeline.graph import VariantStages, with_all_before
