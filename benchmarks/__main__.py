@@ -29,7 +29,7 @@ NAMES = (
     "confidence",
     "trashnet_table",
     "trashnet_climb",
-    "outclassed",
+    "dominated",
     "first_answer",
     "search_cost",
     "tuning_promotion",

@@ -28,10 +28,9 @@ from advisor.compression.calibration import CalibrationImages, choose
 from advisor.compression.make import make_file
 from advisor.compression.recipes.base import RecipeInputs
 from advisor.core.budget import Budget
-from advisor.core.decision import decide
+from advisor.core.decision import decide, front
 from advisor.core.evaluation import Configuration, Evaluation, Status, Target
 from advisor.core.figures import accuracy_of, latency_of, size_of
-from advisor.core.pareto import front
 from advisor.core.posterior import Answers, Posterior
 from advisor.core.preference import BALANCED
 from advisor.core.quantity import Provenance, Quantity

@@ -18,8 +18,8 @@ from pathlib import Path
 import numpy as np
 
 from advisor.core.units import plural
-from advisor.devices.browser.connection import BrowserConnection
 from advisor.devices.connections.protocol import MeasurementJob, Timing
+from advisor.integrations.browser.connection import BrowserConnection
 from benchmarks.runtimes import networks
 from benchmarks.tables import Row, keep
 

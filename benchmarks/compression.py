@@ -18,16 +18,16 @@ from advisor.api import benchmark, compress, diagnose, search
 from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import load_catalogue
 from advisor.catalog.weights.fetching import fetch
-from advisor.catalog.weights.options import FetchOptions
 from advisor.compression.calibration import CALIBRATION, choose
 from advisor.compression.recipes import RECIPES
 from advisor.compression.recipes.base import Needs
 from advisor.compression.user_model.by_task import Classifiers
-from advisor.compression.user_model.compress import time_forms
-from advisor.compression.user_model.values import Compression, Likeness, RecipeResult, notes_text
+from advisor.compression.user_model.values import Compression, FileAgreement, RecipeResult, notes_text
 from advisor.core.errors import AdvisorError
 from advisor.core.statistics import Interval
 from advisor.datasets.images import InputSpec
+from advisor.downloads.files import FetchOptions
+from advisor.engine.compress.compress import time_forms
 from advisor.engine.question import resolve
 from advisor.engine.space.images import read_images
 from advisor.isolation import CallLimits, ChildPool
@@ -168,13 +168,13 @@ def _row(card: str, form: RecipeResult, found: Compression) -> Row:
 
 
 def _accuracy(form: RecipeResult) -> tuple[str, str]:
-    likeness = form.likeness
-    if likeness is None:
+    agreement = form.agreement
+    if agreement is None:
         return DASH, DASH
-    if likeness.accuracy is None or likeness.drop is None:
-        noise = "alike" if likeness.snr_db is None else f"SNR {likeness.snr_db:.0f} dB"
-        return f"random weights; as float {100 * likeness.agreement.value:.1f}, {noise}", DASH
-    return _percent(likeness.accuracy), DASH if form.recipe == "float32" else _percent(likeness.drop)
+    if agreement.accuracy is None or agreement.drop is None:
+        noise = "alike" if agreement.snr_db is None else f"SNR {agreement.snr_db:.0f} dB"
+        return f"random weights; as float {100 * agreement.share.value:.1f}, {noise}", DASH
+    return _percent(agreement.accuracy), DASH if form.recipe == "float32" else _percent(agreement.drop)
 
 
 def _percent(interval: Interval) -> str:
@@ -185,7 +185,7 @@ def _percent(interval: Interval) -> str:
 def _reason(form: RecipeResult, found: Compression) -> str:
     """Say why a form is not there, what it left in float, why it loses, or why it is slow."""
     said = [form.reason, notes_text(form.notes)]
-    if form.likeness and form.likeness.drop and form.likeness.drop.low > 0:
+    if form.agreement and form.agreement.drop and form.agreement.drop.low > 0:
         said.append(_blame(form, found))
     if form.taken and form.taken.left and (form.taken.share < 1 or form.taken.pieces > 1):
         reason, count = next(iter(form.taken.left.items()))
@@ -260,17 +260,17 @@ def _side_by_side(model: Path, place: Path) -> tuple[Sequence[str], list[Row], l
     rows.append(("the six that both make", f"{shared:.1f}", f"{sum(theirs.values()):.1f}"))
     holdout = [everything[index] for index in parts.holdout]
     truth = [image.label for image in holdout]
-    likeness = _likeness(place, [image.path for image in holdout], truth, card)
+    agreement = _agreement(place, [image.path for image in holdout], truth, card)
     remarks = [
         f"to reach: all eight under 20 s of one core ({total:.1f} s), at least 4 times faster than the converter "
         f"({sum(theirs.values()) / shared:.1f} times on the six that both make)",
-        f"int8 on the hold-out ({len(truth)} pictures): {_accuracy_of(likeness)}; to reach within 0.3 points",
+        f"int8 on the hold-out ({len(truth)} pictures): {_accuracy_of(agreement)}; to reach within 0.3 points",
         f"int8, timed in turn: {_ratio(place)}; to reach within 5 %",
     ]
     return ("form", "recipe, s of one core", "converter, s of one core"), rows, remarks
 
 
-def _likeness(place: Path, images: list[Path], labels: list[int], card: Card) -> Likeness:
+def _agreement(place: Path, images: list[Path], labels: list[int], card: Card) -> FileAgreement:
     """Hold our int8 file's answers against the converter's, as a form against its origin."""
     view = InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)
     kind = Classifiers()
@@ -278,12 +278,12 @@ def _likeness(place: Path, images: list[Path], labels: list[int], card: Card) ->
     return kind.compare(ours, theirs, labels)
 
 
-def _accuracy_of(likeness: Likeness) -> str:
-    assert likeness.accuracy is not None and likeness.drop is not None, "labels were given"  # noqa: PT018
-    theirs = 100 * (likeness.accuracy.value + likeness.drop.value)
+def _accuracy_of(agreement: FileAgreement) -> str:
+    assert agreement.accuracy is not None and agreement.drop is not None, "labels were given"  # noqa: PT018
+    theirs = 100 * (agreement.accuracy.value + agreement.drop.value)
     return (
-        f"ours {100 * likeness.accuracy.value:.2f} %, the converter's {theirs:.2f} % (ours loses "
-        f"{_percent(likeness.drop)} points), the same answer on {100 * likeness.agreement.value:.1f} %"
+        f"ours {100 * agreement.accuracy.value:.2f} %, the converter's {theirs:.2f} % (ours loses "
+        f"{_percent(agreement.drop)} points), the same answer on {100 * agreement.share.value:.1f} %"
     )
 
 

@@ -1,4 +1,4 @@
-"""How far the probabilities of shipped classifiers can be believed, and whether thresholds keep what they promise.
+"""How far the probabilities of shipped classifiers can be believed, and whether thresholds keep what they guarantee.
 
     python -m benchmarks confidence
     python -m benchmarks confidence --seeds 0 --cards mobilenet_v2_1.0_224
@@ -41,19 +41,19 @@ LEAST = 30
 
 HEADER = (
     "network", "seed", "form", "top-1 %", "temperature", "ECE before %", "ECE % (95 %)", "Brier before", "Brier",
-    "threshold", "right % from it on (95 %)", "answered %", "classes promised", "of these kept", "answers changed",
+    "threshold", "right % from it on (95 %)", "answered %", "classes guaranteed", "of these kept", "answers changed",
     "ms over before", "unknown, AUROC % (95 %)", "passes %", "known kept %", "cost %",
 )  # fmt: skip
 REMARKS = (
     "TrashNet's hold-out of each seed (506 images), answered once by the shipped file. Heads alone.",
     "The rule for a temperature of 1 was made stricter after seeds 0 to 2 had been seen; seeds 3 and 4 chose nothing.",
     "ECE: expected calibration error, 15 bins of equal numbers of images. Before: without the temperature.",
-    "Threshold: from which on 95 % of the answers are promised to be right, chosen on validation (404 images) and on "
+    "Threshold: from which on 95 % of the answers are guaranteed to be right, chosen on validation (404 images) and on "
     "out-of-fold answers of the training part (about 1,600). "
-    "A class is promised if validation gives it a threshold, and counts if the hold-out has 30 images of it; kept: "
+    "A class is guaranteed if validation gives it a threshold, and counts if the hold-out has 30 images of it; kept: "
     "95 % of its answers from there on are right on the hold-out.",
-    "The promise is about as many new images as the hold-out has. That rule was chosen on seeds 5 to 9, after Clopper "
-    "and Pearson's bound had kept 12 of 16 files and 53 of 66 classes of seeds 0 to 3.",
+    "The guarantee is about as many new images as the hold-out has. That rule was chosen on seeds 5 to 9, after "
+    "Clopper and Pearson's bound had kept 12 of 16 files and 53 of 66 classes of seeds 0 to 3.",
     "Answers changed: on the hold-out, against the same file with the temperature taken out. Latency: the ratio of "
     "both files' fastest runs at one thread.",
     "Unknown: each class left out in turn, on validation: a head is fitted without it, and its images are unknown. "
@@ -129,13 +129,13 @@ def cells(judged: Judged, images: Images) -> tuple[object, ...]:
     """Return the cells of a file."""
     facts, labels = judged.facts, images.part(Role.HOLDOUT).labels
     large = {name for label, name in enumerate(images.classes) if labels.count(label) >= LEAST}
-    promised = [one for name, one in facts.by_class.items() if one is not None and name in large]
+    guaranteed = [one for name, one in facts.by_class.items() if one is not None and name in large]
     one = facts.threshold
     return (
         f"{100 * judged.top1:.1f}", f"{facts.temperature:.2f}", f"{100 * facts.error_before.value:.1f}",
         percent(facts.error), f"{facts.brier_before.value:.3f}", f"{facts.brier.value:.3f}",
         f"{one.score:.3f}" if one else "", percent(one.precision) if one and one.precision else "",
-        f"{100 * one.coverage:.1f}" if one else "", len(promised), sum(map(kept, promised)), judged.changed,
+        f"{100 * one.coverage:.1f}" if one else "", len(guaranteed), sum(map(kept, guaranteed)), judged.changed,
         f"{judged.ratio:.3f}",
     )  # fmt: skip
 
@@ -158,5 +158,5 @@ def unknown_cells(run: RunFolder, evaluation: Evaluation) -> tuple[object, ...]:
 
 
 def kept(one: Threshold) -> bool:
-    """Return whether a threshold keeps the promise on the hold-out."""
+    """Return whether a threshold keeps the guarantee on the hold-out."""
     return one.precision is None or one.precision.value >= 0.95

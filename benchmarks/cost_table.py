@@ -19,7 +19,7 @@ from advisor.catalog.catalogue import load_catalogue
 from advisor.core.evaluation import Configuration
 from advisor.core.training import FINETUNE_TOP, HEAD, HEAD_SUBSET
 from advisor.engine.scheduling.sampler.hypervolume import hypervolume
-from advisor.engine.space.plan import Plan, order_by_promise
+from advisor.engine.space.plan import Plan, most_promising_first
 from benchmarks.tables import RESULTS
 from tests.engine.plans import planned
 
@@ -145,7 +145,7 @@ class Problem:
         cards = {row.card: _card(catalogue[row.base], row) for row in self.rows.values()}
         recipes = tuple(dict.fromkeys(row.recipe for row in self.rows.values() if row.answers))
         threads = tuple(sorted({row.threads for row in self.rows.values()}))
-        ordered = order_by_promise(tuple(cards.values()))
+        ordered = most_promising_first(tuple(cards.values()))
         return planned(
             ordered, recipes, threads, self.trainings, "", images=IMAGES, validation=VALIDATION, subset=FIRST_LOOK
         )

@@ -31,7 +31,6 @@ from advisor.catalog.catalogue import load_catalogue
 from advisor.catalog.weights.fetching import fetch
 from advisor.compression.recipes import recipe
 from advisor.compression.recipes.base import RecipeInputs
-from advisor.core.tasks import DETECTION, OBJECT_COUNTING, OBJECT_DETECTION
 from advisor.core.training import HEAD, recipe_of
 from advisor.datasets.boxes.reading import survey_boxes
 from advisor.datasets.images import InputSpec, load
@@ -40,15 +39,18 @@ from advisor.measurement.box_counts import counts
 from advisor.measurement.counting import CentreFinder, centre_score, match_centres
 from advisor.measurement.detection import Detections, Detector
 from advisor.measurement.latency.timing import measure
+from advisor.tasks import COUNTING, DETECTION
 from advisor.tflite.postprocess import put_back, split_postprocess
 from advisor.training.detection import network
 from advisor.training.detection.changes import Objects, RandomChanges, changed
 from advisor.training.detection.fit import Hyperparameters
 from advisor.training.detection.maps import Boxed
 from advisor.training.detection.network import with_maps
-from advisor.training.detection.train import FINETUNING, KINDS, DetectorStart, HeadKind, train
+from advisor.training.detection.train import FINETUNING, DetectorStart, HeadKind, train
 from advisor.training.finetune.network import freeze
 from benchmarks.tables import Row, keep, kept_of_others, percent
+
+HEADS = {task.name: task for task in (DETECTION, COUNTING)}
 
 NAME = "detection"
 FOLDER = Path(__file__).resolve().parents[2] / "shared" / "data" / "images" / "bccd"
@@ -96,15 +98,15 @@ def main() -> None:
     """Train each network, score and time its forms, and keep the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--cards", default=CARDS, help="networks, joined by commas")
-    parser.add_argument("--task", default=OBJECT_DETECTION, choices=sorted(KINDS), help="what the head finds")
+    parser.add_argument("--task", default=DETECTION.name, choices=sorted(HEADS), help="what the head finds")
     parser.add_argument("--training", default=HEAD, choices=DETECTION.trainings, help="what learns: the head, or more")
     parser.add_argument("--side", type=int, default=DETECTION.side, help="side of the input in pixels")
     chosen = parser.parse_args()
     classes, learnt, judged = parts_of(FOLDER)
     rows: list[Row] = []
     name, title, header, remarks = {
-        OBJECT_DETECTION: (NAME, "Detectors of blood cells", HEADER, REMARKS),
-        OBJECT_COUNTING: ("counting", "Counting blood cells", COUNTING_HEADER, COUNTING_REMARKS),
+        DETECTION.name: (NAME, "Detectors of blood cells", HEADER, REMARKS),
+        COUNTING.name: ("counting", "Counting blood cells", COUNTING_HEADER, COUNTING_REMARKS),
     }[chosen.task]
     for card in chosen.cards.split(","):
         rows += list(rows_of(card, chosen.side, classes, learnt, judged, chosen.task, chosen.training))
@@ -143,7 +145,7 @@ def rows_of(
 ) -> Sequence[Row]:
     """Train one network and return a row for each form."""
     card = load_catalogue().select([name])[0].at(side)
-    spec, kind = InputSpec(side, card.preprocessing.mean, card.preprocessing.std), KINDS[task]
+    spec, kind = InputSpec(side, card.preprocessing.mean, card.preprocessing.std), HEADS[task].head
     layers = recipe_of(training).layers
     title = f"{name} at {side}" if training == HEAD else f"{name} at {side}, {training}"
     with tempfile.TemporaryDirectory() as folder:

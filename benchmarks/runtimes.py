@@ -5,7 +5,7 @@
 
 Weights are random, which changes no latency. Ranges of int8 files are measured on two inputs: with made-up ones, ONNX
 Runtime cannot leave out a ReLU before a QuantizeLinear, and SqueezeNet took nine times as long. Each further runtime of
-:data:`advisor.devices.profiles.runtimes.RUNTIMES` that is installed has its own columns.
+:func:`advisor.devices.profiles.runtimes.local_runtimes` that is installed has its own columns.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from advisor.core.errors import AdvisorError
 from advisor.core.units import plural
 from advisor.devices.connections.host import HostConnection
 from advisor.devices.connections.twins import file_for
-from advisor.devices.profiles.runtimes import LITERT, RUNTIMES, title_of
+from advisor.devices.profiles.runtimes import LITERT, local_runtimes, title_of
 from advisor.measurement.latency.results import Ratio
 from advisor.measurement.on_device.findings import DeviceRow
 from advisor.measurement.on_device.runtimes import RuntimeHere, benchmark_in_runtimes
@@ -81,7 +81,7 @@ def _make_int8(path: Path, folder: Path) -> None:
 def installed() -> list[RuntimeHere]:
     """Return LiteRT and the other runtimes of this machine that are installed."""
     found = [RuntimeHere(LITERT, "ai-edge-litert", HostConnection())]
-    for name, runtime in RUNTIMES.items():
+    for name, runtime in local_runtimes().items():
         if not runtime.missing()[0]:
             target = runtime.profile().target()
             found.append(RuntimeHere(name, target.runtime, runtime.connect(target)))
@@ -154,7 +154,7 @@ def remarks(rows: Sequence[Row], runtimes: Sequence[RuntimeHere]) -> list[str]:
                     f"{title_of(each.name)}, {form}, {plural(threads, 'thread')}: {mean:.2f} times LiteRT's time "
                     f"(geometric mean of {len(ratios)} networks), faster for {sum(ratio < 1 for ratio in ratios)}"
                 )
-    targets = {title_of(name): runtime.profile().target() for name, runtime in RUNTIMES.items()}
+    targets = {title_of(name): runtime.profile().target() for name, runtime in local_runtimes().items()}
     named = ", ".join(f"{title}: {each.runtime} {each.version}" for title, each in targets.items() if each.version)
     return [*said, f"{named}; effort `{EFFORT}`; random weights; an interval is that of the median over blocks of runs"]
 

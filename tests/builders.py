@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from advisor.core.evaluation import Configuration, Evaluation, Status, Target
 from advisor.core.quantity import Provenance, Quantity
 
+T = TypeVar("T")
 RUNTIME = "ai-edge-litert==2.3.0"
 
 
@@ -36,3 +39,9 @@ def evaluation(
         size=Quantity(size, "bytes", Provenance.MEASURED),
         drop=Quantity(drop, "points", Provenance.MEASURED),
     )
+
+
+def present(value: T | None) -> T:
+    """Return a value that must be there."""
+    assert value is not None
+    return value

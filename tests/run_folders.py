@@ -14,10 +14,10 @@ from advisor.core.box_facts import BoxFacts, ClassBoxes, JudgedBox, JudgedImage
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.evaluation_facts import ImageAnswers
 from advisor.core.quantity import Provenance, Quantity
-from advisor.core.tasks import OBJECT_DETECTION
 from advisor.datasets.boxes.values import ONE_CLASS
 from advisor.engine.question import resolve
 from advisor.store import RunFolder
+from advisor.tasks import DETECTION
 from tests.builders import evaluation
 
 VERSIONS = {"python": "3.11.7", "ai-edge-litert": "2.3.0"}
@@ -102,7 +102,7 @@ def write_judged_detectors(out: Path) -> RunFolder:
     made = {"answers": chosen, "holdout_answers": judged, "holdout_accuracy": precision}
     rows = [replace(row, **made) for row in candidates()]
     per_class = {"boxes_per_class": {"cat": 70, "dog": 49, "owl": 1}, "folder": str(photos)}
-    request = {"task": OBJECT_DETECTION, "data": "boxes", "min_accuracy": "50%"}
+    request = {"task": DETECTION.name, "data": "boxes", "min_accuracy": "50%"}
     return write_run(out, rows, request=request, dataset={**images({ONE_CLASS: 60}), **per_class})
 
 

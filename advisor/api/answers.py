@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Protocol, Unpack
 
 from advisor.api.options import takes_options
 from advisor.core.decision import Decision
+from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation
+from advisor.core.integrations import integration, registered
 from advisor.core.options import LimitOptions
 from advisor.store import RunFolder
 
@@ -19,6 +21,33 @@ if TYPE_CHECKING:
     from advisor.engine.question import Request
     from advisor.exporting.bundle import Bundle
     from advisor.reporting.view import RunView
+
+
+EXPERIMENT_LOGS = "advisor.experiment_logs"
+"""Entry points of :class:`ExperimentLog`: modules or objects, by the word before the colon of ``--log-to``."""
+
+
+class ExperimentLog(Protocol):
+    """Keeps the answers of runs where a team keeps its experiments."""
+
+    EXAMPLE: str
+    """A value of ``--log-to``."""
+
+    def require_installed(self) -> None:
+        """Raise a ``UsageError`` if a package is not installed."""
+
+    def log_run(self, view: RunView, folder: Path, address: str, bundle: Path | None) -> str:
+        """Log the answer of a run, and return the identity of the new entry.
+
+        Args:
+            view: the answer.
+            folder: the run folder, whose report files are kept with the entry.
+            address: what follows the colon of ``--log-to``.
+            bundle: folder of the exported pick; None without a pick.
+
+        Raises:
+            UsageError: the address cannot be used.
+        """
 
 
 @dataclass(frozen=True)
@@ -128,7 +157,7 @@ def exportable(run: str | Path) -> tuple[Evaluation, ...]:
         UsageError: no run folder, or a damaged one.
     """
     from advisor.engine.history.loaded_run import load_run
-    from advisor.exporting.choice import choices
+    from advisor.exporting.bundle import choices
 
     return choices(load_run(run).decision)
 
@@ -152,17 +181,32 @@ def log_to(run: str | Path, place: str) -> str:
         UsageError: an unknown place, one that cannot be used, or MLflow is not installed.
     """
     from advisor.isolation import Scratch
-    from advisor.reporting.experiment_log import log_run, tracking_uri
     from advisor.reporting.view import load_view
 
-    tracking_uri(place)
+    log, address = experiment_log(place)
     folder = RunFolder.open(Path(run))
     view = load_view(folder)
     if not view.decision.feasible:
-        return log_run(view, folder.path, place, None)
+        return log.log_run(view, folder.path, address, None)
     with Scratch() as scratch:
         export(folder.path, scratch / "bundle")
-        return log_run(view, folder.path, place, scratch / "bundle")
+        return log.log_run(view, folder.path, address, scratch / "bundle")
+
+
+def experiment_log(place: str) -> tuple[ExperimentLog, str]:
+    """Return what logs to a place, such as ``mlflow:sqlite:///experiments.db``, and the address there.
+
+    Raises:
+        UsageError: an unknown place, or the package for it is not installed.
+    """
+    name, _, address = place.partition(":")
+    names = registered(EXPERIMENT_LOGS)
+    if name not in names or not address:
+        example = integration(EXPERIMENT_LOGS, names[0]).EXAMPLE
+        raise UsageError(f"--log-to: unknown place '{place}'", f"write for example {example}")
+    log: ExperimentLog = integration(EXPERIMENT_LOGS, name)
+    log.require_installed()
+    return log, address
 
 
 def check_run(run: str | Path, *, artefacts: bool = False) -> tuple[str, ...]:

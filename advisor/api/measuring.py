@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
+from advisor.api.options import takes_options
 from advisor.core.errors import StageError, UsageError
+from advisor.core.options import BenchmarkKeywords, DeviceBenchmarkKeywords
 
 if TYPE_CHECKING:
     from advisor.measurement.latency.findings import Benchmark
@@ -16,21 +18,8 @@ if TYPE_CHECKING:
 Tell = Callable[[str], None]
 
 
-def benchmark(
-    *models: str | Path,
-    threads: Sequence[int | str] = (1,),
-    effort: str = "quick",
-    shape: Sequence[int] | None = None,
-    kernels: str = "default",
-    runtime: str | None = None,
-    cpus: Sequence[int] | None = None,
-    contended: bool = False,
-    sustained_s: float | None = None,
-    pipeline: bool = True,
-    image: str | Path | None = None,
-    force: bool = False,
-    tell: Tell | None = None,
-) -> Benchmark:
+@takes_options(BenchmarkKeywords, stated=True)
+def benchmark(*models: str | Path, tell: Tell | None = None, **options: Unpack[BenchmarkKeywords]) -> Benchmark:
     """Measure one ``.tflite`` file on this machine's CPU, or several interleaved in one run.
 
     ::
@@ -41,17 +30,6 @@ def benchmark(
 
     Args:
         models: one or more files.
-        threads: thread counts: numbers, or ``all``. Memory and loading are measured with the first.
-        effort: ``quick`` (6 s for each file and thread count), ``normal`` (10 s) or ``full`` (60 s).
-        shape: shape of the first input, if the file leaves it open.
-        kernels: ``default`` (XNNPACK where it applies) or ``builtin``.
-        runtime: another runtime, such as ``tflite-runtime==2.14.0``, installed in a separate environment.
-        cpus: numbers of the processors that run the threads. Default: all.
-        contended: also measure with a load on the other processors.
-        sustained_s: also run for this many seconds without a rest.
-        pipeline: also time the way from an image to an answer, if the file takes one image.
-        image: image for the end-to-end timing. Default: a bundled photograph.
-        force: measure on a busy machine, too.
         tell: called with a line about each step.
 
     Raises:
@@ -60,36 +38,13 @@ def benchmark(
     """
     from advisor.measurement.latency import session
 
-    return session.benchmark(
-        *models,
-        threads=thread_counts(threads),
-        effort=effort,
-        shape=shape,
-        kernels=kernels,
-        runtime=runtime,
-        cpus=cpus,
-        contended=contended,
-        sustained_s=sustained_s,
-        pipeline=pipeline,
-        image=image,
-        force=force,
-        tell=tell,
-    )
+    options["threads"] = thread_counts(options["threads"])
+    return session.benchmark(*models, tell=tell, **options)
 
 
+@takes_options(DeviceBenchmarkKeywords, stated=True)
 def benchmark_device(
-    *models: str | Path,
-    device: str = "",
-    accelerator: str = "",
-    ssh: str = "",
-    adb: str = "",
-    python: str = "python3",
-    benchmark_model: str | Path | None = None,
-    cores: str = "",
-    threads: Sequence[int | str] = (),
-    effort: str = "quick",
-    profiles: Sequence[str | Path] = (),
-    tell: Tell | None = None,
+    *models: str | Path, tell: Tell | None = None, **options: Unpack[DeviceBenchmarkKeywords]
 ) -> DeviceBenchmark:
     """Measure ``.tflite`` files on a device over its connection, or on this machine's GPU.
 
@@ -102,17 +57,6 @@ def benchmark_device(
 
     Args:
         models: one or more files.
-        device: name of a device profile, or ``name:target``; several runtimes of this machine, such as
-            ``host:litert,host:onnxruntime``, are compared in turn. Default: this machine.
-        accelerator: ``cpu``, ``gpu``, ``npu`` or ``tpu``: the kind of target, if ``device`` names none.
-        ssh: host to connect to over ssh: ``host``, ``user@host``, or a name of your ssh configuration.
-        adb: serial of the phone to connect to over adb.
-        python: Python interpreter of the device that has a TFLite runtime (ssh).
-        benchmark_model: TensorFlow Lite's ``benchmark_model`` for the phone's processor (adb).
-        cores: hexadecimal mask of the cores that run the models (adb).
-        threads: thread counts: numbers, or ``all``. Default: the thread count of the target.
-        effort: ``quick``, ``normal`` or ``full``.
-        profiles: further folders of your own device profiles.
         tell: called with a line about each step.
 
     Raises:
@@ -121,10 +65,14 @@ def benchmark_device(
     from advisor.devices.connections.settings import ConnectionSettings
     from advisor.engine.targets import benchmarking
 
-    settings = ConnectionSettings.from_options(ssh, adb, False, python, benchmark_model, cores)
-    say = tell or (lambda _text: None)
-    counts = thread_counts(threads)
-    return benchmarking.benchmark_device(models, device, accelerator, settings, profiles, counts, effort, say)
+    settings = ConnectionSettings.from_options(
+        options["ssh"], options["adb"], False, options["python"], options["benchmark_model"], options["cores"]
+    )
+    device, accelerator, counts = options["device"], options["accelerator"], thread_counts(options["threads"])
+    return benchmarking.benchmark_device(
+        models, device, accelerator, settings, options["profiles"], counts, options["effort"],
+        tell or (lambda _text: None),
+    )  # fmt: skip
 
 
 def profile(

@@ -4,31 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
+
+from advisor.api.options import takes_options
+from advisor.core.options import CheckDataKeywords, CompressKeywords
 
 if TYPE_CHECKING:
     from advisor.compression.diagnosis.values import Diagnosis
-    from advisor.compression.user_model.values import Compression, Likeness
+    from advisor.compression.user_model.values import Compression, FileAgreement
     from advisor.engine.data_check import DataCheck
 
 
+@takes_options(CompressKeywords, stated=True)
 def compress(
     model: str | Path,
     recipes: Sequence[str],
     *,
-    calibration: str | Path | None = None,
-    data: str | Path | None = None,
-    samples: str | Path | None = None,
-    max_drop_points: float | None = None,
-    to: str | Path | None = None,
-    mean: Sequence[float] | None = None,
-    std: Sequence[float] | None = None,
-    seed: int = 0,
     latency: bool = True,
-    accelerator: str = "xnnpack",
-    learn_s: float = 600.0,
-    force: bool = False,
     tell: Callable[[str], None] | None = None,
+    **options: Unpack[CompressKeywords],
 ) -> Compression:
     """Make compressed files of a float ``.tflite`` and measure what each costs.
 
@@ -36,44 +30,26 @@ def compress(
 
         import advisor
         found = advisor.compress("model.tflite", ["int8", "float16"], data="photos")
-        print([(form.recipe, form.sizes, form.likeness) for form in found.forms])
+        print([(form.recipe, form.sizes, form.agreement) for form in found.forms])
 
     Args:
         model: the float file.
         recipes: names of compression recipes.
-        calibration: folder of calibration images. Default: the images of ``data``, else bundled photographs.
-        data: folder of labelled images with one sub-folder for each class, or images with boxes for a detector;
-            measures accuracy.
-        samples: ``.npz`` file with an array for each input of the model, for a model that is no classifier or detector
-            of images. Forms are then compared with the float file by their outputs.
-        max_drop_points: percentage points of accuracy that a file may lose against float. Needs ``data``.
-        to: folder for the files. Default: ``MODEL-forms``.
-        mean: value subtracted from RGB 0..255, one number or three. Default: the value in the file.
-        std: value that the difference is divided by. Default: the value in the file.
-        seed: seed of all random draws.
         latency: also measure the latency of the files.
-        accelerator: accelerator whose operators are counted: ``xnnpack`` (the CPU), ``edgetpu``, ``nnapi``, ...
-        learn_s: time limit of a recipe that trains, in seconds. The best result so far is used.
-        force: replace files that exist.
         tell: called with a line about each step.
 
     Raises:
         UsageError: the file, a recipe, the images or a limit is invalid, or files are in the way. Nothing is made.
     """
-    from advisor.compression.user_model.compress import compress as made
-    from advisor.compression.user_model.question import ask
+    from advisor.engine.compress.compress import compress as made
+    from advisor.engine.compress.question import ask
 
-    question = ask(
-        Path(model), recipes, calibration=_path(calibration), data=_path(data), samples=_path(samples),
-        max_drop_points=max_drop_points, to=_path(to), mean=mean, std=std, seed=seed, target=accelerator,
-        learn_s=learn_s, force=force,
-    )  # fmt: skip
-    return made(question, tell or (lambda _text: None), latency)
+    return made(ask(Path(model), recipes, **options), tell or (lambda _text: None), latency)
 
 
 def judge(
     model: str | Path, data: str | Path, *, seed: int = 0, tell: Callable[[str], None] | None = None
-) -> tuple[str, Likeness]:
+) -> tuple[str, FileAgreement]:
     """Measure the accuracy of a float ``.tflite`` classifier or detector on your images.
 
     ::
@@ -95,10 +71,10 @@ def judge(
     Raises:
         UsageError: the file or the images are not usable, or the file does not know a class of the images.
     """
-    from advisor.compression.user_model.compress import judge as judged
-    from advisor.compression.user_model.question import ask
+    from advisor.engine.compress.compress import judge as judged
+    from advisor.engine.compress.question import ask
 
-    question = ask(Path(model), (), data=Path(data), seed=seed, judged_only=True)
+    question = ask(Path(model), (), judged_only=True, data=data, seed=seed)
     return question.images.scored_source, judged(question, tell or (lambda _text: None))
 
 
@@ -132,17 +108,9 @@ def diagnose(
     return diagnosed(Path(model), Path(against), _path(calibration), mean, std)
 
 
+@takes_options(CheckDataKeywords, stated=True)
 def check_data(
-    data: str | Path,
-    *,
-    labels: bool = True,
-    card: str = "",
-    catalog: Sequence[str | Path] = (),
-    offline: bool = False,
-    mirror: str = "",
-    fix: str | Path | None = None,
-    tell: Callable[[str], None] | None = None,
-    task: str = "image-classification",
+    data: str | Path, *, tell: Callable[[str], None] | None = None, **options: Unpack[CheckDataKeywords]
 ) -> DataCheck:
     """Find faults in a set of images or of boxes: unreadable, repeated, wrongly labelled. No image is changed.
 
@@ -154,14 +122,7 @@ def check_data(
 
     Args:
         data: a folder, or a CSV or Parquet manifest; for boxes also a COCO file.
-        labels: look for wrong labels and for crops, with the features of a network.
-        card: model card of this network. Default: the best one whose weights are on this machine.
-        catalog: your own catalogue files.
-        offline: open no connection.
-        mirror: folder or address of weights that is asked first.
-        fix: manifest (CSV) to write without the suspects.
         tell: called with a line about each step.
-        task: ``image-classification``, or ``object-detection`` or ``object-counting`` for images with boxes.
 
     Raises:
         UsageError: ``data`` is missing or cannot be read as a data set, the task or the card is unknown, or ``fix``
@@ -170,9 +131,11 @@ def check_data(
     from advisor.datasets.checks.fix import writable
     from advisor.engine import data_check
 
-    manifest = writable(Path(fix)) if fix else None
-    checker = data_check.LabelChecker(card, tuple(Path(path) for path in catalog), offline, mirror) if labels else None
-    checked = data_check.check_data(Path(data), checker, tell or (lambda _text: None), task)
+    manifest, checker = writable(Path(options["fix"])) if options["fix"] else None, None
+    if options["labels"]:
+        catalog = tuple(Path(path) for path in options["catalog"])
+        checker = data_check.LabelChecker(options["card"], catalog, options["offline"], options["mirror"])
+    checked = data_check.check_data(Path(data), checker, tell or (lambda _text: None), options["task"])
     if manifest:
         checked.write_manifest(manifest)
     return checked

@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
-from advisor.core.options import GROUPS, PLAN, SEARCH, Table, table_of
+from advisor.core.options import GROUPS, PLAN, SEARCH, Table, defaults_of, table_of
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -25,7 +25,7 @@ LISTED: Mapping[str, tuple[str, str]] = {
 """Module, and value or function, that list the names of an option; the module is imported when it is needed."""
 
 
-def takes_options(kind: type, defaults: bool = True) -> Callable[[Function], Function]:
+def takes_options(kind: type, defaults: bool = True, stated: bool = False) -> Callable[[Function], Function]:
     """Declare the options of a function's ``**options: Unpack[kind]``; the function refuses other keywords.
 
     ``inspect.signature`` and ``help`` show the options. None is an option that is not given.
@@ -33,14 +33,16 @@ def takes_options(kind: type, defaults: bool = True) -> Callable[[Function], Fun
     Args:
         kind: typed dictionary of the options.
         defaults: the documentation states the defaults of a search.
+        stated: the signature has the stated defaults, and the function gets them for options that are not given.
     """
 
     def declare(function: Function) -> Function:
         plain = inspect.signature(function)
         own = [each for each in plain.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
         by_keyword = inspect.Parameter.KEYWORD_ONLY
+        known = defaults_of(kind) if stated else {}
         shared = [
-            inspect.Parameter(name, by_keyword, default=None, annotation=hint)
+            inspect.Parameter(name, by_keyword, default=known.get(name), annotation=hint)
             for name, hint in get_type_hints(kind).items()
         ]
         places = [each for each in own if each.kind is not by_keyword]
@@ -51,11 +53,13 @@ def takes_options(kind: type, defaults: bool = True) -> Callable[[Function], Fun
             for name in given:
                 if name not in signature.parameters:
                     raise TypeError(f"{function.__name__}() got an unexpected keyword argument '{name}'")
-            return function(*arguments, **given)
+            return function(
+                *arguments, **{**known, **{name: value for name, value in given.items() if value is not None}}
+            )
 
         call.__signature__ = signature  # type: ignore[attr-defined]
         call.__annotations__ = {name: each.annotation for name, each in signature.parameters.items()}
-        entries = "\n".join(_entries(table_of(kind), defaults))
+        entries = "\n".join(_entries(table_of(kind), defaults and not stated))
         call.__doc__ = _documented(inspect.cleandoc(function.__doc__ or ""), entries, len(places))
         return call  # type: ignore[return-value]
 

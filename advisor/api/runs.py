@@ -105,7 +105,7 @@ def _request(given: Mapping[str, Any]) -> Request:
     from advisor.engine.question import resolve, resolve_resumed
     from advisor.engine.space.resolved import with_files
 
-    options = {name: value for name, value in given.items() if SEARCH[name].kept}
+    options = {name: given.get(name) for name, option in SEARCH.items() if option.kept}
     file = Path(given["request"]) if given.get("request") else None
     resume, extend = given.get("resume"), given.get("extend")
     if resume is not None:

@@ -1,20 +1,31 @@
-"""Groups of commands that all take ``--quiet``. A command may have its options as one value of a dataclass."""
+"""Groups of commands that all take ``--quiet``. A command may have its options as one value of a dataclass.
+
+To add a command of an integration, register an :class:`IntegrationCommand` in the group :data:`INTEGRATIONS`.
+"""
 
 from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import MISSING, fields, is_dataclass
+from collections.abc import Callable, Iterator, MutableMapping
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import wraps
-from typing import Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
+from typer.core import TyperGroup
 from typer.models import CommandFunctionType
 
 from advisor.cli.progress import BEGAN, QUIET
+from advisor.core.integrations import integration, registered
+
+if TYPE_CHECKING:
+    from typer import _click
 
 Command = Callable[..., Any]
+
+INTEGRATIONS = "advisor.commands"
+"""Entry points of further commands, each an :class:`IntegrationCommand`."""
 
 Quiet = Annotated[
     bool,
@@ -34,6 +45,45 @@ class Commands(typer.Typer):
             return command
 
         return declare
+
+
+@dataclass(frozen=True)
+class IntegrationCommand:
+    """A command that an integration adds.
+
+    Attributes:
+        run: the function; Typer makes the options from its parameters. Its module must be light.
+        short_help: what the command does, for the list of commands.
+    """
+
+    run: Command
+    short_help: str
+
+
+class AllCommands(TyperGroup):
+    """The commands of this package, then those of integrations, which are looked up only when they are needed."""
+
+    @property
+    def commands(self) -> MutableMapping[str, _click.Command]:
+        """Every command by its name."""
+        for name in registered(INTEGRATIONS):
+            if name not in self._found:
+                self._found[name] = _made(name, integration(INTEGRATIONS, name))
+        return self._found
+
+    @commands.setter
+    def commands(self, own: MutableMapping[str, _click.Command]) -> None:
+        self._found = own
+
+    def get_command(self, ctx: _click.Context, cmd_name: str) -> _click.Command | None:
+        """Return the command with a name."""
+        return self._found.get(cmd_name) or super().get_command(ctx, cmd_name)
+
+
+def _made(name: str, command: IntegrationCommand) -> _click.Command:
+    alone = Commands(add_completion=False, rich_markup_mode=None)
+    alone.command(name, short_help=command.short_help)(command.run)
+    return typer.main.get_command(alone)
 
 
 def _quietable(command: Command) -> Command:

@@ -14,16 +14,14 @@ import typer
 
 from advisor.cli import catalog, data, devices
 from advisor.cli.answers import compare, export, reevaluate, report
-from advisor.cli.assistant import mcp
 from advisor.cli.benchmark import benchmark
-from advisor.cli.commands import Commands
+from advisor.cli.commands import AllCommands, Commands
 from advisor.cli.compress import compress
 from advisor.cli.doctor import doctor
 from advisor.cli.explain import explain
 from advisor.cli.options import GroupedCommand, SearchCommand
 from advisor.cli.profile import profile
 from advisor.cli.search import init, plan, search
-from advisor.cli.serve import serve
 from advisor.core.errors import AdvisorError, ExitCode
 from advisor.core.escape import visible
 from advisor.version import __version__
@@ -48,6 +46,7 @@ _SYSTEM_HINTS = {
 
 app = Commands(
     name="advisor",
+    cls=AllCommands,
     help="Chooses, retrains and compresses the image model to ship on phones and small devices.",
     epilog="Exit codes: 0 done, 2 wrong usage or data (nothing spent), 3 nothing meets the budget or the result is "
     "incomplete, 4 the recommendation changed, 1 internal error, 130 interrupted (state saved).",
@@ -82,8 +81,6 @@ app.command(short_help="Write the bundle to ship: model, labels, code.")(export)
 app.command(short_help="Show what changed between two runs.")(compare)
 app.command(short_help="Answer earlier runs again after a change.")(reevaluate)
 app.command(short_help="Explain a term of the reports.")(explain)
-app.command(short_help="Show runs as local web pages.")(serve)
-app.command(short_help="Serve an assistant by the Model Context Protocol.")(mcp)
 app.command(short_help="Check whether this machine is ready.")(doctor)
 
 

@@ -57,9 +57,9 @@ def check_place(place: str | None) -> None:
         UsageError: an unknown place, or its package is not installed.
     """
     if place:
-        from advisor.reporting.experiment_log import tracking_uri
+        from advisor.api.answers import experiment_log
 
-        tracking_uri(place)
+        experiment_log(place)
 
 
 def log_run_to(run: Path, place: str | None) -> None:

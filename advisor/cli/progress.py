@@ -1,4 +1,4 @@
-"""What a person sees while a command works, on standard error; nothing with ``--quiet``."""
+"""Show on standard error what a command does while it works; nothing with ``--quiet``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ QUIET: ContextVar[bool] = ContextVar("QUIET", default=False)
 """``--quiet`` of the running command."""
 
 BEGAN: ContextVar[float | None] = ContextVar("BEGAN", default=None)
-"""When the wait began that the next progress is about: the start of the command, or the end of the last progress."""
+"""Begin of the wait that the next progress is about: the start of the command, or the end of the last progress."""
 
 WAIT_S = 2.0
 """Seconds after which a log gets a line about a step, and about a wait of several steps."""

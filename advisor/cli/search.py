@@ -15,6 +15,7 @@ from advisor.cli.output import check_place, log_run_to, print_json, show_answer
 from advisor.cli.progress import QUIET, note, progress
 from advisor.core.errors import ExitCode
 from advisor.core.options import OUTPUT, PLAN, SEARCH
+from advisor.core.tasks import DEFAULT_TASK, TASKS
 
 ENDS_WITHIN_S = 10.0
 """Seconds after which an interrupted search ends although a thread of a dropped evaluation still works."""
@@ -68,12 +69,12 @@ def _asked() -> dict[str, str]:
         return str(typer.prompt(question, default=default, show_default=bool(default), err=True)).strip()
 
     given = {
-        "task": ask("Task: image-classification, object-detection or object-counting", "image-classification"),
+        "task": ask(f"Task: {', '.join(TASKS)}", DEFAULT_TASK),
         "data": ask("Folder of labelled images, with one sub-folder for each class (empty: published accuracies)"),
         "budget": ask("Latency limit (empty: none)", "50ms"),
     }
     options = {name: value for name, value in given.items() if value}
-    if options.get("task") == "image-classification":
+    if options.get("task") == DEFAULT_TASK:
         del options["task"]
     words = (f"--{name} {shlex.quote(value)}" for name, value in options.items())
     typer.echo(f"The same without questions: {' '.join(('advisor search', *words))}", err=True)

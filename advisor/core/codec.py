@@ -1,4 +1,4 @@
-"""Frozen dataclasses as JSON objects and back, by the types of their fields."""
+"""Frozen dataclasses as JSON objects and back: the one reader and writer of documents, by the types of fields."""
 
 from __future__ import annotations
 
@@ -8,10 +8,58 @@ from contextlib import suppress
 from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import Enum
 from functools import cache
+from pathlib import PurePath
 from types import UnionType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, get_args, get_origin, get_type_hints
 
 _SCALARS = frozenset({float, int, str, bool})
+
+_NEW_NAMES = {
+    "agreement_pictures": "agreement_images", "reached_over": "connection", "held_ms": "p90_ms",
+    "elsewhere": "required_devices", "promised": "guaranteed",
+}  # fmt: skip
+"""Names of entries in documents of older versions, with the names of today."""
+
+
+class Written:
+    """A dataclass that is written as a document.
+
+    ``entries`` lists what the document has, in its order: a field or property, ``name=path`` for another name or for an
+    entry of a part, and ``*`` for every field. A path that ends in ``?`` is null where its value is empty.
+    """
+
+    entries: ClassVar[tuple[str, ...]] = ("*",)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON object."""
+        return {name: _followed(self, path) for name, path in entries_of(type(self)).items()}
+
+
+def entries_of(kind: Any) -> dict[str, str]:
+    """Return the path of each entry of a document."""
+    listed = kind.entries if issubclass(kind, Written) else ("*",)
+    every = [field.name for field in fields(kind)]
+    pairs = [each.partition("=") for entry in listed for each in (every if entry == "*" else (entry,))]
+    return {name: path or name for name, _, path in pairs}
+
+
+def _followed(value: Any, path: str) -> Any:
+    for step in path.rstrip("?").split("."):
+        value = None if value is None else getattr(value, step)
+    return document(value) if value or not path.endswith("?") else None
+
+
+def document(value: Any) -> Any:
+    """Return a value as JSON has it; a dataclass has its own ``to_json``, or each of its fields is an entry."""
+    if hasattr(value, "to_json"):
+        return value.to_json()
+    if is_dataclass(value):
+        return {field.name: document(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {name: document(each) for name, each in value.items()}
+    if isinstance(value, tuple | list):
+        return [document(each) for each in value]
+    return value.value if isinstance(value, Enum) else str(value) if isinstance(value, PurePath) else value
 
 
 def to_json(value: Any, defaults: bool = False) -> dict[str, Any]:
@@ -45,7 +93,8 @@ def parse(kind: Any, value: Any) -> Any:
 
     Args:
         kind: a dataclass, a named tuple, an enum, ``float`` (any finite number), ``int``, ``str``, ``bool``, ``object``
-            (anything), ``X | None``, or a tuple or mapping of these.
+            (anything), ``X | None``, or a tuple or mapping of these. Entries that a :class:`Written` computes from its
+            fields are ignored.
         value: what ``json.loads`` returned.
 
     Raises:
@@ -67,7 +116,16 @@ def parse(kind: Any, value: Any) -> Any:
     hints = types_of(kind)
     if issubclass(kind, tuple):
         return kind(*_items(tuple(hints.values()), value))
-    return kind(**{name: parse(hints.get(name, object), each) for name, each in _entries(value).items()})
+    entries = with_new_names(_entries(value))
+    if issubclass(kind, Written):
+        computed = entries_of(kind).keys() - {field.name for field in fields(kind)}
+        entries = {name: each for name, each in entries.items() if name not in computed}
+    return kind(**{name: parse(hints.get(name, object), each) for name, each in entries.items()})
+
+
+def with_new_names(entries: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the entries of an object under the names of today."""
+    return {_NEW_NAMES.get(name, name): value for name, value in entries.items()}
 
 
 def parse_known(kinds: Mapping[str, Any], entries: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from advisor.core.promises import Promises
+from advisor.core.guarantees import Guarantees
 from advisor.core.statistics import Interval
 
 
@@ -28,7 +28,7 @@ class Point(NamedTuple):
 
 
 class Reachable(NamedTuple):
-    """The largest share of right answers that can be promised (0-1; 0: none), and the share of answers that count."""
+    """The largest share of right answers that can be guaranteed (0-1; 0: none), and the share of answers that count."""
 
     precision: float
     coverage: float
@@ -71,7 +71,7 @@ class RecallThreshold:
 
     Attributes:
         wanted: share (0-1) of the images of the class that must reach it.
-        promised: share (0-1) that validation promises: at least ``wanted``, or the most that its images support.
+        guaranteed: share (0-1) that validation guarantees: at least ``wanted``, or the most that its images support.
         score: the probability (0-1).
         recall: share (0-1) of the images of the class that reach it, with a 95 % interval; None without an image.
         precision: share (0-1) of the images that reach it that are of the class; None if none reaches it.
@@ -80,7 +80,7 @@ class RecallThreshold:
     """
 
     wanted: float
-    promised: float
+    guaranteed: float
     score: float
     recall: Interval | None
     precision: Interval | None
@@ -89,8 +89,8 @@ class RecallThreshold:
 
     @property
     def kept(self) -> bool:
-        """True if validation promises the wanted share."""
-        return self.promised >= self.wanted
+        """True if validation guarantees the wanted share."""
+        return self.guaranteed >= self.wanted
 
     @property
     def flagged(self) -> float:
@@ -104,24 +104,24 @@ class CoverageThreshold:
 
     Attributes:
         wanted: the share (0-1) of images.
-        promised: share (0-1) that validation promises: at least ``wanted``, or the most that its images support.
-        precision: share (0-1) of right answers that validation promises from there on.
+        guaranteed: share (0-1) that validation guarantees: at least ``wanted``, or the most that its images support.
+        precision: share (0-1) of right answers that validation guarantees from there on.
         at: the score with its answers.
     """
 
     wanted: float
-    promised: float
+    guaranteed: float
     precision: float
     at: Threshold
 
     @property
     def kept(self) -> bool:
-        """True if validation promises the wanted share."""
-        return self.promised >= self.wanted
+        """True if validation guarantees the wanted share."""
+        return self.guaranteed >= self.wanted
 
 
 @dataclass(frozen=True)
-class Applied:
+class ShippedThresholds:
     """Probabilities that a product compares with.
 
     Attributes:
@@ -160,17 +160,17 @@ class ConfidenceFacts:
         brier: Brier score (0-2) with that temperature, with a 95 % interval.
         brier_before: the same without it.
         bins: for a reliability diagram, the least confident first.
-        promised: share (0-1) of right answers that ``threshold`` promises; None if there are no thresholds.
+        guaranteed: share (0-1) of right answers that ``threshold`` guarantees; None if there are no thresholds.
         threshold: for the answers of all classes of which no precision was asked by name; None if no score keeps the
-            promise.
-        by_class: for the answers of each class; None for one that no score keeps the promise for.
-        reachable: what a threshold for all these classes can promise; None if that was not computed.
+            guarantee.
+        by_class: for the answers of each class; None for one that no score keeps the guarantee for.
+        reachable: what a threshold for all these classes can guarantee; None if that was not computed.
         mistakes: the wrong answers with the highest probabilities, the highest first; of the hold-out alone.
         wanted: what the user asked for. Without a wish, ``threshold`` and ``by_class`` only inform.
-        reachable_by_class: what can be promised for the classes whose wanted precision no score promises.
+        reachable_by_class: what can be guaranteed for the classes whose wanted precision no score guarantees.
         recall: thresholds by class for the wanted recall.
         coverage: threshold for the wanted coverage; None if none was asked for.
-        answered: the answers that count with all thresholds of ``applied``; None if all answers count.
+        answered: the answers that count with all of ``thresholds``; None if all answers count.
         curve: risk-coverage curve, the highest score first.
     """
 
@@ -180,12 +180,12 @@ class ConfidenceFacts:
     brier: Interval
     brier_before: Interval
     bins: tuple[Bin, ...] = ()
-    promised: float | None = None
+    guaranteed: float | None = None
     threshold: Threshold | None = None
     by_class: Mapping[str, Threshold | None] = field(default_factory=dict)
     reachable: Reachable | None = None
     mistakes: tuple[Mistake, ...] = ()
-    wanted: Promises = field(default_factory=Promises)
+    wanted: Guarantees = field(default_factory=Guarantees)
     reachable_by_class: Mapping[str, Reachable] = field(default_factory=dict)
     recall: Mapping[str, RecallThreshold] = field(default_factory=dict)
     coverage: CoverageThreshold | None = None
@@ -202,8 +202,8 @@ class ConfidenceFacts:
             raise ValueError(f"a temperature of {self.temperature} is not finite and above zero")
 
     @property
-    def applied(self) -> Applied:
-        """Probabilities that the product compares with: those that were asked for and can be promised.
+    def thresholds(self) -> ShippedThresholds:
+        """Probabilities that the product compares with: those that were asked for and can be guaranteed.
 
         A wanted precision comes before a wanted coverage: it answers the most images of those that keep it.
         """
@@ -213,7 +213,7 @@ class ConfidenceFacts:
             plain = self.coverage.at
         by_class = {name: one.score for name in asked.by_class if (one := self.by_class.get(name))}
         recall = {name: one.score for name, one in self.recall.items() if one.kept}
-        return Applied(
+        return ShippedThresholds(
             None if plain is None else _down(plain.score),
             {name: _down(score) for name, score in by_class.items()},
             {name: _down(score) for name, score in recall.items()},

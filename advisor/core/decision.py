@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from advisor.core.budget import Budget
 from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.core.figures import accuracy_of, describe, latency_of, network_of, p90_of, size_of, variant_of
-from advisor.core.pareto import costs, front
 from advisor.core.posterior import Answers, Posterior, not_known
 from advisor.core.preference import BALANCED, PREFERENCES, Preference
 from advisor.core.quantity import Provenance
@@ -19,6 +18,9 @@ from advisor.core.units import show_bytes, show_ms
 
 if TYPE_CHECKING:
     from advisor.core.posterior import Floats
+
+Costs = tuple[float, ...]
+"""Accuracy negated, latency and size: less is better."""
 
 LATENCY_BUDGET = "latency budget"
 
@@ -32,6 +34,33 @@ CHANCE_DIGITS = 3
 
 MOST_LIKELY = 64
 """Candidates of the least loss whose chance to be the pick is computed."""
+
+
+def costs(evaluation: Evaluation) -> Costs | None:
+    """Return (negative accuracy in %, latency in ms, size in bytes), to be minimised; None where one is missing."""
+    quantities = (evaluation.accuracy, evaluation.latency, evaluation.size)
+    if evaluation.status is not Status.OK or any(quantity is None for quantity in quantities):
+        return None
+    accuracy, latency, size = (quantity.value for quantity in quantities if quantity is not None)
+    return (-accuracy, latency, size)
+
+
+def dominates(first: Costs, second: Costs) -> bool:
+    """Return whether ``first`` is nowhere worse than ``second`` and somewhere better."""
+    return all(a <= b for a, b in zip(first, second, strict=True)) and first != second
+
+
+def front(evaluations: Sequence[Evaluation]) -> tuple[Evaluation, ...]:
+    """Return the evaluations that no other dominates, fastest first.
+
+    Evaluations that are not ok or lack one of the three figures are excluded; equal points all stay.
+    """
+    points = [(evaluation, cost) for evaluation in evaluations if (cost := costs(evaluation)) is not None]
+    best: list[tuple[Evaluation, Costs]] = []
+    for evaluation, cost in sorted(points, key=lambda pair: pair[1]):  # what dominates a point comes before it
+        if not any(dominates(other, cost) for _, other in best):
+            best.append((evaluation, cost))
+    return tuple(evaluation for evaluation, cost in sorted(best, key=lambda pair: (pair[1][1], pair[0].configuration)))
 
 
 @dataclass(frozen=True)

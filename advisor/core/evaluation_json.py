@@ -6,27 +6,16 @@ import math
 from collections.abc import Hashable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
-from typing import Any, TypeVar
+from functools import cache
+from typing import Any, TypeVar, get_args
 
-from advisor.core.codec import parse, parse_known, to_json, types_of
+from advisor.core.codec import parse, parse_known, to_json, types_of, with_new_names
 from advisor.core.evaluation import Evaluation
-from advisor.core.evaluation_facts import (
-    Agreement,
-    CaptureAccuracy,
-    CardFacts,
-    DeviceFigures,
-    FileFacts,
-    HeadFacts,
-    ImageAnswers,
-    NewConditions,
-    RemoteFacts,
-    TimingFacts,
-)
+from advisor.core.evaluation_facts import DeviceFigures, ImageAnswers, TimingFacts
 from advisor.core.file_features import FileFeatures
 from advisor.core.latency_distribution import LatencyDistribution
 from advisor.core.metrics import COST_SAVED
 from advisor.core.quantity import Quantity
-from advisor.core.unknown_facts import UnknownFacts
 
 Details = Mapping[str, Any]
 """The entry ``details`` of an evaluation: what it knows besides its figures."""
@@ -36,17 +25,20 @@ _ABOVE_ZERO = ("latency", "latency_p90", "size")
 _PERCENT = ("accuracy", "holdout_accuracy", "new_conditions")
 
 _NAMES = {
-    "file": "answers", "share": "agreement", "images": "agreement_pictures", "kept": "answers_kept",
+    "file": "answers", "share": "agreement", "images": "agreement_images", "kept": "answers_kept",
     "recipe_notes": "compression", "by_condition": "robustness", "plain": "plain_accuracy",
-    "holdout": "robust_accuracy", "connection": "reached_over", "p90_ms": "held_ms",
+    "holdout": "robust_accuracy",
 }  # fmt: skip
 """Entries of ``details`` that have another name than the field."""
 
-MERGED: Mapping[str, type] = {
-    "timing": TimingFacts, "answers": ImageAnswers, "agreement": Agreement, "file_facts": FileFacts,
-    "card_facts": CardFacts, "capture": CaptureAccuracy, "remote": RemoteFacts,
+DETAILS: Mapping[str, str] = {
+    "timing": "", "answers": "", "agreement": "", "file_facts": "", "card_facts": "", "file_features": "graph",
+    "expectation": "expectation", "head": "head", "holdout_answers": "holdout", "holdout_drop": "holdout_drop",
+    "capture": "", "latency_distribution": "latency_quantiles", "budget_probability": "budget_probability",
+    "remote": "", "device_figures": "targets", "required_figures": "required_devices", "unknown": "unknown",
 }  # fmt: skip
-"""Facts whose fields are entries of ``details``, by their name in the evaluation."""
+"""The entry of ``details`` for each field of an evaluation, in the order of a line; empty where the fields of its facts
+are entries themselves."""
 
 _T = TypeVar("_T", bound=Hashable)
 
@@ -56,56 +48,50 @@ def entry_name(field: str) -> str:
     return _NAMES.get(field, field)
 
 
+@cache
+def merged_facts() -> dict[str, type]:
+    """Return the class of each field of an evaluation whose own fields are entries of ``details``."""
+    kinds = {name: types_of(Evaluation)[name] for name, entry in DETAILS.items() if not entry}
+    return {name: next(iter(get_args(kind)), kind) for name, kind in kinds.items()}
+
+
 def evaluation_to_json(evaluation: Evaluation) -> dict[str, Any]:
     """Return the evaluation as a JSON object."""
     return {
         "configuration": asdict(evaluation.configuration),
         "status": evaluation.status.value,
         **{name: getattr(evaluation, name) for name in ("family", "reason", "stage")},
-        **{name: _quantity(getattr(evaluation, name)) for name in _QUANTITIES},
+        **{name: to_json(found) if (found := getattr(evaluation, name)) else None for name in _QUANTITIES},
         **{name: getattr(evaluation, name) for name in ("contended", "artefact", "artefact_sha256")},
         "details": _details(evaluation),
         "key": evaluation.configuration.key,
     }
 
 
-def _quantity(quantity: Quantity | None) -> dict[str, Any] | None:
-    return quantity.to_json() if quantity else None
-
-
 def _details(evaluation: Evaluation) -> dict[str, Any]:
-    distribution, probability = evaluation.latency_distribution, evaluation.budget_probability
-    features, holdout = evaluation.file_features, evaluation.holdout_answers
-    devices, required = evaluation.device_figures, evaluation.required_figures
-    timing = evaluation.timing
-    return {
-        **(to_json(timing, defaults=timing.wall_ms is not None) if timing else {}),
-        **_named(evaluation.answers),
-        **_named(evaluation.agreement),
-        **_named(evaluation.file_facts),
-        **_named(evaluation.card_facts),
-        **({"graph": asdict(features)} if features else {}),
-        **({"expectation": asdict(evaluation.expectation)} if evaluation.expectation else {}),
-        **({"head": asdict(evaluation.head)} if evaluation.head else {}),
-        **({"holdout": _named(holdout)} if holdout else {}),
-        **({"holdout_drop": evaluation.holdout_drop.to_json()} if evaluation.holdout_drop else {}),
-        **_named(evaluation.capture),
-        **({"latency_quantiles": distribution.milliseconds} if distribution else {}),
-        **({"budget_probability": probability} if probability is not None else {}),
-        **_named(evaluation.remote),
-        **({"targets": _by_device(devices)} if devices else {}),
-        **({"elsewhere": _by_device(required)} if required is not None else {}),
-        **({"unknown": to_json(evaluation.unknown)} if evaluation.unknown else {}),
-    }
+    empty, found = Evaluation(evaluation.configuration, evaluation.status), dict[str, Any]()
+    for name, entry in DETAILS.items():
+        value = getattr(evaluation, name)
+        if value != getattr(empty, name):
+            whole = isinstance(value, TimingFacts) and value.wall_ms is not None
+            found |= {entry: _written(value)} if entry else _named(value, defaults=whole)
+    return found
 
 
-def _named(facts: object, defaults: bool = False) -> dict[str, Any]:
-    entries = to_json(facts, defaults) if facts else {}
-    return {entry_name(name): value for name, value in entries.items()}
+def _written(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {device: _named(figures, defaults=True) for device, figures in value.items()}
+    if isinstance(value, int | float):
+        return value
+    if isinstance(value, LatencyDistribution):
+        return value.milliseconds
+    if isinstance(value, ImageAnswers):
+        return _named(value, defaults=False)
+    return asdict(value) if isinstance(value, FileFeatures) else to_json(value)
 
 
-def _by_device(figures: Mapping[str, DeviceFigures]) -> dict[str, Any]:
-    return {device: _named(known, defaults=True) for device, known in figures.items()}
+def _named(facts: object, defaults: bool) -> dict[str, Any]:
+    return {entry_name(name): value for name, value in to_json(facts, defaults).items()}
 
 
 def evaluation_from_json(data: Mapping[str, Any]) -> Evaluation:
@@ -118,7 +104,9 @@ def evaluation_from_json(data: Mapping[str, Any]) -> Evaluation:
     details = entries.pop("details", {})
     entries.pop("key", None)
     evaluation: Evaluation = parse(Evaluation, entries)
-    found = _with_details(evaluation, parse(Mapping[str, object], details))
+    details = with_new_names(parse(Mapping[str, object], details))
+    known = {name: _read(name, details) for name in DETAILS}
+    found = replace(evaluation, **{name: value for name, value in known.items() if value is not None})
     least = -math.inf if COST_SAVED in found.answers.metrics else 0.0  # a model may cost more than one fixed answer
     for name in _QUANTITIES:
         _check(name, getattr(found, name), least)
@@ -143,39 +131,22 @@ def _check(name: str, quantity: Quantity | None, least: float) -> None:
         raise ValueError(f"the confidence of {name} is not between 0 and 1")
 
 
-def _with_details(evaluation: Evaluation, details: Details) -> Evaluation:
-    whole = parse_known(
-        {
-            "graph": FileFeatures,
-            "head": HeadFacts,
-            "expectation": NewConditions,
-            "budget_probability": float,
-            "holdout_drop": Quantity,
-            "unknown": UnknownFacts,
-        },
-        details,
-    )
-    timing, holdout = facts_from_json(TimingFacts, details), details.get("holdout")
-    return replace(
-        evaluation,
-        timing=None if timing == TimingFacts() else timing,
-        answers=facts_from_json(ImageAnswers, details),
-        agreement=_if_complete(Agreement, details),
-        file_facts=facts_from_json(FileFacts, details),
-        card_facts=facts_from_json(CardFacts, details),
-        file_features=whole.get("graph"),
-        expectation=whole.get("expectation"),
-        head=whole.get("head"),
-        holdout_answers=facts_from_json(ImageAnswers, holdout) if isinstance(holdout, Mapping) and holdout else None,
-        capture=facts_from_json(CaptureAccuracy, details),
-        latency_distribution=LatencyDistribution.read(details.get("latency_quantiles")),
-        budget_probability=whole.get("budget_probability"),
-        holdout_drop=whole.get("holdout_drop"),
-        remote=_if_complete(RemoteFacts, details),
-        device_figures=_devices(details.get("targets")) or {},
-        required_figures=_devices(details.get("elsewhere")),
-        unknown=whole.get("unknown"),
-    )
+def _read(name: str, details: Details) -> Any:
+    """Return what ``details`` says about a field of an evaluation; None if that is unknown or damaged."""
+    entry = DETAILS[name]
+    value = details.get(entry) if entry else details
+    if name == "holdout_answers":
+        return facts_from_json(ImageAnswers, value) if isinstance(value, Mapping) and value else None
+    if name == "latency_distribution":
+        return LatencyDistribution.read(value)
+    if name in ("device_figures", "required_figures"):
+        return _devices(value)
+    if entry:
+        return parse_known({name: types_of(Evaluation)[name]}, {name: value}).get(name)
+    with suppress(TypeError):
+        found: object = facts_from_json(merged_facts()[name], details)
+        return None if found == TimingFacts() else found
+    return None
 
 
 def facts_from_json(kind: type[_T], details: Details) -> _T:
@@ -184,14 +155,9 @@ def facts_from_json(kind: type[_T], details: Details) -> _T:
     Raises:
         TypeError: a fact without which there is no such object is unknown.
     """
-    named = {name: details[entry] for name in types_of(kind) if (entry := entry_name(name)) in details}
+    entries = with_new_names(details)
+    named = {name: entries[entry] for name in types_of(kind) if (entry := entry_name(name)) in entries}
     return kind(**parse_known(types_of(kind), named))
-
-
-def _if_complete(kind: type[_T], details: Details) -> _T | None:
-    with suppress(TypeError):
-        return facts_from_json(kind, details)
-    return None
 
 
 def _devices(value: object) -> dict[str, DeviceFigures] | None:

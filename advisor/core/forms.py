@@ -59,7 +59,7 @@ FORMS: Mapping[str, Form] = {
 FORM_SPEEDUP, FLOAT_SPEEDUP, FORM_SHRINKAGE, FORM_GAIN = 2.5, 1.15, 1.25, 0.5
 """Most that a form can be faster than float32, the same for float arithmetic, most that a file can be smaller
 than by the bytes of its parameters, and points that it can have more than float32 on the same images. Single forms
-exceed them, but none that they leave out belongs to the front: ``benchmarks/results/outclassed.md``."""
+exceed them, but none that they leave out belongs to the front: ``benchmarks/results/dominated.md``."""
 
 
 def most_speedup(recipe: str) -> float:

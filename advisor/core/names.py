@@ -6,6 +6,7 @@ import re
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from advisor.core.errors import UsageError, nearest
+from advisor.core.integrations import integration, registered
 from advisor.core.units import percent, share
 
 ROBUST = "robust-accuracy"
@@ -18,8 +19,11 @@ CAPTURES = (FIRST, ALL)
 ADVISOR, TPE, NSGA2, GP, RANDOM = "advisor", "tpe", "nsga2", "gp", "random"
 SAMPLERS = (ADVISOR, TPE, NSGA2, GP, RANDOM)
 
-LOCAL, RAY = "local", "ray"
-EXECUTORS = (LOCAL, RAY)
+LOCAL = "local"
+"""The executor of this machine."""
+
+EXECUTORS = "advisor.executors"
+"""Entry points of the other executors."""
 
 NEVER = "never"
 """The value of ``--stop-below`` that searches to the end."""
@@ -63,11 +67,14 @@ def executor_of(text: str, option: str) -> tuple[str, str]:
     Raises:
         UsageError: an unknown executor.
     """
+    if text == LOCAL:
+        return LOCAL, ""
     name, scheme, address = text.partition("://")
-    if name not in EXECUTORS or (scheme and (name != RAY or not address)):
+    others = registered(EXECUTORS)
+    if name not in others or (scheme and not address):
+        values = [integration(EXECUTORS, other).VALUES for other in others]
         raise UsageError(
-            f"{option}: unknown '{text}'{nearest(name, EXECUTORS)}",
-            "one of: local, ray (a cluster of this machine, started where none runs), ray://host:10001",
+            f"{option}: unknown '{text}'{nearest(name, (LOCAL, *others))}", f"one of: {', '.join((LOCAL, *values))}"
         )
     return name, address
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType, NoneType
-from typing import Annotated, Any, TypedDict, get_args, get_type_hints
+from typing import Annotated, Any, TypedDict, TypeVar, cast, get_args, get_type_hints
 
 from advisor.core import names, units
 from advisor.core.metrics import METRICS
 from advisor.core.preference import PREFERENCES, Preference, parse_preference
-from advisor.core.tasks import IMAGE_CLASSIFICATION, TASKS
+from advisor.core.tasks import DEFAULT_TASK, TASKS, needs
 from advisor.core.training import choosable
 
 QUESTION = "Question"
@@ -31,11 +31,12 @@ Places = Sequence[str | Path] | None
 Counts = Sequence[int | str] | None
 Number = int | None
 Flag = bool | None
+Numbers = Sequence[float] | None
 
 
 @dataclass(frozen=True)
 class Option:
-    """What is known of an option besides its name and its type.
+    """One option of a search, without its name and type.
 
     Attributes:
         group: title of its group.
@@ -85,7 +86,7 @@ def _paths(texts: Any, _: str) -> tuple[Path, ...]:
 # fmt: off
 class _Task(TypedDict, total=False):
     task: Annotated[Text, Option(
-        QUESTION, "TASK", "Task; object-detection and object-counting need images with boxes.", IMAGE_CLASSIFICATION,
+        QUESTION, "TASK", f"Task; {needs()}.", DEFAULT_TASK,
         choices=tuple(TASKS), first=True)]
     data: Annotated[Place, Option(
         QUESTION, "PATH", "Labelled images: a folder with one sub-folder for each class, or a CSV or Parquet manifest.",
@@ -210,9 +211,102 @@ class SearchOptions(PlanOptions, total=False):
     extend: Annotated[Text, Option(
         RUNNING, "TIME", "With --resume: continue for this time, such as 30min.", kept=False)]
 
+class CompressKeywords(TypedDict, total=False):
+    """The options of :func:`advisor.compress`."""
+
+    calibration: Annotated[Place, Option(
+        QUESTION, "DIR", "Folder of calibration images, labelled or not. Default: those of --data, else bundled "
+        "photographs.")]
+    data: Annotated[Place, Option(
+        QUESTION, "PATH", "Images in class folders, or for a detector with boxes; measures accuracy.")]
+    samples: Annotated[Place, Option(
+        QUESTION, "FILE", "An .npz file with samples of each input, for a model of other inputs or outputs. Forms are "
+        "compared with the float file by their outputs.")]
+    max_drop_points: Annotated[float | None, Option(
+        QUESTION, "POINTS", "Percentage points of accuracy that a file may lose against float (needs --data).")]
+    to: Annotated[Place, Option(OUTPUT, "DIR", "Folder for the files. Default: MODEL-forms.")]
+    mean: Annotated[Numbers, Option(
+        QUESTION, "NUMBERS", "Value subtracted from RGB 0 to 255, one number or three. Default: the value in the "
+        "file.")]
+    std: Annotated[Numbers, Option(
+        QUESTION, "NUMBERS", "Value that the difference is divided by. Default: the value in the file.")]
+    seed: Annotated[int, Option(RUNNING, "N", "Seed of all random draws.", 0, usual="0")]
+    accelerator: Annotated[str, Option(
+        DEVICES, "NAME", "Accelerator whose operators are counted: xnnpack (the CPU), edgetpu, nnapi, ...", "xnnpack")]
+    learn_s: Annotated[float, Option(
+        RUNNING, "SECONDS", "Time limit of a recipe that trains; the best result so far is used.", 600.0)]
+    force: Annotated[bool, Option(OUTPUT, "", "Replace files that exist.", False)]
+
+
+class BenchmarkKeywords(TypedDict, total=False):
+    """The options of :func:`advisor.benchmark`."""
+
+    threads: Annotated[Sequence[int | str], Option(
+        DEVICES, "COUNTS", "CPU threads: a number or 'all'; repeat, or join by commas. Memory and loading are measured "
+        "with the first.", (1,), usual="1", joined=True)]
+    effort: Annotated[str, Option(
+        RUNNING, "NAME", "Time for each file and thread count: quick (6 s), normal (10 s) or full (60 s).", "quick")]
+    shape: Annotated[Sequence[int] | None, Option(
+        QUESTION, "SHAPE", "Shape of the first input, if the file leaves it open.")]
+    kernels: Annotated[str, Option(
+        DEVICES, "NAME", "Kernels: default (XNNPACK where it applies) or builtin.", "default")]
+    runtime: Annotated[Text, Option(
+        DEVICES, "PACKAGE", "Another runtime, in a separate environment: tflite-runtime==2.14.0.")]
+    cpus: Annotated[Sequence[int] | None, Option(
+        DEVICES, "NUMBERS", "Processors that run the threads. Default: all.")]
+    contended: Annotated[bool, Option(RUNNING, "", "Also measure with a load on the other processors.", False)]
+    sustained_s: Annotated[float | None, Option(
+        RUNNING, "SECONDS", "Also run for this time without a rest, to see it slow down.")]
+    pipeline: Annotated[bool, Option(
+        RUNNING, "", "Also time the way from an image to an answer, if the file takes one image.", True, usual="")]
+    image: Annotated[Place, Option(
+        QUESTION, "FILE", "Image for end-to-end timing. Default: a bundled photograph.")]
+    force: Annotated[bool, Option(RUNNING, "", "Measure on a busy machine, too; the verdict says so.", False)]
+
+
+class DeviceBenchmarkKeywords(TypedDict, total=False):
+    """The options of :func:`advisor.benchmark_device`."""
+
+    device: Annotated[str, Option(
+        DEVICES, "NAME", "Device profile, or name:target; host:litert,host:onnxruntime compares runtimes of this "
+        "machine. Measured over its connection, else predicted. Default: this machine.", "")]
+    accelerator: Annotated[str, Option(
+        DEVICES, "NAME", "Processor: cpu or gpu; with --device also npu and tpu. Default: cpu.", "")]
+    ssh: Annotated[str, Option(
+        DEVICES, "HOST", "Connect over ssh: host, user@host or a name of your ssh configuration.", "")]
+    adb: Annotated[str, Option(DEVICES, "SERIAL", "Connect over adb to the phone with this serial.", "")]
+    python: Annotated[str, Option(
+        DEVICES, "PATH", "Python interpreter of the device that has a TFLite runtime (--ssh).", "python3")]
+    benchmark_model: Annotated[Place, Option(
+        DEVICES, "PATH", "TensorFlow Lite's benchmark_model for the phone's processor (--adb).")]
+    cores: Annotated[str, Option(
+        DEVICES, "MASK", "Hexadecimal mask of the cores that run the models, such as f0 (--adb).", "")]
+    threads: Annotated[Sequence[int | str], Option(
+        DEVICES, "COUNTS", "CPU threads: numbers, or 'all'. Default: the thread count of the target.", ())]
+    effort: Annotated[str, Option(RUNNING, "NAME", "Time for each file: quick, normal or full.", "quick")]
+    profiles: Annotated[Sequence[str | Path], Option(
+        DEVICES, "DIR", "Folder of your own device profiles; repeat for more.", ())]
+
+
+class CheckDataKeywords(TypedDict, total=False):
+    """The options of :func:`advisor.check_data`."""
+
+    task: Annotated[str, Option(QUESTION, "TASK", f"Task; {needs()}.", DEFAULT_TASK)]
+    fix: Annotated[Place, Option(OUTPUT, "FILE", "Manifest (CSV) to write without the suspects.")]
+    card: Annotated[str, Option(
+        CANDIDATES, "NAME", "Model card whose features judge the labels. Default: the best on this machine.", "")]
+    labels: Annotated[bool, Option(
+        QUESTION, "", "Look for wrong labels and crops with a network.", True, usual="")]
+    mirror: Annotated[str, Option(CANDIDATES, "PLACE", "Folder or address of weights that is asked first.", "")]
+    offline: Annotated[bool, Option(RUNNING, "", "Open no connection.", False)]
+    catalog: Annotated[Sequence[str | Path], Option(
+        CANDIDATES, "FILE", "Catalogue file of your own (YAML); repeat for more.", ())]
+
 # fmt: on
 
 Table = Mapping[str, Option]
+
+Keywords = TypeVar("Keywords")
 
 
 def table_of(declared: type) -> Table:
@@ -227,6 +321,22 @@ def _with_default(kind: Any, option: Option) -> Option:
     kinds = {each for each in get_args(kind) if each is not NoneType}
     empty = 0 if kinds == {int} else False if kinds == {bool} else "" if kinds <= {str, Path} else ()
     return replace(option, default=empty)
+
+
+def options_of(declared: type, *without: str) -> Table:
+    """Return the options of a typed dictionary for a command, but those that it declares itself."""
+    return {name: option for name, option in table_of(declared).items() if name not in without}
+
+
+def defaults_of(declared: type) -> Mapping[str, Any]:
+    """Return the default of each key of a typed dictionary, as it is stated."""
+    hints = get_type_hints(declared, include_extras=True)
+    return {name: get_args(hint)[1].default for name, hint in hints.items()}
+
+
+def completed(declared: type[Keywords], given: Mapping[str, Any]) -> Keywords:
+    """Return a typed dictionary with the stated default of each key that is not given."""
+    return cast("Keywords", {**defaults_of(declared), **given})
 
 
 def flag(name: str) -> str:

@@ -24,7 +24,7 @@ class TrainingRecipe:
 
     Attributes:
         name: as users and files write it.
-        result: what it leaves, in words.
+        result: what it makes, in words.
         learns: it learns from the user's images.
         base: every card is evaluated with it first, so the name of a candidate does not mention it.
         first_look: it learns from some of the images, and leaves float32 alone. It decides which cards are trained on

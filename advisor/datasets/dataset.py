@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from advisor.core.errors import UsageError, nearest
+
 PARTS = {
     "train": "train", "training": "train",
     "val": "validation", "valid": "validation", "validation": "validation", "dev": "validation",
@@ -113,7 +115,7 @@ class Dataset:
 
     @property
     def own_parts(self) -> tuple[str | None, ...]:
-        """For each image its part in the user's own split, or None; empty if there is no such split."""
+        """The part of each image in the user's own split, or None; empty if there is no such split."""
         parts = tuple(image.part or None for image in self.images)
         return parts if any(parts) else ()
 
@@ -129,3 +131,30 @@ def fingerprint(classes: Sequence[str], images: Sequence[LabelledImage]) -> str:
     for name, sha256 in rows:
         digest.update(f"{name}\0{sha256}\n".encode())
     return digest.hexdigest()
+
+
+def class_order(folders: Sequence[str], names: Sequence[str], classes: int) -> tuple[int, ...]:
+    """Return the index of the model's output for each class of the images.
+
+    It is found by name, or if the model has no labels, in order.
+
+    Raises:
+        UsageError: the folders and the outputs are not the same classes.
+    """
+    if not names:
+        if len(folders) != classes:
+            raise UsageError(
+                f"--data: {len(folders)} class folders, and the model has {classes} classes (and no labels)",
+                "give one folder a class, sorted in the order of the model's outputs",
+            )
+        return tuple(range(classes))
+    known = {" ".join(name.split()).casefold(): index for index, name in enumerate(names)}
+    plain = [" ".join(folder.split()).casefold() for folder in folders]
+    unknown = [folder for folder, name in zip(folders, plain, strict=True) if name not in known]
+    if unknown:
+        close = nearest(unknown[0], names)
+        raise UsageError(
+            f"--data: the model has no class {', '.join(map(repr, unknown[:5]))}{close}",
+            f"its classes: {', '.join(names[:20])}{', ...' if len(names) > 20 else ''}",
+        )
+    return tuple(known[name] for name in plain)

@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from advisor.core.codec import Written
 from advisor.datasets.dataset import Dataset
 
 Unit = Sequence[int]
@@ -27,13 +28,15 @@ class Source(StrEnum):
 
 
 @dataclass(frozen=True)
-class Grouping:
+class Grouping(Written):
     """Groups of images, each taken on one occasion.
 
     Attributes:
         of: number of the group of each image of the dataset; empty if the images do not come in groups.
         source: how the groups were found.
     """
+
+    entries = ("source", "groups=count", "largest")
 
     of: tuple[int, ...] = ()
     source: Source = Source.NONE
@@ -55,10 +58,6 @@ class Grouping:
         for index, number in enumerate(self.of):
             found[number].append(index)
         return tuple(tuple(group) for group in found.values())
-
-    def to_json(self) -> dict[str, object]:
-        """Return a JSON object with the figures, without the group of each image."""
-        return {"source": self.source.value, "groups": self.count, "largest": self.largest}
 
 
 UNGROUPED = Grouping()

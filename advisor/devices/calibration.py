@@ -19,7 +19,7 @@ from advisor.devices.prediction.predictor import CALIBRATED, Predictor
 from advisor.devices.profiles import HOST, MEASURABLE_RUNTIMES, DeviceProfile, DeviceTarget
 from advisor.devices.profiles.kernels import FORMS
 from advisor.devices.profiles.measurements import Measurement
-from advisor.devices.profiles.runtimes import RUNTIMES
+from advisor.devices.profiles.runtimes import local_runtimes
 from advisor.devices.profiles.team import folder_of, write_profile
 from advisor.isolation import CallLimits, ChildPool, Scratch
 from advisor.tflite.surgery import select_output
@@ -77,7 +77,7 @@ def check_target(profile: DeviceProfile, target: DeviceTarget) -> None:
         UsageError: it is this machine, its runtime is not TensorFlow Lite, its processor is not the CPU, or it runs
             neither float32 nor int8 files.
     """
-    if profile.name == HOST or profile.name in RUNTIMES:
+    if profile.name == HOST or profile.name in local_runtimes():
         raise UsageError(
             f"'{profile.name}' needs no calibration, because every search measures it", "name another device"
         )

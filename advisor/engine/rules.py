@@ -1,4 +1,4 @@
-"""Why not this configuration? The list of the rules that reject one, before or while it is evaluated."""
+"""List the rules that reject a configuration, before or while it is evaluated."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from advisor.core.training import recipe_of
 from advisor.core.units import show_bytes, show_ms
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.rule import Known, RejectionRule, RuleNeeds
-from advisor.engine.scheduling.promotion import ExpensiveCards, FrontBound, outclassed, unpromising
+from advisor.engine.scheduling.promotion import ExpensiveCards, FrontBound, dominated, unpromising
 from advisor.engine.space.plan import Plan
 from advisor.engine.targets.device_prediction import Prefilter
 
@@ -41,7 +41,7 @@ def rules_of(plan: Plan, prefilter: Prefilter) -> FrontBound:
         (elsewhere, RuleNeeds.PREDICTION, StageName.PREDICT, prefilter.reason),
         (images and here and limited, RuleNeeds.BACKBONE, StageName.SCREEN, partial(slow_backbone, threads)),
         (few, RuleNeeds.FLOAT32, StageName.SCREEN, slow_float32),
-        (few, RuleNeeds.RIVALS, StageName.PROMOTION, outclassed),
+        (few, RuleNeeds.RIVALS, StageName.PROMOTION, dominated),
         (True, RuleNeeds.LIGHTER, StageName.COMPRESS, needless),
         (few and limited, RuleNeeds.TIMING, StageName.TIMING, slow_file),
     )

@@ -1,4 +1,4 @@
-"""What a running search is doing and how far it is, in a small file of its run: other processes show it."""
+"""Keep the progress of a running search in a small file of its run, which other processes show."""
 
 from __future__ import annotations
 

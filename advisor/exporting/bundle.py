@@ -1,4 +1,4 @@
-"""The bundle: made in memory, the same for the same run, then written atomically."""
+"""The bundle of a candidate of a run: made in memory, the same for the same run, then written atomically."""
 
 from __future__ import annotations
 
@@ -11,26 +11,70 @@ from dataclasses import asdict, dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 
-from advisor.core.errors import UsageError
-from advisor.core.evaluation import Evaluation
+from advisor.core.decision import Decision
+from advisor.core.errors import UsageError, nearest
+from advisor.core.evaluation import Evaluation, Status
 from advisor.core.evaluation_facts import DeviceFigures
 from advisor.core.evaluation_json import evaluation_to_json
+from advisor.core.figures import latency_of
+from advisor.core.integrations import registered
 from advisor.core.names import require_known
 from advisor.engine.history.loaded_run import LoadedRun, load_run
-from advisor.exporting.choice import choose
-from advisor.exporting.coreml import coreml_package, float_form, require_translatable
-from advisor.exporting.devices import benchmark_lines, devices_of
 from advisor.exporting.documents import model_card, readme
-from advisor.exporting.microcontroller import firmware
 from advisor.exporting.model import ShippedModel, prepare
-from advisor.exporting.shipping import SHIPPING, Shipping, make_vectors, vectors_json
-from advisor.exporting.snippets import PLATFORMS, edgetpu, render
-from advisor.exporting.web import web_page
+from advisor.exporting.parts import PARTS, ExportedModel, artefact_of, parts_of
+from advisor.exporting.shipping import Shipping, make_vectors, vectors_json
+from advisor.exporting.snippets import PLATFORMS, benchmark_lines, devices_of, edgetpu, render
 from advisor.reporting.risks import Risk, risks
 from advisor.reporting.view import view_of
-from advisor.store.integrity import artefact_problem
-from advisor.tflite.metadata import one_line, read_metadata
+from advisor.tflite.metadata import one_line
 from advisor.tflite.model import read
+
+_SEE = "advisor export RUN --list shows the candidates"
+
+
+def choices(decision: Decision) -> tuple[Evaluation, ...]:
+    """Return the candidates that ``--pick N`` counts: pick, runner-up, ties, then the front; one entry an artefact."""
+    ordered = [decision.pick, decision.runner_up, *decision.ties, *decision.front]
+    found: dict[str, Evaluation] = {}
+    for evaluation in ordered:
+        if evaluation is None or not evaluation.artefact:
+            continue
+        known = found.setdefault(evaluation.artefact, evaluation)
+        if known is not decision.pick and latency_of(evaluation) < latency_of(known):
+            found[evaluation.artefact] = evaluation
+    return tuple(found.values())
+
+
+def choose(run: LoadedRun, pick: str | None) -> Evaluation:
+    """Return the evaluation to ship.
+
+    Args:
+        run: the run.
+        pick: a number of :func:`choices` from 1, the key of an evaluation, or None for the pick.
+
+    Raises:
+        UsageError: there is no such candidate, or the run has none.
+    """
+    offered = choices(run.decision)
+    if not offered:
+        raise UsageError(
+            f"'{run.folder.path}' has no candidate to ship: {run.decision.reason}",
+            f"resume it: advisor search --resume {run.folder.path}",
+        )
+    if pick is None:
+        return offered[0]
+    if pick.isdecimal():
+        if not 1 <= int(pick) <= len(offered):
+            raise UsageError(f"--pick: there is no candidate {int(pick)}; the numbers are 1 to {len(offered)}", _SEE)
+        return offered[int(pick) - 1]
+    by_key = {evaluation.configuration.key: evaluation for evaluation in run.evaluations}
+    found = by_key.get(pick)
+    if found is None:
+        raise UsageError(f"--pick: the run has no candidate '{pick}'{nearest(pick, by_key)}", _SEE)
+    if found.status is not Status.OK:
+        raise UsageError(f"--pick: '{pick}' has no artefact; its status is {found.status} ({found.reason})", _SEE)
+    return found
 
 
 def checked(folder: Path, force: bool) -> Path:
@@ -83,14 +127,11 @@ def write(folder: Path, contents: Mapping[str, bytes]) -> None:
 
 SCHEMA_VERSION = 1
 MODEL, MEASURED = "model.tflite", "model_measured.tflite"
-EDGETPU, WEB, MICROCONTROLLER, COREML = "edgetpu", "web", "microcontroller", "coreml"
+EDGETPU = "edgetpu"
 FIGURES = (
     "accuracy", "holdout_accuracy", "new_conditions", "latency", "latency_p90", "size", "memory", "drop",
 )  # fmt: skip
 """Quantities of an evaluation in ``bundle.json``."""
-
-TARGETS = (*PLATFORMS, EDGETPU, WEB, MICROCONTROLLER, COREML)
-"""What a bundle can have files for."""
 
 
 @dataclass(frozen=True)
@@ -123,8 +164,8 @@ def export(
     Args:
         run: the run folder.
         to: folder to make.
-        pick: a number of :func:`advisor.exporting.choice.choices` from 1, or a key; None for the pick.
-        targets: of :data:`TARGETS`; empty for android, ios and python.
+        pick: a number of :func:`choices` from 1, or a key; None for the pick.
+        targets: platforms, ``edgetpu``, or parts that integrations make; empty for android, ios and python.
         force: replace an existing bundle.
         unknown_class: the model has one more class, for images of things that are none of the others.
 
@@ -135,32 +176,17 @@ def export(
     folder = checked(Path(to), force)
     stored = load_run(run)
     evaluation = choose(stored, pick)
-    artefact = _artefact(stored, evaluation)
-    wanted = tuple(require_known("targets", target, TARGETS) for target in targets) or PLATFORMS
-    shipping = SHIPPING[stored.question.task]
+    artefact = artefact_of(stored, evaluation)
+    valid = (*PLATFORMS, EDGETPU, *registered(PARTS))
+    wanted = tuple(require_known("targets", target, valid) for target in targets) or PLATFORMS
+    shipping = stored.question.of_task.shipping()
     _check_targets(wanted, shipping, evaluation, artefact)
-    model = prepare(artefact, evaluation.artefact, shipping.applied(evaluation))
+    model = prepare(artefact, evaluation.artefact, shipping.thresholds(evaluation))
     if unknown_class:
         model = _with_unknown(stored, shipping, evaluation, wanted)
-    contents = _contents(stored, shipping, evaluation, model, artefact, wanted)
+    contents = _contents(ExportedModel(stored, shipping, evaluation, model, artefact), wanted)
     write(folder, contents)
     return Bundle(folder, evaluation, model, tuple(sorted(contents)))
-
-
-def _artefact(run: LoadedRun, evaluation: Evaluation) -> bytes:
-    problem = artefact_problem(run.folder, evaluation)
-    if problem is not None:
-        raise UsageError(
-            f"'{run.folder.path}': {problem}",
-            "advisor export RUN --list shows the others; or search again, which takes what it can from the cache",
-        )
-    if evaluation.card_facts.lacks_weights:
-        card = evaluation.configuration.card
-        raise UsageError(
-            f"{card} was measured without its weights: there is nothing to ship yet",
-            f"get them first (advisor catalog show {card} lists their sources), then search again",
-        )
-    return (run.folder.path / evaluation.artefact).read_bytes()
 
 
 def _with_unknown(run: LoadedRun, shipping: Shipping, evaluation: Evaluation, targets: Sequence[str]) -> ShippedModel:
@@ -171,12 +197,13 @@ def _with_unknown(run: LoadedRun, shipping: Shipping, evaluation: Evaluation, ta
             f"--unknown-class: {evaluation.configuration.key} has no file with a class for unknown things",
             "a search with --data makes one of its pick; leave --pick out, or search again",
         )
-    for target in (EDGETPU, MICROCONTROLLER, COREML):
-        if target in targets:
+    able = [name for name, part in parts_of(targets).items() if part.WITH_UNKNOWN_CLASS]
+    for target in targets:
+        if target not in (*PLATFORMS, *able):
             reason = f"--{target}: the class for unknown things is computed in float32"
             raise UsageError(reason, "leave --unknown-class out")
     own = replace(evaluation, artefact=facts.file, artefact_sha256=facts.sha256)
-    model = prepare(_artefact(run, own), facts.file, shipping.applied(evaluation))
+    model = prepare(artefact_of(run, own), facts.file, shipping.thresholds(evaluation))
     edit = (
         f"one more class, '{facts.label}', answers images of things that are none of the others; latency and memory "
         "were measured without it"
@@ -185,10 +212,8 @@ def _with_unknown(run: LoadedRun, shipping: Shipping, evaluation: Evaluation, ta
 
 
 def _check_targets(wanted: Sequence[str], shipping: Shipping, evaluation: Evaluation, artefact: bytes) -> None:
-    if WEB in wanted and not shipping.web:
-        raise UsageError(f"--web: there is no page that {shipping.does}", "leave it out")
-    if COREML in wanted:
-        require_translatable(shipping)
+    for part in parts_of(wanted).values():
+        part.check(shipping)
     if EDGETPU not in wanted:
         return
     if not shipping.edgetpu:
@@ -203,30 +228,21 @@ def _check_targets(wanted: Sequence[str], shipping: Shipping, evaluation: Evalua
         )
 
 
-def _contents(
-    run: LoadedRun,
-    shipping: Shipping,
-    evaluation: Evaluation,
-    model: ShippedModel,
-    artefact: bytes,
-    targets: Sequence[str],
-) -> dict[str, bytes]:
+def _contents(exported: ExportedModel, targets: Sequence[str]) -> dict[str, bytes]:
     """Return every file of the bundle by its path."""
-    contents = {MODEL: model.content, **({MEASURED: artefact} if model.edits else {})}
+    run, shipping, evaluation, model = exported.run, exported.shipping, exported.evaluation, exported.model
+    contents = {MODEL: model.content, **({MEASURED: exported.artefact} if model.edits else {})}
     found = risks(view_of(run), evaluation)
     texts = {
         "labels.txt": "".join(f"{one_line(label)}\n" for label in model.labels),
         "model_card.md": model_card(run, evaluation, model, found),
         "check.py": _shipped("check.py"),
-        **_snippets(shipping, evaluation, model, artefact, targets),
+        **_snippets(exported, targets),
     }
     tolerance, vectors = make_vectors(model, shipping.answering)
     texts["test_vectors/vectors.json"] = vectors_json(tolerance, vectors, model)
-    if WEB in targets:
-        contents |= web_page(model, evaluation)
-    if COREML in targets:
-        floats = float_form(run, evaluation)
-        contents |= coreml_package(prepare(_artefact(run, floats), floats.artefact), floats)
+    for part in parts_of(targets).values():
+        contents |= part.files(exported)
     contents |= {f"test_vectors/{vector.name}": vector.pixels for vector in vectors}
     names = [*contents, *texts, "bundle.json"]
     texts["README.md"] = readme(shipping, evaluation, names)
@@ -236,18 +252,13 @@ def _contents(
     return {**contents, "SHA256SUMS": "".join(hashes).encode()}
 
 
-def _snippets(
-    shipping: Shipping, evaluation: Evaluation, model: ShippedModel, artefact: bytes, targets: Sequence[str]
-) -> dict[str, str]:
-    found = dict(render(shipping, target, model, evaluation) for target in targets if target in PLATFORMS)
-    if EDGETPU in targets or MICROCONTROLLER in targets:
-        metadata = read_metadata(artefact)
-        assert metadata is not None, "prepare() refused a model that does not describe itself"
-        if EDGETPU in targets:
-            measured = MEASURED if model.edits else MODEL
-            found[shipping.edgetpu] = edgetpu(shipping.edgetpu, measured, metadata.mean, metadata.std)
-        if MICROCONTROLLER in targets:
-            found |= firmware(artefact, metadata.mean, metadata.std)
+def _snippets(exported: ExportedModel, targets: Sequence[str]) -> dict[str, str]:
+    shipping, model = exported.shipping, exported.model
+    found = dict(render(shipping, target, model, exported.evaluation) for target in targets if target in PLATFORMS)
+    if EDGETPU in targets:
+        metadata = exported.metadata
+        measured = MEASURED if model.edits else MODEL
+        found[shipping.edgetpu] = edgetpu(shipping.edgetpu, measured, metadata.mean, metadata.std)
     return found
 
 
@@ -284,8 +295,12 @@ def _summary(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, found:
 
 def _thresholds(model: ShippedModel) -> dict[str, object]:
     """Return the entries of the scores that the app compares with; none without a threshold."""
-    applied = model.applied
-    found = {"threshold": applied.plain, "class_thresholds": applied.by_class, "recall_thresholds": applied.recall}
+    thresholds = model.thresholds
+    found = {
+        "threshold": thresholds.plain,
+        "class_thresholds": thresholds.by_class,
+        "recall_thresholds": thresholds.recall,
+    }
     return {name: value for name, value in found.items() if value not in (None, {})}
 
 

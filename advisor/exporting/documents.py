@@ -16,9 +16,10 @@ from advisor.core.training import recipe_of
 from advisor.core.units import plural, show_bytes, show_ms
 from advisor.engine.history.loaded_run import LoadedRun
 from advisor.engine.question import Question
-from advisor.exporting.devices import benchmark_lines, benchmark_options, devices_of
 from advisor.exporting.model import ShippedModel
-from advisor.exporting.shipping import SHIPPING, Shipping
+from advisor.exporting.parts import parts_of
+from advisor.exporting.shipping import Shipping
+from advisor.exporting.snippets import benchmark_lines, benchmark_options, devices_of
 from advisor.exporting.templating import render
 from advisor.measurement.counting import NEAR
 from advisor.reporting.risks import Risk, warnings
@@ -37,12 +38,10 @@ CONTENTS: Mapping[str, str] = {
     "ios/": "Swift for an app",
     "python/": "a program that {does}",
     "edgetpu/": "a program for a Coral Edge TPU",
-    "web/": "a page that {does}: open web/index.html in a browser",
-    "microcontroller/": "C++ for TensorFlow Lite Micro: the model as an array, its arena and its operators",
-    "coreml/": "a Core ML package of the float model, in 16 bits; not run here: check it on an Apple device",
-    "SHA256SUMS": "sha256sum -c SHA256SUMS",
 }
-"""Content of each file or folder of a bundle; the words of the task are filled in."""
+"""Content of each file or folder of a bundle, without the parts of integrations; the task's words are filled in."""
+
+CHECKSUMS: Mapping[str, str] = {"SHA256SUMS": "sha256sum -c SHA256SUMS"}
 
 
 def model_card(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, found: Sequence[Risk]) -> str:
@@ -51,7 +50,7 @@ def model_card(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, foun
     weights: Any = (run.manifest.get("weights") or {}).get(configuration.card) or {}
     versions = run.manifest.get("versions") or {}
     return render(
-        SHIPPING[run.question.task].card,
+        run.question.of_task.shipping().card,
         run=run,
         task=run.question.of_task,
         evaluation=evaluation,
@@ -130,14 +129,16 @@ def _probability(device: DeviceFigures) -> str:
 
 def readme(shipping: Shipping, evaluation: Evaluation, files: Iterable[str]) -> str:
     """Return README.md for a bundle of ``files``."""
-    present = {path.partition("/")[0] + "/" if "/" in path else path for path in files} | {"SHA256SUMS"}
+    present = {path.partition("/")[0] + "/" if "/" in path else path for path in files} | CHECKSUMS.keys()
+    parts = parts_of([name.removesuffix("/") for name in present])
+    known = {**CONTENTS, **{f"{name}/": part.CONTENT for name, part in parts.items()}, **CHECKSUMS}
     (device, own), *others = devices_of(evaluation).items()
     return render(
         "README.md.j2",
         configuration=evaluation.configuration,
         contents={
             name: content.format(answers=shipping.answers, does=shipping.does)
-            for name, content in CONTENTS.items()
+            for name, content in known.items()
             if name in present
         },
         program=shipping.snippets["python"],

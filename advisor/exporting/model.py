@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from advisor.core.confidence_facts import Applied
+from advisor.core.confidence_facts import ShippedThresholds
 from advisor.core.errors import UsageError
 from advisor.tflite.metadata import Metadata, read_metadata
 from advisor.tflite.metadata_writer import write_metadata
 from advisor.tflite.model import read
 
-NO_THRESHOLD = Applied()
+NO_THRESHOLD = ShippedThresholds()
 THRESHOLD = "the metadata states the score from which on answers are shown:"
 
 
@@ -26,7 +26,7 @@ class ShippedModel:
         std: divisor of the difference.
         size: side of the input in pixels.
         edits: changes for clients that do not support the artefact's types or normalization, or that read a threshold.
-        applied: scores from which on a client shows an object or a class.
+        thresholds: scores from which on a client shows an object or a class.
     """
 
     content: bytes
@@ -35,15 +35,15 @@ class ShippedModel:
     std: float
     size: int
     edits: tuple[str, ...]
-    applied: Applied = field(default_factory=Applied)
+    thresholds: ShippedThresholds = field(default_factory=ShippedThresholds)
 
     @property
     def threshold(self) -> float | None:
         """Score for the answers of all classes without an own one; None if all of them count."""
-        return self.applied.plain
+        return self.thresholds.plain
 
 
-def prepare(artefact: bytes, name: str, applied: Applied = NO_THRESHOLD) -> ShippedModel:
+def prepare(artefact: bytes, name: str, thresholds: ShippedThresholds = NO_THRESHOLD) -> ShippedModel:
     """Return the artefact as MediaPipe 1.2 needs it: float32 in and out, one mean and std, a threshold.
 
     No edit changes the values that the network computes. Metadata is written last, because every edit drops it.
@@ -51,7 +51,7 @@ def prepare(artefact: bytes, name: str, applied: Applied = NO_THRESHOLD) -> Ship
     Args:
         artefact: the measured file.
         name: its name, for errors.
-        applied: scores from which on clients show a box or a class.
+        thresholds: scores from which on clients show a box or a class.
 
     Raises:
         UsageError: the file is damaged, or has no metadata.
@@ -62,9 +62,9 @@ def prepare(artefact: bytes, name: str, applied: Applied = NO_THRESHOLD) -> Ship
             f"{name} has no metadata with labels and normalization", "search again: artefacts of this version have it"
         )
     content, described, edits = _adapted(artefact, metadata)
-    stated = _stated(applied, metadata.labels)
+    stated = _stated(thresholds, metadata.labels)
     if stated and len(read(content, name).outputs[0].shape) < 4:  # no client reads one of a map
-        one, by_class = min(stated), stated if applied.by_class else ()
+        one, by_class = min(stated), stated if thresholds.by_class else ()
         said = f"{one:g}{', for some classes a higher one' if by_class else ''}"
         described, edits = replace(described, threshold=one, by_class=by_class), (*edits, f"{THRESHOLD} {said}")
     model = read(content, name)
@@ -75,19 +75,19 @@ def prepare(artefact: bytes, name: str, applied: Applied = NO_THRESHOLD) -> Ship
         std=described.std[0],
         size=model.inputs[0].shape[1],
         edits=edits,
-        applied=applied,
+        thresholds=thresholds,
     )
 
 
-def _stated(applied: Applied, labels: Sequence[str]) -> tuple[float, ...]:
+def _stated(thresholds: ShippedThresholds, labels: Sequence[str]) -> tuple[float, ...]:
     """Return the score of each label for the metadata; empty if all answers count.
 
     Clients compare each class with its own score. Where scores differ, they are at least a half: so no class is shown
     behind a more probable one that its own score leaves out.
     """
-    if not applied.by_class:
-        return () if applied.plain is None else (applied.plain,)
-    return tuple(max(0.5, applied.least(label)) for label in labels)
+    if not thresholds.by_class:
+        return () if thresholds.plain is None else (thresholds.plain,)
+    return tuple(max(0.5, thresholds.least(label)) for label in labels)
 
 
 def _adapted(artefact: bytes, metadata: Metadata) -> tuple[bytes, Metadata, tuple[str, ...]]:

@@ -12,8 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from advisor.isolation.pause import ENDS_WITH_PARENT, Pause
-from advisor.isolation.worker import CallLimits, Worker
+from advisor.isolation.worker import ENDS_WITH_PARENT, CallLimits, Pause, Worker
 
 # Take the network, other programs and foreign folders away from a child process, where the kernel allows it.
 #

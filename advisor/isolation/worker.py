@@ -9,8 +9,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from socket import socketpair
@@ -20,12 +20,13 @@ import psutil
 
 from advisor.core.errors import StageError
 from advisor.core.units import show_bytes, show_seconds
-from advisor.isolation.pause import Pause
+from advisor.isolation.process import ENDS_IN_S, ChildProcess
 from advisor.isolation.scratch import VARIABLE, Scratch
 
 _POLL_S = 0.2
-_ENDS_IN_S = 10.0
-"""Seconds that killed processes may take to end: until then one of them may start another."""
+
+ENDS_WITH_PARENT = {"ADVISOR_CHILD_ENDS_WITH_PARENT": "1"}
+"""Environment of children that may be paused: the kernel (Linux) kills them when the thread that started them ends."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,61 @@ class CallLimits:
     processes: int | None = None
 
 
+class Pause:
+    """Pauses and resumes the child process of one call with SIGSTOP and SIGCONT.
+
+    A paused child cannot see that its parent died, so children that may be paused ask the kernel to kill them then
+    (:data:`ENDS_WITH_PARENT`).
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._lock = threading.Lock()
+        self._send_signal: Callable[[int], None] | None = None
+        self._paused = False
+        self._clock = clock
+        self._since = self._paused_s = 0.0
+
+    @property
+    def paused_s(self) -> float:
+        """Seconds that the call has been paused so far."""
+        with self._lock:
+            return self._paused_s + (self._clock() - self._since if self._paused else 0.0)
+
+    def attach(self, send_signal: Callable[[int], None]) -> None:
+        """Attach the call that starts now; ``send_signal`` sends a signal to it, wherever it runs."""
+        with self._lock:
+            self._send_signal = send_signal
+            if self._paused:
+                send_signal(signal.SIGSTOP)
+
+    def detach(self) -> None:
+        """Detach the call, which is done; its child process continues with other calls."""
+        with self._lock:
+            if self._paused:
+                self._send(signal.SIGCONT)
+            self._send_signal = None
+
+    def pause(self) -> None:
+        """Pause the call now, or as soon as it is attached."""
+        with self._lock:
+            if not self._paused:
+                self._since = self._clock()
+            self._paused = True
+            self._send(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Resume the call."""
+        with self._lock:
+            if self._paused:
+                self._paused_s += self._clock() - self._since
+            self._paused = False
+            self._send(signal.SIGCONT)
+
+    def _send(self, number: int) -> None:
+        if self._send_signal is not None:
+            self._send_signal(number)
+
+
 class Worker:
     """A child process that runs many calls, so that heavy imports are paid once.
 
@@ -54,7 +110,7 @@ class Worker:
     def __init__(self, log: Path | None, environment: dict[str, str]) -> None:
         self._log = log
         self._environment = environment
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: ChildProcess | None = None
         self._connection: Connection[Any, Any] | None = None
         self._scratch: Scratch | None = None
         self._changing = threading.RLock()  # one thread may close the pool while the call of another fails
@@ -69,7 +125,7 @@ class Worker:
         """
         process, connection = self._started()
         held = pause or Pause()
-        held.attach(partial(_signal, process.pid))
+        held.attach(process.send)
         try:
             connection.send((function, args))
             succeeded, value = self._wait(process, connection, limits)
@@ -88,22 +144,21 @@ class Worker:
             # The connection is released, not closed: a call that still waits reads the end of it, and closes it last.
             self._process = self._connection = self._scratch = None
             if process is not None:
-                _signal(process.pid, signal.SIGKILL)
-                process.wait()
+                process.kill()
             if scratch is not None:
                 _end_started_by(scratch)
                 scratch.remove()
 
-    def _started(self) -> tuple[subprocess.Popen[bytes], Connection[Any, Any]]:
+    def _started(self) -> tuple[ChildProcess, Connection[Any, Any]]:
         with self._changing:
-            if self._process is None or self._process.poll() is not None or self._connection is None:
+            if self._process is None or self._process.status is not None or self._connection is None:
                 self.stop()
                 self._scratch = Scratch()
                 environment = {**self._environment, VARIABLE: str(self._scratch.path)}
                 self._process, self._connection = _start(self._log, environment)
             return self._process, self._connection
 
-    def _wait(self, process: subprocess.Popen[bytes], connection: Connection[Any, Any], limits: CallLimits) -> Any:
+    def _wait(self, process: ChildProcess, connection: Connection[Any, Any], limits: CallLimits) -> Any:
         deadline = time.monotonic() + limits.seconds
         watched = psutil.Process(process.pid)
         while not connection.poll(_POLL_S):
@@ -125,10 +180,10 @@ class Worker:
         self.peak_bytes = max(self.peak_bytes, _resident_bytes(watched))
         return connection.recv()
 
-    def _death(self, process: subprocess.Popen[bytes]) -> str:
+    def _death(self, process: ChildProcess) -> str:
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=60)  # the system may write a core file first
-        code = process.returncode
+            process.popen.wait(timeout=60)  # the system may write a core file first
+        code = process.popen.returncode
         self.stop()
         if code == -signal.SIGKILL:
             return "killed by the system (SIGKILL), most likely because memory ran out"
@@ -137,15 +192,9 @@ class Worker:
         return f"its process ended with exit code {code}"
 
 
-def _signal(pid: int, number: int) -> None:
-    """Send a signal to the process group of a child, which may have ended."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(pid, number)
-
-
 def _end_started_by(scratch: Scratch) -> None:
     """Kill processes that a child started and that left its process group; they inherited its temporary folder."""
-    until = time.monotonic() + _ENDS_IN_S
+    until = time.monotonic() + ENDS_IN_S
     while time.monotonic() < until:
         found = False
         for process in psutil.process_iter():
@@ -165,18 +214,15 @@ def _resident_bytes(process: psutil.Process) -> int:
         return 0
 
 
-def _start(log: Path | None, environment: dict[str, str]) -> tuple[subprocess.Popen[bytes], Connection[Any, Any]]:
+def _start(log: Path | None, environment: dict[str, str]) -> tuple[ChildProcess, Connection[Any, Any]]:
     ours, theirs = socketpair()
     output = log.open("ab") if log else None
     try:
-        process = subprocess.Popen(
+        process = ChildProcess(
             [sys.executable, "-P", "-m", "advisor.isolation.child", str(theirs.fileno())],
-            pass_fds=[theirs.fileno()],
-            stdin=subprocess.DEVNULL,
-            stdout=output or sys.stderr.fileno(),
-            stderr=output or sys.stderr.fileno(),
-            env={**os.environ, **environment},
-            start_new_session=True,  # Ctrl-C goes to the parent, which ends its children in order
+            environment={**os.environ, **environment},
+            output=output or sys.stderr.fileno(),
+            descriptors=[theirs.fileno()],
         )
     finally:
         theirs.close()

@@ -11,7 +11,7 @@ from advisor.core.errors import RuntimeRefusal, StageError
 from advisor.core.statistics import Interval
 from advisor.datasets.capture import TESTS, captures
 from advisor.datasets.images import InputSpec
-from advisor.devices.connections.agent import one_line
+from advisor.isolation.agent import one_line
 from advisor.measurement.processes.model_file import existing_model
 from advisor.tflite.quantization import dequantize, quantize
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from advisor.core.errors import RuntimeRefusal, StageError
 from advisor.datasets.images import InputSpec
-from advisor.devices.connections.agent import one_line
+from advisor.isolation.agent import one_line
 from advisor.measurement.processes.model_file import existing_model
 from advisor.tflite.postprocess import DETECTIONS
 from advisor.tflite.quantization import quantize

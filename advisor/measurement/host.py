@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from advisor.core.codec import Written
 from advisor.isolation.resources import usable_cores
 
 # Instruction sets that decide which kernels XNNPACK and the builtin kernels use.
@@ -20,7 +21,7 @@ _FEATURES = (
 
 
 @dataclass(frozen=True)
-class Host:
+class Host(Written):
     """The machine that measures.
 
     Attributes:
@@ -33,6 +34,8 @@ class Host:
         virtual: whether it is a virtual machine, None if unknown.
         governor: frequency governor of the first processor, empty if there is none (often in virtual machines).
     """
+
+    entries = ("*", "fingerprint")
 
     cpu: str
     architecture: str
@@ -53,10 +56,6 @@ class Host:
     def __str__(self) -> str:
         memory_gib = self.memory_bytes / 2**30
         return f"{self.cpu}, {self.cores} cores, {memory_gib:.0f} GiB, {self.system}"
-
-    def to_json(self) -> dict[str, object]:
-        """Return a JSON object with the fingerprint."""
-        return {**asdict(self), "features": list(self.features), "fingerprint": self.fingerprint}
 
 
 @lru_cache(maxsize=1)

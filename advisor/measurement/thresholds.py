@@ -1,8 +1,8 @@
-"""Thresholds on a classifier's scores whose promise holds for new images with a given probability.
+"""Thresholds on a classifier's scores whose guarantee holds for new images with a given probability.
 
-A promise is about as many new images as ``batch`` says: their number over the number of images seen. The share among
+A guarantee is about as many new images as ``batch`` says: their number over the number of images seen. The share among
 them varies by chance, too, so it is a beta-binomial variable. A ``batch`` of 0 stands for any number of new images:
-then the promise is about the probability itself, and the bound is Clopper and Pearson's.
+then the guarantee is about the probability itself, and the bound is Clopper and Pearson's.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Flags = NDArray[np.bool_]
 
 LEVEL = 0.95
-"""Probability with which a promise holds for new images."""
+"""Probability with which a guarantee holds for new images."""
 
 MOST_SEQUENCES = 4
 """Sequences of :func:`threshold`, at most."""
@@ -64,9 +64,9 @@ def threshold(sure: Floats, right: Flags, wanted: float, level: float = LEVEL, b
 
 
 def reachable(sure: Floats, right: Flags, level: float = LEVEL, batch: float = 0.0) -> Reachable:
-    """Return the largest share of right answers that a score can promise, to half a point; 0 for less than 0.5.
+    """Return the largest share of right answers that a score can guarantee, to half a point; 0 for less than 0.5.
 
-    Arguments as of :func:`threshold`. It says what to ask for; asked for by itself it is a promise chosen by its data.
+    Arguments as of :func:`threshold`. It says what to ask for; asked for alone, it is a guarantee chosen by its data.
     """
     low, high, found = 99, 200, None
     while high - low > 1:
@@ -83,12 +83,12 @@ def at_score(score: float, sure: Floats, right: Flags) -> Threshold:
 
 
 def reached(scores: Floats, wanted: float, level: float = LEVEL, batch: float = 0.0) -> tuple[float, float]:
-    """Return the highest score that a wanted share of new images reaches, and the share that is promised.
+    """Return the highest score that a wanted share of new images reaches, and the share that is guaranteed.
 
     Of N scores, the share of new ones that reach the k-th largest is at least a Beta(k, N - k + 1) variable, whatever
     their distribution (S. Wilks, "Determination of sample sizes for setting tolerance limits", 1941). So k is the
     smallest number with which the wanted share is reached with the probability ``level``; nothing is tried on labels,
-    and the promise is exact.
+    and the guarantee is exact.
 
     Args:
         scores: (N,).
@@ -97,7 +97,7 @@ def reached(scores: Floats, wanted: float, level: float = LEVEL, batch: float = 
         batch: new images over the N images; 0 for any number.
 
     Returns:
-        With too few images for ``wanted``, the lowest score and what it promises; zeros without an image.
+        With too few images for ``wanted``, the lowest score and what it guarantees; zeros without an image.
     """
     import numpy as np
 
@@ -107,21 +107,21 @@ def reached(scores: Floats, wanted: float, level: float = LEVEL, batch: float = 
     new, places = _new(count, batch), np.arange(1, count + 1)
     kept = _chance(places, count - places + 1, np.full(count, new), wanted) >= level
     place = int(kept.argmax()) if kept.any() else count - 1
-    promised = _promised(place + 1, count - place, new, level)
-    return _below(float(np.sort(scores)[::-1][place]), scores), promised
+    guaranteed = _guaranteed(place + 1, count - place, new, level)
+    return _below(float(np.sort(scores)[::-1][place]), scores), guaranteed
 
 
 def covering(sure: Floats, right: Flags, wanted: float, level: float = LEVEL, batch: float = 0.0) -> CoverageThreshold:
-    """Return the threshold from which on a wanted share of new images is answered, and the precision promised there.
+    """Return the threshold from which on a wanted share of new images is answered, and the precision guaranteed there.
 
-    The score depends on no label, so the precision of the answers from it on has a single bound. Each of both promises
-    holds with the probability ``level``. Arguments as of :func:`threshold`.
+    The score depends on no label, so the precision of the answers from it on has a single bound. Each guarantee holds
+    with the probability ``level``. Arguments as of :func:`threshold`.
     """
-    score, promised = reached(sure, wanted, level, batch)
+    score, guaranteed = reached(sure, wanted, level, batch)
     at = at_score(score, sure, right)
     hits = round(at.precision.value * at.images) if at.precision else 0
     precision = _precision(hits, at.images, level, batch) if hits else 0.0
-    return CoverageThreshold(wanted, promised, precision, at)
+    return CoverageThreshold(wanted, guaranteed, precision, at)
 
 
 def recalling(
@@ -136,8 +136,8 @@ def recalling(
         level: probability that the recall of new images is at least that.
         batch: new images over the N images; 0 for any number.
     """
-    score, promised = reached(column[members], wanted, level, batch)
-    return at_recall(RecallThreshold(wanted, promised, score, None, None, 0, 0), column, members)
+    score, guaranteed = reached(column[members], wanted, level, batch)
+    return at_recall(RecallThreshold(wanted, guaranteed, score, None, None, 0, 0), column, members)
 
 
 def at_recall(chosen: RecallThreshold, column: Floats, members: Flags) -> RecallThreshold:
@@ -145,7 +145,7 @@ def at_recall(chosen: RecallThreshold, column: Floats, members: Flags) -> Recall
     flagged = column >= chosen.score
     found, images = int(members[flagged].sum()), int(flagged.sum())
     recall, precision = _share(found, int(members.sum())), _share(found, images)
-    return RecallThreshold(chosen.wanted, chosen.promised, chosen.score, recall, precision, images, len(column))
+    return RecallThreshold(chosen.wanted, chosen.guaranteed, chosen.score, recall, precision, images, len(column))
 
 
 def curve(sure: Floats, right: Flags) -> tuple[Point, ...]:
@@ -195,7 +195,7 @@ def _passes(hits: Whole, taken: Whole, wanted: float, risk: float, batch: float)
 def _precision(hits: int, taken: int, level: float, batch: float) -> float:
     """Return the share of new answers that is right with the probability ``level``; see :func:`_passes`."""
     half = 0.5 if batch else 0.0
-    return _promised(hits + half, taken - hits + 1 - half, _new(taken, batch), level)
+    return _guaranteed(hits + half, taken - hits + 1 - half, _new(taken, batch), level)
 
 
 def _chance(first: Floats | Whole, second: Floats | Whole, new: Whole, wanted: float) -> Floats:
@@ -223,7 +223,7 @@ def _chance(first: Floats | Whole, second: Floats | Whole, new: Whole, wanted: f
     return chances
 
 
-def _promised(first: float, second: float, new: int, level: float) -> float:
+def _guaranteed(first: float, second: float, new: int, level: float) -> float:
     """Return the largest share of new images that succeeds with the probability ``level``; see :func:`_chance`."""
     from scipy.stats import beta, betabinom
 
@@ -249,7 +249,7 @@ def _starts(wanted: float, images: int, level: float, batch: float) -> list[int]
     import numpy as np
 
     if not 0 < wanted < 1:
-        raise ValueError(f"a share of right answers of {wanted} cannot be promised")
+        raise ValueError(f"a share of right answers of {wanted} cannot be guaranteed")
     counts = np.arange(1, images + 1)
     for sequences in range(MOST_SEQUENCES, 0, -1):
         fails = np.flatnonzero(~_passes(counts, counts, wanted, (1 - level) / sequences, batch))

@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import typer
 
 from advisor.catalog import listing
-from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_DETECTION, TASKS
+from advisor.core.tasks import TASKS
 from advisor.core.units import plural, show_bytes
+from advisor.downloads.files import MemberFile, WeightSource
 from advisor.reporting.blocks import DataTable, TableColumn
 from advisor.reporting.console import WIDE, show
 from advisor.reporting.selection import Rows
 from advisor.reporting.text import MISSING, plain
 
 if TYPE_CHECKING:
-    from advisor.catalog.cards import Card, Conversion, MemberFile, Published, WeightSource
+    from advisor.catalog.cards import Card, Conversion, Published
     from advisor.catalog.checking import Checked
     from advisor.catalog.fetch_all import Fetched
     from advisor.catalog.listing import CardRow
     from advisor.catalog.user_models.import_model import ImportedModel
-    from advisor.compression.user_model.values import Likeness
+    from advisor.compression.user_model.values import FileAgreement
 
 CARDS = Rows(listing.COLUMNS, listing.CardRow.to_row)
 """Cards of the catalogue."""
@@ -141,11 +142,14 @@ def print_added(added: ImportedModel) -> None:
         typer.echo(f"  {_converted(card.conversion)}")
     for photograph, label, probability in added.seen:
         typer.echo(f"  {photograph}: {plain(label)} ({100 * probability:.0f} %)")
-    for remark in REMARKS[card.task](added):
+    own = TASKS[card.task].own_files()
+    if card.form:
+        typer.echo(f"  it keeps its form ({card.form}): a search measures and judges it as it is")
+    for remark in own.remarks(added):
         typer.echo(f"  {remark}")
     typer.echo(f"kept in {added.catalogue} and {added.model}")
     named = "" if added.catalogue == user_catalogue_file() else f" --catalog {shlex.quote(str(added.catalogue))}"
-    typer.echo(f"next: advisor search --budget 50ms{OPTIONS[card.task]} --candidates {card.name}{named}")
+    typer.echo(f"next: advisor search --budget 50ms{own.search_options} --candidates {card.name}{named}")
 
 
 def _converted(conversion: Conversion) -> str:
@@ -161,51 +165,13 @@ def _converted(conversion: Conversion) -> str:
     )
 
 
-def print_judged(card: Card, images: str, found: Likeness) -> None:
+def print_judged(card: Card, images: str, found: FileAgreement) -> None:
     """Print the accuracy of a user's own file on the user's images."""
     reached = found.accuracy
     assert reached is not None, "the images were labelled"
     low, high = 100 * reached.low, 100 * reached.high
     metric = TASKS[card.task].metric
     typer.echo(f"{metric} on {images}: {100 * reached.value:.1f} % (95 %: {low:.1f} to {high:.1f})")
-
-
-def _on_classifier(added: ImportedModel) -> Iterator[str]:
-    if added.card.form:
-        yield _fixed(added.card)
-    elif added.features is None:
-        yield "it does not end in a linear classifier: it is a candidate only without --data"
-    if added.card.top1() is None:
-        yield "no --top1 was stated: a search without --data cannot rank it"
-    if added.threshold is not None and added.threshold > 1:
-        yield (
-            f"its metadata asks for a score of at least {added.threshold:g}: clients that read it, such as MediaPipe, "
-            "show no answer; files that are made of it have no threshold"
-        )
-
-
-def _on_detector(added: ImportedModel) -> Iterator[str]:
-    if added.card.form:
-        yield _fixed(added.card)
-    else:
-        yield "it is a detector: a search compresses and judges it on your images with boxes, and does not train it"
-
-
-def _fixed(card: Card) -> str:
-    return f"it keeps its form ({card.form}): a search measures and judges it as it is"
-
-
-REMARKS: Mapping[str, Callable[[ImportedModel], Iterator[str]]] = {
-    IMAGE_CLASSIFICATION: _on_classifier,
-    OBJECT_DETECTION: _on_detector,
-}
-"""Remarks on a new card, by task."""
-
-OPTIONS: Mapping[str, str] = {
-    IMAGE_CLASSIFICATION: "",
-    OBJECT_DETECTION: f" --task {OBJECT_DETECTION} --data BOXES",
-}
-"""The options that a search for a task needs."""
 
 
 def _cells(row: CardRow) -> tuple[str, ...]:

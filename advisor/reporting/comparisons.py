@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from advisor.core.escape import markdown as escaped
 from advisor.core.escape import plain
-from advisor.core.evaluation import Evaluation
 from advisor.core.figures import show_figure
 from advisor.core.quantity import Quantity
 from advisor.core.units import plural
@@ -39,38 +38,8 @@ def render_comparison(comparison: Comparison, form: str) -> str:
 
 def comparison_json(comparison: Comparison) -> dict[str, object]:
     """Return the comparison as plain values."""
-    value: dict[str, object] = finite(
-        {
-            "schema_version": SCHEMA_VERSION,
-            "before": comparison.before,
-            "after": comparison.after,
-            "outcome": comparison.result.value,
-            "recommends_otherwise": comparison.recommends_otherwise,
-            "reason": comparison.reason,
-            "pick_before": _key(comparison.pick_before),
-            "pick_after": _key(comparison.pick_after),
-            "differences": [asdict(difference) for difference in comparison.differences],
-            "figures": [_figure(row) for row in comparison.figures],
-        }
-    )
+    value: dict[str, object] = finite(comparison.to_json())
     return value
-
-
-def _figure(row: ChangedFigure) -> dict[str, object]:
-    delta = row.delta
-    return {
-        "key": row.key,
-        "figure": delta.figure,
-        "before": delta.before.to_json() if delta.before else None,
-        "after": delta.after.to_json() if delta.after else None,
-        "counts": delta.counts,
-        "worse": delta.worse,
-        "why": delta.why,
-    }
-
-
-def _key(evaluation: Evaluation | None) -> str | None:
-    return evaluation.configuration.key if evaluation else None
 
 
 def _text(comparison: Comparison) -> str:
@@ -141,22 +110,11 @@ def render_reevaluations(found: Sequence[Reevaluation], form: str) -> str:
 
 def reevaluations_json(found: Sequence[Reevaluation]) -> dict[str, object]:
     """Return the results as plain values."""
+    changed = sum(result.changed for result in found)
     return {
         "schema_version": SCHEMA_VERSION,
-        "changed": sum(result.changed for result in found),
-        "results": [
-            {
-                "run": result.parent,
-                "device": result.device,
-                "causes": result.causes,
-                "new_run": str(result.run) if result.run else None,
-                "changed": result.changed,
-                "remarks": result.remarks,
-                "error": result.error,
-                "comparison": comparison_json(result.comparison) if result.comparison else None,
-            }
-            for result in found
-        ],
+        "changed": changed,
+        "results": [finite(result.to_json()) for result in found],
     }
 
 

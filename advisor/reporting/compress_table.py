@@ -19,8 +19,8 @@ FORMS: Rows[RecipeResult] = rows_of(
     {
         "form": "recipe", "status": "status", "size_bytes": "sizes.size_bytes",
         "download_bytes": "sizes.download_bytes", "arena_bytes": "sizes.arena_bytes",
-        "accuracy_share": "likeness.accuracy.value",
-        "drop_share": "likeness.drop.value", "agreement_share": "likeness.agreement.value", "snr_db": "likeness.snr_db",
+        "accuracy_share": "agreement.accuracy.value",
+        "drop_share": "agreement.drop.value", "agreement_share": "agreement.share.value", "snr_db": "agreement.snr_db",
         "latency_median_ms": "speed.latency_ms", "memory_bytes": "speed.memory_bytes", "verdict": "speed.verdict",
     }
 )  # fmt: skip
@@ -46,7 +46,7 @@ def print_compression(
         shown: the forms of the table, in their order; all of them if None.
     """
     console = console or default_console()
-    labelled = any(form.likeness and form.likeness.accuracy for form in found.forms)
+    labelled = any(form.agreement and form.agreement.accuracy for form in found.forms)
     answers = (TableColumn(f"{found.metric} %"), *_LABELLED) if labelled else _UNLABELLED
     columns = (
         TableColumn("form", left=True),
@@ -80,15 +80,15 @@ def _megabytes(size: int | None) -> str:
 
 
 def _answers(form: RecipeResult, labelled: bool) -> list[str]:
-    likeness = form.likeness
-    if likeness is None:
+    agreement = form.agreement
+    if agreement is None:
         return [text.MISSING] * (1 + len(_LABELLED) if labelled else len(_UNLABELLED))
-    if labelled and likeness.accuracy and likeness.drop:
+    if labelled and agreement.accuracy and agreement.drop:
         reference = form.recipe == "float32"
-        drop = [text.MISSING] * 2 if reference else [f"{100 * likeness.drop.value:+.1f}", _percents(likeness.drop)]
-        return [f"{100 * likeness.accuracy.value:.1f}", _percents(likeness.accuracy), *drop]
-    noise = text.MISSING if likeness.snr_db is None else f"{likeness.snr_db:.0f}"
-    return [f"{100 * likeness.agreement.value:.1f}", _percents(likeness.agreement), noise]
+        drop = [text.MISSING] * 2 if reference else [f"{100 * agreement.drop.value:+.1f}", _percents(agreement.drop)]
+        return [f"{100 * agreement.accuracy.value:.1f}", _percents(agreement.accuracy), *drop]
+    noise = text.MISSING if agreement.snr_db is None else f"{agreement.snr_db:.0f}"
+    return [f"{100 * agreement.share.value:.1f}", _percents(agreement.share), noise]
 
 
 def _speed(form: RecipeResult) -> list[str]:
@@ -112,8 +112,8 @@ def _sentences(found: Compression) -> Iterator[Text]:
             yield line(form.recipe, f"not timed: {form.reason}", "yellow")
         if form.taken and form.taken.left and (form.taken.share < ALL or form.taken.pieces > 1):
             yield line(form.recipe, _left(form.taken, found.accelerator))
-        if form.likeness and any(ratio is not None for ratio in form.likeness.by_output.values()):
-            yield line(form.recipe, _by_output(form.likeness.by_output))
+        if form.agreement and any(ratio is not None for ratio in form.agreement.by_output.values()):
+            yield line(form.recipe, _by_output(form.agreement.by_output))
         if notes := notes_text(form.notes):
             yield line(form.recipe, notes)
     if found.max_drop_points is not None:
@@ -140,8 +140,8 @@ def _left(taken: DelegatedPart, accelerator: str) -> str:
 
 def _next(found: Compression) -> Text:
     """Return the command to run next: profile the file that differs most from float."""
-    scored = [form for form in found.forms[1:] if form.likeness]
-    worst = min(scored, key=lambda form: form.likeness.agreement.value if form.likeness else 1.0, default=None)
+    scored = [form for form in found.forms[1:] if form.agreement]
+    worst = min(scored, key=lambda form: form.agreement.share.value if form.agreement else 1.0, default=None)
     if worst is None or found.task == ANY:
         return Text()
     return next_command(f"advisor profile {worst.path} --against {found.model}")

@@ -1,4 +1,4 @@
-"""Confidence: reliability, thresholds, the risk-coverage curve, and promises of thresholds that are not kept."""
+"""Confidence: reliability, thresholds, the risk-coverage curve, and guarantees of thresholds that are not kept."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ class Curve(NamedTuple):
 
 
 class ThresholdRow(NamedTuple):
-    """A row of the table of thresholds: whose answers, the promised share of right ones (0-1), the threshold."""
+    """A row of the table of thresholds: whose answers, the guaranteed share of right ones (0-1), the threshold."""
 
     name: str
-    promised: float
+    guaranteed: float
     threshold: Threshold | None
 
 
@@ -53,7 +53,7 @@ def confidence(view: RunView) -> Mapping[str, object] | None:
     """Return the variables of the section's template; None if the run keeps no probabilities."""
     pick = view.decision.pick
     facts = (pick.holdout_answers or pick.answers).confidence if pick else None
-    if pick is None or facts is None or facts.promised is None:
+    if pick is None or facts is None or facts.guaranteed is None:
         return None
     return {
         "judged_on": "images held out from training" if pick.holdout_answers else "validation images",
@@ -67,10 +67,10 @@ def confidence(view: RunView) -> Mapping[str, object] | None:
 
 
 def _rows(facts: ConfidenceFacts) -> Iterator[ThresholdRow]:
-    own, promised = facts.wanted.precision.by_class, facts.promised or 0.0
-    yield ThresholdRow("other classes" if own else "all classes", promised, facts.threshold)
+    own, guaranteed = facts.wanted.precision.by_class, facts.guaranteed or 0.0
+    yield ThresholdRow("other classes" if own else "all classes", guaranteed, facts.threshold)
     for name, one in facts.by_class.items():
-        yield ThresholdRow(name, own.get(name, promised), one)
+        yield ThresholdRow(name, own.get(name, guaranteed), one)
 
 
 def curve_of(facts: ConfidenceFacts) -> Curve | None:
@@ -94,14 +94,14 @@ def curve_of(facts: ConfidenceFacts) -> Curve | None:
 
 
 class Unkept(NamedTuple):
-    """A promise that is not kept: what it is about, and a sentence that says what is reachable or what was seen."""
+    """A guarantee that is not kept: what it is about, and a sentence that says what is reachable or what was seen."""
 
     name: str
     text: str
 
 
 def unkept(evaluation: Evaluation) -> Iterator[Unkept]:
-    """Yield what is wrong with the promises of a classifier; nothing if none was asked for."""
+    """Yield what is wrong with the guarantees of a classifier; nothing if none was asked for."""
     chosen = evaluation.answers.confidence
     if chosen is None or not chosen.wanted.options:
         return
@@ -119,10 +119,10 @@ def _precision(chosen: ConfidenceFacts) -> Iterator[Unkept]:
         others = " of the other classes" if wanted.by_class else ""
         left = "no threshold"
         if cover is not None and cover.kept:
-            left = f"the threshold for the wanted coverage, which promises {_percent(cover.precision)}"
+            left = f"the threshold for the wanted coverage, which guarantees {_percent(cover.precision)}"
         yield Unkept(
             PRECISION,
-            f"No threshold can promise {_percent(wanted.plain)} of right answers{others}: the images support "
+            f"No threshold can guarantee {_percent(wanted.plain)} of right answers{others}: the images support "
             f"{_most(chosen.reachable)}. The bundle has {left}: add images, or ask for less with --min-precision.",
         )
     missing = [name for name in wanted.by_class if chosen.by_class.get(name) is None]
@@ -134,8 +134,9 @@ def _precision(chosen: ConfidenceFacts) -> Iterator[Unkept]:
         ]
         yield Unkept(
             PRECISION,
-            f"No threshold can promise the wanted share of right answers of these classes: {listed(said, NAMED)}. The "
-            "bundle has no own threshold for them: add images of these classes, or ask for less with --min-precision.",
+            f"No threshold can guarantee the wanted share of right answers of these classes: {listed(said, NAMED)}. "
+            "The bundle has no own threshold for them: add images of these classes, or ask for less with "
+            "--min-precision.",
         )
     if wanted.plain is not None and chosen.threshold and cover and chosen.threshold.score > cover.at.score:
         yield Unkept(
@@ -143,7 +144,7 @@ def _precision(chosen: ConfidenceFacts) -> Iterator[Unkept]:
             f"{_percent(wanted.plain)} of right answers need a probability of {chosen.threshold.score:.3f}, which "
             f"{_percent(chosen.threshold.coverage)} of the images reach, not {_percent(cover.wanted)}. With "
             f"{_percent(cover.wanted)} of the images answered, {_percent(cover.precision)} of right answers can be "
-            "promised. The bundle has the threshold for precision.",
+            "guaranteed. The bundle has the threshold for precision.",
         )
 
 
@@ -153,16 +154,16 @@ def _recall(chosen: ConfidenceFacts) -> Iterator[Unkept]:
         said = [f"'{name}' {_percent(one.wanted)} ({_best(one)})" for name, one in missing.items()]
         yield Unkept(
             RECALL,
-            f"No threshold can promise the wanted recall of these classes: {listed(said, NAMED)}. The bundle has no "
+            f"No threshold can guarantee the wanted recall of these classes: {listed(said, NAMED)}. The bundle has no "
             "recall threshold for them: add images of these classes, or ask for less with --min-recall.",
         )
 
 
 def _best(one: RecallThreshold) -> str:
-    """Say which recall can be promised, and what it costs."""
-    if not one.promised:
+    """Say which recall can be guaranteed, and what it costs."""
+    if not one.guaranteed:
         return "validation has no image of it"
-    return f"the images support {_percent(one.promised)} at most, which flags {_percent(one.flagged)} of all images"
+    return f"the images support {_percent(one.guaranteed)} at most, which flags {_percent(one.flagged)} of all images"
 
 
 def _coverage(chosen: ConfidenceFacts) -> Iterator[Unkept]:
@@ -170,14 +171,14 @@ def _coverage(chosen: ConfidenceFacts) -> Iterator[Unkept]:
     if cover is not None and not cover.kept:
         yield Unkept(
             COVERAGE,
-            f"No threshold can promise that {_percent(cover.wanted)} of the images are answered: the {cover.at.of} "
-            f"images support {_percent(cover.promised)} at most. Add images, or ask for less with "
+            f"No threshold can guarantee that {_percent(cover.wanted)} of the images are answered: the {cover.at.of} "
+            f"images support {_percent(cover.guaranteed)} at most. Add images, or ask for less with "
             "--min-coverage.",
         )
 
 
 def _contradicted(seen: ConfidenceFacts) -> Iterator[Unkept]:
-    """Yield what the hold-out says against a promise: its 95 % interval lies below what was promised."""
+    """Yield what the hold-out says against a guarantee: its 95 % interval lies below what was guaranteed."""
     asked = seen.wanted.precision
     plain = [("the answers", asked.plain, seen.threshold)] if asked.plain is not None else []
     own = [(f"the answers '{name}'", share, seen.by_class.get(name)) for name, share in asked.by_class.items()]
@@ -186,21 +187,21 @@ def _contradicted(seen: ConfidenceFacts) -> Iterator[Unkept]:
             yield Unkept(
                 PRECISION,
                 f"On the hold-out {100 * one.precision.value:.1f} % of {what} from the threshold on are right, less "
-                f"than the {_percent(share)} that was promised.",
+                f"than the {_percent(share)} that was guaranteed.",
             )
     for name, found in seen.recall.items():
         if found.kept and found.recall and found.recall.high < found.wanted:
             yield Unkept(
                 RECALL,
                 f"On the hold-out {100 * found.recall.value:.1f} % of the images of '{name}' reach their threshold, "
-                f"less than the {_percent(found.wanted)} that was promised.",
+                f"less than the {_percent(found.wanted)} that was guaranteed.",
             )
     cover = seen.coverage
     if cover is not None and cover.kept and _answered(cover.at) < cover.wanted:
         yield Unkept(
             COVERAGE,
             f"On the hold-out {100 * cover.at.coverage:.1f} % of the images reach the threshold, less than the "
-            f"{_percent(cover.wanted)} that was promised.",
+            f"{_percent(cover.wanted)} that was guaranteed.",
         )
 
 

@@ -49,7 +49,7 @@ def _gives(view: RunView, pick: Evaluation) -> Iterator[str]:
     if facts and chosen and chosen.precision:
         sure = (
             "from its thresholds on"
-            if facts.applied.by_class
+            if facts.thresholds.by_class
             else f"when it is at least {100 * chosen.score:.0f} % sure"
         )
         yield (

@@ -8,15 +8,15 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from advisor.compression.diagnosis.values import Diagnosis
 from advisor.core.budget import Budget, is_floor
+from advisor.core.codec import parse
 from advisor.core.decision import Decision
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.metrics import METRICS, TOP1, Metric
 from advisor.core.relaxation import Relaxation
-from advisor.core.tasks import Task
 from advisor.datasets.split import PARTS, VALIDATION
 from advisor.engine.history.diagnoses import FILE as DIAGNOSES
 from advisor.engine.history.disagreements import Disagreements, disagreements
@@ -26,6 +26,9 @@ from advisor.engine.history.inputs import images_folder
 from advisor.engine.history.loaded_run import LoadedRun, Unfinished, load_run, unfinished_search
 from advisor.engine.question import Request
 from advisor.store import RunFolder
+
+if TYPE_CHECKING:
+    from advisor.tasks.task import Task
 
 
 @dataclass(frozen=True)
@@ -254,7 +257,7 @@ def _diagnoses(folder: RunFolder) -> dict[str, Diagnosis]:
     """Return the diagnoses of compressed files; nothing where they are missing or of another version."""
     try:
         rows = folder.read_json(DIAGNOSES).get("forms") or []
-        return {str(row["key"]): Diagnosis.from_json(row["diagnosis"]) for row in rows}
+        return {str(row["key"]): parse(Diagnosis, row["diagnosis"]) for row in rows}
     except (KeyError, TypeError, ValueError):
         return {}
 

@@ -6,7 +6,6 @@ Only wheels are installed, so that no set-up code of a package runs.
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from advisor.core.errors import UsageError
+from advisor.isolation.process import TimedOut, run_program
 from advisor.store.cache import cache_root, filled
 from advisor.store.files import sha256_json
 
@@ -81,12 +81,13 @@ def install(name: str, arguments: Sequence[str], hint: str, python: Path | None 
     command = [*pip, "install", "--quiet", "--only-binary", ":all:", *arguments]
     environment = {**os.environ, "PIP_USER": "0"}  # the user's folder is no place for them
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False, env=environment)
-    except (OSError, subprocess.TimeoutExpired) as error:
+        done = run_program(command, timeout_s=TIMEOUT_S, environment=environment)
+    except TimedOut as error:
         raise UsageError(
-            f"{name} cannot be installed: {type(error).__name__}", "check the connection to the package index"
+            f"{name} cannot be installed: pip did not end within {TIMEOUT_S:g} s",
+            "check the connection to the package index",
         ) from error
-    if done.returncode != 0:
+    if done.status != 0:
         errors = [line.strip() for line in done.stderr.splitlines() if line.strip().startswith("ERROR:")]
         reason = (errors or done.stderr.strip().splitlines() or ["pip printed no reason"])[-1].removeprefix("ERROR: ")
         raise UsageError(f"{name} cannot be installed: {reason[:300]}", hint)

@@ -11,7 +11,6 @@ from flatbuffers import flexbuffers
 from numpy.typing import NDArray
 
 from advisor.core.errors import StageError, UsageError
-from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_DETECTION
 from advisor.tflite.interface import to_float_io
 from advisor.tflite.model import Model, guarded, read
 from advisor.tflite.rewrite import add_tensor, pack, sign, single_graph, unpack
@@ -71,11 +70,6 @@ class PostProcess:
     most: int
     classes: int
     columns: int
-
-
-def task_of(model: Model) -> str:
-    """Return the name of the task that a file is for: a file with post-processing detects objects."""
-    return OBJECT_DETECTION if has_postprocess(model) else IMAGE_CLASSIFICATION
 
 
 def has_postprocess(model: Model) -> bool:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from advisor.api import check_data, compress, diagnose
-from advisor.compression.user_model import compress as work
-from advisor.compression.user_model import question
 from advisor.core.errors import UsageError
+from advisor.engine.compress import compress as work
+from advisor.engine.compress import question
 from tests.datasets.folders import make
 from tests.measurement import small_models
 
@@ -33,8 +33,8 @@ def test_every_argument_reaches_the_question(monkeypatch: pytest.MonkeyPatch) ->
         "net.tflite", ["int8"], calibration="c", data="d", samples="s.npz", to="t", latency=False,
         accelerator="edgetpu", tell=print, **options,
     )  # fmt: skip
-    folders = {"calibration": Path("c"), "data": Path("d"), "samples": Path("s.npz"), "to": Path("t")}
-    assert asked == [((Path("net.tflite"), ["int8"]), {**options, **folders, "target": "edgetpu"})]
+    places = {"calibration": "c", "data": "d", "samples": "s.npz", "to": "t"}
+    assert asked == [((Path("net.tflite"), ["int8"]), {**options, **places, "accelerator": "edgetpu"})]
     assert made == [("question", print, False)]
 
 

@@ -51,7 +51,7 @@ def test_an_argument_that_is_left_out_leaves_the_request_file_its_say(
 ) -> None:
     with pytest.raises(Resolved):
         function()
-    assert resolved == {"options": {}, "file": None}
+    assert resolved == {"options": dict.fromkeys(OPTIONS), "file": None}
 
 
 @pytest.mark.parametrize("function", [search, plan], ids=["search", "plan"])

@@ -12,9 +12,9 @@ from skimage import data
 
 from advisor.catalog import load_catalogue
 from advisor.core.evaluation import Status
-from advisor.core.tasks import OBJECT_DETECTION
 from advisor.reporting.catalog_table import print_card
 from advisor.store import RunFolder
+from advisor.tasks import DETECTION
 from advisor.tflite.metadata import Metadata
 from advisor.tflite.metadata_writer import write_metadata
 from advisor.tflite.model import read
@@ -191,7 +191,7 @@ def test_a_detector_of_ones_own_is_added_judged_and_compared(alone: Advisor, tmp
     assert said.code == 0, said.err
     assert "it is a detector: a search compresses and judges it on your images with boxes" in said.out
     assert "mAP@0.5 on the 8 images held out of boxes/boxes.csv: 100.0 %" in said.out
-    boxes = ("--task", OBJECT_DETECTION, "--data", "boxes/boxes.csv")
+    boxes = ("--task", DETECTION.name, "--data", "boxes/boxes.csv")
     found = alone("search", *boxes, "--candidates", "cells", "--compressions", "float32", "--threads", "1")
     assert found.code == 0, found.err
     (evaluation,) = RunFolder.open(tmp_path / "runs" / "latest").evaluations()

@@ -36,7 +36,7 @@ def test_json_has_every_figure(advisor: Advisor, model: str) -> None:
     said = advisor("compress", model, "--recipe", "float16", "--json", "--to", "out")
     assert said.code == 0, said.err
     form = json.loads(said.out)["forms"][1]
-    assert form["likeness"]["agreement"]["value"] == 1
+    assert form["agreement"]["share"]["value"] == 1
     assert form["speed"]["latency_ms"] > 0
     assert set(form["sizes"]) == {"size_bytes", "download_bytes", "download_zstd_bytes", "arena_bytes"}
 

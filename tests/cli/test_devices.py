@@ -12,7 +12,7 @@ from advisor.devices.latency.table import build_table
 from advisor.devices.prediction.predictor import CALIBRATED, device_predictor
 from advisor.devices.profiles import load_profiles, read_profile, shipped_profiles
 from advisor.devices.profiles.cores import CORES_FILE
-from advisor.devices.profiles.runtimes import RUNTIMES
+from advisor.devices.profiles.runtimes import local_runtimes
 from advisor.devices.profiles.team import add_profile, known_devices
 from advisor.engine.history.reevaluation.reevaluate import Devices
 from advisor.reporting.devices_table import DEVICES, print_device
@@ -78,7 +78,7 @@ def test_the_table_has_every_device_and_the_host(alone: Advisor) -> None:
     said = alone("list")
     assert said.code == 0
     devices = {path.stem for path in shipped_profiles().glob("*.yaml") if path.name != CORES_FILE}
-    devices |= {"host", *RUNTIMES}
+    devices |= {"host", *local_runtimes()}
     assert devices <= {line.split()[0] for line in said.out.splitlines() if line.strip()}
     assert said.out.splitlines()[-1].startswith(f"{len(devices)} devices, ")
 

@@ -8,8 +8,6 @@ import pytest
 from advisor import __version__
 from tests.cli.conftest import Advisor
 
-pytestmark = pytest.mark.integration
-
 HEAVY = ("tensorflow", "keras", "optuna", "pandas", "plotly", "sklearn", "skimage", "ai_edge_litert", "scipy", "numpy")
 
 
@@ -29,6 +27,7 @@ def test_without_a_command_the_help_is_shown(advisor: Advisor) -> None:
     assert "Exit codes" in said.out + said.err
 
 
+@pytest.mark.integration
 def test_nothing_heavy_is_loaded_at_the_start() -> None:
     code = f"import sys, advisor.cli.main; print([name for name in {HEAVY} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -12,6 +12,7 @@ import pytest
 
 from advisor.core.evaluation_facts import ImageAnswers
 from advisor.core.quantity import Provenance, Quantity
+from tests.builders import present
 from tests.cli.conftest import Advisor
 from tests.run_folders import candidates, write_judged_detectors, write_run
 
@@ -180,9 +181,7 @@ def test_the_answer_for_programs_is_one_document_and_the_rest_is_on_standard_err
 def test_a_reader_that_closes_the_pipe_does_not_change_the_exit_code(advisor: Advisor, run: Path) -> None:
     command = [sys.executable, "-m", "advisor", "report", str(run), "--json", "--budget", "1ms"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        process.stdout.close()
-        complaint = process.stderr.read()
+        present(process.stdout).close()
+        complaint = present(process.stderr).read()
     assert process.returncode == 3
     assert b"Broken pipe" not in complaint

@@ -15,7 +15,7 @@ from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import CaptureAccuracy, ImageAnswers
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.statistics import paired_difference, wilson
-from tests.builders import evaluation
+from tests.builders import evaluation, present
 
 SEVENTY = Budget(min_accuracy=70.0)
 
@@ -68,8 +68,7 @@ def test_the_answer_says_with_which_probability_a_limit_is_met() -> None:
 def test_three_images_of_296_do_not_throw_out_a_form() -> None:
     limits = Budget(max_drop_points=1.0)
     form = replace(evaluation("one"), drop=lost(296, 3))
-    assert form.drop is not None
-    assert form.drop.value > 1.0
+    assert present(form.drop).value > 1.0
     assert limits.met_by(form)
     assert limits.probabilities(form)["drop"] == pytest.approx(0.54, abs=0.03)
     confirmed = replace(form, holdout_drop=lost(2485, 20, 20))
@@ -94,8 +93,7 @@ def test_a_large_loss_is_not_drawn_to_what_forms_usually_lose() -> None:
 @given(st.floats(-5, 60), st.floats(0.1, 8))
 def test_the_expected_loss_lies_between_none_and_the_measured_one(measured: float, half: float) -> None:
     drop = Quantity(measured, "points", Provenance.MEASURED, measured - half, measured + half, 0.95, 300)
-    belief = drop_belief(replace(evaluation("one"), drop=drop))
-    assert belief is not None
+    belief = present(drop_belief(replace(evaluation("one"), drop=drop)))
     assert min(0.0, measured) - 1e-9 <= belief.mean <= max(0.0, measured) + 1e-9
     assert sum(share for share, *_ in belief.parts) == pytest.approx(1)
 
@@ -104,8 +102,7 @@ def test_under_capture_conditions_the_same_figure_of_the_hold_out_counts() -> No
     robust = replace(
         judged("one", (300, 400), (390, 400)), capture=CaptureAccuracy(plain=share(390, 400), holdout=share(240, 400))
     )
-    belief = accuracy_belief(robust)
-    assert belief is not None
+    belief = present(accuracy_belief(robust))
     assert 60 < belief.mean < 70
 
 
@@ -134,8 +131,7 @@ def test_a_better_hold_out_never_meets_a_limit_with_less_probability(held: int, 
 def test_a_metric_is_held_by_what_both_parts_show() -> None:
     answers = ImageAnswers(metrics={"macro-f1": share(300, 400)})
     one = replace(evaluation("one"), answers=answers)
-    belief = metric_belief(one, "macro-f1")
-    assert belief is not None
+    belief = present(metric_belief(one, "macro-f1"))
     assert belief.mean == pytest.approx(75)
     both = metric_belief(replace(one, holdout_answers=ImageAnswers(metrics={"macro-f1": share(240, 400)})), "macro-f1")
     assert both is not None

@@ -14,7 +14,7 @@ from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import ImageAnswers
 from advisor.core.latency_distribution import SHARES, LatencyDistribution, percent
 from advisor.core.quantity import Provenance, Quantity
-from tests.builders import evaluation
+from tests.builders import evaluation, present
 
 NORMAL = NormalDist()
 
@@ -68,8 +68,7 @@ def test_another_confidence_picks_another_model() -> None:
     rows = [predicted("likely", 42, accuracy=90), predicted("sure", 20, accuracy=80)]
     for confidence, pick in ((0.7, "likely"), (0.95, "sure")):
         decision = decide([with_budget_probability(row, 50.0, confidence) for row in rows], Budget(latency_ms=50.0))
-        assert decision.pick is not None
-        assert decision.pick.configuration.card == pick
+        assert present(decision.pick).configuration.card == pick
 
 
 def test_the_reason_says_how_sure_a_predicted_pick_is() -> None:
@@ -131,8 +130,7 @@ def with_sites(card: str, accuracy: float, worst: float | None, held: float | No
 
 def test_a_limit_of_another_metric_decides_what_may_be_picked() -> None:
     decision = decide([with_sites("uneven", 90, 60), with_sites("even", 80, 75)], SITES)
-    assert decision.pick is not None
-    assert decision.pick.configuration.card == "even"
+    assert present(decision.pick).configuration.card == "even"
     assert "the limit of 70.0 % worst-group top-1 is met with 89 % probability" in decision.reason
     assert decision.loosenings == ()  # 10 points are beyond a quarter of the error that the limit allows
 

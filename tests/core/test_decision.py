@@ -8,12 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.core.budget import Budget
-from advisor.core.decision import decide
+from advisor.core.decision import decide, front
 from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import CardFacts, DeviceFigures
-from advisor.core.pareto import front
 from advisor.core.posterior import Posterior, drawn_in
-from tests.builders import evaluation
+from tests.builders import evaluation, present
 
 BUDGET = Budget(latency_ms=50)
 
@@ -230,9 +229,7 @@ def scored(draw: st.DrawFn) -> list[tuple[Evaluation, tuple[float, ...]]]:
 
 def _pick(rows: list[tuple[Evaluation, tuple[float, ...]]]) -> Evaluation:
     answers = {made.configuration: right for made, right in rows}
-    pick = decide([made for made, _ in rows], Budget(), lambda e: answers[e.configuration]).pick
-    assert pick is not None
-    return pick
+    return present(decide([made for made, _ in rows], Budget(), lambda e: answers[e.configuration]).pick)
 
 
 @given(scored())

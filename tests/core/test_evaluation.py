@@ -27,7 +27,7 @@ FIGURES = {
     "low_ms": 1.5,
     "high_ms": None,
     "provenance": "predicted",
-    "held_ms": 2.5,
+    "p90_ms": 2.5,
     "budget_probability": 0.97,
 }
 
@@ -63,7 +63,7 @@ DETAILS: dict[str, Any] = {
     "confusion": [[1, 1], [0, 0]],
     "answers": "answers/net-head-int8.npy",
     "agreement": 0.98,
-    "agreement_pictures": 84,
+    "agreement_images": 84,
     "answers_kept": 0.99,
     "arena_bytes": 1806336,
     "download_bytes": 221064,
@@ -127,12 +127,12 @@ DETAILS: dict[str, Any] = {
     "robust_accuracy": QUANTITY,
     "latency_quantiles": [float(place + 1) for place in range(len(SHARES))],
     "budget_probability": 0.97,
-    "reached_over": "adb emulator-5554",
+    "connection": "adb emulator-5554",
     "delegated": [60, 66],
     "operators": [{"kind": "SOFTMAX", "ms": 0.1}],
     "page_bytes": 13_000_000,
     "targets": {"phone": FIGURES},
-    "elsewhere": {"phone": FIGURES},
+    "required_devices": {"phone": FIGURES},
     "unknown": {
         "auroc": SHARE,
         "float_auroc": SHARE,
@@ -168,6 +168,19 @@ def test_every_detail_survives_json() -> None:
     assert json.loads(json.dumps(evaluation_to_json(read)))["details"] == DETAILS
 
 
+def test_a_run_of_an_older_version_has_older_names() -> None:
+    figures = {name: value for name, value in FIGURES.items() if name != "p90_ms"} | {"held_ms": FIGURES["p90_ms"]}
+    older = {"agreement_pictures": 84, "reached_over": "adb emulator-5554", "elsewhere": {"phone": figures}}
+    names = ("agreement_images", "connection", "required_devices")
+    details = (
+        {name: value for name, value in DETAILS.items() if name not in names} | older | {"targets": older["elsewhere"]}
+    )
+    assert (
+        evaluation_to_json(evaluation_from_json(line(details)))["details"]
+        == evaluation_to_json(evaluation_from_json(line(DETAILS)))["details"]
+    )
+
+
 def test_the_details_of_the_example_set_every_field() -> None:
     read = evaluation_from_json(line(DETAILS))
     empty = evaluation()
@@ -191,8 +204,8 @@ def test_a_damaged_detail_leaves_the_others_as_they_are(name: str, damage: objec
     whole = evaluation_to_json(evaluation_from_json(line(DETAILS)))["details"]
     read = evaluation_to_json(evaluation_from_json(line({**DETAILS, name: damage})))["details"]
     groups = (
-        {"agreement", "agreement_pictures", "answers_kept"},
-        {"reached_over", "delegated", "operators", "page_bytes"},
+        {"agreement", "agreement_images", "answers_kept"},
+        {"connection", "delegated", "operators", "page_bytes"},
     )
     timing = {"load_ms", "first_ms", "threads", "effort", "verdict", "verdict_reason", "measured_at", "wall_ms"}
     touched = next((group for group in (*groups, timing | {"cpu_ms"}) if name in group), {name})

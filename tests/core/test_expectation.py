@@ -13,6 +13,7 @@ from advisor.core.evaluation_facts import ImageAnswers, NewConditions
 from advisor.core.evaluation_json import evaluation_from_json, evaluation_to_json
 from advisor.core.expectation import OWN_HOLDOUT, in_new_conditions, with_new_conditions
 from advisor.core.quantity import Provenance, Quantity
+from tests.builders import present
 
 FACTS = NewConditions(kept=0.7, kept_low=0.5, kept_high=0.85, sd=0.03, silhouette=0.3, clusters=40, images=400)
 ALONE = NewConditions(kept=1.0, kept_low=1.0, kept_high=1.0, sd=0.0, silhouette=0.1, clusters=300, images=400)
@@ -63,13 +64,11 @@ def test_the_interval_holds_the_figure(plain: float, kept: list[float], sd: floa
 
 def test_the_estimate_is_made_from_validation_which_the_share_belongs_to() -> None:
     found = with_new_conditions(replace(EVALUATION, holdout_accuracy=percent(80.0)))
-    assert found.new_conditions is not None
-    assert found.new_conditions.value == pytest.approx(0.7 * 96.0)
+    assert present(found.new_conditions).value == pytest.approx(0.7 * 96.0)
 
 
 def test_new_conditions_are_expected_to_be_no_better_than_the_holdout() -> None:
-    found = with_new_conditions(replace(EVALUATION, holdout_accuracy=percent(60.0))).new_conditions
-    assert found is not None
+    found = present(with_new_conditions(replace(EVALUATION, holdout_accuracy=percent(60.0))).new_conditions)
     assert found.value == 60.0
     assert found.low is not None
     assert found.low < 60.0
@@ -77,8 +76,7 @@ def test_new_conditions_are_expected_to_be_no_better_than_the_holdout() -> None:
 
 def test_images_without_groups_have_the_figure_of_the_holdout() -> None:
     found = with_new_conditions(replace(EVALUATION, expectation=ALONE, holdout_accuracy=percent(90.0)))
-    assert found.new_conditions is not None
-    assert found.new_conditions.value == 90.0
+    assert present(found.new_conditions).value == 90.0
 
 
 def test_the_holdout_of_the_users_own_split_is_the_figure_itself() -> None:
@@ -93,8 +91,7 @@ def test_without_an_estimate_of_the_card_there_is_no_figure() -> None:
 
 def test_a_finetuned_network_says_that_the_head_stands_for_it() -> None:
     configuration = replace(EVALUATION.configuration, training="finetune_top")
-    found = with_new_conditions(replace(EVALUATION, configuration=configuration)).new_conditions
-    assert found is not None
+    found = present(with_new_conditions(replace(EVALUATION, configuration=configuration)).new_conditions)
     assert "of the head on the frozen network" in found.source
 
 

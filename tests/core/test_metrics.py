@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from advisor.core.metrics import METRICS, TOP1
-from advisor.core.tasks import CLASSIFICATION
+from advisor.tasks import CLASSIFICATION
 
 
 def test_a_metric_is_found_by_its_name() -> None:

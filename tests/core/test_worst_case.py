@@ -9,7 +9,7 @@ from advisor.core.budget import Budget
 from advisor.core.decision import decide
 from advisor.core.evaluation import Evaluation, Status, Target
 from advisor.core.worst_case import with_required_figures, worst_case
-from tests.builders import evaluation
+from tests.builders import evaluation, present
 
 
 def on(device: str, card: str, latency: float, threads: int = 1, **figures: float) -> Evaluation:
@@ -57,7 +57,6 @@ def test_the_model_for_all_devices_meets_the_budget_on_each(figures: list[tuple[
 def test_what_is_known_elsewhere_stands_beside_each_evaluation() -> None:
     rows = [on("host", "one", 4), on("host", "two", 5)]
     (one, two) = with_required_figures(rows, {"phone": [on("phone", "one", 12)]})
-    assert one.required_figures is not None
-    assert one.required_figures["phone"].latency_ms == 12
+    assert present(one.required_figures)["phone"].latency_ms == 12
     assert two.required_figures == {}
     assert not Budget(must_run_on=("phone",)).met_by(two)

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from advisor.devices.connections import agent
 from advisor.devices.latency.features import FeatureTable, load_features
 from advisor.devices.latency.table import LatencyTable, build_table
 from advisor.devices.prediction.predictor import Predictor, fit_predictor
 from advisor.devices.profiles import Profiles, load_profiles
+from advisor.isolation import agent
 from tests.devices.debug_daemon import DebugDaemon
 from tests.measurement import small_models
 from tests.processes import PATIENCE_S, free_port, until

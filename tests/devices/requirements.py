@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from advisor.devices.profiles.runtimes import RUNTIMES
+from advisor.devices.profiles.runtimes import local_runtimes
 from tests.requirements import skip_or_fail
 
 
 def require_onnx() -> None:
     """Skip the test without ONNX Runtime and its converter."""
-    problem, _hint = RUNTIMES["host:onnxruntime"].missing()
+    problem, _hint = local_runtimes()["host:onnxruntime"].missing()
     if problem:
         skip_or_fail(problem)

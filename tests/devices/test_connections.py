@@ -17,7 +17,6 @@ import pytest
 
 from advisor.core.errors import StageError, UsageError
 from advisor.devices.connections.host import HostConnection, timings_of_agent
-from advisor.devices.connections.program import run_program
 from advisor.devices.connections.protocol import MeasurementJob
 from advisor.devices.connections.ssh import SshConnection, _key, _named
 from advisor.isolation.scratch import sweep
@@ -80,19 +79,19 @@ def test_an_agent_that_hangs_is_ended(tmp_path: Path, model: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "lanes",
+    "series",
     [
         [{"model": "a", "threads": 1, "first_ns": 1, "load_ns": 1, "blocks": []}],
         [{"model": "a", "threads": 1, "first_ns": 1, "load_ns": 1, "blocks": [{"wall_ns": [0, 5]}]}],
         [{"model": "b", "threads": 1, "first_ns": 1, "load_ns": 1, "blocks": [{"wall_ns": [5]}]}],
         [{"model": "a"}],
-        "lanes",
+        "series",
         None,
     ],
 )
-def test_a_document_without_sense_is_a_failed_measurement(lanes: object) -> None:
+def test_a_document_without_sense_is_a_failed_measurement(series: object) -> None:
     with pytest.raises(StageError, match="invalid response from the device"):
-        timings_of_agent({"lanes": lanes}, [Path("a.tflite")], ["a"])
+        timings_of_agent({"series": series}, [Path("a.tflite")], ["a"])
 
 
 def test_a_job_without_models_or_threads_is_refused(agent: Path, model: Path, tmp_path: Path) -> None:
@@ -104,13 +103,6 @@ def test_a_job_without_models_or_threads_is_refused(agent: Path, model: Path, tm
     ):
         with pytest.raises(UsageError):
             HostConnection(agent).measure(job)
-
-
-@pytest.mark.integration
-def test_a_program_that_is_not_installed_is_named() -> None:
-    with pytest.raises(UsageError, match="'no-such-program' is not installed") as caught:
-        run_program(["no-such-program"], timeout_s=1, hint="install it")
-    assert caught.value.hint == "install it"
 
 
 def test_ssh_measures_and_leaves_nothing_behind(ssh_server: SshServer, model: Path, tmp_path: Path) -> None:

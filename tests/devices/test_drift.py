@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.devices.connections.benchmark_model import parse_output
+from advisor.devices.connections.adb import parse_output
 from advisor.devices.connections.host import rising, slowdown, throttling, timings_of_agent
 from tests.devices.test_adb import PRINTED
 
@@ -43,7 +43,7 @@ def test_slowdown_takes_the_medians_of_the_ends() -> None:
     assert slowdown([10, 10, 999, 15, 20, 20]) == 2.0
 
 
-def lane(clock: str) -> dict[str, Any]:
+def series(clock: str) -> dict[str, Any]:
     noise = random.Random(0)
     rows = []
     for block in range(8):
@@ -55,17 +55,17 @@ def lane(clock: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("clock", "expected"), [("rising", "throttled"), ("flat", "")])
 def test_the_agents_blocks_are_judged_by_cpu_time(clock: str, expected: str) -> None:
-    (timing,) = timings_of_agent({"lanes": [lane(clock)], "load": {}}, [Path("a.tflite")], ["a"])
+    (timing,) = timings_of_agent({"series": [series(clock)], "load": {}}, [Path("a.tflite")], ["a"])
     assert timing.throttled.startswith(expected)
     assert bool(timing.throttled) is bool(expected)
 
 
 @pytest.mark.parametrize(("waited", "expected"), [(0, "throttled"), (None, "throttled"), (600, "")])
 def test_of_several_threads_blocks_that_waited_for_a_processor_do_not_count(waited: int | None, expected: str) -> None:
-    document = lane("rising")
+    document = series("rising")
     blocks = [{**row, "cpu_ns": [], "waited_ns": waited, "elapsed_ns": 1000} for row in document["blocks"]]
     (timing,) = timings_of_agent(
-        {"lanes": [{**document, "threads": 2, "blocks": blocks}], "load": {}}, [Path("a.tflite")], ["a"]
+        {"series": [{**document, "threads": 2, "blocks": blocks}], "load": {}}, [Path("a.tflite")], ["a"]
     )
     assert timing.throttled[:9] == expected
 

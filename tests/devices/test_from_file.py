@@ -10,6 +10,7 @@ from advisor.core.errors import UsageError
 from advisor.core.file_features import FileFeatures, Traits
 from advisor.devices.latency.features import Architecture, FeatureTable, ModelFeatures, model_features, read_features
 from advisor.tflite.float16 import to_float16
+from tests.builders import present
 from tests.measurement.small_models import classifier, swish_net
 
 
@@ -46,10 +47,8 @@ def test_smooth_activations_are_seen(found: FileFeatures) -> None:
 def test_a_measured_model_is_taken_for_itself_only_where_the_file_computes_as_much(found: FileFeatures) -> None:
     listed = ModelFeatures("net", "nets", float(found.macs), 1e4, 32, 9.0)
     table = FeatureTable({"net": listed}, (Architecture("net", "nets", 9.0, Traits()),))
-    same = model_features(found, "net", "nets", table)
-    larger = model_features(replace(found, macs=2 * found.macs), "net", "nets", table)
-    assert same is not None
-    assert larger is not None
+    same = present(model_features(found, "net", "nets", table))
+    larger = present(model_features(replace(found, macs=2 * found.macs), "net", "nets", table))
     assert (same.name, same.family) == ("net", "nets")
     assert larger.name != "net"
     assert np.isfinite(larger.vector).all()

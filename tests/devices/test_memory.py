@@ -15,6 +15,7 @@ from advisor.devices.latency.features import features_of
 from advisor.devices.prediction.memory import RUNTIME_BYTES, predicted_memory
 from advisor.tflite.float16 import to_float16
 from advisor.tflite.model import read
+from tests.builders import present
 from tests.measurement import small_models
 
 
@@ -24,8 +25,7 @@ def found() -> FileFeatures:
 
 
 def test_a_cpu_holds_activations_weights_and_a_packed_copy(found: FileFeatures) -> None:
-    memory = predicted_memory(found, "cpu")
-    assert memory is not None
+    memory = present(predicted_memory(found, "cpu"))
     assert memory.provenance is Provenance.PREDICTED
     assert memory.value > RUNTIME_BYTES + found.arena_bytes + 2 * found.weight_bytes
     assert memory.low is not None
@@ -40,25 +40,21 @@ def test_halved_weights_are_widened_by_the_kernels(found: FileFeatures) -> None:
 
 
 def test_a_microcontroller_keeps_weights_in_flash(found: FileFeatures) -> None:
-    memory = predicted_memory(found, "mcu")
-    assert memory is not None
+    memory = present(predicted_memory(found, "mcu"))
     assert memory.value == found.arena_bytes
     assert "flash" in memory.source
 
 
 def test_tensorflow_lite_micro_keeps_more_than_activations(found: FileFeatures) -> None:
-    memory = predicted_memory(found, "mcu", "tflite-micro")
-    assert memory is not None
+    memory = present(predicted_memory(found, "mcu", "tflite-micro"))
     assert memory.value == found.micro_arena_bytes
     assert "tensor arena of TensorFlow Lite Micro" in memory.source
-    older = predicted_memory(replace(found, micro_arena_bytes=0), "mcu", "tflite-micro")
-    assert older is not None
+    older = present(predicted_memory(replace(found, micro_arena_bytes=0), "mcu", "tflite-micro"))
     assert older.value == found.arena_bytes
 
 
 def test_an_accelerator_s_driver_is_not_known(found: FileFeatures) -> None:
-    memory = predicted_memory(found, "npu")
-    assert memory is not None
+    memory = present(predicted_memory(found, "npu"))
     assert memory.value == found.arena_bytes + found.weight_bytes
     assert (memory.low, memory.high) == (None, None)
 
@@ -70,8 +66,7 @@ def test_what_was_kept_before_it_was_read_has_no_figure(found: FileFeatures) -> 
 @pytest.mark.integration
 def test_what_a_process_took_is_near(found: FileFeatures, agent: Path, model: Path) -> None:
     (timing,) = HostConnection(agent).measure(MeasurementJob((model,), effort="load"))
-    memory = predicted_memory(found, "cpu")
-    assert memory is not None
+    memory = present(predicted_memory(found, "cpu"))
     assert timing.memory_bytes is not None
     # A few kilobytes of model: the runtime itself is nearly all of it.
     assert timing.memory_bytes < 3 * memory.value

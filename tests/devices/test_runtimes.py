@@ -9,7 +9,7 @@ import pytest
 from advisor.core.errors import UsageError
 from advisor.devices import list_devices, show
 from advisor.devices.profiles import HOST, load_profiles, runtimes
-from advisor.devices.profiles.runtimes import RUNTIMES, require_runtime, runtime_of, title_of
+from advisor.devices.profiles.runtimes import local_runtimes, require_runtime, runtime_of, title_of
 
 ONNX = "host:onnxruntime"
 
@@ -17,7 +17,7 @@ ONNX = "host:onnxruntime"
 def test_each_runtime_is_listed_with_this_machine() -> None:
     names = [profile.name for profile in list_devices() if profile.kind == "computer"]
     assert names[0] == HOST
-    assert set(RUNTIMES) < set(names)
+    assert set(local_runtimes()) < set(names)
 
 
 def test_a_runtime_has_the_processor_and_the_thread_counts_of_this_machine() -> None:
@@ -62,7 +62,7 @@ def test_a_missing_package_is_refused_with_what_installs_it(monkeypatch: pytest.
 def test_another_device_needs_no_runtime() -> None:
     assert require_runtime(show("raspberry-pi-4")) is None
     assert runtime_of("raspberry-pi-4:tflite-cpu-x4") is None
-    assert runtime_of(f"{ONNX}:cpu-x1") is RUNTIMES[ONNX]
+    assert runtime_of(f"{ONNX}:cpu-x1") is local_runtimes()[ONNX]
 
 
 @pytest.mark.parametrize("form", ["dynamic_int8", "weight_int4", "int16x8"])

@@ -13,7 +13,7 @@ from advisor.core.quantity import Provenance, Quantity
 from advisor.engine.decide import decide_run
 from advisor.engine.question import resolve
 from advisor.store import RunFolder
-from tests.builders import evaluation
+from tests.builders import evaluation, present
 
 QUESTION = resolve({"budget": "50ms"}).question
 LABELS = ["a"] * 50 + ["b"] * 50
@@ -39,9 +39,8 @@ def answered(run: RunFolder, card: str, wrong: range, latency: float) -> Evaluat
 
 def test_the_same_mistakes_and_a_few_more_are_told_apart_though_intervals_overlap(run: RunFolder) -> None:
     best, worse = answered(run, "best", range(10), 20), answered(run, "worse", range(18), 2)
-    assert best.accuracy is not None
     assert worse.accuracy is not None
-    assert best.accuracy.overlaps(worse.accuracy)
+    assert present(best.accuracy).overlaps(worse.accuracy)
     decision = decide_run(run, [best, worse], QUESTION).decision
     assert decision.pick == best
     assert decision.ties == ()
@@ -102,9 +101,7 @@ def test_a_drop_is_held_against_the_hold_out_where_float32_ran_there_too(run: Ru
     question = replace(QUESTION, limits=Budget(max_drop_points=2.0))
     assert question.limits.met_by(replace(form, holdout_answers=None))
     found = decide_run(run, [floats, form], question)
-    assert found.evaluations[1].holdout_drop is not None
-    assert found.evaluations[1].holdout_drop.value == 20
+    assert present(found.evaluations[1].holdout_drop).value == 20
     assert [question.limits.met_by(each) for each in found.evaluations] == [True, False]
-    assert found.decision.pick is not None
-    assert found.decision.pick.configuration.compression == "float32"
+    assert present(found.decision.pick).configuration.compression == "float32"
     assert decide_run(run, [floats, form], QUESTION).evaluations[1].holdout_drop is None

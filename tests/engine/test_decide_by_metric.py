@@ -14,11 +14,11 @@ from advisor.core.decision import Decision
 from advisor.core.evaluation import Evaluation
 from advisor.core.metrics import BALANCED_ACCURACY, COST_SAVED, LOG_LOSS, MACRO_F1, TOP1, WORST_GROUP
 from advisor.engine.decide import decide_run
-from advisor.engine.pipeline.evaluation.judging import Scored, judge_of
+from advisor.engine.pipeline.evaluation.judging import Scored
 from advisor.engine.pipeline.images import Images
 from advisor.engine.question import Question, resolve
 from advisor.store import RunFolder
-from tests.builders import evaluation
+from tests.builders import evaluation, present
 from tests.engine.space.test_metric_needs import EACH, images_of
 
 LABELS = [0] * 50 + [1] * 10
@@ -49,7 +49,7 @@ def judged(run: RunFolder, images: Images, card: str, answers: Sequence[int], qu
     """Return the evaluation of a model with these answers, by the metric of the question."""
     own = run.path / f"{card}.npy"
     np.save(own, np.where(np.eye(2)[list(answers)] > 0, 0.9, 0.1))
-    judge = judge_of(question)
+    judge = question.of_task.judge(question)
     verdict = judge.verdict(Scored(own, own), images, run, card)
     return replace(evaluation(card), **vars(verdict))
 
@@ -73,14 +73,12 @@ def decided(run: RunFolder, images: Images, **options: str) -> Decision:
 )
 def test_the_pick_is_the_best_by_the_metric_asked_for(run: RunFolder, images: Images, metric: str, pick: str) -> None:
     decision = decided(run, images, metric=metric, costs=COSTS)
-    assert decision.pick is not None
-    assert decision.pick.configuration.card == pick
+    assert present(decision.pick).configuration.card == pick
 
 
 def test_a_limit_of_another_metric_changes_the_pick(run: RunFolder, images: Images) -> None:
     decision = decided(run, images, min_accuracy="balanced-accuracy=70%")
-    assert decision.pick is not None
-    assert decision.pick.configuration.card == "fair"
+    assert present(decision.pick).configuration.card == "fair"
     assert "the limit of 70.0 % balanced accuracy is met with" in decision.reason
 
 
@@ -91,7 +89,7 @@ def test_ties_follow_the_metric(run: RunFolder, images: Images) -> None:
 
 def test_the_drop_on_the_hold_out_follows_the_metric(run: RunFolder, images: Images) -> None:
     question = resolve({"data": "photos", "metric": BALANCED_ACCURACY, "max_drop": "1pt"}).question
-    judge, rows = judge_of(question), []
+    judge, rows = question.of_task.judge(question), []
     for form, answers in (("float32", FAIR), ("int8", COMMON)):
         configuration = evaluation("net", form).configuration
         own = replace(judged(run, images, f"net-{form}", answers, question), configuration=configuration)
@@ -100,6 +98,5 @@ def test_the_drop_on_the_hold_out_follows_the_metric(run: RunFolder, images: Ima
             run.keep_answers(Path(file).stem, values)
         rows.append(scored)
     found = decide_run(run, rows, question).evaluations[1]
-    assert found.holdout_drop is not None
-    assert found.holdout_drop.value == pytest.approx(38)  # 88 % against 50 %
+    assert present(found.holdout_drop).value == pytest.approx(38)  # 88 % against 50 %
     assert not Budget(max_drop_points=1).met_by(found)

@@ -15,17 +15,18 @@ from PIL import Image, ImageDraw
 from advisor.core.escape import markdown
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.quantity import Provenance
-from advisor.core.tasks import DETECTION, OBJECT_DETECTION
 from advisor.engine.history.loaded_run import load_run
 from advisor.engine.history.reevaluation.reevaluate import Devices
-from advisor.engine.pipeline.evaluation.objects import HELD_OUT, VALIDATED
 from advisor.reporting.markdown import render_markdown
 from advisor.reporting.view import load_view
 from advisor.store import RunFolder
 from advisor.store.integrity import integrity_problems
+from advisor.tasks import DETECTION
+from advisor.tasks.detection.judging import HELD_OUT, VALIDATED
 from advisor.tflite.metadata import read_metadata
 from advisor.tflite.model import read
 from advisor.tflite.postprocess import DETECTIONS, OPERATOR
+from tests.builders import present
 from tests.datasets.boxes.writers import Photo, write_voc
 from tests.documents import problems
 from tests.engine.conftest import SMALLEST, Searched, searched_once
@@ -68,7 +69,7 @@ def searched(shared_folder: Path, warm_cache: Path) -> Searched:
     with FileLock(shared_folder / "rectangles.lock"):
         if not data.is_dir():
             write_rectangles(data, 40)
-    options = ("--task", OBJECT_DETECTION, "--data", str(data), "--candidates", SMALLEST, "--budget", "1s")
+    options = ("--task", DETECTION.name, "--data", str(data), "--candidates", SMALLEST, "--budget", "1s")
     few = ("--compressions", ",".join(FORMS), "--threads", "1")
     return searched_once(shared_folder / "with-boxes", warm_cache, *options, *few)
 
@@ -90,8 +91,7 @@ def test_every_form_is_trained_scored_and_timed(by_form: Mapping[str, Evaluation
     assert set(by_form) == set(FORMS)
     for evaluation in by_form.values():
         assert evaluation.status is Status.OK, evaluation.reason
-        assert evaluation.latency is not None
-        assert evaluation.latency.provenance is Provenance.MEASURED
+        assert present(evaluation.latency).provenance is Provenance.MEASURED
         assert evaluation.card_facts.input_size == DETECTION.side
         assert (evaluation.head, evaluation.new_conditions, evaluation.capture.by_condition) == (None, None, ())
 
@@ -111,8 +111,7 @@ def test_the_accuracy_is_the_precision_on_the_validation_part_in_percent(
         assert found.value > 1, "coloured rectangles are learnt in part even in two steps an epoch"
         assert set(evaluation.answers.per_class_recall) == set(COLOURS)
         assert drop.unit == "points"
-    floats = by_form["float32"].drop
-    assert floats is not None
+    floats = present(by_form["float32"].drop)
     assert floats.value == 0
 
 
@@ -124,10 +123,9 @@ def test_its_evaluations_are_described_entry_by_entry(searched: Searched) -> Non
 def test_the_share_of_each_validation_image_is_kept(searched: Searched, by_form: Mapping[str, Evaluation]) -> None:
     count = len(searched.run.read_json("split.json")["validation"])
     for evaluation in by_form.values():
-        assert evaluation.accuracy is not None
         shares = np.load(searched.run.path / evaluation.answers.file)
         assert (shares.dtype, shares.shape) == (np.float32, (count,))
-        assert 100 * shares.mean() == pytest.approx(evaluation.accuracy.value, abs=1e-3)
+        assert 100 * shares.mean() == pytest.approx(present(evaluation.accuracy).value, abs=1e-3)
 
 
 def test_every_artefact_is_a_detector_with_labels(searched: Searched, by_form: Mapping[str, Evaluation]) -> None:
@@ -150,8 +148,7 @@ def test_int8_is_smaller_than_float(by_form: Mapping[str, Evaluation]) -> None:
 
 
 def test_the_pick_has_its_precision_on_the_hold_out(searched: Searched) -> None:
-    pick = load_run(searched.run.path).decision.pick
-    assert pick is not None
+    pick = present(load_run(searched.run.path).decision.pick)
     found, by_class = pick.holdout_accuracy, pick.holdout_answers
     assert found is not None
     assert (found.unit, found.source) == ("%", f"mAP@0.5 {HELD_OUT}")
@@ -163,8 +160,7 @@ def test_the_pick_has_its_precision_on_the_hold_out(searched: Searched) -> None:
 def test_the_pick_has_its_boxes_on_the_hold_out_at_the_threshold_of_validation(searched: Searched) -> None:
     pick, split = load_run(searched.run.path).decision.pick, searched.run.read_json("split.json")
     assert pick is not None
-    assert pick.holdout_answers is not None
-    chosen, judged = pick.answers.boxes, pick.holdout_answers.boxes
+    chosen, judged = pick.answers.boxes, present(pick.holdout_answers).boxes
     assert chosen is not None
     assert judged is not None
     assert 0 < chosen.threshold == judged.threshold < 1

@@ -12,7 +12,6 @@ from advisor.catalog.catalogue import load_catalogue
 from advisor.core import training
 from advisor.core.budget import Budget
 from advisor.core.errors import UsageError
-from advisor.core.tasks import CLASSIFICATION, DETECTION
 from advisor.core.training import FINETUNE_TOP, HEAD, TrainingRecipe, in_order, lighter_than
 from advisor.engine.pipeline.images import Role
 from advisor.engine.pipeline.names import StageName
@@ -21,6 +20,7 @@ from advisor.engine.scheduling.cost_estimates import CostEstimates
 from advisor.engine.scheduling.promotion import FrontBound
 from advisor.engine.scheduling.suggesting import candidate_table
 from advisor.engine.space.plan import Plan
+from advisor.tasks import CLASSIFICATION, DETECTION
 from tests.builders import RUNTIME, evaluation
 from tests.engine.plans import changed, planned
 

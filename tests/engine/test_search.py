@@ -20,6 +20,7 @@ from advisor.engine.space.candidates import DEFAULT_RECIPES, HEAVIER_RECIPES
 from advisor.isolation.resources import usable_cores
 from advisor.store.files import sha256_file
 from advisor.tflite.metadata import read_metadata
+from tests.builders import present
 from tests.documents import problems
 from tests.engine.conftest import IMAGES, SMALLEST, Searched, command, environment, heads_of, searched_once
 
@@ -80,8 +81,7 @@ def test_every_figure_is_measured_and_has_its_source(with_images: Searched) -> N
 
 def test_every_candidate_has_an_estimate_for_new_conditions(with_images: Searched) -> None:
     for evaluation in _tried(with_images):
-        assert evaluation.new_conditions is not None
-        assert evaluation.new_conditions.provenance is Provenance.ESTIMATED
+        assert present(evaluation.new_conditions).provenance is Provenance.ESTIMATED
     assert "In new conditions: about" in with_images.out
 
 
@@ -103,8 +103,7 @@ def test_finalists_and_they_alone_are_judged_on_the_hold_out(with_images: Search
 def test_finalists_are_judged_as_phones_take_images(with_images: Searched) -> None:
     from advisor.datasets.capture import TESTS
 
-    pick = load_run(with_images.run.path).decision.pick
-    assert pick is not None
+    pick = present(load_run(with_images.run.path).decision.pick)
     assert pick.capture.holdout is not None
     for evaluation in with_images.run.evaluations():
         robust = evaluation.capture.holdout
@@ -130,8 +129,7 @@ def test_candidates_are_compared_on_the_validation_part_alone(with_images: Searc
 
 def test_artefacts_carry_labels_and_normalisation(with_images: Searched) -> None:
     for path in with_images.run.artefacts.glob("*.tflite"):
-        metadata = read_metadata(path.read_bytes())
-        assert metadata is not None
+        metadata = present(read_metadata(path.read_bytes()))
         assert metadata.labels == (*sorted(IMAGES), *(["unknown"] if path.stem.endswith("-unknown") else []))
         assert set(metadata.std) == {127.5}
 
@@ -232,8 +230,7 @@ def test_without_images_accuracy_is_published_or_estimated_and_says_so(without_i
 
 def test_without_images_the_files_know_imagenets_labels(without_images: Searched) -> None:
     path = next(without_images.run.artefacts.glob("*float32*"))
-    metadata = read_metadata(path.read_bytes())
-    assert metadata is not None
+    metadata = present(read_metadata(path.read_bytes()))
     assert "espresso" in metadata.labels
 
 
@@ -287,9 +284,7 @@ def test_another_metric_decides_where_it_is_asked_for(
         assert evaluation.accuracy.value == pytest.approx(100 * np.mean(recalls))
         shares = np.load(found.run.path / answers.shares)
         assert 100 * shares.mean() == pytest.approx(evaluation.accuracy.value, abs=1e-3)
-    pick = run.decision.pick
-    assert pick is not None
-    assert pick.holdout_answers is not None
-    assert pick.holdout_accuracy == pick.holdout_answers.metrics["balanced-accuracy"]
+    pick = present(run.decision.pick)
+    assert pick.holdout_accuracy == present(pick.holdout_answers).metrics["balanced-accuracy"]
     assert "balanced accuracy" in found.out
     assert "cost saved" in (found.run.path / "report.md").read_text()

@@ -18,6 +18,7 @@ from skimage import data
 from advisor.core.evaluation import Evaluation
 from advisor.exporting.bundle import Bundle, export
 from advisor.store import RunFolder
+from tests.builders import present
 from tests.conftest import PROJECT
 from tests.engine.conftest import SMALLEST, Searched, searched_once
 
@@ -132,8 +133,7 @@ def test_the_code_of_a_bundle_answers_the_hold_out_as_claimed(searched: Searched
     assert done.returncode == 0, done.stderr
     answers = [line.split(": ")[1].split(" ")[0] for line in done.stdout.splitlines()]
     right = sum(answer == row["class"] for answer, row in zip(answers, rows, strict=True))
-    assert pick.holdout_accuracy is not None
-    assert pick.holdout_accuracy.value == pytest.approx(100 * right / len(rows))
+    assert present(pick.holdout_accuracy).value == pytest.approx(100 * right / len(rows))
 
 
 @pytest.fixture
@@ -184,9 +184,7 @@ def test_the_code_of_a_bundle_answers_sixteen_bit_grey_as_the_same_image_in_eigh
 
 def module(path: Path) -> Any:
     """Import a script by its path."""
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
+    spec = present(importlib.util.spec_from_file_location(path.stem, path))
     made = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
+    present(spec.loader).exec_module(made)
     return made

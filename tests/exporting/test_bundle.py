@@ -16,14 +16,13 @@ from PIL import Image
 from advisor.core.errors import UsageError
 from advisor.core.escape import markdown as escaped
 from advisor.core.evaluation_facts import ImageAnswers
-from advisor.core.tasks import IMAGE_CLASSIFICATION
 from advisor.engine.history.loaded_run import load_run
 from advisor.exporting.bundle import Bundle, export
-from advisor.exporting.shipping import SHIPPING, answers
 from advisor.exporting.snippets import PLATFORMS, render
 from advisor.reporting.risks import risks, warnings
 from advisor.reporting.view import load_view
 from advisor.store import RunFolder
+from advisor.tasks.classification.shipping import SHIPPING, answers
 from advisor.tflite.metadata import Metadata
 from advisor.tflite.metadata_writer import write_metadata
 from tests.exporting.conftest import Pixels, evaluation_of, mediapipe_answers, replace_artefact
@@ -256,7 +255,7 @@ def test_snippets_use_the_accelerator_or_say_that_they_do_not(bundle: Bundle, ac
     configuration = bundle.evaluation.configuration
     target = replace(configuration.target, device="phone", accelerator=accelerator)
     evaluation = replace(bundle.evaluation, configuration=replace(configuration, target=target))
-    shipping = SHIPPING[IMAGE_CLASSIFICATION]
+    shipping = SHIPPING
     kotlin, swift, python = (render(shipping, name, bundle.model, evaluation)[1] for name in PLATFORMS)
     assert ("addDelegate(gpu)" in kotlin) == ("MetalDelegate()" in swift) == (accelerator == "gpu")
     assert ("This code runs on the CPU" in kotlin) == (accelerator == "npu")

@@ -13,11 +13,11 @@ import pytest
 
 from advisor.core.box_facts import BoxFacts, ClassBoxes
 from advisor.core.evaluation_facts import ImageAnswers
-from advisor.core.tasks import OBJECT_COUNTING
 from advisor.datasets.images import InputSpec
 from advisor.exporting.bundle import Bundle, export
 from advisor.exporting.shipped import check
 from advisor.measurement.counting import LEAST_SCORE, CentreFinder
+from advisor.tasks import COUNTING
 from tests.builders import evaluation
 from tests.detectors import COLOURS, SIDE, marker_file, write_cells
 from tests.exporting.conftest import replace_artefact
@@ -31,7 +31,7 @@ COUNTED = re.compile(r"(\d+\.png): (\d+) (\w+)$", re.MULTILINE)
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
     folder, row = tmp_path_factory.mktemp("counter"), evaluation("cells", "float32")
-    request = {"task": OBJECT_COUNTING, "data": "boxes"}
+    request = {"task": COUNTING.name, "data": "boxes"}
     run = write_run(folder, [row], request=request, dataset={**DATASET, "train": 24, "validation": 8, "holdout": 8})
     by_class = {name: ClassBoxes(8, 6, 0.83, 0.62, 0.25) for name in COLOURS}
     answers = ImageAnswers(dict.fromkeys(COLOURS, 0.9), boxes=BoxFacts(LEAST_SCORE, None, by_class))

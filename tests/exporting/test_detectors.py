@@ -20,13 +20,13 @@ from PIL import Image
 from advisor.core.box_facts import BoxFacts, ClassBoxes
 from advisor.core.errors import UsageError
 from advisor.core.evaluation_facts import ImageAnswers
-from advisor.core.tasks import OBJECT_DETECTION
 from advisor.exporting.bundle import Bundle, export
 from advisor.exporting.shipped import check
 from advisor.store import RunFolder
+from advisor.tasks import DETECTION
 from advisor.tflite.metadata import read_metadata
 from advisor.tflite.postprocess import Suppression
-from tests.builders import evaluation
+from tests.builders import evaluation, present
 from tests.detectors import COLOURS, SIDE, detector_file, write_cells
 from tests.exporting.conftest import replace_artefact
 from tests.run_folders import write_run
@@ -41,7 +41,7 @@ def detector_run(folder: Path, boxes: BoxFacts | None) -> RunFolder:
     row = evaluation("cells", "float32")
     target = replace(row.configuration.target, threads=2)
     row = replace(row, configuration=replace(row.configuration, target=target))
-    request = {"task": OBJECT_DETECTION, "data": "boxes"}
+    request = {"task": DETECTION.name, "data": "boxes"}
     run = write_run(folder, [row], request=request, dataset={**DATASET, "train": 24, "validation": 8, "holdout": 8})
     content = detector_file(folder / "cells.tflite", order=(0, 1, 2, 3)).read_bytes()
     replace_artefact(run, row, content, ImageAnswers(dict.fromkeys(COLOURS, 0.9), boxes=boxes))
@@ -96,8 +96,7 @@ def test_it_has_code_and_vectors_for_detectors(made: Bundle) -> None:
 
 
 def test_the_file_states_the_threshold_and_the_measured_one_is_beside_it(made: Bundle) -> None:
-    metadata = read_metadata((made.path / "model.tflite").read_bytes())
-    assert metadata is not None
+    metadata = present(read_metadata((made.path / "model.tflite").read_bytes()))
     assert metadata.threshold == pytest.approx(THRESHOLD)
     assert metadata.labels == COLOURS
     measured = (made.path / "model_measured.tflite").read_bytes()

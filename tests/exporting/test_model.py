@@ -11,9 +11,9 @@ from advisor.core.errors import UsageError
 from advisor.datasets.images import InputSpec
 from advisor.exporting.bundle import Bundle
 from advisor.exporting.model import ShippedModel, prepare
-from advisor.exporting.shipping import answers
 from advisor.measurement.accuracy import predict_pixels
 from advisor.store import RunFolder
+from advisor.tasks.classification.shipping import answers
 from advisor.tflite.metadata import Metadata, read_metadata
 from advisor.tflite.metadata_writer import write_metadata
 from advisor.tflite.surgery import select_output

@@ -11,16 +11,16 @@ import tree_sitter
 import tree_sitter_kotlin
 import tree_sitter_swift
 
-from advisor.core.confidence_facts import Applied
-from advisor.core.tasks import IMAGE_CLASSIFICATION
+from advisor.core.confidence_facts import ShippedThresholds
 from advisor.exporting.model import ShippedModel
-from advisor.exporting.shipping import SHIPPING, Shipping
+from advisor.exporting.shipping import Shipping
 from advisor.exporting.snippets import render
+from advisor.tasks import CLASSIFICATION, TASKS
 from tests.builders import evaluation
 
 LANGUAGES = {"android": tree_sitter_kotlin, "ios": tree_sitter_swift}
-MODEL = ShippedModel(b"", ("glass", "paper"), 127.5, 127.5, 224, (), Applied(0.5))
-CODE = [(shipping, platform) for shipping in SHIPPING.values() for platform in LANGUAGES]
+MODEL = ShippedModel(b"", ("glass", "paper"), 127.5, 127.5, 224, (), ShippedThresholds(0.5))
+CODE = [(shipping, platform) for shipping in (task.shipping() for task in TASKS) for platform in LANGUAGES]
 
 
 def faults(node: Any) -> Iterator[str]:
@@ -49,32 +49,32 @@ def test_every_variant_is_valid_in_its_language(shipping: Shipping, platform: st
     assert parsed(platform, written(shipping, platform, accelerator)) == []
 
 
-def classifier(platform: str, applied: Applied) -> str:
-    shipping, model = SHIPPING[IMAGE_CLASSIFICATION], replace(MODEL, applied=applied)
+def classifier(platform: str, thresholds: ShippedThresholds) -> str:
+    shipping, model = CLASSIFICATION.shipping(), replace(MODEL, thresholds=thresholds)
     return render(shipping, platform, model, evaluation("mobilenet_v2_1.0_224"))[1]
 
 
 @pytest.mark.parametrize("platform", LANGUAGES)
 def test_a_classifier_without_a_threshold_is_valid_too(platform: str) -> None:
-    source = classifier(platform, Applied())
+    source = classifier(platform, ShippedThresholds())
     assert parsed(platform, source) == []
     assert "least" not in source.lower()
 
 
 @pytest.mark.parametrize("platform", LANGUAGES)
 @pytest.mark.parametrize(
-    "applied",
+    "thresholds",
     [
-        Applied(0.5, {"glass": 0.7, "paper": 0.000125}),
-        Applied(None, {"glass": 0.7}, {"paper": 0.01}),
-        Applied(recall={"glass": 0.25, "paper": 0.01}),
+        ShippedThresholds(0.5, {"glass": 0.7, "paper": 0.000125}),
+        ShippedThresholds(None, {"glass": 0.7}, {"paper": 0.01}),
+        ShippedThresholds(recall={"glass": 0.25, "paper": 0.01}),
     ],
 )
-def test_thresholds_of_classes_are_valid_too(platform: str, applied: Applied) -> None:
-    source = classifier(platform, applied)
+def test_thresholds_of_classes_are_valid_too(platform: str, thresholds: ShippedThresholds) -> None:
+    source = classifier(platform, thresholds)
     assert parsed(platform, source) == []
-    assert ("leastof" in source.lower().replace("_", "")) == bool(applied.by_class)
-    assert ("mayshow" in source.lower().replace("_", "")) == bool(applied.recall)
+    assert ("leastof" in source.lower().replace("_", "")) == bool(thresholds.by_class)
+    assert ("mayshow" in source.lower().replace("_", "")) == bool(thresholds.recall)
 
 
 @pytest.mark.parametrize(("shipping", "platform"), CODE)

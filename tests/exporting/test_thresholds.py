@@ -12,11 +12,11 @@ import pytest
 from PIL import Image
 
 from advisor.core.confidence_facts import ConfidenceFacts, RecallThreshold, Threshold
-from advisor.core.promises import Promises, Shares
+from advisor.core.guarantees import Guarantees, Shares
 from advisor.core.statistics import Interval
 from advisor.exporting.bundle import Bundle, export
-from advisor.exporting.shipping import answers
 from advisor.store import RunFolder
+from advisor.tasks.classification.shipping import answers
 from advisor.tflite.metadata import read_metadata
 from tests.exporting.conftest import Pixels, evaluation_of, replace_artefact
 from tests.exporting.test_detectors import ran
@@ -25,10 +25,10 @@ pytestmark = pytest.mark.integration
 
 SCORE = 0.5
 PART = Interval(0.03, 0.02, 0.05)
-ASKED = Promises(Shares(0.95))
+ASKED = Guarantees(Shares(0.95))
 
 
-def asked(run: RunFolder, threshold: Threshold | None, wanted: Promises = ASKED, **more: Any) -> RunFolder:
+def asked(run: RunFolder, threshold: Threshold | None, wanted: Guarantees = ASKED, **more: Any) -> RunFolder:
     """Return the run as if the user had asked for a precision, and validation had given this threshold."""
     row = evaluation_of(run, "float32")
     facts = ConfidenceFacts(1.2, PART, PART, PART, PART, (), 0.95, threshold, wanted=wanted, answered=threshold, **more)
@@ -77,7 +77,7 @@ def test_the_python_code_says_if_it_is_unsure(copied: RunFolder, unsure: list[Pi
     assert done.stdout.strip().endswith("noise.png: unsure")
 
 
-def test_the_card_says_what_the_threshold_promises_and_what_it_leaves(copied: RunFolder, tmp_path: Path) -> None:
+def test_the_card_says_what_the_threshold_guarantees_and_what_it_leaves(copied: RunFolder, tmp_path: Path) -> None:
     bundle = made(asked(copied, Threshold(SCORE, Interval(0.97, 0.95, 0.99), 80, 100)), tmp_path)
     card = " ".join((bundle.path / "model_card.md").read_text().split())
     assert "The threshold 0.5 was chosen for precision: from this probability on, 95 % of the answers should be" in card
@@ -89,11 +89,11 @@ def test_the_card_says_what_the_threshold_promises_and_what_it_leaves(copied: Ru
 
 @pytest.mark.parametrize(
     ("threshold", "wanted"),
-    [(Threshold(SCORE, None, 0, 100), Promises()), (None, ASKED)],
+    [(Threshold(SCORE, None, 0, 100), Guarantees()), (None, ASKED)],
     ids=["not asked", "none reached"],
 )
 def test_otherwise_all_answers_count(
-    copied: RunFolder, tmp_path: Path, threshold: Threshold | None, wanted: Promises
+    copied: RunFolder, tmp_path: Path, threshold: Threshold | None, wanted: Guarantees
 ) -> None:
     bundle = made(asked(copied, threshold, wanted), tmp_path)
     assert bundle.model.threshold is None
@@ -104,7 +104,7 @@ def test_otherwise_all_answers_count(
 def everything(run: RunFolder, names: tuple[str, ...]) -> RunFolder:
     """Return a run with a threshold, one of a class and a recall threshold of another class."""
     share = Interval(0.97, 0.95, 0.99)
-    wanted = Promises(Shares(0.95, {names[0]: 0.9}), Shares(None, {names[1]: 0.9}))
+    wanted = Guarantees(Shares(0.95, {names[0]: 0.9}), Shares(None, {names[1]: 0.9}))
     return asked(
         run, Threshold(0.6, share, 80, 100), wanted,
         by_class={names[0]: Threshold(0.87, share, 10, 20)},
@@ -172,7 +172,7 @@ def test_mediapipe_compares_each_class_with_its_threshold(
 def test_mediapipe_shows_no_class_behind_one_that_is_left_out(copied: RunFolder, tmp_path: Path) -> None:
     names = labels_of(copied)
     own = {names[0]: Threshold(0.87, None, 0, 20)}
-    bundle = made(asked(copied, None, Promises(Shares(None, {names[0]: 0.9})), by_class=own), tmp_path)
+    bundle = made(asked(copied, None, Guarantees(Shares(None, {names[0]: 0.9})), by_class=own), tmp_path)
     metadata = read_metadata(bundle.model.content)
     assert metadata is not None
     assert metadata.by_class == (0.87, *[0.5] * (len(names) - 1))

@@ -14,6 +14,7 @@ from advisor.core.evaluation import Evaluation
 from advisor.exporting.bundle import Bundle, export
 from advisor.store import RunFolder
 from advisor.tflite.metadata import read_metadata
+from tests.builders import present
 from tests.exporting.conftest import Pixels
 
 pytestmark = pytest.mark.integration
@@ -29,13 +30,10 @@ def told(trained: RunFolder, tmp_path_factory: pytest.TempPathFactory) -> Bundle
 
 
 def test_the_search_makes_a_file_with_one_more_class_of_its_pick(trained: RunFolder) -> None:
-    facts = pick_of(trained).unknown
-    assert facts is not None
-    metadata = read_metadata((trained.path / facts.file).read_bytes())
-    assert metadata is not None
+    facts = present(pick_of(trained).unknown)
+    metadata = present(read_metadata((trained.path / facts.file).read_bytes()))
     assert metadata.labels[-1] == facts.label == "unknown"
-    assert facts.kept is not None
-    assert facts.kept.value > 0.5
+    assert present(facts.kept).value > 0.5
 
 
 def test_the_bundle_has_the_class_in_model_labels_card_and_vectors(told: Bundle) -> None:
@@ -77,8 +75,7 @@ def test_a_candidate_without_such_a_file_is_refused(copied: RunFolder, tmp_path:
 
 
 def test_a_changed_file_is_refused(copied: RunFolder, tmp_path: Path) -> None:
-    facts = pick_of(copied).unknown
-    assert facts is not None
+    facts = present(pick_of(copied).unknown)
     file = copied.path / facts.file
     file.chmod(0o644)
     file.write_bytes(file.read_bytes()[:-1])

@@ -23,6 +23,7 @@ from advisor.core.metrics import (
 )
 from advisor.core.statistics import wilson
 from advisor.measurement.metrics import SCORES, Judged, scores
+from tests.builders import present
 
 
 def drawn(images: int = 300, classes: int = 6, seed: int = 0, skill: float = 1.5, groups: int = 4) -> Judged:
@@ -67,8 +68,7 @@ def test_the_mean_of_the_shares_is_the_metric(images: int, classes: int, seed: i
 @pytest.mark.parametrize("name", sorted(set(METRICS) - {WORST_GROUP}))
 def test_resampled_shares_are_nearly_the_metric_of_the_resample(name: str) -> None:
     judged, draw = drawn(2000), np.random.default_rng(1)
-    whole = SCORES[name](judged)
-    assert whole is not None
+    whole = present(SCORES[name](judged))
     rows = draw.integers(0, 2000, (200, 2000))
     exact = [found.figure.value for each in rows if (found := SCORES[name](some(judged, each)))]
     linear = whole.shares[rows].mean(axis=1)
@@ -78,70 +78,60 @@ def test_resampled_shares_are_nearly_the_metric_of_the_resample(name: str) -> No
 
 @pytest.mark.parametrize("name", sorted(set(METRICS) - {WORST_GROUP}))
 def test_the_interval_holds_the_metric_of_all_images(name: str) -> None:
-    truth = SCORES[name](drawn(200_000, seed=99))
-    assert truth is not None
+    truth = present(SCORES[name](drawn(200_000, seed=99)))
     held = 0
     for seed in range(100):
-        score = SCORES[name](drawn(150, seed=seed))
-        assert score is not None
+        score = present(SCORES[name](drawn(150, seed=seed)))
         held += score.figure.low <= truth.figure.value <= score.figure.high
     assert held >= 88
 
 
 def test_top_1_has_wilsons_interval() -> None:
-    score = SCORES[TOP1](of_answers([0, 1, 1, 0], [0, 1, 0, 0]))
-    assert score is not None
+    score = present(SCORES[TOP1](of_answers([0, 1, 1, 0], [0, 1, 0, 0])))
     assert score.figure == wilson(3, 4)
     assert score.shares.tolist() == [1, 1, 0, 1]
 
 
 def test_each_class_counts_the_same_in_the_balanced_accuracy() -> None:
-    score = SCORES[BALANCED_ACCURACY](of_answers([0] * 10, [0] * 8 + [1] * 2))
-    assert score is not None
+    score = present(SCORES[BALANCED_ACCURACY](of_answers([0] * 10, [0] * 8 + [1] * 2)))
     assert score.figure.value == pytest.approx(0.5)
 
 
 def test_a_rare_class_without_a_mistake_is_no_certainty() -> None:
     labels = [0] * 100 + [1] * 2
-    score = SCORES[BALANCED_ACCURACY](of_answers(labels, labels))
-    assert score is not None
+    score = present(SCORES[BALANCED_ACCURACY](of_answers(labels, labels)))
     assert score.figure.value == 1
     assert score.figure.low < 0.75
 
 
 @pytest.mark.parametrize("name", [BALANCED_ACCURACY, MACRO_F1])
 def test_a_class_without_an_image_does_not_count(name: str) -> None:
-    score = SCORES[name](of_answers([0, 1, 2, 1], [0, 1, 0, 1]))
-    assert score is not None
+    score = present(SCORES[name](of_answers([0, 1, 2, 1], [0, 1, 0, 1])))
     expected = {BALANCED_ACCURACY: 0.75, MACRO_F1: (2 / 3 + 1) / 2}
     assert score.figure.value == pytest.approx(expected[name])
     assert score.shares.mean() == pytest.approx(expected[name])
 
 
 def test_macro_f1_is_that_of_the_books() -> None:
-    score = SCORES[MACRO_F1](of_answers([0, 0, 1, 1, 1], [0, 0, 0, 1, 1]))
-    assert score is not None
+    score = present(SCORES[MACRO_F1](of_answers([0, 0, 1, 1, 1], [0, 0, 0, 1, 1])))
     assert score.figure.value == pytest.approx((0.8 + 0.8) / 2)
 
 
 def test_top_5_needs_more_than_five_classes() -> None:
     assert SCORES[TOP5](drawn(classes=5)) is None
     rows = np.array([[0.3, 0.2, 0.15, 0.14, 0.11, 0.1]] * 2)
-    score = SCORES[TOP5](Judged(rows, np.array([4, 5])))
-    assert score is not None
+    score = present(SCORES[TOP5](Judged(rows, np.array([4, 5]))))
     assert score.shares.tolist() == [1, 0]
 
 
 def test_the_mean_probability_is_that_of_the_log_loss() -> None:
     rows = np.array([[0.9, 0.1], [0.4, 0.6]])
-    score = SCORES[LOG_LOSS](Judged(rows, np.array([0, 0])))
-    assert score is not None
+    score = present(SCORES[LOG_LOSS](Judged(rows, np.array([0, 0]))))
     assert score.figure.value == pytest.approx(math.exp((math.log(0.9) + math.log(0.4)) / 2))
 
 
 def test_a_certain_mistake_costs_as_much_as_int8_can_tell() -> None:
-    score = SCORES[LOG_LOSS](of_answers([1], [0]))
-    assert score is not None
+    score = present(SCORES[LOG_LOSS](of_answers([1], [0])))
     assert score.figure.value == pytest.approx(1 / 512)
 
 
@@ -165,8 +155,7 @@ def test_the_cheapest_constant_answer_saves_nothing() -> None:
 
 def test_a_few_answers_that_are_all_right_are_no_certainty_of_the_costs() -> None:
     labels = [0, 1, 2] * 3
-    score = SCORES[COST_SAVED](of_answers(labels, labels, [[0.0, 1.0, 1.0], [1.0, 0.0, 1.0], [1.0, 1.0, 0.0]]))
-    assert score is not None
+    score = present(SCORES[COST_SAVED](of_answers(labels, labels, [[0.0, 1.0, 1.0], [1.0, 0.0, 1.0], [1.0, 1.0, 0.0]])))
     assert (score.figure.value, score.figure.high) == (1, 1)
     assert 0.5 < score.figure.low < 0.8
 
@@ -179,8 +168,7 @@ def test_without_costs_or_with_a_free_answer_there_is_no_cost_saved() -> None:
 def test_the_worst_group_is_named() -> None:
     answers, labels = [0] * 60, [0] * 30 + [0] * 20 + [1] * 10
     groups = ["roof"] * 30 + ["cellar"] * 30
-    score = SCORES[WORST_GROUP](replace(of_answers(answers, labels), groups=groups))
-    assert score is not None
+    score = present(SCORES[WORST_GROUP](replace(of_answers(answers, labels), groups=groups)))
     assert score.figure.value == pytest.approx(2 / 3)
     assert score.note == "group 'cellar' (30 images), the lowest of 2 groups"
 

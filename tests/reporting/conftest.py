@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from advisor.core.evaluation_facts import ImageAnswers
-from advisor.core.tasks import OBJECT_DETECTION
 from advisor.datasets.boxes.values import ONE_CLASS
 from advisor.reporting.html import render_html
 from advisor.reporting.view import RunView, load_view
+from advisor.tasks import DETECTION
 from tests.browsers import browser, new_context
 from tests.reporting.views import run_view
 from tests.run_folders import candidates, images, write_judged_detectors, write_run
@@ -63,7 +63,7 @@ def detectors(tmp_path: Path) -> RunView:
     run = write_run(
         tmp_path,
         rows,
-        request={"task": OBJECT_DETECTION, "data": "boxes", "min_accuracy": "50%"},
+        request={"task": DETECTION.name, "data": "boxes", "min_accuracy": "50%"},
         dataset={**images({ONE_CLASS: 60}), **boxes},
     )
     return load_view(run)

@@ -12,13 +12,13 @@ from advisor.measurement.latency.findings import Benchmark, FileBenchmark
 from advisor.measurement.latency.results import LatencyResult, ModelTiming
 from advisor.measurement.latency.trust import judge
 from advisor.reporting.benchmark import TIMINGS, print_benchmark, timings, with_timings
-from tests.measurement.latency.test_latency import QUIET, lane
+from tests.measurement.latency.test_latency import QUIET, series
 
 
 def timed(model: str, *latencies_ms: float) -> FileBenchmark:
     """Return a file with a latency for each thread count from 1 on; without any it failed."""
     results: list[LatencyResult] = [
-        judge(lane([[value] * 3] * 8, None, threads), QUIET)  # type: ignore[arg-type]
+        judge(series([[value] * 3] * 8, None, threads), QUIET)  # type: ignore[arg-type]
         for threads, value in enumerate(latencies_ms, start=1)
     ]
     timing = ModelTiming(model, tuple(results), None, None, None, None, "litert", "quick", host.describe())

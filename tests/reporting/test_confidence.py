@@ -19,7 +19,7 @@ from advisor.core.confidence_facts import (
 )
 from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import ImageAnswers
-from advisor.core.promises import NO_PROMISES, Promises, Shares
+from advisor.core.guarantees import NO_GUARANTEES, Guarantees, Shares
 from advisor.core.statistics import Interval
 from advisor.reporting.confidence import curve_of, unkept
 from advisor.reporting.html import render_html
@@ -30,7 +30,7 @@ from tests.reporting.test_html import without_scripts
 from tests.reporting.views import judged_view, run_view
 
 
-def confident_view(temperature: float, wanted: Promises = NO_PROMISES) -> RunView:
+def confident_view(temperature: float, wanted: Guarantees = NO_GUARANTEES) -> RunView:
     """Return a run whose pick has calibrated probabilities, a threshold, and none for one class."""
     view = judged_view()
     pick = view.decision.pick
@@ -49,7 +49,7 @@ def confident_view(temperature: float, wanted: Promises = NO_PROMISES) -> RunVie
 
 
 def test_a_classifier_has_its_reliability_and_its_thresholds() -> None:
-    view = confident_view(1.4, Promises(Shares(0.95)))
+    view = confident_view(1.4, Guarantees(Shares(0.95)))
     page = unescape(without_scripts(render_html(view)))
     part = page.split('id="confidence"')[1].split("</section>")[0]
     assert "divided by a temperature of 1.40" in part
@@ -74,7 +74,7 @@ def test_a_run_without_probabilities_has_no_section_on_confidence() -> None:
     assert 'id="confidence"' not in render_html(judged_view())
 
 
-def section(wanted: Promises, **facts: object) -> str:
+def section(wanted: Guarantees, **facts: object) -> str:
     view = confident_view(1.0, wanted)
     pick = view.decision.pick
     assert pick is not None
@@ -87,7 +87,7 @@ def section(wanted: Promises, **facts: object) -> str:
 
 
 def test_a_class_with_its_own_precision_shows_it() -> None:
-    part = section(Promises(Shares(0.95, {"glass": 0.9})))
+    part = section(Guarantees(Shares(0.95, {"glass": 0.9})))
     assert '<bdi>other classes</bdi></th><td class="n">95</td>' in part
     assert '<bdi>glass</bdi></th><td class="n">90</td>' in part
     assert '<bdi><b></bdi></th><td class="n">95</td>' in part
@@ -99,17 +99,17 @@ def test_recall_thresholds_show_what_is_found_and_what_is_flagged() -> None:
         "glass": RecallThreshold(0.9, 0.91, 0.0421, share, few, 30, 100),
         "<b>": RecallThreshold(0.9, 0.5, 0.0, None, None, 100, 100),
     }
-    part = section(Promises(recall=Shares(0.9)), recall=found)
+    part = section(Guarantees(recall=Shares(0.9)), recall=found)
     cells = re.findall(r">([^<>]+)</t[dh]>", part.split("<tbody>")[3].replace("</bdi>", ""))
     assert cells[:6] == ["glass", "90", "0.042", "92.0 (85.0\u201397.0)", "40.0", "30.0"]
     assert "50 at most" in cells
 
 
-def test_a_wanted_coverage_says_what_can_be_promised_there() -> None:
+def test_a_wanted_coverage_says_what_can_be_guaranteed_there() -> None:
     cover = CoverageThreshold(0.8, 0.81, 0.883, Threshold(0.7, Interval(0.9, 0.8, 0.95), 82, 100))
-    part = section(Promises(coverage=0.8), coverage=cover)
+    part = section(Guarantees(coverage=0.8), coverage=cover)
     assert "From a probability of 0.700 on, at least 80 % of the images are answered with 95 % certainty" in part
-    assert "and 88.3 % of right answers can be promised there; here 82.0 % are answered." in part
+    assert "and 88.3 % of right answers can be guaranteed there; here 82.0 % are answered." in part
 
 
 def test_the_axis_of_the_curve_begins_below_its_lowest_point() -> None:
@@ -129,7 +129,7 @@ def test_the_axis_of_the_curve_begins_below_its_lowest_point() -> None:
 PART = Interval(0.03, 0.02, 0.05)
 FROM = Threshold(0.9, Interval(0.97, 0.95, 0.99), 60, 100)
 WORSE = replace(FROM, precision=Interval(0.9, 0.86, 0.94))
-PRECISION = Promises(Shares(0.95))
+PRECISION = Guarantees(Shares(0.95))
 
 
 def judged(own: ConfidenceFacts, seen: ConfidenceFacts | None = None) -> Evaluation:
@@ -137,7 +137,7 @@ def judged(own: ConfidenceFacts, seen: ConfidenceFacts | None = None) -> Evaluat
     return replace(evaluation("one"), answers=ImageAnswers(confidence=own), holdout_answers=holdout)
 
 
-def facts(wanted: Promises, **more: object) -> ConfidenceFacts:
+def facts(wanted: Guarantees, **more: object) -> ConfidenceFacts:
     return replace(ConfidenceFacts(1.0, PART, PART, PART, PART, (), 0.95, wanted=wanted), **more)  # type: ignore[arg-type]
 
 
@@ -152,7 +152,7 @@ def said(own: ConfidenceFacts, seen: ConfidenceFacts | None = None) -> dict[str,
         (Reachable(0.0, 0.0), "support less than 50 %."),
     ],
 )
-def test_a_precision_that_nothing_promises_says_what_is_reachable(reachable: Reachable, words: str) -> None:
+def test_a_precision_that_nothing_guarantees_says_what_is_reachable(reachable: Reachable, words: str) -> None:
     assert words in said(facts(PRECISION, reachable=reachable))["Precision"]
 
 
@@ -161,8 +161,8 @@ def test_what_is_not_kept_is_a_high_risk() -> None:
     assert [risk.level for risk in found] == [Level.HIGH]
 
 
-def test_classes_whose_precision_nothing_promises_are_named_with_what_is_reachable() -> None:
-    wanted = Promises(Shares(0.95, {"a": 0.9, "b": 0.8}))
+def test_classes_whose_precision_nothing_guarantees_are_named_with_what_is_reachable() -> None:
+    wanted = Guarantees(Shares(0.95, {"a": 0.9, "b": 0.8}))
     text = said(
         facts(wanted, threshold=FROM, by_class={"a": None, "b": FROM}, reachable_by_class={"a": Reachable(0.8, 0.3)})
     )
@@ -170,57 +170,59 @@ def test_classes_whose_precision_nothing_promises_are_named_with_what_is_reachab
     assert "'b'" not in text["Precision"]
 
 
-def test_a_recall_that_too_few_images_promise_says_what_it_costs() -> None:
+def test_a_recall_that_too_few_images_guarantee_says_what_it_costs() -> None:
     few = RecallThreshold(0.9, 0.741, 0.01, Interval(1.0, 0.7, 1.0), None, 55, 100)
     none = RecallThreshold(0.9, 0.0, 0.0, None, None, 100, 100)
-    text = said(facts(Promises(recall=Shares(0.9)), recall={"a": few, "b": none}))["Recall"]
+    text = said(facts(Guarantees(recall=Shares(0.9)), recall={"a": few, "b": none}))["Recall"]
     assert "'a' 90 % (the images support 74.1 % at most, which flags 55 % of all images)" in text
     assert "'b' 90 % (validation has no image of it)" in text
 
 
 def test_many_classes_out_of_reach_make_one_sentence() -> None:
     none = RecallThreshold(0.9, 0.0, 0.0, None, None, 100, 100)
-    text = said(facts(Promises(recall=Shares(0.9)), recall={str(number): none for number in range(9)}))["Recall"]
+    text = said(facts(Guarantees(recall=Shares(0.9)), recall={str(number): none for number in range(9)}))["Recall"]
     assert "and 6 more" in text
 
 
 def test_precision_and_coverage_that_exclude_each_other_say_what_each_allows() -> None:
     cover = CoverageThreshold(0.8, 0.8, 0.883, replace(FROM, score=0.7, images=82))
-    text = said(facts(Promises(Shares(0.95), coverage=0.8), threshold=FROM, coverage=cover))["Coverage"]
+    text = said(facts(Guarantees(Shares(0.95), coverage=0.8), threshold=FROM, coverage=cover))["Coverage"]
     assert "95 % of right answers need a probability of 0.900, which 60 % of the images reach, not 80 %" in text
-    assert "With 80 % of the images answered, 88.3 % of right answers can be promised" in text
+    assert "With 80 % of the images answered, 88.3 % of right answers can be guaranteed" in text
     together = replace(cover, at=replace(FROM, score=0.95))
-    assert not said(facts(Promises(Shares(0.95), coverage=0.8), threshold=FROM, coverage=together))
+    assert not said(facts(Guarantees(Shares(0.95), coverage=0.8), threshold=FROM, coverage=together))
 
 
 def test_without_a_reachable_precision_the_threshold_for_the_coverage_ships() -> None:
     cover = CoverageThreshold(0.8, 0.8, 0.883, FROM)
-    own = facts(Promises(Shares(0.95), coverage=0.8), coverage=cover)
-    assert own.applied.plain == FROM.score
-    assert "The bundle has the threshold for the wanted coverage, which promises 88.3 %: add" in said(own)["Precision"]
+    own = facts(Guarantees(Shares(0.95), coverage=0.8), coverage=cover)
+    assert own.thresholds.plain == FROM.score
+    assert (
+        "The bundle has the threshold for the wanted coverage, which guarantees 88.3 %: add" in said(own)["Precision"]
+    )
 
 
-def test_a_coverage_that_too_few_images_promise_is_said() -> None:
+def test_a_coverage_that_too_few_images_guarantee_is_said() -> None:
     cover = CoverageThreshold(0.95, 0.7, 0.5, replace(FROM, images=7, of=10))
-    assert "the 10 images support 70 % at most" in said(facts(Promises(coverage=0.95), coverage=cover))["Coverage"]
+    assert "the 10 images support 70 % at most" in said(facts(Guarantees(coverage=0.95), coverage=cover))["Coverage"]
 
 
-def test_promises_that_the_hold_out_contradicts_are_said() -> None:
+def test_guarantees_that_the_hold_out_contradicts_are_said() -> None:
     own = facts(PRECISION, threshold=FROM)
     assert said(own, replace(own, threshold=WORSE))["Precision"] == (
-        "On the hold-out 90.0 % of the answers from the threshold on are right, less than the 95 % that was promised."
+        "On the hold-out 90.0 % of the answers from the threshold on are right, less than the 95 % that was guaranteed."
     )
-    named = facts(Promises(Shares(None, {"a": 0.95})), by_class={"a": FROM})
+    named = facts(Guarantees(Shares(None, {"a": 0.95})), by_class={"a": FROM})
     assert "90.0 % of the answers 'a' from" in said(named, replace(named, by_class={"a": WORSE}))["Precision"]
     found = RecallThreshold(0.9, 0.9, 0.1, Interval(0.8, 0.7, 0.88), None, 40, 100)
-    recall = facts(Promises(recall=Shares(0.9)), recall={"a": found})
+    recall = facts(Guarantees(recall=Shares(0.9)), recall={"a": found})
     assert "80.0 % of the images of 'a' reach their threshold" in said(recall, recall)["Recall"]
-    cover = facts(Promises(coverage=0.8), coverage=CoverageThreshold(0.8, 0.8, 0.9, FROM))
+    cover = facts(Guarantees(coverage=0.8), coverage=CoverageThreshold(0.8, 0.8, 0.9, FROM))
     assert "60.0 % of the images reach the threshold" in said(cover, cover)["Coverage"]
 
 
-def test_promises_that_hold_or_were_not_asked_for_say_nothing() -> None:
+def test_guarantees_that_hold_or_were_not_asked_for_say_nothing() -> None:
     own = facts(PRECISION, threshold=FROM)
     assert not said(own, own)
-    assert not said(facts(NO_PROMISES))
+    assert not said(facts(NO_GUARANTEES))
     assert not list(unkept(evaluation("one")))

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 from rich.console import Console
 
-from advisor.core.tasks import OBJECT_DETECTION
 from advisor.engine.data_check import DataCheck, check_data
 from advisor.reporting import data_check as sheet
 from advisor.reporting.data_check import SAMPLES, render, samples, sections
+from advisor.tasks import DETECTION
 from tests.browsers import new_context
 from tests.datasets.boxes.writers import Photo, photos, save, write_table
 from tests.datasets.folders import make
@@ -105,7 +105,7 @@ def boxed(tmp_path: Path) -> DataCheck:
     repeated = Photo("repeated", ((EVIL, 5, 5, 40, 40),) * 2)
     table = write_table(tmp_path / "boxes", [*photos(20, EVIL, "cat"), repeated, Photo("bad", ((EVIL, 9, 9, 5, 5),))])
     save(table.parent / "019.jpg", 19, orientation=6)
-    return check_data(table, None, task=OBJECT_DETECTION)
+    return check_data(table, None, task=DETECTION.name)
 
 
 def test_boxes_lie_over_the_thumbnails(browser: Browser, boxed: DataCheck, tmp_path: Path) -> None:

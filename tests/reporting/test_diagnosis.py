@@ -4,6 +4,7 @@ import re
 from dataclasses import replace
 
 from advisor.compression.diagnosis.values import Channels, DiagnosedLayer, Diagnosis, Outlier
+from advisor.core.codec import parse
 from advisor.reporting.diagnosis import channel_plot, diagnosis_html, snr_plot
 from advisor.reporting.html import render_html
 from advisor.reporting.markdown import render_markdown
@@ -27,7 +28,7 @@ def diagnosis(name: str = "block") -> Diagnosis:
 
 def test_json_and_back_is_the_same() -> None:
     found = diagnosis()
-    assert Diagnosis.from_json(found.to_json()) == found
+    assert parse(Diagnosis, found.to_json()) == found
 
 
 def test_a_weak_layer_is_set_off_and_one_without_noise_has_no_bar() -> None:

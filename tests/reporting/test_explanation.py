@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from advisor.core.evaluation_facts import ImageAnswers
-from advisor.core.promises import Promises, Shares
+from advisor.core.guarantees import Guarantees, Shares
 from advisor.core.quantity import Provenance, Quantity
 from advisor.engine.history.incumbents import Incumbent
 from advisor.reporting.answer import print_answer
@@ -54,7 +54,7 @@ def test_a_class_with_few_images_is_named_with_the_images_that_would_help() -> N
 
 
 def test_a_threshold_that_was_asked_for_is_explained() -> None:
-    said = explanation(confident_view(1.0, Promises(Shares(0.95))))
+    said = explanation(confident_view(1.0, Guarantees(Shares(0.95))))
     assert "at least 91 % sure: then 97 of 100 answers are right, and 20 of 100 images go to a person." in said
     assert "sure: then" not in explanation(confident_view(1.0))
 

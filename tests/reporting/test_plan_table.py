@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from advisor.core.tasks import OBJECT_DETECTION
 from advisor.engine.preview import preview
 from advisor.engine.question import resolve
 from advisor.reporting.plan_table import PLAN, print_plan, sentences
+from advisor.tasks import DETECTION
 from tests.datasets.boxes.writers import photos, write_table
 from tests.datasets.folders import make
 
@@ -43,7 +43,7 @@ def test_sorted_rows_have_the_name_of_their_card() -> None:
 
 def test_boxes_are_counted_in_all_and_in_each_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = write_table(tmp_path / "boxes", photos(60, "cat", "dog"))
-    lines = lines_of(monkeypatch, tmp_path, data, task=OBJECT_DETECTION)
+    lines = lines_of(monkeypatch, tmp_path, data, task=DETECTION.name)
     assert "Images: 60 with 120 boxes in 2 classes, 60 in each." in lines
     assert "Boxes: 76 for training, 20 in validation, 24 held out." in lines
     assert not any("fine-tun" in line.lower() for line in lines)

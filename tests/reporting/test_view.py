@@ -6,13 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from advisor.core.quantity import Provenance, Quantity
-from advisor.core.tasks import CLASSIFICATION, DETECTION
 from advisor.datasets.boxes.values import ONE_CLASS
 from advisor.engine.question import resolve
 from advisor.reporting.files import write_all
 from advisor.reporting.phrases import so_far
 from advisor.reporting.view import RunView, load_view
 from advisor.store import RunFolder
+from advisor.tasks import CLASSIFICATION, DETECTION
 from tests.builders import evaluation
 from tests.reporting.views import run_view
 from tests.run_folders import images, write_run

@@ -15,6 +15,7 @@ from advisor.tflite.metadata import Metadata, one_line, read_metadata
 from advisor.tflite.metadata_writer import write_metadata
 from advisor.tflite.model import read
 from advisor.tflite.surgery import attach_head, select_output
+from tests.builders import present
 
 from .conftest import Array, Quantize, Run
 from .graphs import Graph, tiny_features
@@ -57,8 +58,7 @@ def test_scores_of_single_classes_are_read_back() -> None:
 def test_text_that_is_no_unicode_is_written_with_a_mark_in_its_place() -> None:
     """Names of folders may hold any bytes, which Python hands on as lone surrogates."""
     metadata = Metadata("caf\udce9", ("caf\udce9",), (0.0,), (1.0,))
-    found = read_metadata(write_metadata(tiny_classifier_of_images(1), metadata))
-    assert found is not None
+    found = present(read_metadata(write_metadata(tiny_classifier_of_images(1), metadata)))
     assert (found.name, found.labels) == ("caf?", ("caf?",))
 
 
@@ -77,8 +77,7 @@ def test_the_same_description_gives_the_same_bytes() -> None:
 def test_a_description_replaces_the_one_before() -> None:
     first = write_metadata(tiny_classifier_of_images(2), described(("a", "b")))
     second = write_metadata(first, described(("c", "d")))
-    found = read_metadata(second)
-    assert found is not None
+    found = present(read_metadata(second))
     assert found.labels == ("c", "d")
     assert len(second) == len(first)
     assert [entry.name for entry in schema.ModelT.InitFromPackedBuf(second).metadata] == [b"TFLITE_METADATA"]
@@ -91,14 +90,12 @@ def test_an_edit_of_the_graph_drops_the_description() -> None:
 
 def test_equal_channels_are_written_as_one_number() -> None:
     data = write_metadata(tiny_classifier_of_images(1), described(("a",), (127.5,) * 3, (127.5,) * 3))
-    found = read_metadata(data)
-    assert found is not None
+    found = present(read_metadata(data))
     assert (found.mean, found.std) == ((127.5,), (127.5,))
 
 
 def test_channels_that_differ_are_kept_apart() -> None:
-    found = read_metadata(write_metadata(tiny_classifier_of_images(1), described(("a",), MEAN, STD)))
-    assert found is not None
+    found = present(read_metadata(write_metadata(tiny_classifier_of_images(1), described(("a",), MEAN, STD))))
     assert found.mean == pytest.approx(MEAN)
     assert found.std == pytest.approx(STD)
 
@@ -106,8 +103,7 @@ def test_channels_that_differ_are_kept_apart() -> None:
 @given(st.lists(st.text(max_size=20), min_size=1, max_size=6))
 @settings(deadline=None)
 def test_any_labels_survive_one_a_line(labels: list[str]) -> None:
-    found = read_metadata(write_metadata(tiny_classifier_of_images(len(labels)), described(tuple(labels))))
-    assert found is not None
+    found = present(read_metadata(write_metadata(tiny_classifier_of_images(len(labels)), described(tuple(labels)))))
     assert found.labels == tuple(one_line(label) for label in labels)
     assert all(len(label.splitlines()) <= 1 for label in found.labels)
 

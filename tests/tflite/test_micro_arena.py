@@ -1,4 +1,4 @@
-"""The arena of TensorFlow Lite Micro, computed; tests/measurement/micro holds it against the interpreter's."""
+"""The arena of TFLM, computed; tests/integrations/microcontroller holds it against the interpreter's."""
 
 from __future__ import annotations
 

@@ -12,7 +12,6 @@ from ai_edge_litert.interpreter import Interpreter
 from flatbuffers import flexbuffers
 
 from advisor.core.errors import StageError, UsageError
-from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_DETECTION
 from advisor.tflite.metadata import read_metadata
 from advisor.tflite.metadata_writer import write_metadata
 from advisor.tflite.model import read
@@ -25,7 +24,6 @@ from advisor.tflite.postprocess import (
     append_postprocess,
     cut_postprocess,
     put_back,
-    task_of,
 )
 from advisor.tflite.rewrite import add_tensor
 
@@ -212,11 +210,6 @@ def test_a_file_that_does_not_end_in_one_is_refused(edit: Callable[[Any], None],
 def test_a_file_without_post_processing_is_refused() -> None:
     with pytest.raises(UsageError, match=f"net.tflite has 0 operators {OPERATOR}"):
         cut_postprocess(tiny_detector(), "net.tflite")
-
-
-def test_a_file_tells_its_task() -> None:
-    assert task_of(read(foreign_detector())) == OBJECT_DETECTION
-    assert task_of(read(tiny_features())) == IMAGE_CLASSIFICATION
 
 
 @pytest.mark.integration

@@ -20,7 +20,7 @@ import griffe
 from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
-from advisor.core.codec import types_of
+from advisor.core.codec import Written, entries_of, types_of
 
 Source = str | tuple[Any, str]
 Entries = Mapping[str, Source]
@@ -58,7 +58,7 @@ def schema_of(
         def dataclass_schema(self, schema: Any) -> dict[str, Any]:
             kind = schema["cls"]
             text = _plain(_parsed(kind)[0])
-            return {"description": text, **self.written(kind, table.get(kind) or _without_defaults(kind))}
+            return {"description": text, **self.written(kind, table.get(kind) or _entries(kind))}
 
         def model_schema(self, schema: Any) -> dict[str, Any]:
             kind, made = schema["cls"], super().model_schema(schema)
@@ -90,7 +90,10 @@ def _required(text: str | None, kind: Any, entry: object) -> str:
     return text
 
 
-def _without_defaults(kind: Any) -> dict[str, Source]:
+def _entries(kind: Any) -> Entries:
+    """Return the entries that a class declares, or its fields; those with a default value may then be missing."""
+    if issubclass(kind, Written):
+        return entries_of(kind)
     always = {field.name for field in fields(kind) if field.default is field.default_factory is MISSING}
     return {name if name in always else f"{name}?": name for name in own(kind)}
 

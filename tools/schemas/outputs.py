@@ -9,25 +9,23 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from advisor.core.budget import Budget
+from advisor.core.codec import entries_of
 from advisor.core.decision import Decision
 from advisor.core.evaluation import Evaluation, Target
 from advisor.core.evaluation_facts import DeviceFigures, ImageAnswers
-from advisor.core.evaluation_json import MERGED, entry_name
+from advisor.core.evaluation_json import DETAILS, entry_name, merged_facts
 from advisor.core.file_features import FileFeatures
 from advisor.datasets.division import Overview
-from advisor.datasets.whole_groups import Grouping
-from advisor.engine.history.compare import ChangedFigure, Comparison
+from advisor.engine.history.compare import Comparison
 from advisor.engine.history.expected_tuning import ExpectedTuning
 from advisor.engine.history.incumbents import Incumbent
 from advisor.engine.history.reevaluation.reevaluate import Reevaluation
 from advisor.engine.space.forecast import CardForecast, Forecast, PlanView
 from advisor.measurement.accelerators.delegation import Delegation
-from advisor.measurement.host import Host
 from advisor.measurement.latency.conditions import Conditions
-from advisor.measurement.latency.findings import Benchmark, FileBenchmark, Sustained
-from advisor.measurement.latency.results import LatencyResult, ModelTiming, Ratio
-from advisor.measurement.micro.check import MicroCheck
-from advisor.measurement.on_device.findings import DeviceBenchmark, DeviceRow
+from advisor.measurement.latency.findings import Benchmark
+from advisor.measurement.latency.results import ModelTiming
+from advisor.measurement.on_device.findings import DeviceBenchmark
 from advisor.reporting.risks import Risk
 from advisor.reporting.view import RunView
 from tools.schemas.described import Entries, Source, own, schema_of
@@ -53,6 +51,14 @@ def _facts(kind: Any, path: str = "") -> dict[str, str]:
     return {f"{entry_name(field.name)}?": f"{path}{field.name}" for field in fields(kind)}
 
 
+def _details() -> dict[str, str]:
+    """Return the entries of ``details``; each may be missing."""
+    found: dict[str, str] = {}
+    for name, entry in DETAILS.items():
+        found |= {f"{entry}?": name} if entry else _facts(merged_facts()[name], f"{name}.")
+    return found | {"latency_quantiles?": "latency_distribution.milliseconds"}
+
+
 def _named(*names: str) -> dict[str, str]:
     return {name: name for name in names}
 
@@ -60,20 +66,6 @@ def _named(*names: str) -> dict[str, str]:
 def _of(path: str, *names: str) -> dict[str, str]:
     return {name: f"{path}.{name}" for name in names}
 
-
-_DETAILS = {
-    **{name: source for path, kind in MERGED.items() for name, source in _facts(kind, f"{path}.").items()},
-    "graph?": "file_features",
-    "expectation?": "expectation",
-    "head?": "head",
-    "holdout?": "holdout_answers",
-    "holdout_drop?": "holdout_drop",
-    "latency_quantiles?": "latency_distribution.milliseconds",
-    "budget_probability?": "budget_probability",
-    "targets?": "device_figures",
-    "elsewhere?": "required_figures",
-    "unknown?": "unknown",
-}
 
 ENTRIES: Mapping[type, Entries] = {
     PlanView: {
@@ -122,70 +114,23 @@ ENTRIES: Mapping[type, Entries] = {
         "missing": (Mapping[str, tuple[str, ...]], "for each part the classes that it lacks"),
         "notes": "notes",
     },
-    Grouping: {"source": "source", "groups": "count", "largest": "largest"},
-    Benchmark: {
-        **VERSION,
-        **_named("files", "ratios", "effort", "kernels", "runtime", "conditions", "host", "notes"),
-    },
-    FileBenchmark: {
-        **_named("model", "size_bytes", "arena_bytes"),
-        "failure": "failure?",
-        **_named("pipeline", "timing", "loaded", "sustained", "advice"),
-    },
-    ModelTiming: {**VERSION, **own(ModelTiming)},
-    LatencyResult: own(LatencyResult) | _named("rank_ms", "budget_ms", "clock"),
-    Sustained: own(Sustained) | _named("first_ms", "last_ms", "ratio"),
-    Ratio: own(Ratio) | _named("differs"),
-    Conditions: own(Conditions),
-    Host: own(Host) | _named("fingerprint"),
-    DeviceBenchmark: {
-        **VERSION,
-        **_named("device", "target"),
-        "connection": "connection?",
-        **_named("effort", "rows", "ratios"),
-        "accelerators": (tuple[Delegation, ...], "what the accelerator of the target runs of each file"),
-        "notes": "notes",
-    },
-    DeviceRow: own(DeviceRow) | {"failure": "failure?", "status": "status"},
-    Delegation: {
+    Benchmark: entries_of(Benchmark) | VERSION,
+    ModelTiming: entries_of(ModelTiming) | VERSION,
+    DeviceBenchmark: entries_of(DeviceBenchmark)
+    | VERSION
+    | {"accelerators": (tuple[Delegation, ...], "what the accelerator of the target runs of each file")},
+    Delegation: entries_of(Delegation)
+    | {
         "model": (str, "the file's path as given"),
         "accelerator": (str, "name of the accelerator"),
         "title": (str, "its name as people read it"),
         "provenance": (Literal["computed"], "origin of the figures"),
         "sources": (tuple[str, ...], "where the rules of the accelerator come from"),
-        **_named("share", "operators", "taken", "macs", "taken_macs", "partitions"),
-        "partitions_kept": "kept",
-        "worth_it": (bool, "there are no objections"),
-        **_named("objections", "sentence", "refused"),
     },
-    MicroCheck: {
-        "runtime": "runtime",
-        "runs": (bool, "TFLM runs the file"),
-        "reason": "reason?",
-        "operators": "operators",
-        "missing_operators": "missing",
-        "arena_bytes": "arena_bytes?",
-        "activation_bytes": "activation_bytes?",
-        "compared_values": "values",
-        "differences_from_litert": "differences",
-    },
-    Comparison: {
-        **VERSION,
-        **_named("before", "after"),
-        "outcome": "result",
-        **_named("recommends_otherwise", "reason"),
-        "pick_before": "pick_before.configuration.key",
-        "pick_after": "pick_after.configuration.key",
-        **_named("differences", "figures"),
-    },
-    ChangedFigure: {"key": "key", **_of("delta", "figure", "before", "after", "counts", "worse", "why")},
+    Conditions: own(Conditions),
+    Comparison: entries_of(Comparison) | VERSION,
     Reevaluations: VERSION | own(Reevaluations),
-    Reevaluation: {
-        "run": "parent",
-        **_named("device", "causes"),
-        "new_run": (str | None, "path of the new run; null if nothing changed"),
-        **_named("changed", "remarks", "error", "comparison"),
-    },
+    Reevaluation: entries_of(Reevaluation) | {"new_run": (str | None, "path of the new run; null if nothing changed")},
     RunView: {
         **VERSION,
         "run": "name",
@@ -223,7 +168,7 @@ ENTRIES: Mapping[type, Entries] = {
         **_named("configuration", "status", "family", "reason", "stage"),
         **_named("accuracy", "holdout_accuracy", "new_conditions", "latency", "latency_p90", "size", "memory", "drop"),
         **_named("contended", "artefact", "artefact_sha256"),
-        "details": (_DETAILS, "what else is known; an entry that is not known is missing"),
+        "details": (_details(), "what else is known; an entry that is not known is missing"),
     },
     Target: own(Target) | {"threads": (Annotated[int, Field(ge=1)], "number of CPU threads")},
     ImageAnswers: _facts(ImageAnswers),

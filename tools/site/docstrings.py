@@ -1,6 +1,7 @@
 """Docstrings as Markdown: the references and literal blocks of reStructuredText in them are rewritten.
 
-A function that takes the options of a search has its docstring from them: it is read from the function itself.
+A function that takes the options of a search has its parameters and its docstring from them: both are read from the
+function itself.
 """
 
 from __future__ import annotations
@@ -22,8 +23,36 @@ class Markdown(griffe.Extension):
     def on_instance(self, *, obj: griffe.Object, **kwargs: Any) -> None:
         """Rewrite the docstring of one object."""
         if obj.docstring:
-            decorators = obj.decorators if isinstance(obj, griffe.Function) else ()
-            if any(str(each.value).startswith("takes_options") for each in decorators):
-                obj.docstring.value = inspect.getdoc(getattr(import_module(obj.module.path), obj.name)) or ""
+            if isinstance(obj, griffe.Function) and any("takes_options" in str(each.value) for each in obj.decorators):
+                _declare_options(obj, obj.docstring)
             text = _ROLE.sub(r"``\1``", obj.docstring.value)
             obj.docstring.value = _LITERAL.sub(lambda found: found[1] + found[2] + (":" if found[2] else ""), text)
+
+
+def _declare_options(function: griffe.Function, docstring: griffe.Docstring) -> None:
+    declared = getattr(import_module(function.module.path), function.name)
+    function.parameters = griffe.Parameters(
+        *(
+            griffe.Parameter(
+                name,
+                annotation=_shown(each.annotation),
+                kind=_KINDS[each.kind],
+                default="None" if each.default is None else repr(each.default),
+            )
+            for name, each in inspect.signature(declared).parameters.items()
+        )
+    )
+    docstring.value = inspect.getdoc(declared) or ""
+
+
+_KINDS = {
+    inspect.Parameter.POSITIONAL_OR_KEYWORD: griffe.ParameterKind.positional_or_keyword,
+    inspect.Parameter.VAR_POSITIONAL: griffe.ParameterKind.var_positional,
+    inspect.Parameter.KEYWORD_ONLY: griffe.ParameterKind.keyword_only,
+}
+
+
+def _shown(annotation: Any) -> str:
+    """Return an annotation without the paths of its modules."""
+    shown = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+    return re.sub(r"\b(?:\w+\.)+(\w+)", r"\1", shown)

@@ -30,15 +30,15 @@ _BEHIND = ("SOFTMAX", "RESHAPE", "SQUEEZE")
 _BIASES = ("ADD", "SUB")
 
 
-def shape_of(data: bytes, name: str, fixed: bool = False) -> tuple[int, int]:
+def shape_of(data: bytes, name: str, finished: bool = False) -> tuple[int, int]:
     """Check that the file is a float classifier of one image; return the side of its input in pixels, and its classes.
 
-    A file of ``fixed`` form may be quantized, too.
+    A ``finished`` file may be quantized, too.
 
     Raises:
         UsageError: damaged, quantized, with custom operators, of another input or output; the reason is given.
     """
-    model, size = read(data, name), side_of(data, name, fixed)
+    model, size = read(data, name), side_of(data, name, finished)
     ends = _producer(model, model.subgraphs[0].outputs[0]) if model.subgraphs[0].outputs else None
     if ends is not None and ends.name == "LOGISTIC":
         raise UsageError(
@@ -49,10 +49,10 @@ def shape_of(data: bytes, name: str, fixed: bool = False) -> tuple[int, int]:
     return size, _classes(model, name)
 
 
-def side_of(data: bytes, name: str, fixed: bool = False) -> int:
+def side_of(data: bytes, name: str, finished: bool = False) -> int:
     """Return the side of a file's input in pixels, after checking that it is a float model of one image.
 
-    A file of ``fixed`` form may be quantized, too.
+    A ``finished`` file may be quantized, too.
 
     Raises:
         UsageError: damaged, quantized, with custom operators, or of another input; the reason is given.
@@ -60,7 +60,7 @@ def side_of(data: bytes, name: str, fixed: bool = False) -> int:
     model = read(data, name)
     if structure := _structure(model):
         raise UsageError(f"{name}: {structure}", _PLAIN)
-    if fixed:
+    if finished:
         _require_images(model, name)
     elif numbers := _numbers(model):
         raise UsageError(f"{name}: {numbers}", _GIVE_FLOAT)
@@ -139,7 +139,7 @@ def _structure(model: Model) -> str:
 
 
 def _require_images(model: Model, name: str) -> None:
-    """Refuse a file of fixed form whose input or output no image or score can be converted to."""
+    """Refuse a finished file whose input or output no image or score can be converted to."""
     taken = [tensor.dtype for tensor in (*model.inputs, *model.outputs) if tensor.dtype not in _PIXELS]
     if taken:
         raise UsageError(f"{name}: it takes or gives {taken[0]}", f"an image classifier has {', '.join(_PIXELS)}")

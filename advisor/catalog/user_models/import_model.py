@@ -12,14 +12,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from advisor.catalog.cards import FIXED, OWN_DETECTOR, OWN_FILE, Card, Conversion, Preprocessing
+from advisor.catalog.cards import Card, Conversion, Preprocessing
 from advisor.catalog.catalogue import load_catalogue
 from advisor.catalog.catalogue_files import user_catalogue_file, with_card
 from advisor.catalog.user_models.description import NOT_STATED, Inspected, ModelDescription, described_by
 from advisor.catalog.user_models.formats import format_of
-from advisor.catalog.user_models.master import ModelFacts
+from advisor.catalog.user_models.own_files import ModelFacts
 from advisor.core.errors import StageError, UsageError
-from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_DETECTION
+from advisor.core.tasks import TASKS
 from advisor.core.units import show_bytes, show_seconds
 from advisor.isolation import WRITES_BELOW, CallLimits, ChildPool, Scratch
 from advisor.store.files import sha256_file, write_atomically
@@ -27,9 +27,6 @@ from advisor.store.packages import import_path, is_installed
 from advisor.tflite.metadata import Metadata
 
 MODELS = "models"
-ARCHITECTURES: Mapping[str, str] = {IMAGE_CLASSIFICATION: OWN_FILE, OBJECT_DETECTION: OWN_DETECTOR}
-"""Architecture on the card of a float file, by task."""
-
 _WORK = "advisor.catalog.user_models.master"
 CONVERT_LIMITS = CallLimits(seconds=120, memory_bytes=6_000_000_000, processes=4)
 RUN_LIMITS = CallLimits(seconds=60, memory_bytes=6_000_000_000, processes=4)
@@ -51,13 +48,13 @@ class ImportedModel:
 
 
 @contextmanager
-def inspect(file: Path, size: int | None = None, fixed: bool = False) -> Iterator[Inspected]:
+def inspect(file: Path, size: int | None = None, finished: bool = False) -> Iterator[Inspected]:
     """Convert ``file`` to a float ``.tflite`` in a child process; yield it for the block and remove it afterwards.
 
     Args:
         file: a file or folder of one of :data:`advisor.catalog.user_models.formats.FORMATS`.
         size: side of the input in pixels where the model leaves it open.
-        fixed: a float file is taken as it is, as a quantized one always is.
+        finished: a float file is taken as it is, as a quantized one always is.
 
     Raises:
         UsageError: the file is missing, would run code of its own, exceeds a limit, or is not an image classifier or
@@ -73,7 +70,9 @@ def inspect(file: Path, size: int | None = None, fixed: bool = False) -> Iterato
             folder, CONVERT_LIMITS, _size_bytes(file), "convert_file", file, size, converted, environment=found
         )
         size_bytes = converted.stat().st_size
-        facts: ModelFacts = _in_child(folder, RUN_LIMITS, size_bytes, "prepare", converted, str(file), prepared, fixed)
+        facts: ModelFacts = _in_child(
+            folder, RUN_LIMITS, size_bytes, "prepare", converted, str(file), prepared, finished
+        )
         converted.unlink()
         yield Inspected(file, prepared, facts, conversion)
 
@@ -138,12 +137,14 @@ def _name(inspected: Inspected, given: ModelDescription, catalogue: Path) -> str
 
 def _entry(inspected: Inspected, given: ModelDescription, metadata: Metadata, sha256: str) -> dict[str, Any]:
     facts = inspected.facts
+    own = TASKS[facts.task].own_cards
+    assert own is not None, "the task took the file"
     entry = {
         "name": metadata.name,
         "family": given.family,
         "licence": metadata.licence,
         "paper": NOT_STATED,
-        "architecture": (FIXED if facts.form else ARCHITECTURES)[facts.task],
+        "architecture": own.finished if facts.form else own.architecture,
         **({"arguments": {"form": facts.form}} if facts.form else {}),
         "input_size": facts.input_size,
         "preprocessing": {"mean": list(_triple(metadata.mean)), "std": list(_triple(metadata.std))},

@@ -27,7 +27,7 @@ def is_file(candidate: str) -> bool:
 
 
 def shipped_card(file: Path, catalogs: Sequence[Path] = ()) -> tuple[Card, Path]:
-    """Return a card of fixed form for a ``.tflite`` classifier, and the catalogue file that has it.
+    """Return a card of a finished file for a ``.tflite`` classifier, and the catalogue file that has it.
 
     A copy of the file and the catalogue are kept in the cache, by the hash of the file.
 
@@ -56,7 +56,7 @@ def shipped_card(file: Path, catalogs: Sequence[Path] = ()) -> tuple[Card, Path]
 
 
 def _add(file: Path, given: ModelDescription, catalogue: Path) -> None:
-    with inspect(file, fixed=True) as inspected:
+    with inspect(file, finished=True) as inspected:
         lacking = missing(inspected, given)
         if lacking:
             raise UsageError(

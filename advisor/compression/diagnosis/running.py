@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from advisor.compression.diagnosis.pairs import CONVERTING, OperatorPair
 from advisor.core.errors import StageError
-from advisor.devices.connections.agent import one_line
+from advisor.isolation.agent import one_line
 from advisor.tflite.model import Model
 from advisor.tflite.quantization import dequantize, quantize
 

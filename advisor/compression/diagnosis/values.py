@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
-from advisor.core.codec import parse
+from advisor.core.codec import Written
 
 
 @dataclass(frozen=True)
@@ -23,7 +21,7 @@ class Outlier:
 
 
 @dataclass(frozen=True)
-class DiagnosedLayer:
+class DiagnosedLayer(Written):
     """One operator of the quantized file compared with the same one of the float file.
 
     Attributes:
@@ -49,6 +47,8 @@ class DiagnosedLayer:
         refused: why XNNPACK leaves this operator to the builtin kernels, empty if it takes it.
         cause: why it loses so much; empty if it does not.
     """
+
+    entries = ("*", "range_used")
 
     index: int
     operator: str
@@ -96,7 +96,7 @@ class Channels:
 
 
 @dataclass(frozen=True)
-class Diagnosis:
+class Diagnosis(Written):
     """The differences of a quantized file from its float file, with their causes.
 
     Attributes:
@@ -113,6 +113,9 @@ class Diagnosis:
         verdict: the result in sentences, the most important first.
         channels: the ranges of the worst layers' channels, the worst layer first.
     """
+
+    entries = ("schema_version", "*")
+    schema_version = 1
 
     model: str
     against: str
@@ -131,20 +134,3 @@ class Diagnosis:
         """Return the layers that lose most by themselves, the worst first."""
         known = [layer for layer in self.layers if layer.own_snr_db is not None]
         return tuple(sorted(known, key=lambda layer: layer.own_snr_db or 0.0)[:count])
-
-    def to_json(self) -> dict[str, Any]:
-        """Return a JSON object."""
-        layers = [{**asdict(layer), "range_used": layer.range_used} for layer in self.layers]
-        return {"schema_version": 1, **asdict(self), "layers": layers}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Diagnosis:
-        """Return the diagnosis that :meth:`to_json` wrote.
-
-        Raises:
-            KeyError, TypeError, ValueError: the data is not a diagnosis.
-        """
-        layers = [{name: row[name] for name in row if name != "range_used"} for row in data["layers"]]
-        entries = {name: data[name] for name in data if name != "schema_version"}
-        diagnosis: Diagnosis = parse(cls, {**entries, "layers": layers})
-        return diagnosis

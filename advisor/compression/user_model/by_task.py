@@ -1,4 +1,4 @@
-"""The kinds of files by task: reading their labelled images, their answers, the comparison with their float file."""
+"""The kinds of files by task: their answers, and the comparison with their float file."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from advisor.compression.calibration import from_photographs
 from advisor.compression.diagnosis.signals import decibel
-from advisor.compression.user_model.images import CompressionImages, ImageRequest, TrueBoxes, read_boxes, read_images
-from advisor.compression.user_model.values import Likeness
+from advisor.compression.user_model.values import FileAgreement, TrueBoxes
 from advisor.core.errors import StageError, UsageError
 from advisor.core.statistics import Interval, paired_difference, paired_shares, wilson
-from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_DETECTION
+from advisor.core.tasks import TASKS
 from advisor.datasets.images import InputSpec
 from advisor.tflite.model import Model
 from advisor.tflite.postprocess import DETECTIONS, OPERATOR, cut_postprocess, post_processing, with_named_outputs
@@ -45,13 +44,10 @@ class TaskFiles(Protocol):
             UsageError: the outputs are not those of the task.
         """
 
-    def images(self, request: ImageRequest, /) -> CompressionImages:
-        """Read the user's folders; see :func:`advisor.compression.user_model.images.read_images`."""
-
     def answers(self, path: Path, images: Sequence[Path], spec: InputSpec, seed: int) -> Any:
         """Return the answers of a file to images, or to the bundled photographs if there are none."""
 
-    def compare(self, own: Any, floats: Any, labels: Sequence[Any]) -> Likeness:
+    def compare(self, own: Any, floats: Any, labels: Sequence[Any]) -> FileAgreement:
         """Compare answers with the float file's, and with the truth if it is known."""
 
     def notes(self, model: Model) -> Iterator[str]:
@@ -70,8 +66,6 @@ class Classifiers:
             raise UsageError(f"{name} gives {shapes}, not one row of scores", "the output must be 1 x classes")
         return outputs[0].shape[-1]
 
-    images = staticmethod(read_images)
-
     def answers(self, path: Path, images: Sequence[Path], spec: InputSpec, seed: int) -> NDArray[np.float32]:
         """Return the scores, float32 (n, classes).
 
@@ -88,7 +82,7 @@ class Classifiers:
             raise StageError(f"{path.name} gives values that are not finite")
         return rows
 
-    def compare(self, own: NDArray[np.float32], floats: NDArray[np.float32], labels: Sequence[int]) -> Likeness:
+    def compare(self, own: NDArray[np.float32], floats: NDArray[np.float32], labels: Sequence[int]) -> FileAgreement:
         """See :class:`TaskFiles`.
 
         Args:
@@ -101,7 +95,7 @@ class Classifiers:
         answers, expected = own.argmax(axis=1), floats.argmax(axis=1)
         same = int((answers == expected).sum())
         signal, noise = (float((values.astype(np.float64) ** 2).sum()) for values in (floats, own - floats))
-        alike = Likeness(len(own), wilson(same, len(own)), decibel(signal, noise))
+        alike = FileAgreement(len(own), wilson(same, len(own)), decibel(signal, noise))
         if not labels:
             return alike
         right, float_right = (
@@ -126,8 +120,6 @@ class Detectors:
         require_coco()
         return cut_postprocess(data, name)[1].classes
 
-    images = staticmethod(read_boxes)
-
     def answers(self, path: Path, images: Sequence[Path], spec: InputSpec, seed: int) -> list[Detections]:
         """See :class:`TaskFiles`."""
         from advisor.measurement.detection import Detector
@@ -140,7 +132,7 @@ class Detectors:
                 return [detector(image) for image in images]
             return [detector.found_in(array) for array in from_photographs(spec, seed + SCORING_SEED)]
 
-    def compare(self, own: list[Detections], floats: list[Detections], labels: Sequence[TrueBoxes]) -> Likeness:
+    def compare(self, own: list[Detections], floats: list[Detections], labels: Sequence[TrueBoxes]) -> FileAgreement:
         """See :class:`TaskFiles`.
 
         Agreement is the mAP@0.5 where the boxes that the float file is sure of are the true ones.
@@ -154,7 +146,7 @@ class Detectors:
         from advisor.measurement.detection import true_boxes
 
         expected = [one.above(SURE) for one in floats]
-        alike = Likeness(len(own), _precision(expected, own, [SIDES] * len(own)))
+        alike = FileAgreement(len(own), _precision(expected, own, [SIDES] * len(own)))
         if not labels:
             return alike
         true, sizes = [true_boxes(one.rows) for one in labels], [one.size for one in labels]
@@ -188,5 +180,16 @@ def _places(true: list[Detections]) -> Mapping[int, int]:
     return {label: place for place, label in enumerate(sorted({int(label) for one in true for label in one.labels}))}
 
 
-KINDS: Mapping[str, TaskFiles] = {IMAGE_CLASSIFICATION: Classifiers(), OBJECT_DETECTION: Detectors()}
+KINDS: Mapping[str, TaskFiles] = dict(zip(TASKS, (Classifiers(), Detectors()), strict=False))
 """The files of each task."""
+
+
+def answer(path: Path, task: str, images: Sequence[Path], spec: InputSpec, seed: int) -> Any:
+    """Return the answers to images, or to the bundled photographs if there are none; see :class:`TaskFiles`.
+
+    A child process calls it.
+
+    Raises:
+        StageError: the runtime cannot run the file.
+    """
+    return KINDS[task].answers(path, images, spec, seed)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from advisor.compression.make import Sizes
 from advisor.core.statistics import Interval
-from advisor.core.tasks import IMAGE_CLASSIFICATION, TASKS
+from advisor.core.tasks import DEFAULT_TASK, TASKS
 
 ANY = "any"
 """Stands for the task of a file that is judged by samples of its inputs."""
@@ -18,12 +18,25 @@ NAMED = 4
 
 
 @dataclass(frozen=True)
-class Likeness:
+class TrueBoxes:
+    """The true boxes in an image.
+
+    Attributes:
+        rows: class in the order of the model, then top, left, bottom and right in shares of the image.
+        size: height and width of the image in pixels.
+    """
+
+    rows: tuple[tuple[int, float, float, float, float], ...]
+    size: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class FileAgreement:
     """Difference of a compressed file's answers from the float file's.
 
     Attributes:
         images: number of images, or of samples.
-        agreement: share of images with the same answer, with Wilson's 95 % interval. For detectors the mAP@0.5 (0-1),
+        share: share of images with the same answer, with Wilson's 95 % interval. For detectors the mAP@0.5 (0-1),
             if the boxes that the float file is sure of were the true ones. For samples the share in which every output
             has an error of at most a tenth of its size.
         snr_db: signal-to-noise ratio of the answer; None if both are equal to the last bit, and for detectors.
@@ -33,7 +46,7 @@ class Likeness:
     """
 
     images: int
-    agreement: Interval
+    share: Interval
     snr_db: float | None = None
     accuracy: Interval | None = None
     drop: Interval | None = None
@@ -90,7 +103,7 @@ class RecipeResult:
         seconds: time to make it.
         sizes: its sizes.
         taken: its delegation.
-        likeness: accuracy, or agreement with float.
+        agreement: accuracy, or agreement with float.
         speed: latency and memory; None if it was not timed.
         notes: what the recipe did and found.
     """
@@ -102,7 +115,7 @@ class RecipeResult:
     seconds: float = 0.0
     sizes: Sizes | None = None
     taken: DelegatedPart | None = None
-    likeness: Likeness | None = None
+    agreement: FileAgreement | None = None
     speed: Speed | None = None
     notes: Mapping[str, Any] = field(default_factory=dict)
 
@@ -112,7 +125,7 @@ class RecipeResult:
             return False
         if max_drop_points is None:
             return True
-        drop = self.likeness.drop if self.likeness else None
+        drop = self.agreement.drop if self.agreement else None
         return drop is not None and 100 * drop.value <= max_drop_points + 1e-9
 
 
@@ -140,7 +153,7 @@ class Compression:
     max_drop_points: float | None
     forms: tuple[RecipeResult, ...]
     notes: tuple[str, ...] = ()
-    task: str = IMAGE_CLASSIFICATION
+    task: str = DEFAULT_TASK
 
     @property
     def metric(self) -> str:
@@ -155,7 +168,7 @@ class Compression:
     def to_json(self) -> dict[str, Any]:
         """Return a JSON object."""
         rows = [{**asdict(form), "within": form.within(self.max_drop_points)} for form in self.forms]
-        return {"schema_version": 2, **asdict(self), "metric": self.metric, "forms": rows}
+        return {"schema_version": 3, **asdict(self), "metric": self.metric, "forms": rows}
 
 
 def notes_text(notes: Mapping[str, Any]) -> str:

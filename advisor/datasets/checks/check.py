@@ -159,7 +159,7 @@ def _require_images(dataset: Dataset) -> None:
 
 
 Counts = Mapping[str, Mapping[str, int]]
-"""For each part of a split the boxes of each class."""
+"""Number of boxes of each class, by part of a split."""
 
 
 def require_usable_boxes(read: BoxSurvey) -> None:

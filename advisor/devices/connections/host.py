@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from advisor.core.errors import StageError
-from advisor.devices.connections import agent
-from advisor.devices.connections.agent import Block, SeriesDocument
-from advisor.devices.connections.program import Finished, run_program
 from advisor.devices.connections.protocol import MeasurementJob, Timing
 from advisor.devices.connections.twins import file_for, with_facts
+from advisor.isolation import agent
+from advisor.isolation.agent import Block, SeriesDocument
+from advisor.isolation.process import Finished, run_program
 
 AGENT = Path(agent.__file__)
 
@@ -105,47 +105,47 @@ def timings_of_agent(document: Mapping[str, Any], models: Sequence[Path], names:
         memory = int(document["memory"]["private_bytes"]) if document.get("memory") else None
         return tuple(
             _timing(
-                by_name[lane["model"]],
-                lane,
-                lane.get("runtime", common),
+                by_name[series["model"]],
+                series,
+                series.get("runtime", common),
                 memory if index == 0 else None,
                 document["load"],
             )
-            for index, lane in enumerate(document["lanes"])
+            for index, series in enumerate(document["series"])
         )
     except (KeyError, TypeError, ValueError, AttributeError, statistics.StatisticsError) as problem:
         raise StageError(f"invalid response from the device: {type(problem).__name__} {problem}") from problem
 
 
-def _timing(model: Path, lane: SeriesDocument, runtime: str, memory: int | None, load: object) -> Timing:
-    walls = [float(wall) for block in lane["blocks"] for wall in block["wall_ns"]]
+def _timing(model: Path, series: SeriesDocument, runtime: str, memory: int | None, load: object) -> Timing:
+    walls = [float(wall) for block in series["blocks"] for wall in block["wall_ns"]]
     if min(walls) <= 0:
         raise ValueError("a run took no time")
-    medians = [statistics.median(map(float, block["wall_ns"])) for block in lane["blocks"]]
+    medians = [statistics.median(map(float, block["wall_ns"])) for block in series["blocks"]]
     return Timing(
         model=model,
-        threads=int(lane["threads"]),
+        threads=int(series["threads"]),
         median_ms=statistics.median(medians) / 1e6,
         runs=len(walls),
-        first_ms=float(lane["first_ns"]) / 1e6,
-        load_ms=float(lane["load_ns"]) / 1e6,
+        first_ms=float(series["first_ns"]) / 1e6,
+        load_ms=float(series["load_ns"]) / 1e6,
         runtime=runtime,
         memory_bytes=memory,
-        details={**lane, "load": load},
-        throttled=throttling(_block_medians(lane)),
+        details={**series, "load": load},
+        throttled=throttling(_block_medians(series)),
     )
 
 
-def _block_medians(lane: SeriesDocument) -> list[float]:
+def _block_medians(series: SeriesDocument) -> list[float]:
     """Return the median CPU time of each block, which other programs hardly affect.
 
     Without CPU times, return the median wall time of the blocks whose threads did not wait for a processor: time that
     other programs took is not heat.
     """
-    cpu_times = [block["cpu_ns"] for block in lane["blocks"] if block.get("cpu_ns")]
-    if len(cpu_times) == len(lane["blocks"]):
+    cpu_times = [block["cpu_ns"] for block in series["blocks"] if block.get("cpu_ns")]
+    if len(cpu_times) == len(series["blocks"]):
         return [statistics.median(map(float, times or ())) for times in cpu_times]
-    undisturbed = [block for block in lane["blocks"] if _waited_share(block, int(lane["threads"])) <= WAITED]
+    undisturbed = [block for block in series["blocks"] if _waited_share(block, int(series["threads"])) <= WAITED]
     return [statistics.median(map(float, block["wall_ns"])) for block in undisturbed]
 
 

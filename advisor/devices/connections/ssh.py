@@ -13,10 +13,10 @@ from pathlib import Path
 
 from advisor.core.errors import StageError, UsageError
 from advisor.devices.connections.host import AGENT, agent_arguments, read_document, timings_of_agent
-from advisor.devices.connections.program import Finished, run_program
 from advisor.devices.connections.protocol import MeasurementJob, Timing
 from advisor.devices.connections.twins import file_for, with_facts
 from advisor.isolation import Scratch
+from advisor.isolation.process import Finished, run_program
 from advisor.store.files import sha256_file
 
 _DESTINATION = re.compile(r"[A-Za-z0-9_.@%:\[\]+~-]{1,255}")

@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Protocol
 
-from advisor.core.errors import StageError, UsageError, install_extra
+from advisor.core.errors import StageError
+from advisor.core.integrations import integration, registered
 from advisor.devices.connections.protocol import Timing
 from advisor.isolation import CallLimits, ChildPool, Scratch
 from advisor.store import ArtifactCache
 from advisor.store.files import sha256_file
 
-ONNX_PACKAGES = ("onnx", "onnxruntime", "tf2onnx")
-"""Packages that make ONNX twins and run them."""
+TWINS = "advisor.twins"
+"""Entry points of :class:`TwinMaker`: modules or objects, by the name of the runtime that runs the twins."""
 
 SAME_ANSWERS = 0.9
 """Least share of inputs with the same answer."""
@@ -31,11 +32,7 @@ OF_KERNELS = 1.5
 """Largest difference as a multiple of that between LiteRT's own kernels. Rounding adds up in a deep int8 network: a
 retrained MobileNetV2 differs by 0.16 from its twin, and by 0.19 between LiteRT with and without XNNPACK."""
 
-TWIN_LIMITS = CallLimits(seconds=600, memory_bytes=8_000_000_000)
-TWIN_VERSION = "3"
-"""Raised whenever the same file would get another twin."""
-
-_REFUSED = "refused.txt"
+_REFUSED, _FACTS = "refused.txt", "facts.json"
 
 
 @dataclass(frozen=True)
@@ -44,11 +41,46 @@ class Twin:
 
     Attributes:
         path: the file; the ``.tflite`` file itself for a runtime that runs it.
-        facts: comparison of the two (:class:`advisor.tflite.onnx_twin.TwinFacts`); empty for the file itself.
+        facts: comparison of the two (:meth:`TwinMaker.write`); empty for the file itself.
     """
 
     path: Path
     facts: Mapping[str, float]
+
+
+class TwinMaker(Protocol):
+    """Makes the twins of files in one format."""
+
+    TITLE: str
+    """The format for people, such as ``ONNX``."""
+
+    VERSION: str
+    """Raised whenever the same file would get another twin."""
+
+    LIMITS: CallLimits
+    """Limits of the child process that makes a twin."""
+
+    FORMS: tuple[str, ...]
+    """Forms of files whose twins compute the same."""
+
+    def versions(self) -> Mapping[str, str]:
+        """Return the versions of all packages that a twin depends on; empty texts for what is not installed."""
+
+    def inputs(self, sha256: str) -> dict[str, str]:
+        """Return everything that the twin of the file with this hash depends on.
+
+        Raises:
+            UsageError: a package that makes the twin is not installed.
+        """
+
+    @property
+    def write(self) -> Callable[[Path, Path], None]:
+        """A function of a module, for child processes: it writes the twin of a file as ``model.*`` into a folder.
+
+        It ends with :func:`keep_twin`, whose comparison has the number of ``inputs``, those with the ``same_answers``,
+        and as shares of an output's range the ``largest_difference`` and the ``kernels_difference``, which is that
+        between LiteRT's own kernels.
+        """
 
 
 def with_facts(timings: Sequence[Timing], twins: Mapping[Path, Twin]) -> tuple[Timing, ...]:
@@ -63,7 +95,13 @@ def with_facts(timings: Sequence[Timing], twins: Mapping[Path, Twin]) -> tuple[T
 
 def needs_twin(runtime: str) -> bool:
     """Return whether a runtime does not run a ``.tflite`` file but its twin."""
-    return runtime in _MAKERS
+    return runtime in registered(TWINS)
+
+
+def twin_maker(runtime: str) -> TwinMaker:
+    """Return what makes the twins that a runtime needs."""
+    found: TwinMaker = integration(TWINS, runtime)
+    return found
 
 
 def file_for(runtime: str, model: Path) -> Twin:
@@ -73,21 +111,20 @@ def file_for(runtime: str, model: Path) -> Twin:
         UsageError: a package that makes the twin is not installed.
         StageError: the twin cannot be made, does not run, or computes something else.
     """
-    maker = _MAKERS.get(runtime)
-    return maker(model) if maker else Twin(model, {})
+    if not needs_twin(runtime):
+        return Twin(model, {})
+    maker = twin_maker(runtime)
 
+    def make(folder: Path) -> None:
+        with Scratch() as scratch, ChildPool(scratch / "log.txt") as pool:
+            function = f"{maker.write.__module__}:{maker.write.__name__}"
+            pool.call(function, model.resolve(), folder, limits=maker.LIMITS)
 
-def twin_inputs(sha256: str) -> dict[str, str]:
-    """Return everything that the ONNX twin of the file with this hash depends on.
-
-    Raises:
-        UsageError: a package that makes the twin is not installed.
-    """
-    return {"artefact": sha256, **{package: _installed(package) for package in ONNX_PACKAGES}}
+    return read_twin(ArtifactCache().get(f"twin-{maker.VERSION}", maker.inputs(sha256_file(model)), make))
 
 
 def read_twin(folder: Path) -> Twin:
-    """Return the twin that :func:`write_onnx_twin` left in a folder.
+    """Return the twin that :meth:`TwinMaker.write` left in a folder.
 
     Raises:
         StageError: it was refused.
@@ -95,30 +132,25 @@ def read_twin(folder: Path) -> Twin:
     refused = folder / _REFUSED
     if refused.is_file():
         raise StageError(refused.read_text(encoding="utf-8"))
-    return Twin(folder / "model.onnx", json.loads((folder / "facts.json").read_text(encoding="utf-8")))
+    (path,) = folder.glob("model.*")
+    return Twin(path, json.loads((folder / _FACTS).read_text(encoding="utf-8")))
 
 
-def _onnx_twin(model: Path) -> Twin:
-    def make(folder: Path) -> None:
-        with Scratch() as scratch, ChildPool(scratch / "log.txt") as pool:
-            pool.call(f"{__name__}:write_onnx_twin", model.resolve(), folder, limits=TWIN_LIMITS)
-
-    return read_twin(ArtifactCache().get(f"twin-{TWIN_VERSION}", twin_inputs(sha256_file(model)), make))
-
-
-def write_onnx_twin(model: Path, folder: Path) -> None:
-    """Write the ONNX twin of a file with its facts; for child processes.
+def keep_twin(made: Mapping[str, float] | str, folder: Path, title: str) -> None:
+    """Keep the comparison of a twin with its file, or why there is none, in the folder of the twin.
 
     A refusal of the file is kept too, because a second try would end alike.
-    """
-    from advisor.tflite.onnx_twin import write_twin
 
-    made = write_twin(str(model), str(folder / "model.onnx"), SMALL_DIFFERENCE)
+    Args:
+        made: the comparison, or the refusal.
+        folder: of the twin, which is its file ``model.*``.
+        title: the format of the twin.
+    """
     refusal = made if isinstance(made, str) else difference_of(made)
     if refusal:
-        (folder / _REFUSED).write_text(f"no ONNX twin: {refusal}", encoding="utf-8")
+        (folder / _REFUSED).write_text(f"no {title} twin: {refusal}", encoding="utf-8")
     else:
-        (folder / "facts.json").write_text(json.dumps(made), encoding="utf-8")
+        (folder / _FACTS).write_text(json.dumps(made), encoding="utf-8")
 
 
 def difference_of(facts: Mapping[str, float]) -> str:
@@ -131,13 +163,3 @@ def difference_of(facts: Mapping[str, float]) -> str:
         f"it gives the file's answer on {facts['same_answers']:g} of {facts['inputs']:g} inputs, and an output differs "
         f"by up to {difference:.0%} of its range"
     )
-
-
-def _installed(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError as error:
-        raise UsageError(f"ONNX Runtime needs {package}, which is not installed", install_extra("onnx")) from error
-
-
-_MAKERS: Mapping[str, Callable[[Path], Twin]] = {"onnxruntime": _onnx_twin, "onnxruntime-web": _onnx_twin}

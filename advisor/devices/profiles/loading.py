@@ -12,7 +12,7 @@ from advisor.core.errors import Problems, UsageError, nearest
 from advisor.devices.profiles.cores import CORES_FILE
 from advisor.devices.profiles.kernels import SUFFIX, Kernel, read_kernels
 from advisor.devices.profiles.measurements import Measurement, read_measurements
-from advisor.devices.profiles.runtimes import LITERT, RUNTIMES, canonical
+from advisor.devices.profiles.runtimes import LITERT, canonical, local_runtimes
 from advisor.devices.profiles.values import HOST, DeviceProfile, DeviceTarget
 from advisor.store.files import shipped_folder
 
@@ -74,7 +74,7 @@ def load_profiles(folders: Iterable[Path] = ()) -> Profiles:
     from advisor.devices.profiles.host import host_profile
 
     shipped = read_folder(shipped_profiles())
-    found = {HOST: host_profile(), **{name: each.profile() for name, each in RUNTIMES.items()}, **shipped}
+    found = {HOST: host_profile(), **{name: each.profile() for name, each in local_runtimes().items()}, **shipped}
     own: dict[str, DeviceProfile] = {}
     for folder in folders:
         for name, profile in read_folder(folder, tuple(shipped.values())).items():

@@ -22,7 +22,7 @@ from advisor.devices.profiles.loading import (
     shipped_profiles,
 )
 from advisor.devices.profiles.measurements import write_measurements
-from advisor.devices.profiles.runtimes import RUNTIMES
+from advisor.devices.profiles.runtimes import local_runtimes
 from advisor.devices.profiles.values import HOST, NAME_PATTERN, DeviceProfile
 
 
@@ -111,7 +111,7 @@ def write_profile(profile: DeviceProfile, folder: Path) -> Path:
     """
     import yaml
 
-    if profile.name == HOST or profile.name in RUNTIMES:
+    if profile.name == HOST or profile.name in local_runtimes():
         raise UsageError(
             f"the profile of '{profile.name}' is not written, because it is read from the machine",
             "give the device another name",
@@ -185,7 +185,7 @@ def _known(facts: Mapping[str, object]) -> dict[str, object]:
 
 
 def _not_there(name: str, folder: Path, names: Sequence[str]) -> UsageError:
-    if name == HOST or name in RUNTIMES:
+    if name == HOST or name in local_runtimes():
         return UsageError(
             f"'{name}' is this machine, which has no profile file", "advisor devices list shows those that have one"
         )

@@ -2,131 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
-from typing import Any
 
-from advisor.core.errors import UsageError
 from advisor.core.names import require_known
-from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_COUNTING, OBJECT_DETECTION
-from advisor.core.units import plural
-from advisor.datasets.boxes.reading import BoxSurvey, survey_boxes
-from advisor.datasets.checks.boxes import check_boxes
-from advisor.datasets.checks.findings import Finding
-from advisor.datasets.checks.fix import write_boxes
-from advisor.datasets.checks.image_quality import OF_ANY_PLACE, conditions
-from advisor.datasets.checks.object_sizes import ObjectSizes, object_sizes
-from advisor.datasets.division import Overview, divide_boxes
-from advisor.datasets.duplicates import Pair, near_duplicates
-from advisor.engine.data_check import jobs
-from advisor.engine.data_check.classification import check_images
+from advisor.core.tasks import DEFAULT_TASK, TASKS
 from advisor.engine.data_check.label_checker import LabelChecker
-from advisor.engine.data_check.result import DataCheck, Drawing, Say, advance, gravest_first, rounded
-
-NOT_JUDGED = "they are looked for in image classification only"
-
-
-@dataclass(frozen=True, eq=False)
-class BoxContent:
-    """The boxes in images, as the content of a check."""
-
-    read: BoxSurvey
-    next_command: str = ""
-
-    @property
-    def counts(self) -> Mapping[str, int]:
-        """Boxes of each class."""
-        return dict(sorted(self.read.boxes_per_class.items()))
-
-    @property
-    def summary(self) -> str:
-        """The number of images, of boxes and of classes."""
-        images, classes = len(self.read.boxes), len(self.read.classes)
-        return f"{plural(images, 'image')}, {self.read.count:,} boxes in {plural(classes, 'class', 'classes')}"
-
-    @cached_property
-    def sizes(self) -> tuple[ObjectSizes, ...]:
-        """Sizes of the objects at usual inputs."""
-        return object_sizes(self.read)
-
-    @cached_property
-    def _index(self) -> Mapping[Path, int]:
-        return self.read.index
-
-    def label(self, path: Path) -> str:
-        """Return the number of boxes of each class in an image; empty for one that was left out."""
-        if path not in self._index:
-            return ""
-        found = Counter(box.label for box in self.read.boxes[self._index[path]])
-        return ", ".join(f"{count} {name}" for name, count in sorted(found.items())) or "no boxes"
-
-    def drawing(self, path: Path) -> Drawing | None:
-        """Return the boxes of an image; None for one that was left out."""
-        index = self._index.get(path)
-        return None if index is None else Drawing(self.read.sizes[index], self.read.boxes[index])
-
-    def to_json(self) -> Mapping[str, Any]:
-        """Return the boxes and images of each class, the sizes of objects, and what was left out or turned."""
-        return {
-            "images": len(self.read.boxes),
-            "boxes_per_class": self.counts,
-            "images_per_class": dict(sorted(self.read.images_per_class.items())),
-            "boxes_left_out": len(self.read.faults),
-            "images_with_turned_boxes": self.read.turned,
-            "object_sizes": [rounded(one) for one in self.sizes],
-        }
-
-    def write(self, path: Path, findings: Sequence[Finding]) -> int:
-        """Write a table without the images and boxes that the findings leave out; return its number of images."""
-        return write_boxes(path, self.read, findings)
-
-
-def check_detection(path: Path, _checker: LabelChecker | None, say: Say) -> DataCheck:
-    """Check a set of images with boxes in any format; it is not changed. No network judges the labels.
-
-    Args:
-        path: a folder or a file, see :func:`advisor.datasets.boxes.list_boxes`.
-        say: called with a line about each step.
-
-    Raises:
-        UsageError: the path does not exist or cannot be read as a set of images with boxes.
-    """
-    say(f"reading boxes of {path}")
-    read = survey_boxes(path, advance(say))
-    say("comparing images")
-    pairs = near_duplicates(read.images.thumbnails)
-    findings = gravest_first(check_boxes(read, pairs))
-    overview, refused = _split(read, pairs)
-    shown = conditions(read.images, OF_ANY_PLACE)
-    return DataCheck(path, read.images, BoxContent(read), findings, shown, "", NOT_JUDGED, overview, refused)
-
-
-def _split(read: BoxSurvey, pairs: tuple[Pair, ...]) -> tuple[Overview | None, str]:
-    """Return how a search would split the images, or why it would refuse them."""
-    dataset = read.images.dataset
-    try:
-        division, boxes, notes = divide_boxes(read, jobs.SEED, pairs)
-    except UsageError as error:
-        return None, error.message
-    return replace(Overview.of(dataset, division.split, division.grouping, notes), boxes=boxes), ""
-
-
-CHECKS: Mapping[str, Callable[[Path, LabelChecker | None, Say], DataCheck]] = {
-    IMAGE_CLASSIFICATION: check_images,
-    OBJECT_DETECTION: check_detection,
-    OBJECT_COUNTING: check_detection,
-}
-"""Functions that check the images, by task."""
+from advisor.engine.data_check.result import DataCheck, Say
 
 
 def check_data(
     path: Path,
     checker: LabelChecker | None,
     say: Say = lambda _text: None,
-    task: str = IMAGE_CLASSIFICATION,
+    task: str = DEFAULT_TASK,
 ) -> DataCheck:
     """Check a data set in any layout of its task; it is not changed.
 
@@ -134,9 +22,9 @@ def check_data(
         path: a folder or a file.
         checker: finds wrong labels and crops by a network's features; None to look for neither.
         say: called with a line about each step.
-        task: a name in :data:`CHECKS`.
+        task: a name in :data:`advisor.core.tasks.TASKS`.
 
     Raises:
         UsageError: an unknown task, the path does not exist or cannot be read, or the card is unknown.
     """
-    return CHECKS[require_known("--task", task, tuple(CHECKS))](path, checker, say)
+    return TASKS[require_known("--task", task, tuple(TASKS))].check(path, checker, say)

@@ -1,7 +1,6 @@
-"""Run the work of a search on the cores of this machine or on a Ray cluster.
+"""Run the work of a search on the cores of this machine, or where an integration runs it.
 
-To add an executor, write one class with the members of :class:`Executor`, one name in
-:mod:`advisor.core.names`, and one branch in :func:`executor_for`.
+To add an executor, write one class with the members of :class:`Executor`, and register an :class:`ExecutorSource`.
 """
 
 from __future__ import annotations
@@ -11,7 +10,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from advisor.core.names import RAY
+from advisor.core.integrations import integration
+from advisor.core.names import EXECUTORS, LOCAL
 from advisor.engine.execution.machine import Machine
 from advisor.isolation import ChildPool, Children, MemoryGate
 from advisor.isolation.pool import POOLS
@@ -21,7 +21,7 @@ from advisor.measurement.host import Host
 if TYPE_CHECKING:
     from advisor.engine.question import Execution
 
-__all__ = ["Executor", "OnDevice", "call_locally", "executor_for"]
+__all__ = ["Executor", "ExecutorSource", "OnDevice", "call_locally", "executor_for"]
 
 Result = TypeVar("Result")
 
@@ -53,6 +53,20 @@ class Executor(Protocol):
 
     def close(self) -> None:
         """End every child process, also the busy ones."""
+
+
+class ExecutorSource(Protocol):
+    """A module or an object that makes an executor; registered by its name in ``advisor.executors``."""
+
+    VALUES: str
+    """The values of ``--executor`` that mean it, with a word on each."""
+
+    def executor(self, execution: Execution) -> Executor:
+        """Return the connected executor.
+
+        Raises:
+            UsageError: it cannot be reached, or a package that it needs is not installed.
+        """
 
 
 class LocalExecutor:
@@ -98,8 +112,7 @@ def executor_for(execution: Execution, log: Callable[[], Path | None]) -> Execut
     Raises:
         UsageError: the executor cannot be reached, or a package that it needs is not installed.
     """
-    if execution.executor == RAY:
-        from advisor.engine.execution.ray_cluster import RayExecutor
-
-        return RayExecutor(execution.cluster, execution.workers, execution.shared_folder)
-    return LocalExecutor(execution.cores, log)
+    if execution.executor == LOCAL:
+        return LocalExecutor(execution.cores, log)
+    source: ExecutorSource = integration(EXECUTORS, execution.executor)
+    return source.executor(execution)

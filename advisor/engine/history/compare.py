@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from advisor.core.codec import Written
 from advisor.core.decision import Decision
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.figures import describe, show_figure, variant_of
@@ -44,13 +45,18 @@ class ComparisonResult(StrEnum):
 
 
 @dataclass(frozen=True)
-class ChangedFigure:
+class ChangedFigure(Written):
     """A figure of one configuration that differs.
 
     Attributes:
         key: key of the configuration.
         delta: the figure in both runs.
     """
+
+    entries = (
+        "key", "figure=delta.figure", "before=delta.before", "after=delta.after", "counts=delta.counts",
+        "worse=delta.worse", "why=delta.why",
+    )  # fmt: skip
 
     key: str
     delta: Delta
@@ -71,7 +77,7 @@ class ChangedFigure:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Written):
     """Two runs, compared.
 
     Attributes:
@@ -84,6 +90,13 @@ class Comparison:
         differences: everything that differs besides figures.
         figures: figures that differ; those beyond the noise come first.
     """
+
+    entries = (
+        "schema_version", "before", "after", "outcome=result", "recommends_otherwise", "reason",
+        "pick_before=pick_before.configuration.key", "pick_after=pick_after.configuration.key", "differences",
+        "figures",
+    )  # fmt: skip
+    schema_version = 1
 
     before: str
     after: str

@@ -20,7 +20,7 @@ LEAST_POINTS = 0.5
 """Fine-tuning that is expected to add less than this is not mentioned."""
 
 LEAST_IMAGES = 300
-"""Training images below which nothing is promised. With 400 of TrashNet, MobileNets gained nothing
+"""Training images below which no gain is stated. With 400 of TrashNet, MobileNets gained nothing
 (``benchmarks/results/tuning_promotion_table.csv``), but hand signs gained 3 points with 866: validation decides."""
 
 

@@ -1,80 +1,52 @@
 """Stage graph of a variant: from a model card to a file that could ship, and to its figures.
 
-Adding a stage takes one member of :class:`StageName`, one job and one line here; ``docs/design.md`` shows it. A task
-has one line in :data:`MODELS`, which makes its float file, and one in :data:`SCORES`, which runs its files over images.
+Adding a stage takes one member of :class:`StageName`, one job and one line here; ``docs/design.md`` shows it. The task
+has the stage that makes its float file, and the one that runs its files over images.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
 from advisor.catalog.cards import Card
 from advisor.core.evaluation_facts import NewConditions
 from advisor.core.forms import form_of
-from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_COUNTING, OBJECT_DETECTION
 from advisor.core.training import recipe_of
-from advisor.datasets.images import InputSpec
-from advisor.devices.profiles import MICRO_RUNTIME
 from advisor.engine.pipeline import cost
 from advisor.engine.pipeline.images import Role
 from advisor.engine.pipeline.materials import Artefact, FloatModel, LocalTarget, Purpose, Workload, input_spec
 from advisor.engine.pipeline.stage import Scope, Source, Stage
 from advisor.engine.pipeline.stages.artefacts import (
     Calibration,
+    CardForms,
     calibrated,
     compressed,
     decides_on_scores,
     shares_calibration,
     with_confidence,
 )
-from advisor.engine.pipeline.stages.backbone import PROBABILITIES, cut, features, taken
-from advisor.engine.pipeline.stages.detection import detections, detector
-from advisor.engine.pipeline.stages.figures import Answer, Timings, answers, capture, score, timing
-from advisor.engine.pipeline.stages.finetuning import finetuned
-from advisor.engine.pipeline.stages.head import TrainedHead, expected, fitted, joined, scored
-from advisor.engine.pipeline.stages.other_runtimes import checked_in_micro, measured_in
+from advisor.engine.pipeline.stages.backbone import features, taken
+from advisor.engine.pipeline.stages.figures import Answer, Timings, answers, capture, timing
+from advisor.engine.pipeline.stages.head import TrainedHead, expected, fitted, scored
+from advisor.engine.pipeline.stages.other_runtimes import checked_in, measured_in
 from advisor.engine.pipeline.stages.other_runtimes_jobs import RuntimeFigures
 from advisor.engine.pipeline.stages.unknown import WithUnknown, probed, with_unknown
-from advisor.measurement.micro.check import MicroCheck
+from advisor.measurement.microcontrollers import MicroCheck, interpreter_of
 
 FLOAT = "float32"
 
 
-def _classifier(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
-    """Return the stage that leaves the card's float classifier: of ImageNet, or of the user's classes."""
-    if not workload.images:
-        return cut(card, PROBABILITIES)
-    if recipe_of(training).tunes_backbone:
-        return finetuned(card, training, purpose, workload)
-    return joined(card, training, purpose, workload)
-
-
-MODELS: Mapping[str, Callable[[Card, str, Purpose, Workload], Stage[FloatModel]]] = {
-    IMAGE_CLASSIFICATION: _classifier,
-    OBJECT_DETECTION: detector,
-    OBJECT_COUNTING: detector,
-}
-"""The stage that leaves a card's float file, by task."""
-
-SCORES: Mapping[str, Callable[[Scope, InputSpec, Source, Role, float], Stage[Path]]] = {
-    IMAGE_CLASSIFICATION: score,
-    OBJECT_DETECTION: detections,
-    OBJECT_COUNTING: detections,
-}
-"""The stage that runs a file over images, by task."""
-
-
 def float_model(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
-    """Return the stage that leaves the card's float file for the task."""
-    return MODELS[workload.question.task](card, training, purpose, workload)
+    """Return the stage that makes the card's float file for the task."""
+    return workload.question.of_task.model(card, training, purpose, workload)
 
 
 def variant(card: Card, training: str, compression: str, purpose: Purpose, workload: Workload) -> Stage[Artefact]:
-    """Return the graph of one variant: the stage that leaves its file, after all the stages that it needs."""
+    """Return the graph of one variant: the stage that makes its file, after all the stages that it needs."""
     if card.form:
         return taken(card, Scope(card.name, training, compression), workload)
     if not workload.trained_twice(training):
@@ -85,15 +57,16 @@ def variant(card: Card, training: str, compression: str, purpose: Purpose, workl
     source = float_model(card, training, purpose, workload)
     recipes, scope = workload.recipes_of(training), Scope(card.name, training, compression, purpose)
     shared = calibration(card, training, purpose, workload) if shares_calibration(compression, recipes) else None
-    return compressed(card, scope, source, compared, shared)
+    return compressed(scope, source, CardForms(card, training, purpose), compared, shared)
 
 
 def calibration(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[Calibration]:
-    """Return the stage that leaves what all forms of a float file share."""
+    """Return the stage that makes what all forms of a float file share."""
     source, scope = float_model(card, training, purpose, workload), Scope(card.name, training, purpose=purpose)
     twice = purpose is Purpose.SHIP and workload.trained_twice(training)
     earlier = calibration(card, training, Purpose.COMPARE, workload) if twice else None
-    return calibrated(card, scope, source, workload.recipes_of(training), earlier)
+    given = CardForms(card, training, purpose)
+    return calibrated(scope, source, given, workload.recipes_of(training), earlier)
 
 
 @dataclass(frozen=True)
@@ -109,7 +82,7 @@ class VariantStages:
     def reference(self) -> VariantStages:
         """The float32 variant of the same card and training, with which every compression is compared.
 
-        A file of fixed form is compared with itself.
+        A finished file is compared with itself.
         """
         if self.card.form:
             return self
@@ -117,12 +90,12 @@ class VariantStages:
 
     @cached_property
     def made(self) -> Stage[Artefact]:
-        """Leaves the file that ships, before its probabilities are calibrated; that changes no operator and no time."""
+        """The stage that makes the file that ships, before its probabilities are calibrated; this changes no time."""
         return variant(self.card, self.training, self.compression, Purpose.SHIP, self.workload)
 
     @cached_property
     def ships(self) -> Stage[Artefact]:
-        """Leaves the file that ships."""
+        """The stage that makes the file that ships."""
         bare = not self.workload.images or not self.workload.question.of_task.probabilities
         if bare or self.card.form or recipe_of(self.training).first_look:
             return self.made
@@ -130,12 +103,12 @@ class VariantStages:
 
     @cached_property
     def compared(self) -> Stage[Artefact]:
-        """Leaves the file that candidates are compared by; of images alone."""
+        """The stage that makes the file that candidates are compared by; of images alone."""
         return variant(self.card, self.training, self.compression, Purpose.COMPARE, self.workload)
 
     @cached_property
     def head(self) -> Stage[TrainedHead] | None:
-        """Leaves a classifier's head that candidates are compared by; None if none is, or it is trained further."""
+        """The stage that fits the head of a compared classifier; None if there is none, or it is trained further."""
         untrained = not self.workload.images or recipe_of(self.training).tunes_backbone or bool(self.card.form)
         if untrained or not self.workload.question.of_task.labelled:
             return None
@@ -143,7 +116,7 @@ class VariantStages:
 
     @cached_property
     def expected(self) -> Stage[NewConditions] | None:
-        """Leaves what to expect in new conditions; None for what is never judged, or by the user's own hold-out."""
+        """The stage that estimates new conditions; None if nothing is judged, or by the user's own hold-out."""
         task, judged = self.workload.question.of_task, self.workload.judged(self.training)
         if not judged or self.workload.own_holdout or not task.conditions or self.card.form:
             return None
@@ -151,7 +124,7 @@ class VariantStages:
 
     @cached_property
     def scored(self) -> Stage[Path]:
-        """Leaves what the file answers on the validation part."""
+        """The stage that runs the file on the validation part."""
         if self.head and self.compression == FLOAT and not recipe_of(self.training).first_look:
             return scored(self.card, self._scope, self.workload)
         count = self.workload.images[Role.VALIDATION]
@@ -160,38 +133,38 @@ class VariantStages:
 
     @cached_property
     def captured(self) -> Stage[Path]:
-        """Leaves the file's labels on the validation part under capture conditions."""
+        """The stage that runs the file on the validation part under capture conditions."""
         count = self.workload.images[Role.VALIDATION]
         seconds = cost.capturing_s(self.card, self.compression, count)
         return capture(self._scope, input_spec(self.card), self.compared, Role.VALIDATION, seconds)
 
     @cached_property
     def answered(self) -> Stage[tuple[Answer, ...]]:
-        """Leaves the file's answers on bundled photographs."""
+        """The stage that runs the file on bundled photographs."""
         seconds = cost.scoring_s(self.card, self.compression, 0)
         return answers(self._scope, input_spec(self.card), self.made, seconds)
 
     @cached_property
     def timed(self) -> Stage[Timings]:
-        """Leaves the timings of the file that ships."""
+        """The stage that times the file that ships."""
         return timing(self._scope, self.made)
 
     def measured_in(self, target: LocalTarget) -> Stage[RuntimeFigures]:
-        """Return the stage that leaves the figures of the file that ships in another runtime of this machine."""
+        """Return the stage that measures the file that ships in another runtime of this machine."""
         expected = cost.twin_bytes(self.card, self.compression)
         return measured_in(self._scope, self.ships, target, twin_bytes=expected)
 
     @cached_property
-    def checked_in_micro(self) -> Stage[MicroCheck]:
-        """Leaves what a microcontroller's interpreter does with the file that ships."""
-        return checked_in_micro(self._scope, self.ships)
+    def checked_in(self) -> Callable[[str], Stage[MicroCheck]]:
+        """Returns for a runtime the stage that checks the file that ships in its interpreter."""
+        return cache(partial(checked_in, self._scope, self.ships))
 
     @property
     def in_other_runtimes(self) -> tuple[Stage[Any], ...]:
         """The stages that run the file on this machine for other targets that take its form."""
         form = form_of(self.compression).name
         stages = (
-            self.checked_in_micro if each.target.runtime == MICRO_RUNTIME else self.measured_in(each)
+            self.checked_in(each.target.runtime) if interpreter_of(each.target.runtime) else self.measured_in(each)
             for each in self.workload.local_targets
             if not each.target.incompatibility(form)
         )
@@ -199,16 +172,16 @@ class VariantStages:
 
     @cached_property
     def with_unknown(self) -> Stage[WithUnknown]:
-        """Leaves the file that ships with one more class, for images of unknown things."""
+        """The stage that adds a class to the file that ships, for images of unknown things."""
         compared, shipped = (self._learnt_features(purpose) for purpose in (Purpose.COMPARE, Purpose.SHIP))
         seconds = cost.scoring_s(self.card, self.compression, self.workload.images[Role.VALIDATION])
         own = probed(self._scope, input_spec(self.card), self.compared, Role.VALIDATION, seconds)
         return with_unknown(self._scope, self.ships, self.scored, own, compared, shipped, self.head)
 
     def _learnt_features(self, purpose: Purpose) -> tuple[Stage[Path], ...]:
-        """Return the stages that leave features of the float network on the images to learn from.
+        """Return the stages that compute features of the float network on the images to learn from.
 
-        A head leaves the backbone as it is, whose features are known. Further columns come after them.
+        A head does not change the backbone, whose features are known. Further columns come after them.
         """
         count = self.workload.images[Role.LEARNT]
         if not recipe_of(self.training).tunes_backbone:
@@ -219,7 +192,7 @@ class VariantStages:
 
     @property
     def answers(self) -> Stage[Any]:
-        """Leaves what the file answers: on the validation part, or on bundled photographs without images."""
+        """The stage that runs the file: on the validation part, or on bundled photographs without images."""
         return self.scored if self.workload.images else self.answered
 
     @property
@@ -249,7 +222,7 @@ class VariantStages:
 
     def scoring(self, scope: Scope, source: Source, role: Role, seconds: float) -> Stage[Path]:
         """Return the stage that runs a file of the card over images."""
-        return SCORES[self.workload.question.task](scope, input_spec(self.card), source, role, seconds)
+        return self.workload.question.of_task.score(scope, input_spec(self.card), source, role, seconds)
 
     @property
     def _scope(self) -> Scope:

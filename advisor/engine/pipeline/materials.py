@@ -10,10 +10,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from advisor.catalog.cards import Card, WeightsFile
+from advisor.catalog.cards import Card
 from advisor.core.training import recipe_of
 from advisor.datasets.images import InputSpec
 from advisor.devices.profiles import DeviceTarget
+from advisor.downloads.files import WeightsFile
 from advisor.engine.pipeline.images import Images, Part, Role
 from advisor.engine.question import Question
 from advisor.measurement.host import Host
@@ -83,7 +84,7 @@ class Workload:
         return ("float32",) if recipe_of(training).first_look else self.recipes
 
     def variants_of(self, card: Card) -> tuple[Variant, ...]:
-        """Return the variants of a card: all, or of a file of fixed form the only one."""
+        """Return the variants of a card: all, or of a finished file the only one."""
         if not card.form:
             return self.variants
         return ((next((each for each in self.trainings if recipe_of(each).base), self.trainings[0]), card.form),)

@@ -15,7 +15,7 @@ from advisor.engine.pipeline.names import StageName
 
 
 class RuleNeeds(StrEnum):
-    """What a rule needs to know, in the order in which a search learns it. A rule is asked as soon as it is known."""
+    """The facts that a rule needs, in the order in which a search learns them. A rule is asked as soon as it can be."""
 
     PLAN = "the search space"
     RESULTS = "results of other configurations"
@@ -29,7 +29,7 @@ class RuleNeeds(StrEnum):
 
 @dataclass(frozen=True)
 class Known:
-    """What a search knows when it asks a rule; the last five are there for rules that need them.
+    """The facts that a search has when it asks a rule; the last five are there for rules that need them.
 
     Attributes:
         limits: the budget.
@@ -77,7 +77,7 @@ class Rules:
 
     @property
     def known(self) -> Known:
-        """What is known of every configuration."""
+        """The facts that are known of every configuration."""
         return Known(self.budget, self.results)
 
     def that_need(self, needs: RuleNeeds) -> tuple[RejectionRule, ...]:

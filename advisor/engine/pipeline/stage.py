@@ -172,9 +172,14 @@ Source = Stage[Artefact] | Artefact
 
 def artefact_of(source: Source, results: Results) -> Artefact:
     """Return the file of a source."""
-    return source if isinstance(source, Artefact) else results[source]
+    return result_of(source, results)
 
 
-def after(source: Source) -> tuple[Stage[Any], ...]:
-    """Return what must be done before the file of a source is there."""
-    return () if isinstance(source, Artefact) else (source,)
+def result_of(source: Stage[Result] | Result, results: Results) -> Result:
+    """Return what a stage made, or a value that is there."""
+    return results[source] if isinstance(source, Stage) else source
+
+
+def after(source: Stage[Any] | object) -> tuple[Stage[Any], ...]:
+    """Return what must be done before a source is there."""
+    return (source,) if isinstance(source, Stage) else ()

@@ -1,8 +1,8 @@
 """The question of the user, how it is answered and where the results go: parsed and validated before any work."""
 
+from advisor.engine.question.guarantees import require_classes
 from advisor.engine.question.options import FREE_ON_RESUME, QUESTION_OPTIONS
 from advisor.engine.question.parsing import resolve, resolve_resumed
-from advisor.engine.question.promises import require_classes
 from advisor.engine.question.validation import require_sampler_installed
 from advisor.engine.question.values import Execution, Question, Request
 

@@ -16,11 +16,11 @@ from advisor.core.metrics import COST_SAVED, METRICS, TOP1
 from advisor.core.names import ALL, ROBUST, require_known
 from advisor.core.options import PLAN, Table, flag
 from advisor.core.preference import BALANCED
-from advisor.core.tasks import IMAGE_CLASSIFICATION, TASKS
+from advisor.core.tasks import TASKS
 from advisor.core.training import HEAD, NONE, choosable, in_order
 from advisor.devices.profiles.runtimes import canonical
+from advisor.engine.question.guarantees import parse_guarantees
 from advisor.engine.question.options import FREE_ON_RESUME, Options, collect_options, read_file
-from advisor.engine.question.promises import parse_promises
 from advisor.engine.question.validation import validate_execution, validate_question
 from advisor.engine.question.values import Execution, Question, Request
 from advisor.isolation.resources import usable_cores
@@ -116,7 +116,7 @@ def validate_metric(question: Question, written: Options) -> None:
         return
     if named == FLOORS:
         named = f"{FLOORS} {question.limits.min_metrics[0][0]}=..."
-    if question.task != IMAGE_CLASSIFICATION:
+    if not question.of_task.probabilities:
         raise UsageError(
             f"{named}: models for --task {question.task} are judged by {question.of_task.metric}, and only classifiers "
             "by other metrics",
@@ -205,7 +205,7 @@ def _question(written: Options) -> Question:
         robust=written.parsed("objective") == ROBUST,
         trainings=_trainings(written),
         tuning_limited=_has_default_tuning(written),
-        promises=parse_promises(written["min_precision"], written["min_recall"], written["min_coverage"]),
+        guarantees=parse_guarantees(written["min_precision"], written["min_recall"], written["min_coverage"]),
         thread_counts=tuple(sorted(set(written["threads"] or (1, usable_cores())))),
     )
 

@@ -46,7 +46,7 @@ def _refuse_for_task(question: Question, training: tuple[str, ...]) -> None:
         if name not in task.trainings:
             valid = ", ".join(task.trainings)
             raise UsageError(f"--training: '{name}' is not for {option}", f"one of: {valid}; or leave it out")
-    for asked in () if task.probabilities else question.promises.options:
+    for asked in () if task.probabilities else question.guarantees.options:
         raise UsageError(f"{asked}: models for {option} have no probability of a class", f"leave {asked} out")
     if question.unknown is not None and not task.probabilities:
         raise UsageError(
@@ -75,7 +75,7 @@ def _refuse_without_data(question: Question, training: tuple[str, ...]) -> None:
             "--objective: robust accuracy is measured on images, and --data is not given",
             "add --data DIR (one sub-folder for each class), or leave --objective out",
         )
-    for asked in question.promises.options:
+    for asked in question.guarantees.options:
         raise UsageError(
             f"{asked}: the threshold is chosen on images, and --data is not given",
             f"add --data DIR, or leave {asked} out",

@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from advisor.core.budget import Budget
 from advisor.core.costs import Costs
 from advisor.core.figures import HOST
+from advisor.core.guarantees import Guarantees
 from advisor.core.metrics import METRICS, TOP1
 from advisor.core.names import ADVISOR, JOURNAL, LOCAL
 from advisor.core.preference import BALANCED, Preference
-from advisor.core.promises import Promises
-from advisor.core.tasks import IMAGE_CLASSIFICATION, TASKS, Task
+from advisor.core.tasks import DEFAULT_TASK, TASKS
 from advisor.core.training import NONE
 from advisor.isolation.resources import usable_cores
+
+if TYPE_CHECKING:
+    from advisor.tasks.task import Task
 
 LEAST_GAIN = 0.005
 LARGE_SPACE = 100
@@ -33,6 +37,7 @@ class Question:
     Attributes:
         task: name of the task, see :data:`advisor.core.tasks.TASKS`.
         data: folder or manifest of labelled images, None for none.
+        judged_whole: all labelled images are held out; nothing is learnt from them.
         unknown: folder of images of things that are none of the classes, None for none.
         devices: names of the devices of the question, each once: ``host``, ``galaxy-s24``, ``galaxy-s24:qnn-npu``.
         profiles: folders of device profiles.
@@ -47,14 +52,15 @@ class Question:
             :mod:`advisor.engine.scheduling.allowance`.
         tune_training: trials of fine-tuning for each card; 0 for the recipe's own hyperparameters.
         compressions: names of compression recipes; empty for the default ones.
-        promises: what the thresholds in the shipped file promise.
+        guarantees: what the thresholds in the shipped file guarantee.
         thread_counts: CPU thread counts to measure, ascending.
         catalog: catalogue files.
         seed: seed of the split, of training and of the sampler.
     """
 
-    task: str = IMAGE_CLASSIFICATION
+    task: str = DEFAULT_TASK
     data: Path | None = None
+    judged_whole: bool = False
     unknown: Path | None = None
     devices: tuple[str, ...] = (HOST,)
     profiles: tuple[Path, ...] = ()
@@ -68,16 +74,21 @@ class Question:
     tuning_limited: bool = False
     tune_training: int = 0
     compressions: tuple[str, ...] = ()
-    promises: Promises = field(default_factory=Promises)
+    guarantees: Guarantees = field(default_factory=Guarantees)
     thread_counts: tuple[int, ...] = field(default_factory=_default_thread_counts)
     catalog: tuple[Path, ...] = ()
     seed: int = 0
 
     @property
     def of_task(self) -> Task:
-        """The facts of the task, with the metric of the question."""
+        """The task, with the metric of the question."""
         task = TASKS[self.task]
         return task if self.metric == TOP1 else replace(task, metric=METRICS[self.metric].label)
+
+    def require_data(self) -> Path:
+        """Return the path of the images, of a question that has some."""
+        assert self.data is not None, "images are read only where there are some"
+        return self.data
 
 
 @dataclass(frozen=True)
@@ -96,7 +107,7 @@ class Execution:
         mirror: folder or address of weights that is asked before all others.
         remeasure: measure again what an earlier run measured on this machine.
         storage: ``journal``, ``sqlite``, or the address of a database, which may hold a password.
-        executor: one of :data:`advisor.core.names.EXECUTORS`.
+        executor: ``local``, or a name that is registered in ``advisor.executors``.
         cluster: ``host:port`` of a Ray cluster; empty for the cluster of this machine.
         workers: most jobs at the same time; 0 for one for each core.
         shared_folder: folder that every node of a Ray cluster sees under the same name; None to send files.

@@ -1,4 +1,4 @@
-"""What the results so far rule out: what cannot reach the front, and expensive cards that cannot be picked."""
+"""Reject what cannot reach the front by the results so far, and expensive cards that cannot be picked."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def unpromising(candidate: Configuration, known: Known) -> str:
     return _dominated_reason(best, share, known)
 
 
-def outclassed(candidate: Configuration, known: Known) -> str:
+def dominated(candidate: Configuration, known: Known) -> str:
     """Return why a form cannot reach the front, by the evaluation of its float32 file; empty if it can.
 
     The form is taken to be as fast and as small as forms of its kind may be, and as accurate as the float32 file on
@@ -127,7 +127,7 @@ def _gains(training: str, results: Results) -> list[float]:
 
 def _lighter(configuration: Configuration, results: Results) -> Evaluation | None:
     """Return the result of the heaviest training below this one."""
-    forms = (configuration.compression, FLOAT)  # a form may have been left out, see :func:`outclassed`
+    forms = (configuration.compression, FLOAT)  # a form may have been left out, see :func:`dominated`
     found = (
         results.get(replace(configuration, training=training, compression=form))
         for training in reversed(lighter_than(configuration.training))

@@ -77,7 +77,7 @@ def attributes(evaluation: Evaluation, recipes: Collection[str]) -> dict[str, ob
 
 
 def state(evaluation: Evaluation) -> TrialState:
-    """Return the state that the evaluation leaves its trial in."""
+    """Return the state of a trial after its evaluation."""
     from optuna.trial import TrialState
 
     if values(evaluation) is not None:

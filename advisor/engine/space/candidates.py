@@ -8,16 +8,17 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from itertools import product
 
-from advisor.catalog.cards import Card, WeightsFile
+from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import Catalogue
 from advisor.catalog.labels import published_labels
 from advisor.compression.recipes import RECIPES, Recipe
 from advisor.compression.recipes.base import Needs
-from advisor.compression.user_model.images import class_order
 from advisor.core.errors import UsageError, nearest
+from advisor.datasets.dataset import class_order
+from advisor.downloads.files import WeightsFile
 from advisor.engine.pipeline.images import Images
 from advisor.engine.question import Question
-from advisor.engine.space.plan import order_by_promise
+from advisor.engine.space.plan import most_promising_first
 from advisor.engine.targets.device_prediction import card_rejection
 from advisor.engine.targets.target_devices import TargetDevices
 from advisor.store.files import sha256_json
@@ -63,8 +64,8 @@ def chosen_recipes(question: Question) -> dict[str, Recipe]:
 def chosen_cards(question: Question, catalogue: Catalogue, targets: TargetDevices) -> tuple[Card, ...]:
     """Return the cards of the question, by default all that name a source of weights, the most promising first.
 
-    A user's own file is a card of one task; a search for another one leaves it out unless the user names it. Files of
-    fixed form come first. If the user names nothing else, the other cards are those of a search without names.
+    A user's own file is a card of one task; a search for another one leaves it out unless the user names it.
+    Finished files come first. If the user names nothing else, the other cards are those of a search without names.
 
     Raises:
         UsageError: an unknown name, or a file for another task.
@@ -83,7 +84,7 @@ def chosen_cards(question: Question, catalogue: Catalogue, targets: TargetDevice
     cards = [card.at(side) for card in cards] if side else cards
     if not names and not targets.host:
         cards = _fitting(cards, chosen_recipes(question), targets) or cards
-    return tuple(sorted(order_by_promise(cards), key=lambda card: not card.form))
+    return tuple(sorted(most_promising_first(cards), key=lambda card: not card.form))
 
 
 def _fitting(cards: Sequence[Card], recipes: Collection[str], targets: TargetDevices) -> list[Card]:
@@ -93,12 +94,12 @@ def _fitting(cards: Sequence[Card], recipes: Collection[str], targets: TargetDev
 
 
 def names_networks(question: Question, catalogue: Catalogue) -> bool:
-    """Return whether the user named cards to try; files of fixed form alone leave the usual ones in the search."""
+    """Return whether the user named cards to try; finished files alone leave the usual ones in the search."""
     return any(not card.form for card in catalogue.select(question.candidates))
 
 
 def require_known_classes(question: Question, cards: Sequence[Card], images: Images | None) -> None:
-    """Check that each file of fixed form that the user named knows the classes of the images.
+    """Check that each finished file that the user named knows the classes of the images.
 
     Raises:
         UsageError: one does not; the nearest name is given.

@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Callable, Iterator, Sequence
 
 from advisor.core.errors import UsageError
 from advisor.core.metrics import COST_SAVED, LEAST_GROUP_IMAGES, TOP5, WORST_GROUP
-from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_COUNTING, OBJECT_DETECTION
-from advisor.datasets.boxes import formats_of
-from advisor.datasets.boxes.reading import survey_boxes
-from advisor.datasets.checks.check import require_usable
 from advisor.datasets.checks.findings import counted
 from advisor.datasets.dataset import Dataset
-from advisor.datasets.division import Division, divide, divide_boxes
-from advisor.datasets.others import read_others
-from advisor.datasets.survey import survey
-from advisor.engine.pipeline.images import SUBSET_IMAGES, Boxes, Images, Role
+from advisor.datasets.division import Division
+from advisor.datasets.split import Split
+from advisor.engine.pipeline.images import SUBSET_IMAGES, Images, Role
 from advisor.engine.question import Question, require_classes
 from advisor.measurement.metrics import FIRST
 
@@ -81,62 +74,26 @@ def read_images(question: Question, say: Say) -> Images | None:
     Near duplicates and groups stay in one part. A split of the user's own is kept.
 
     Raises:
-        UsageError: a promise names a class that no image has. See also :mod:`advisor.datasets.survey`,
+        UsageError: a guarantee names a class that no image has. See also :mod:`advisor.datasets.survey`,
             :mod:`advisor.datasets.checks.check` and :func:`advisor.datasets.division.divide`; for boxes
             :mod:`advisor.datasets.boxes.reading`; or a metric cannot be computed on the images.
     """
     if question.data is None:
         return None
     say(f"reading images of {question.data}")
-    images = READERS[question.task](question, say)
-    require_classes(question.promises, images.classes)
+    images = question.of_task.read(question, say)
+    require_classes(question.guarantees, images.classes)
     require_metrics(question, images)
     return images
 
 
-def _with_classes(question: Question, say: Say) -> Images:
-    """Read images that have classes, and images of other things."""
-    path = _required(question.data)
-    try:
-        read = survey(path)
-        require_usable(read.dataset)
-    except UsageError as error:
-        formats = formats_of(path) if path.is_dir() else {}
-        if not formats:
-            raise
-        hint = f"the folder has boxes, {' and '.join(formats)}: add --task {OBJECT_DETECTION}"
-        raise UsageError(error.message, hint) from None
-    division = divide(read, question.seed)
-    images = _divided(read.dataset, division, division.notes(read.dataset), say)
-    if question.unknown is None:
-        return images
-    others, note = read_others(question.unknown, read)
-    say(note)
-    return replace(images, others=others, notes=(*images.notes, note))
+def undivided(dataset: Dataset, seed: int) -> Images:
+    """Return images that are all held out."""
+    return Images(dataset, Split((), (), tuple(range(len(dataset.images))), seed))
 
 
-def _with_boxes(question: Question, say: Say) -> Images:
-    """Read images in which boxes have classes."""
-    read = survey_boxes(_required(question.data))
-    division, _, notes = divide_boxes(read, question.seed)
-    images = _divided(read.images.dataset, division, notes, say)
-    return replace(images, boxes=Boxes(read.classes, read.objects, read.sizes))
-
-
-def _required(data: Path | None) -> Path:
-    assert data is not None, "images are read only where there are some"
-    return data
-
-
-READERS: Mapping[str, Callable[[Question, Say], Images]] = {
-    IMAGE_CLASSIFICATION: _with_classes,
-    OBJECT_DETECTION: _with_boxes,
-    OBJECT_COUNTING: _with_boxes,
-}
-"""Functions that read and split the images, by task."""
-
-
-def _divided(dataset: Dataset, division: Division, notes: tuple[str, ...], say: Say) -> Images:
+def divided(dataset: Dataset, division: Division, notes: tuple[str, ...], say: Say) -> Images:
+    """Return divided images, and say what is notable about the parts."""
     for note in (*notes, *_leaking(division)):
         say(note)
     return Images(

@@ -10,6 +10,7 @@ from itertools import product
 from statistics import median
 
 from advisor.catalog.cards import Card
+from advisor.core.decision import dominates
 from advisor.core.evaluation import Configuration, Target
 from advisor.core.forms import form_of
 from advisor.core.training import recipe_of
@@ -173,7 +174,7 @@ class Plan:
         return least_size(card, recipe, new_head=bool(self.images))
 
 
-def order_by_promise(cards: Sequence[Card]) -> tuple[Card, ...]:
+def most_promising_first(cards: Sequence[Card]) -> tuple[Card, ...]:
     """Return the cards by published accuracy and MACs, one Pareto front after another."""
     rest, ordered = list(cards), list[Card]()
     while rest:
@@ -184,8 +185,8 @@ def order_by_promise(cards: Sequence[Card]) -> tuple[Card, ...]:
 
 
 def _better(other: Card, card: Card) -> bool:
-    accuracy, rival = card.top1() or 0.0, other.top1() or 0.0
-    return rival >= accuracy and other.macs <= card.macs and (rival, other.macs) != (accuracy, card.macs)
+    first, second = ((-(each.top1() or 0.0), each.macs) for each in (other, card))
+    return dominates(first, second)
 
 
 def prior_accuracy(card: Card, recipe: str) -> float:

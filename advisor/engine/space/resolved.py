@@ -7,14 +7,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from advisor.catalog.cards import Card, WeightsFile
+from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import Catalogue, load_catalogue
 from advisor.catalog.user_models.shipped import is_file, shipped_card
-from advisor.catalog.weights.missing import all_missing
-from advisor.catalog.weights.options import FetchOptions
+from advisor.catalog.weights.fetching import all_missing
 from advisor.compression.recipes import Recipe
 from advisor.core.errors import WeightsError
 from advisor.core.training import HEAD_SUBSET
+from advisor.downloads.files import FetchOptions, WeightsFile
 from advisor.engine.pipeline.images import Images
 from advisor.engine.pipeline.materials import Materials, Workload
 from advisor.engine.pipeline.names import StageName
@@ -32,12 +32,11 @@ from advisor.engine.space.images import read_images
 from advisor.engine.space.plan import Plan
 from advisor.engine.targets.target_devices import TargetDevices, select_targets
 from advisor.measurement import host
-from advisor.measurement.average_precision import require_coco
 from advisor.measurement.host import Host
 from advisor.store import ArtifactCache
 
 AS_IT_IS = "is judged as it is, not trained; its figures are too high if it has learnt from your images"
-"""Remark on a user's own detector or file of fixed form among the candidates."""
+"""Remark on a user's own detector or finished file among the candidates."""
 
 DOWNLOADS = 4
 
@@ -71,7 +70,7 @@ class Resolved:
 
     @property
     def execution(self) -> Execution:
-        """How it is answered."""
+        """The settings of how the search runs."""
         return self.request.execution
 
     @property
@@ -81,9 +80,9 @@ class Resolved:
 
     @property
     def cards_to_try(self) -> int:
-        """How many of the cards are tried: all if the user named networks; files of fixed form always."""
-        fixed = sum(bool(card.form) for card in self.cards)
-        return len(self.cards) if self.names_networks else fixed + self.question.of_task.cards
+        """Number of cards that are tried: all if the user named networks; finished files always."""
+        finished = sum(bool(card.form) for card in self.cards)
+        return len(self.cards) if self.names_networks else finished + self.question.of_task.cards
 
     @property
     def trainings(self) -> tuple[str, ...]:
@@ -137,8 +136,6 @@ def resolve_parts(request: Request, say: Say) -> Resolved:
         UsageError: a part is missing, unknown or damaged, or a package that it needs is not installed.
     """
     require_sampler_installed(request.execution.sampler)
-    if request.question.of_task.right_if:
-        require_coco()
     found = resolve_cards(request)
     images = read_images(request.question, say)
     require_known_classes(request.question, found.cards, images)

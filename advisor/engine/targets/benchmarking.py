@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from advisor.core.errors import UsageError, nearest
 from advisor.devices.profiles import HOST, DeviceProfile, DeviceTarget
-from advisor.devices.profiles.runtimes import LITERT, RUNTIMES, canonical, require_runtime
+from advisor.devices.profiles.runtimes import LITERT, canonical, local_runtimes, require_runtime
 
 if TYPE_CHECKING:
     from advisor.devices.connections.settings import ConnectionSettings
@@ -66,8 +66,8 @@ def benchmark_device(
 def _check_runtimes(names: Sequence[str], accelerator: str, settings: ConnectionSettings | None) -> None:
     """Refuse names of several devices that are not runtimes of this machine, and options that they do not have."""
     for name in names:
-        if name != HOST and name not in RUNTIMES:
-            valid = (LITERT, *RUNTIMES)
+        if name != HOST and name not in local_runtimes():
+            valid = (LITERT, *local_runtimes())
             raise UsageError(
                 f"--device: '{name}' is no runtime of this machine{nearest(name, valid)}",
                 f"several names compare runtimes of this machine: {', '.join(valid)}; name other devices one at a time",

@@ -27,7 +27,7 @@ from advisor.engine.pipeline.walker import Walker
 from advisor.engine.question import Question
 from advisor.engine.targets.device_prediction import Prefilter, before_measuring, environment_of
 from advisor.engine.targets.target_devices import TargetDevice, arena_too_large
-from advisor.measurement.micro.check import MicroCheck
+from advisor.measurement.microcontrollers import MicroCheck
 from advisor.store import RunFolder
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ class MultiDeviceEvaluator:
         if predicted.status is not Status.OK:
             return predicted
         if device.local is not None:
-            predicted = await checked(walker, predicted, device, stages.checked_in_micro)
+            predicted = await checked(walker, predicted, device, stages.checked_in(device.target.runtime))
         if predicted.status is not Status.OK or device.profile.connection is None:
             return predicted
         name, path = device.profile.name, self._run.path / made.artefact

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from advisor.core.errors import UsageError, install_extra
+from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation, Target
 from advisor.core.figures import HOST
 from advisor.core.forms import form_of
@@ -21,10 +21,10 @@ from advisor.devices.profiles import (
     Profiles,
     runtime_remark,
 )
-from advisor.devices.profiles.runtimes import RUNTIMES, LocalRuntime, require_runtime
+from advisor.devices.profiles.runtimes import LocalRuntime, local_runtimes, require_runtime
 from advisor.engine.pipeline.materials import LocalTarget
 from advisor.engine.question import Question
-from advisor.measurement.micro import check as micro
+from advisor.measurement.microcontrollers import installed_interpreter, interpreter_of
 
 if TYPE_CHECKING:
     from advisor.devices.connections.protocol import Connection
@@ -52,7 +52,7 @@ class TargetDevice:
     @property
     def runtime(self) -> LocalRuntime | None:
         """The runtime of this machine that the device is; it is measured without a prediction. None for another."""
-        return RUNTIMES.get(self.profile.name)
+        return local_runtimes().get(self.profile.name)
 
     @property
     def local(self) -> LocalTarget | None:
@@ -160,8 +160,8 @@ def prefer_tflite(selector: str, profile: DeviceProfile, target: DeviceTarget) -
 
 
 def needs_check(target: DeviceTarget) -> bool:
-    """Return whether files for a target can be checked here: it runs TensorFlow Lite Micro, and the extra is there."""
-    return target.runtime == MICRO_RUNTIME and micro.available()
+    """Return whether files for a target can be checked here: the interpreter of its runtime is installed."""
+    return installed_interpreter(target.runtime) is not None
 
 
 def remark_of(device: TargetDevice) -> str:
@@ -173,9 +173,10 @@ def remark_of(device: TargetDevice) -> str:
 
 
 def _missing_extra(device: TargetDevice) -> str:
-    if device.target.runtime != MICRO_RUNTIME or micro.available():
+    interpreter = interpreter_of(device.target.runtime)
+    if interpreter is None or interpreter.available():
         return ""
-    return f"{device.label}: files are not run in {micro.NAME}, arenas are computed; {install_extra(micro.EXTRA)}"
+    return f"{device.label}: files are not run in {interpreter.NAME}, arenas are computed; {interpreter.INSTALL}"
 
 
 def form_rejection(form: str, device: TargetDevice) -> str:
@@ -255,4 +256,4 @@ def _file_too_large(evaluation: Evaluation, device: TargetDevice) -> str:
 
 
 FILE_RULES = (_other_form, _file_too_large, _missing_operators, _activations_too_large, _memory_too_small)
-"""Why a file cannot run on a target, in the order in which they are asked; the last three need a file that was read."""
+"""The rules that reject a file on a target, in the order of asking; the last three need a file that was read."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import groupby
 
+from advisor.core.codec import Written
 from advisor.core.units import plural
 from advisor.measurement.accelerators.operator_facts import expands_constants
 from advisor.measurement.accelerators.rules import Accelerator
@@ -30,7 +31,7 @@ class RefusedOperator:
 
 
 @dataclass(frozen=True)
-class Delegation:
+class Delegation(Written):
     """The delegation of a file to an accelerator.
 
     Attributes:
@@ -43,6 +44,13 @@ class Delegation:
         kept: number of partitions that the runtime delegates.
         refused: the operators that the accelerator does not run, in the order of the file.
     """
+
+    entries = (
+        "accelerator=accelerator.name", "title=accelerator.title", "provenance", "sources=accelerator.sources", "share",
+        "operators", "taken", "macs", "taken_macs", "partitions", "partitions_kept=kept", "worth_it", "objections",
+        "sentence", "refused",
+    )  # fmt: skip
+    provenance = "computed"
 
     accelerator: Accelerator
     operators: int
@@ -78,6 +86,11 @@ class Delegation:
         return tuple(found)
 
     @property
+    def worth_it(self) -> bool:
+        """True if there are no objections."""
+        return not self.objections
+
+    @property
     def sentence(self) -> str:
         """The result in words."""
         partitions = plural(self.kept, "partition")
@@ -91,26 +104,6 @@ class Delegation:
     def reasons(self) -> dict[str, int]:
         """Number of operators that the accelerator does not run by reason, the most frequent first."""
         return dict(Counter(row.reason for row in self.refused).most_common())
-
-    def to_json(self) -> dict[str, object]:
-        """Return a JSON object."""
-        return {
-            "accelerator": self.accelerator.name,
-            "title": self.accelerator.title,
-            "provenance": "computed",
-            "sources": list(self.accelerator.sources),
-            "share": self.share,
-            "operators": self.operators,
-            "taken": self.taken,
-            "macs": self.macs,
-            "taken_macs": self.taken_macs,
-            "partitions": self.partitions,
-            "partitions_kept": self.kept,
-            "worth_it": not self.objections,
-            "objections": list(self.objections),
-            "sentence": self.sentence,
-            "refused": [asdict(row) for row in self.refused],
-        }
 
 
 def delegate(model: Model, accelerator: Accelerator) -> Delegation:

@@ -15,14 +15,12 @@ from advisor.core.errors import UsageError, nearest
 from advisor.devices.profiles import NAME_PATTERN
 from advisor.devices.profiles.validation import MAX_YAML_BYTES, FileKind
 from advisor.measurement.accelerators.operator_facts import SHAPE_FACTS, Fact, constant_tensors, facts, types_of
+from advisor.measurement.microcontrollers import compiled_accelerators
 from advisor.store.yamlfile import read_yaml
 from advisor.tflite.model import Model, Operator
 from advisor.tflite.values import OPTIONS
 
 FOLDER = "accelerators"
-
-ETHOS = ("ethos-u55", "ethos-u65", "ethos-u85")
-"""Accelerators without rules: a compiler places the operators (:mod:`advisor.measurement.micro.ethos`)."""
 
 Text = Annotated[str, Field(min_length=1, max_length=300, pattern=r"^[^\x00-\x1f\x7f]*$")]
 Name = Annotated[str, Field(pattern=NAME_PATTERN)]
@@ -217,7 +215,7 @@ def accelerator(name: str) -> Accelerator:
     """
     known = accelerators()
     if name not in known:
-        names = sorted((*known, *ETHOS))
+        names = sorted((*known, *compiled_accelerators()))
         raise UsageError(f"unknown accelerator '{name}'{nearest(name, names)}", f"accelerators: {', '.join(names)}")
     return known[name]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -13,7 +12,8 @@ from pathlib import Path
 
 from advisor.core.errors import UsageError
 from advisor.core.units import plural
-from advisor.devices.connections.agent import Load
+from advisor.isolation.agent import Load
+from advisor.isolation.process import ChildProcess
 from advisor.measurement.host import read_text
 
 OBSERVED_S = 0.5
@@ -108,11 +108,9 @@ def quota(text: str) -> float | None:
 def busy_processes(count: int) -> Iterator[None]:
     """Keep ``count`` processors busy as long as the context lasts."""
     command = [sys.executable, "-I", "-S", "-c", _BURN, str(os.getpid())]
-    children = [subprocess.Popen(command, stdin=subprocess.DEVNULL) for _ in range(count)]
+    children = [ChildProcess(command) for _ in range(count)]
     try:
         yield
     finally:
         for child in children:
             child.kill()
-        for child in children:
-            child.wait()

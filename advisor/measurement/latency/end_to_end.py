@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from advisor.core.errors import UsageError
-from advisor.devices.connections.agent import AgentError, new_interpreter
+from advisor.isolation.agent import AgentError, new_interpreter
 from advisor.measurement.processes.child import call_json
 from advisor.measurement.processes.model_file import existing_model
 from advisor.tflite.metadata import read_metadata

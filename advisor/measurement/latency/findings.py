@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
+from advisor.core.codec import Written
 from advisor.core.units import plural
-from advisor.devices.connections import agent
-from advisor.devices.connections.agent import SustainedDocument
+from advisor.isolation import agent
+from advisor.isolation.agent import SustainedDocument
 from advisor.measurement import host
 from advisor.measurement.latency.conditions import Conditions
 from advisor.measurement.latency.end_to_end import Pipeline
@@ -40,7 +41,7 @@ class Window:
 
 
 @dataclass(frozen=True)
-class Sustained:
+class Sustained(Written):
     """The latency of one file in a run without a pause.
 
     Attributes:
@@ -51,6 +52,8 @@ class Sustained:
         windows: equal parts of the time.
         others_cores: processors that other processes kept busy, None if unknown.
     """
+
+    entries = ("*", "first_ms", "last_ms", "ratio")
 
     threads: int
     seconds: float
@@ -83,10 +86,6 @@ class Sustained:
             return f"slows down by {self.ratio - 1:.0%} in a long run: {spans}"
         return f"keeps its speed: {spans} ({self.ratio - 1:+.1%})"
 
-    def to_json(self) -> dict[str, object]:
-        """Return a JSON object."""
-        return {**asdict(self), "first_ms": self.first_ms, "last_ms": self.last_ms, "ratio": self.ratio}
-
 
 def sustain(
     model: Path | str, threads: int, seconds: float, setup: Setup = DEFAULT, windows: int = WINDOWS
@@ -117,7 +116,7 @@ SCHEMA_VERSION = 1
 
 
 @dataclass(frozen=True)
-class FileBenchmark:
+class FileBenchmark(Written):
     """The results of one file.
 
     Attributes:
@@ -131,6 +130,10 @@ class FileBenchmark:
         pipeline: times from an image to an answer, None if not measured.
         detects: the file decodes boxes and drops those that overlap, which its latency includes.
     """
+
+    entries = (
+        "model", "size_bytes", "arena_bytes", "failure=failure?", "pipeline", "timing", "loaded", "sustained", "advice",
+    )  # fmt: skip
 
     model: str
     size_bytes: int
@@ -149,23 +152,9 @@ class FileBenchmark:
         more = [part.sentence for part in (self.sustained, self.pipeline) if part]
         return (*sentences, *more)
 
-    def to_json(self) -> dict[str, object]:
-        """Return a JSON object."""
-        return {
-            "model": self.model,
-            "size_bytes": self.size_bytes,
-            "arena_bytes": self.arena_bytes,
-            "failure": self.failure or None,
-            "pipeline": asdict(self.pipeline) if self.pipeline else None,
-            "timing": self.timing.to_json() if self.timing else None,
-            "loaded": [row.to_json() for row in self.loaded],
-            "sustained": self.sustained.to_json() if self.sustained else None,
-            "advice": list(self.advice),
-        }
-
 
 @dataclass(frozen=True)
-class Benchmark:
+class Benchmark(Written):
     """One run of ``advisor benchmark``.
 
     Attributes:
@@ -177,6 +166,11 @@ class Benchmark:
         host: the machine.
         notes: notes for the reader.
     """
+
+    entries = (
+        "schema_version", "files", "ratios", "effort", "kernels", "runtime", "conditions", "host", "notes",
+    )  # fmt: skip
+    schema_version = SCHEMA_VERSION
 
     files: tuple[FileBenchmark, ...]
     ratios: tuple[Ratio, ...]
@@ -195,20 +189,6 @@ class Benchmark:
     def runtime(self) -> str:
         """Package and version of the runtime, empty if nothing ran."""
         return next((file.timing.runtime for file in self.files if file.timing), "")
-
-    def to_json(self) -> dict[str, object]:
-        """Return a JSON object with everything except single runs."""
-        return {
-            "schema_version": SCHEMA_VERSION,
-            "files": [file.to_json() for file in self.files],
-            "ratios": [row.to_json() for row in self.ratios],
-            "effort": self.effort,
-            "kernels": self.kernels,
-            "runtime": self.runtime,
-            "conditions": asdict(self.conditions),
-            "host": self.host.to_json(),
-            "notes": list(self.notes),
-        }
 
 
 def advise_threads(timing: ModelTiming, loaded: Sequence[LatencyResult] = ()) -> tuple[str, ...]:

@@ -5,18 +5,19 @@ Compare :attr:`LatencyResult.budget_ms` with a budget, and :attr:`LatencyResult.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
+from advisor.core.codec import Written
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.units import plural
-from advisor.devices.connections import agent
+from advisor.isolation import agent
 from advisor.measurement import host
 from advisor.measurement.latency.summary import LEVEL, Summary, Verdict
 
 
 @dataclass(frozen=True)
-class LatencyResult:
+class LatencyResult(Written):
     """The latency of one file at one thread count; times in milliseconds.
 
     Attributes:
@@ -35,6 +36,8 @@ class LatencyResult:
         block_medians_ms: median of each block, in the order measured.
         block_cpu_medians_ms: the same for the CPU time, empty at several threads.
     """
+
+    entries = ("*", "rank_ms", "budget_ms", "clock")
 
     threads: int
     wall: Summary
@@ -86,10 +89,6 @@ class LatencyResult:
         """
         return self._trusted.p90
 
-    def to_json(self) -> dict[str, Any]:
-        """Return a JSON object, with the figures for ranking and for the budget."""
-        return {**asdict(self), "rank_ms": self.rank_ms, "budget_ms": self.budget_ms, "clock": self.clock}
-
     def to_quantities(self, source: str) -> dict[str, Quantity]:
         """Return ``latency`` and ``latency_p90`` in ms with provenance ``measured``."""
         low, high = self.interval_ms
@@ -102,7 +101,7 @@ class LatencyResult:
 
 
 @dataclass(frozen=True)
-class ModelTiming:
+class ModelTiming(Written):
     """The measurements of one file in a new process.
 
     Attributes:
@@ -117,6 +116,9 @@ class ModelTiming:
         effort: name of the effort.
         host: the machine.
     """
+
+    entries = ("schema_version", "*")
+    schema_version = agent.SCHEMA_VERSION
 
     model: str
     results: tuple[LatencyResult, ...]
@@ -150,15 +152,9 @@ class ModelTiming:
             )
         return quantities
 
-    def to_json(self) -> dict[str, Any]:
-        """Return a JSON object with everything except single runs."""
-        results = [result.to_json() for result in self.results]
-        plain = {**asdict(self), "results": results, "host": self.host.to_json()}
-        return {"schema_version": agent.SCHEMA_VERSION, **plain}
-
 
 @dataclass(frozen=True)
-class Ratio:
+class Ratio(Written):
     """The latency of one file divided by that of the reference: 1.2 is 20 % slower.
 
     Attributes:
@@ -169,6 +165,8 @@ class Ratio:
         low: lower end of its 95 % bootstrap interval.
         high: upper end of that interval.
     """
+
+    entries = ("*", "differs")
 
     model: str
     reference: str
@@ -181,7 +179,3 @@ class Ratio:
     def differs(self) -> bool:
         """True if the interval excludes 1."""
         return not self.low <= 1 <= self.high
-
-    def to_json(self) -> dict[str, Any]:
-        """Return a JSON object."""
-        return {**asdict(self), "differs": self.differs}

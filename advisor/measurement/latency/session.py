@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
+import sys
+import venv
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from importlib import metadata
 from pathlib import Path
+from typing import Unpack
 
 from advisor.core.errors import StageError, UsageError, nearest
+from advisor.core.options import BenchmarkKeywords, completed
 from advisor.measurement import host
 from advisor.measurement.latency.conditions import Conditions, busy_processes, require_quiet
 from advisor.measurement.latency.end_to_end import time_pipeline
@@ -15,7 +23,93 @@ from advisor.measurement.latency.findings import Benchmark, FileBenchmark, susta
 from advisor.measurement.latency.results import LatencyResult
 from advisor.measurement.latency.timing import Setup, interleave, measure, ratios, thread_counts
 from advisor.measurement.processes.model_file import detector_notes, read_model
-from advisor.measurement.processes.runtimes import interpreter, parse
+from advisor.store.cache import cache_root, filled
+from advisor.store.packages import install
+
+# Packages that a runtime's wheels need but do not all declare.
+COMPANIONS = {"ai-edge-litert": ("numpy",), "tflite-runtime": ("numpy<2",)}
+# The last tflite-runtime is 2.14.0; its wheels are for CPython 3.8 to 3.11 (file list of the package index).
+LAST_PYTHON = {"tflite-runtime": (3, 11)}
+
+_REQUIREMENT = re.compile(r"^\s*([A-Za-z0-9._-]+)\s*==\s*([0-9]+(?:\.[0-9]+)*(?:(?:a|b|rc|\.post|\.dev)[0-9]+)?)\s*$")
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """The package and version of a runtime."""
+
+    package: str
+    version: str
+
+    def __str__(self) -> str:
+        return f"{self.package}=={self.version}"
+
+
+def parse_runtime(text: str) -> Runtime:
+    """Parse ``tflite-runtime==2.14.0``.
+
+    Raises:
+        UsageError: it is another package, or the version is not exact.
+    """
+    matched = _REQUIREMENT.match(text)
+    if matched is None:
+        raise UsageError(
+            f"--runtime '{text}' is not a package with an exact version",
+            "write for example --runtime tflite-runtime==2.14.0",
+        )
+    package = matched[1].lower().replace("_", "-").replace(".", "-")
+    if package not in COMPANIONS:
+        raise UsageError(
+            f"--runtime: unknown runtime '{package}'{nearest(package, COMPANIONS)}",
+            f"runtimes: {', '.join(COMPANIONS)}",
+        )
+    return Runtime(package, matched[2])
+
+
+def interpreter(runtime: Runtime) -> Path | None:
+    """Return the Python of an environment with this runtime, None for this environment; install it if needed.
+
+    Raises:
+        UsageError: there is no wheel for this Python, or pip cannot install the runtime.
+    """
+    with contextlib.suppress(metadata.PackageNotFoundError):
+        if metadata.version(runtime.package) == runtime.version:
+            return None
+    refuse_newer_python(runtime, sys.version_info[:2])
+    name = f"{runtime.package}-{runtime.version}-{sys.implementation.cache_tag}"
+    return _python(filled(cache_root() / "runtimes" / name, partial(_make, runtime)))
+
+
+def refuse_newer_python(runtime: Runtime, version: tuple[int, int]) -> None:
+    """Refuse a runtime that has no wheel for this version of Python.
+
+    Raises:
+        UsageError: there is no wheel.
+    """
+    last = LAST_PYTHON.get(runtime.package)
+    if last and version > last:
+        shown, newest = (".".join(map(str, number)) for number in (version, last))
+        raise UsageError(
+            f"{runtime} has no wheel for Python {shown}; its last wheels are for Python {newest}",
+            f"install advisor with Python {newest}, or use a version of ai-edge-litert",
+        )
+
+
+def _make(runtime: Runtime, folder: Path) -> None:
+    """Make the environment in an empty folder."""
+    venv.create(folder, symlinks=True, with_pip=False)
+    _install(runtime, _python(folder))
+
+
+def _install(runtime: Runtime, python: Path) -> None:
+    """Install the runtime's wheels with this environment's pip and the user's pip settings."""
+    hint = f"advisor uses your pip settings; list the versions with: pip index versions {runtime.package}"
+    install(str(runtime), [str(runtime), *COMPANIONS[runtime.package]], hint, python)
+
+
+def _python(folder: Path) -> Path:
+    return folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
+
 
 Tell = Callable[[str], None]
 EFFORTS = ("quick", "normal", "full", "search")
@@ -34,21 +128,7 @@ class BenchmarkPlan:
     image: Path | None
 
 
-def benchmark(
-    *models: Path | str,
-    threads: Sequence[int] = (1,),
-    effort: str = "quick",
-    shape: Sequence[int] | None = None,
-    kernels: str = "default",
-    runtime: str | None = None,
-    cpus: Sequence[int] | None = None,
-    contended: bool = False,
-    sustained_s: float | None = None,
-    pipeline: bool = True,
-    image: Path | str | None = None,
-    force: bool = False,
-    tell: Tell | None = None,
-) -> Benchmark:
+def benchmark(*models: Path | str, tell: Tell | None = None, **given: Unpack[BenchmarkKeywords]) -> Benchmark:
     """Measure one ``.tflite`` file, or several in turn; :func:`advisor.api.benchmark` explains the arguments.
 
     Raises:
@@ -56,14 +136,20 @@ def benchmark(
             several files, those that cannot be run have a ``failure`` if at least one can be run.
     """
     say = tell or (lambda _text: None)
+    options = completed(BenchmarkKeywords, given)
+    effort, kernels, shape, image = options["effort"], options["kernels"], options["shape"], options["image"]
     if effort not in EFFORTS:
         raise UsageError(f"unknown effort '{effort}'{nearest(effort, EFFORTS)}", f"efforts: {', '.join(EFFORTS)}")
-    counts = tuple(thread_counts(threads))
+    counts = tuple(thread_counts([int(count) for count in options["threads"]]))
     files = [_checked(model) for model in _distinct(models)]
-    setup = Setup(kernels, tuple(shape) if shape else None, _python_of(runtime, say), _usable(cpus))
-    plan = BenchmarkPlan(counts, effort, setup, contended, sustained_s, pipeline, Path(image) if image else None)
+    python, cpus = _python_of(options["runtime"], say), _usable(options["cpus"])
+    setup = Setup(kernels, tuple(shape) if shape else None, python, cpus)
+    plan = BenchmarkPlan(
+        counts, effort, setup, options["contended"], options["sustained_s"], options["pipeline"],
+        Path(image) if image else None,
+    )  # fmt: skip
     say("checking that the machine is quiet")
-    conditions = require_quiet(counts, force)
+    conditions = require_quiet(counts, options["force"])
     try:
         timed = _together(files, plan, say) if len(files) > 1 else [_alone(files[0], plan, say, conditions)]
         complete = [_completed(file, plan, say) for file in timed]
@@ -96,7 +182,7 @@ def _python_of(runtime: str | None, say: Tell) -> Path | None:
     """Return the Python interpreter of another runtime's environment, None for this environment."""
     if runtime is None:
         return None
-    wanted = parse(runtime)
+    wanted = parse_runtime(runtime)
     say(f"preparing {wanted}")
     return interpreter(wanted)
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import cast
 
 from advisor.core.errors import RuntimeRefusal, UsageError, nearest
-from advisor.devices.connections import agent
-from advisor.devices.connections.agent import (
+from advisor.isolation import agent
+from advisor.isolation.agent import (
     EFFORTS,
     AgentError,
     AgentJson,
@@ -198,4 +198,4 @@ def _run_agent(paths: Sequence[Path], threads: Sequence[int], effort: str, setup
 
 
 def _results(document: AgentJson) -> tuple[LatencyResult, ...]:
-    return tuple(judge(lane, document["load"]) for lane in document["lanes"])
+    return tuple(judge(series, document["load"]) for series in document["series"])

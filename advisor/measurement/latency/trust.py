@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from operator import truediv
 
 from advisor.core.units import plural
-from advisor.devices.connections.agent import LoadReading, SeriesDocument
+from advisor.isolation.agent import LoadReading, SeriesDocument
 from advisor.measurement.latency.results import LatencyResult
 from advisor.measurement.latency.summary import UNSTABLE_CV, Summary, Verdict, block_medians, summarise
 
@@ -17,21 +17,21 @@ IDLE_NEIGHBOUR = 0.5  # part of another processor that must be idle for one thre
 OTHERS_LIMIT = 0.2  # processors that others may take from the threads; /proc/stat cannot show less
 
 
-def judge(lane: SeriesDocument, load: LoadReading) -> LatencyResult:
+def judge(series: SeriesDocument, load: LoadReading) -> LatencyResult:
     """Return the statistics and the verdict of one series."""
-    walls = _milliseconds(block["wall_ns"] for block in lane["blocks"])
-    known = lane["threads"] == 1 and all(block["cpu_ns"] for block in lane["blocks"])  # a browser has no such clock
-    cpus = _milliseconds(block["cpu_ns"] or () for block in lane["blocks"]) if known else []
+    walls = _milliseconds(block["wall_ns"] for block in series["blocks"])
+    known = series["threads"] == 1 and all(block["cpu_ns"] for block in series["blocks"])  # a browser has no such clock
+    cpus = _milliseconds(block["cpu_ns"] or () for block in series["blocks"]) if known else []
     wall, cpu = summarise(walls), summarise(cpus) if cpus else None
-    share, waited = _cpu_share(walls, cpus), _waited_share(lane)
-    contention = _contention(lane["threads"], share, waited, load)
+    share, waited = _cpu_share(walls, cpus), _waited_share(series)
+    contention = _contention(series["threads"], share, waited, load)
     verdict, reason = _verdict(contention, wall)
     return LatencyResult(
-        threads=lane["threads"],
+        threads=series["threads"],
         wall=wall,
         cpu=cpu,
-        first_ms=lane["first_ns"] / 1e6,
-        load_ms=lane["load_ns"] / 1e6,
+        first_ms=series["first_ns"] / 1e6,
+        load_ms=series["load_ns"] / 1e6,
         contended=bool(contention),
         verdict=verdict,
         reason=reason,
@@ -56,12 +56,12 @@ def _cpu_share(walls: list[list[float]], cpus: list[list[float]]) -> float | Non
     return min(median, sum(cpu) / sum(wall))
 
 
-def _waited_share(lane: SeriesDocument) -> float | None:
+def _waited_share(series: SeriesDocument) -> float | None:
     """Return the share of time that a thread of the series waited for a processor, None if unknown."""
-    waited = [block["waited_ns"] for block in lane["blocks"] if block["waited_ns"] is not None]
-    if len(waited) < len(lane["blocks"]):
+    waited = [block["waited_ns"] for block in series["blocks"] if block["waited_ns"] is not None]
+    if len(waited) < len(series["blocks"]):
         return None
-    return float(sum(waited) / (lane["threads"] * sum(block["elapsed_ns"] for block in lane["blocks"])))
+    return float(sum(waited) / (series["threads"] * sum(block["elapsed_ns"] for block in series["blocks"])))
 
 
 def _contention(threads: int, cpu_share: float | None, waited: float | None, load: LoadReading) -> str:

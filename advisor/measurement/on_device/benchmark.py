@@ -8,20 +8,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from advisor.core.errors import AdvisorError, StageError, UsageError, install_extra
+from advisor.core.errors import AdvisorError, StageError, UsageError
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.units import plural, show_bytes
-from advisor.devices.connections.agent import SeriesDocument
 from advisor.devices.connections.protocol import Connection, MeasurementJob, Timing
 from advisor.devices.connections.twins import needs_twin
-from advisor.devices.profiles import MEASURABLE_RUNTIMES, MICRO_RUNTIME, runtime_remark
+from advisor.devices.profiles import MEASURABLE_RUNTIMES, runtime_remark
+from advisor.devices.profiles.runtimes import local_runtimes
+from advisor.isolation.agent import SeriesDocument
 from advisor.measurement.accelerators.delegation import delegate
 from advisor.measurement.accelerators.rules import serving
 from advisor.measurement.latency.results import LatencyResult, Ratio
 from advisor.measurement.latency.summary import LEVEL
 from advisor.measurement.latency.timing import ratios
 from advisor.measurement.latency.trust import judge
-from advisor.measurement.micro.check import EXTRA, NAME, available, check
+from advisor.measurement.microcontrollers import Interpreter, interpreter_of
 from advisor.measurement.on_device.findings import DeviceBenchmark, DeviceRow
 from advisor.measurement.processes.model_file import ModelFile, detector_notes, read_model
 
@@ -61,15 +62,17 @@ def benchmark_on_device(
         UsageError: a file is missing or damaged, or the target does not run ``.tflite`` files.
     """
     files = [read_model(model) for model in dict.fromkeys(map(str, models))]
+    interpreter = interpreter_of(target.runtime)
     if connection is None:
         tell(f"predicting for {profile.name}")
         rows = _predicted(files, profile, target, predictor(), threads)
-        if target.runtime == MICRO_RUNTIME:
-            tell("running the files in TensorFlow Lite Micro")
-            rows = [_with_arena(row, file) for row, file in zip(rows, files, strict=True)]
+        if interpreter:
+            tell(f"running the files in {interpreter.NAME}")
+            rows = [_with_arena(row, file, interpreter) for row, file in zip(rows, files, strict=True)]
         compared: tuple[Ratio, ...] = ()
     else:
-        if target.runtime not in MEASURABLE_RUNTIMES and not needs_twin(target.runtime):
+        here = profile.name in local_runtimes()
+        if not here and target.runtime not in MEASURABLE_RUNTIMES and not needs_twin(target.runtime):
             raise UsageError(
                 f"{profile.name}:{target.name} runs {target.runtime}, which cannot be measured over a connection",
                 "name a target with TensorFlow Lite, or remove the connection for a prediction",
@@ -84,7 +87,7 @@ def benchmark_on_device(
     )
     remark = "" if connection else runtime_remark(f"{profile.name}:{target.name}", target.runtime)
     included = detector_notes(file.path.name for file in files if file.detects)
-    ran = _arena_notes(rows, target) if target.runtime == MICRO_RUNTIME else ()
+    ran = _arena_notes(rows, target, interpreter) if interpreter else ()
     notes = tuple(filter(None, (remark, *included, *ran, *_downloads(rows), *_limits(rows, profile))))
     reached = connection.label if connection else ""
     return DeviceBenchmark(profile.name, target.name, reached, effort, tuple(rows), compared, delegations, notes)
@@ -224,15 +227,15 @@ def measured_row(timing: Timing, file: ModelFile, label: str) -> DeviceRow:
     )
 
 
-def _with_arena(row: DeviceRow, file: ModelFile) -> DeviceRow:
+def _with_arena(row: DeviceRow, file: ModelFile, interpreter: Interpreter) -> DeviceRow:
     """Return the row with the tensor arena: found with the interpreter where it is installed, else computed."""
     from advisor.tflite.micro_arena import micro_arena
 
     row = replace(row, arena_bytes=micro_arena(file.graph).total)
-    if row.failure or not available():
+    if row.failure or not interpreter.available():
         return row
     try:
-        found = check(file.path)
+        found = interpreter.check(file.path)
     except StageError as error:
         return replace(row, latency=None, failure=error.message)
     if found.reason:
@@ -240,10 +243,10 @@ def _with_arena(row: DeviceRow, file: ModelFile) -> DeviceRow:
     return replace(row, arena_bytes=found.arena_bytes, micro=found)
 
 
-def _arena_notes(rows: Sequence[DeviceRow], target: DeviceTarget) -> tuple[str, ...]:
+def _arena_notes(rows: Sequence[DeviceRow], target: DeviceTarget, interpreter: Interpreter) -> tuple[str, ...]:
     """Return where the arenas come from, and whether outputs equal LiteRT's."""
-    if not available():
-        return (f"{target.name}: {NAME} is not installed, arenas are computed; {install_extra(EXTRA)}",)
+    if not interpreter.available():
+        return (f"{target.name}: {interpreter.NAME} is not installed, arenas are computed; {interpreter.INSTALL}",)
     return tuple(
         f"{Path(row.model).name}: {row.micro.runtime} runs it in an arena of {row.micro.arena_bytes:,} bytes "
         f"({show_bytes(row.micro.activation_bytes)} for activations); {row.micro.agreement}"

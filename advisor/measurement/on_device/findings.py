@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 
+from advisor.core.codec import Written
 from advisor.core.quantity import Quantity
 from advisor.measurement.accelerators.delegation import Delegation
 from advisor.measurement.latency.findings import SCHEMA_VERSION
 from advisor.measurement.latency.results import LatencyResult, Ratio
-from advisor.measurement.micro.check import MicroCheck
+from advisor.measurement.microcontrollers import MicroCheck
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class OutputAgreement:
 
 
 @dataclass(frozen=True)
-class DeviceRow:
+class DeviceRow(Written):
     """One file at one thread count on the device.
 
     Attributes:
@@ -55,6 +56,8 @@ class DeviceRow:
         micro: what TensorFlow Lite Micro does with the file on this machine; None of other devices.
         device: the device, if the rows are of several; empty if all are of one.
     """
+
+    entries = ("*", "failure=failure?", "status")
 
     model: str
     threads: int
@@ -91,16 +94,9 @@ class DeviceRow:
             return "throttled"
         return self.result.verdict.value if self.result else self.latency.provenance.value
 
-    def to_json(self) -> dict[str, object]:
-        """Return a JSON object."""
-        plain = {**asdict(replace(self, micro=None)), "status": self.status, "failure": self.failure or None}
-        plain["micro"] = self.micro.to_json() if self.micro else None
-        latency = self.latency.to_json() if self.latency else None
-        return {**plain, "latency": latency, "result": self.result.to_json() if self.result else None}
-
 
 @dataclass(frozen=True)
-class DeviceBenchmark:
+class DeviceBenchmark(Written):
     """One run of ``advisor benchmark --device``.
 
     Attributes:
@@ -114,6 +110,12 @@ class DeviceBenchmark:
         notes: notes for the reader.
     """
 
+    entries = (
+        "schema_version", "device", "target", "connection=connection?", "effort", "rows", "ratios", "accelerators",
+        "notes",
+    )  # fmt: skip
+    schema_version = SCHEMA_VERSION
+
     device: str
     target: str
     connection: str
@@ -124,20 +126,11 @@ class DeviceBenchmark:
     notes: tuple[str, ...]
 
     @property
+    def accelerators(self) -> tuple[dict[str, object], ...]:
+        """The delegation of each file to the target's accelerator, as entries of a document."""
+        return tuple({"model": model, **delegation.to_json()} for model, delegation in self.delegations)
+
+    @property
     def failed(self) -> tuple[DeviceRow, ...]:
         """The rows that could not be measured."""
         return tuple(row for row in self.rows if row.failure)
-
-    def to_json(self) -> dict[str, object]:
-        """Return a JSON object."""
-        return {
-            "schema_version": SCHEMA_VERSION,
-            "device": self.device,
-            "target": self.target,
-            "connection": self.connection or None,
-            "effort": self.effort,
-            "rows": [row.to_json() for row in self.rows],
-            "ratios": [row.to_json() for row in self.ratios],
-            "accelerators": [{"model": model, **delegation.to_json()} for model, delegation in self.delegations],
-            "notes": list(self.notes),
-        }

@@ -75,8 +75,8 @@ def _adapter(document: dict[str, Any]) -> str:
 
 def _row(row: DeviceRow, document: dict[str, Any]) -> DeviceRow:
     """Return the row with the process's figures; without a latency if the GPU is a software renderer."""
-    lane, found = document["lane"], document["agreement"]
-    result = judge(lane, document["load"])
+    series, found = document["series"], document["agreement"]
+    result = judge(series, document["load"])
     alike = found["largest_difference"] <= ALIKE * max(found["output_range"], 1e-9)
     row = replace(row, runtime=document["runtime"], agreement=OutputAgreement(**found, alike=alike))
     if "Software" in document["adapter"].get("kind", ""):
@@ -89,7 +89,7 @@ def _row(row: DeviceRow, document: dict[str, Any]) -> DeviceRow:
         row,
         latency=latency,
         result=result,
-        first_ms=lane["first_ns"] / 1e6,
-        load_ms=lane["load_ns"] / 1e6,
+        first_ms=series["first_ns"] / 1e6,
+        load_ms=series["load_ns"] / 1e6,
         reason=result.reason,
     )

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO, Any
 
-from advisor.devices.connections.agent import (
+from advisor.isolation.agent import (
     EFFORTS,
     AgentError,
     Effort,
@@ -156,7 +156,7 @@ def adapter(log: IO[bytes]) -> dict[str, str]:
 
 
 def collect(path: str, effort: str) -> dict[str, object]:
-    """Run the file on the GPU and the CPU; return the GPU, its runs as a lane of the agent, and the comparison.
+    """Run the file on the GPU and the CPU; return the GPU, its runs as a series of the agent, and the comparison.
 
     Raises:
         AgentError: GPU or CPU cannot run it.
@@ -175,5 +175,5 @@ def collect(path: str, effort: str) -> dict[str, object]:
         "adapter": named,
         "agreement": {**agreement, "whole": bool(gpu.model.is_fully_accelerated())},
         "load": load.result(),
-        "lane": {"threads": 0, "load_ns": gpu.load_ns, "first_ns": first, "blocks": rows},
+        "series": {"threads": 0, "load_ns": gpu.load_ns, "first_ns": first, "blocks": rows},
     }

@@ -12,7 +12,7 @@ import time
 from itertools import pairwise
 from pathlib import Path
 
-from advisor.devices.connections.agent import new_interpreter, resize, runtime, set_inputs
+from advisor.isolation.agent import new_interpreter, resize, runtime, set_inputs
 from advisor.measurement.operators.runs import BUILTIN_EVENT, ProfilerEvent
 
 LEAST_RUNS, MOST_RUNS = 5, 40

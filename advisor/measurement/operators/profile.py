@@ -12,7 +12,7 @@ from advisor.core.units import plural
 from advisor.measurement import host
 from advisor.measurement.accelerators.delegation import Delegation, delegate
 from advisor.measurement.accelerators.rules import accelerator
-from advisor.measurement.micro import ethos
+from advisor.measurement.microcontrollers import compiler_of
 from advisor.measurement.operators import roofline
 from advisor.measurement.operators.attribution import ProfiledOperator, match
 from advisor.measurement.operators.profile_values import OperatorTime, Profile, TypeTime
@@ -174,8 +174,9 @@ def profile(
     if threads < 1 or runs < 1:
         raise UsageError(f"{threads} threads and {runs} runs cannot be profiled", "both must be at least 1")
     names = tuple(dict.fromkeys(accelerators))
-    wanted = [accelerator(name) for name in names if not name.startswith(ethos.PREFIX)]
-    units = [ethos.unit_named(name) for name in names if name.startswith(ethos.PREFIX)]
+    compilers = {name: compiler for name in names if (compiler := compiler_of(name))}
+    wanted = [accelerator(name) for name in names if name not in compilers]
+    units = [(compiler, compiler.unit_named(name)) for name, compiler in compilers.items()]
     file.require_memory()
     collected = collect(ProfileRequest(file.path, threads, runs, kernels, shape), by_cuts)
     graph = with_shapes(file.graph, collected.shapes)
@@ -205,7 +206,7 @@ def profile(
         host=host.describe(),
         notes=collected.notes,
         delegations=tuple(delegate(graph, each) for each in wanted),
-        ethos=tuple(ethos.estimate(file.path, unit) for unit in units),
+        ethos=tuple(compiler.estimate(file.path, unit) for compiler, unit in units),
     )
     return replace(found, advice=advise(found))
 

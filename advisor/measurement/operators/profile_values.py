@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 
+from advisor.core.codec import Written
 from advisor.measurement import host
 from advisor.measurement.accelerators.delegation import Delegation
-from advisor.measurement.micro.ethos import EthosEstimate
+from advisor.measurement.microcontrollers import EthosEstimate
 from advisor.measurement.operators import roofline
 from advisor.measurement.operators.attribution import ProfiledOperator
 
@@ -69,7 +70,7 @@ class TypeTime:
 
 
 @dataclass(frozen=True)
-class Profile:
+class Profile(Written):
     """The profile of one file at one thread count.
 
     Attributes:
@@ -94,6 +95,13 @@ class Profile:
         delegations: computed delegations of the file to the requested accelerators; they are not measured.
         ethos: estimates for the requested Ethos-U by its compiler.
     """
+
+    entries = (
+        "schema_version", "model", "runtime", "kernels", "threads", "runs", "rejected_runs", "whole_us", "plain_us",
+        "operators", "coverage", "macs", "parameters", "arena_bytes", "partitions", "roofline", "host", "notes",
+        "ethos", "accelerators=delegations", "overhead", "by_type", "advice",
+    )  # fmt: skip
+    schema_version = 1
 
     model: str
     runtime: str
@@ -148,17 +156,3 @@ class Profile:
     def top(self, count: int = 10) -> tuple[OperatorTime, ...]:
         """Return the slowest operators."""
         return tuple(sorted(self.operators, key=lambda row: -row.time_us)[:count])
-
-    def to_json(self) -> dict[str, object]:
-        """Return a JSON object with the operators, the summary by type and the advice."""
-        plain: dict[str, object] = {**asdict(replace(self, delegations=(), ethos=())), "host": self.host.to_json()}
-        del plain["delegations"]
-        plain["ethos"] = [each.to_json() for each in self.ethos]
-        return {
-            "schema_version": 1,
-            **plain,
-            "accelerators": [row.to_json() for row in self.delegations],
-            "overhead": self.overhead,
-            "by_type": [asdict(row) for row in self.by_type],
-            "advice": list(self.advice),
-        }

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from advisor.core.errors import RuntimeRefusal, StageError, last_line
-from advisor.devices.connections.agent import report
-from advisor.devices.connections.program import Finished, run_program
+from advisor.isolation.agent import report
+from advisor.isolation.process import Finished, run_program
 
 # The package's folder is appended, not inserted at the front: it must not hide the standard library.
 _CALL = "import sys; sys.path.append(sys.argv[1]); from advisor.measurement.processes import child; child.main()"

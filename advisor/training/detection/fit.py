@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from advisor.core.errors import StageError
 from advisor.training.detection.changes import Objects
+from advisor.training.loop import run
 
 if TYPE_CHECKING:
     import keras
@@ -210,56 +211,73 @@ def fit(
     Raises:
         StageError: the loss is not finite.
     """
-    images = len(data.objects)
-    learner = _Learner(
-        head, backbone, hyperparameters, hyperparameters.epochs * math.ceil(images / hyperparameters.batch)
-    )
-    for epoch in range(hyperparameters.epochs):
-        draw = np.random.default_rng([hyperparameters.seed, epoch])
-        for part in _batches(draw.permutation(images), hyperparameters.batch):
-            inputs, objects = data.changed(part, draw)
-            targets = zip(*(head.target(each) for each in objects), strict=True)
-            reached = learner.step(inputs, tuple(np.stack(part) for part in targets))
-    if not math.isfinite(float(reached)):
-        raise StageError("the training of the detector diverged", "lower the learning rate")
-    learner.take_means()
+    training = _Training(head, data, hyperparameters, backbone)
+    run(training)
+    training.take_means()
     if head.finish:
-        parts = _batches(np.arange(images), hyperparameters.batch)
-        head.finish(np.concatenate([learner.logits(data.unchanged(part)) for part in parts]), data.objects)
+        parts = _batches(np.arange(len(data.objects)), hyperparameters.batch)
+        head.finish(np.concatenate([training.logits(data.unchanged(part)) for part in parts]), data.objects)
 
 
 def _batches(rows: NDArray[np.int64], size: int) -> Iterator[NDArray[np.int64]]:
     return (rows[start : start + size] for start in range(0, len(rows), size))
 
 
-class _Learner:
+class _Training:
     """AdamW on the weights of a network, and the running mean of them."""
 
     def __init__(
-        self, head: TrainableHead, backbone: keras.Model | None, hyperparameters: Hyperparameters, steps: int
+        self, head: TrainableHead, data: TrainingInputs, hyperparameters: Hyperparameters, backbone: keras.Model | None
     ) -> None:
         import tensorflow as tf
 
-        self._head, self._backbone, self._loss = head.model, backbone, head.loss
-        self._averaging, self._done = hyperparameters.averaging, 0
+        self._head, self._backbone, self._data, self._hyperparameters = head, backbone, data, hyperparameters
+        self._epochs, self._done = 0, 0
+        steps = hyperparameters.epochs * math.ceil(len(data.objects) / hyperparameters.batch)
         below = backbone.trainable_variables if backbone else []
         self._optimizers = [
             (_optimizer(hyperparameters, rate, weights, steps), weights)
-            for rate, weights in ((1.0, self._head.trainable_variables), (hyperparameters.backbone_rate, below))
+            for rate, weights in ((1.0, head.model.trainable_variables), (hyperparameters.backbone_rate, below))
             if weights
         ]
-        self._weights = [*self._head.weights, *below]
+        self._weights = [*head.model.weights, *below]
         self._means = [tf.Variable(weight) for weight in self._weights]
-        self._compiled = tf.function(self._step, reduce_retracing=True)
+        self._compiled = tf.function(self._learn, reduce_retracing=True)
 
-    def step(self, inputs: Arrays, targets: Target) -> tf.Tensor:
+    def goes_on(self) -> bool:
+        """Return whether an epoch is left."""
+        return self._epochs < self._hyperparameters.epochs
+
+    def is_late(self) -> bool:
+        """Return False: the number of epochs alone ends a training."""
+        return False
+
+    def batches(self) -> Iterator[tuple[Arrays, list[Objects]]]:
+        """Yield the inputs and objects of the images of the next epoch, each image changed at random."""
+        draw = np.random.default_rng([self._hyperparameters.seed, self._epochs])
+        order = draw.permutation(len(self._data.objects))
+        return (self._data.changed(part, draw) for part in _batches(order, self._hyperparameters.batch))
+
+    def step(self, batch: tuple[Arrays, list[Objects]], _place: int) -> tf.Tensor:
         """Train on one batch and return its loss."""
         import tensorflow as tf
 
+        inputs, objects = batch
+        targets = zip(*(self._head.target(each) for each in objects), strict=True)
         self._done += 1
-        keep = min(self._averaging, (1 + self._done) / (10 + self._done))
-        given = [tf.constant(each) for each in inputs], tuple(tf.constant(part) for part in targets)
+        keep = min(self._hyperparameters.averaging, (1 + self._done) / (10 + self._done))
+        given = [tf.constant(each) for each in inputs], tuple(tf.constant(np.stack(part)) for part in targets)
         return self._compiled(*given, tf.constant(keep))
+
+    def end_epoch(self, losses: Sequence[tf.Tensor]) -> None:
+        """Count the epoch.
+
+        Raises:
+            StageError: its last loss is not finite.
+        """
+        self._epochs += 1
+        if not math.isfinite(float(losses[-1])):
+            raise StageError("the training of the detector diverged", "lower the learning rate")
 
     def take_means(self) -> None:
         """Set the weights to their running means."""
@@ -276,13 +294,13 @@ class _Learner:
         maps = [tf.cast(each, tf.float32) for each in inputs]
         if self._backbone:
             maps = _listed(self._backbone(maps[0], training=False))
-        return _listed(self._head(maps, training=training))
+        return _listed(self._head.model(maps, training=training))
 
-    def _step(self, inputs: Sequence[tf.Tensor], targets: tuple[tf.Tensor, ...], keep: tf.Tensor) -> tf.Tensor:
+    def _learn(self, inputs: Sequence[tf.Tensor], targets: tuple[tf.Tensor, ...], keep: tf.Tensor) -> tf.Tensor:
         import tensorflow as tf
 
         with tf.GradientTape() as tape:
-            loss = self._loss(self._outputs(inputs, training=True), targets)
+            loss = self._head.loss(self._outputs(inputs, training=True), targets)
         weights = [weight for _, some in self._optimizers for weight in some]
         found, _ = tf.clip_by_global_norm(tape.gradient(loss, [weight.value for weight in weights]), 10.0)
         gradients = iter(found)

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.core.tasks import OBJECT_COUNTING, OBJECT_DETECTION
 from advisor.datasets.images import InputSpec
 from advisor.tflite.postprocess import Suppression, append_postprocess
-from advisor.training.detection.boxes import box_detector_head
-from advisor.training.detection.centres import centre_detector_head
 from advisor.training.detection.fit import Hyperparameters, MakeHead, fit
 from advisor.training.detection.maps import Boxed, keep_maps, keep_photographs
 from advisor.training.detection.network import joined, with_maps
 from advisor.training.finetune.network import flatbuffer, freeze
 
 if TYPE_CHECKING:
-    from advisor.catalog.cards import Card, WeightsFile
+    from advisor.catalog.cards import Card
+    from advisor.downloads.files import WeightsFile
 
 
 @dataclass(frozen=True)
@@ -38,15 +35,6 @@ class HeadKind:
     coarsest: int
     make_head: MakeHead
     epochs: int
-
-
-KINDS: Mapping[str, HeadKind] = MappingProxyType(
-    {
-        OBJECT_DETECTION: HeadKind(32, box_detector_head, 20),
-        OBJECT_COUNTING: HeadKind(16, centre_detector_head, 30),
-    }
-)
-"""The kind of head by task."""
 
 
 FINETUNING = Hyperparameters(epochs=14)

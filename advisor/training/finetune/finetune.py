@@ -11,10 +11,9 @@ The network that ships is trained for a few epochs more, with the validation par
 from __future__ import annotations
 
 import json
-import math
 import time
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,13 +21,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.core.errors import StageError
+from advisor.core.codec import parse
+from advisor.core.errors import StageError, UsageError
+from advisor.store.jsonfile import read_json
 from advisor.training.batches import Batches, Pixels
 from advisor.training.finetune import network
 from advisor.training.finetune.first_head import FinetuneData, first_head
 from advisor.training.finetune.hyperparameters import Finetuning
 from advisor.training.finetune.maps import MapBatches, Maps, halve
-from advisor.training.finetune.progress import STATE, FinetuneProgress, read_progress
+from advisor.training.loop import Timer, run
 
 if TYPE_CHECKING:
     import keras
@@ -42,6 +43,39 @@ BEHIND = 0.05
 
 WEIGHTS = "best.weights.h5"
 """File name of the network with its head, in the folder of a fine-tuning."""
+
+STATE = "state.json"
+"""File name of the progress, which points to the last checkpoint."""
+
+
+@dataclass(frozen=True)
+class FinetuneProgress:
+    """Progress of a fine-tuning.
+
+    Attributes:
+        hyperparameters: of the training, without the time limit.
+        history: loss, validation accuracy and seconds of each epoch.
+        best_epoch: index of the best epoch, -1 for the start.
+        best: its validation accuracy (0-1).
+        start: validation accuracy before the first epoch (0-1).
+        shortened: a time limit lowered the rate early, so that another limit must not continue from here.
+    """
+
+    hyperparameters: Mapping[str, object]
+    history: tuple[Mapping[str, float], ...]
+    best_epoch: int
+    best: float
+    start: float
+    shortened: bool = False
+
+
+def read_progress(folder: Path) -> FinetuneProgress | None:
+    """Return the progress of the training with checkpoints in ``folder``; None if its state is missing or damaged."""
+    try:
+        found: FinetuneProgress = parse(FinetuneProgress, read_json(folder / STATE))
+    except (UsageError, TypeError, ValueError):
+        return None
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,8 +132,7 @@ def finetune(
     """
     session = _Session(backbone, data, hyperparameters, folder, after, maps or folder)
     session.resume()
-    while session.goes_on():
-        session.run_epoch()
+    run(session)
     return session.finish(backbone)
 
 
@@ -117,7 +150,7 @@ class _Session:
     ) -> None:
         from advisor.training.finetune.optimizer import Optimizer
 
-        self._began, self.out_of_time, self._shortened = time.monotonic(), False, False
+        self._time, self.out_of_time, self._shortened = Timer(hyperparameters.seconds), False, False
         folder.mkdir(parents=True, exist_ok=True)
         self._hyperparameters, self._folder = (hyperparameters if after is None else hyperparameters.going_on()), folder
         self._size = data.spec.size
@@ -142,8 +175,7 @@ class _Session:
         self._optimizer = Optimizer(taught, self._hyperparameters, len(self._train), penalty)
         self.history: list[Mapping[str, float]] = []
         self._best_epoch, self._best = -1, 0.0
-        self._start_accuracy, self._validation_s = 0.0, 0.0
-        self._learns_from = self._began
+        self._start_accuracy, self._validation_s, self._epoch_began = 0.0, 0.0, 0.0
 
     def resume(self) -> None:
         """Restore the last checkpoint, or record the accuracy at the start."""
@@ -154,7 +186,7 @@ class _Session:
             self._restore(self._folder / f"epoch-{len(self.history)}")
             return
         self._start_accuracy = self._best = self._validate()
-        self._learns_from = time.monotonic()
+        self._time.restart()
         self._keep_best()
         self._save()
 
@@ -175,18 +207,27 @@ class _Session:
         stalled = 2 * done >= self._hyperparameters.epochs and since >= self._hyperparameters.patience
         if done >= self._hyperparameters.epochs or stalled:
             return False
-        self.out_of_time = self.out_of_time or self._late(self._validation_s)
-        return not self.out_of_time
+        return not (self.out_of_time or self.is_late())
 
-    def _late(self, more_s: float) -> bool:
-        """Return whether the time limit is over before so many further seconds."""
-        return time.monotonic() + more_s > self._ends
+    def is_late(self) -> bool:
+        """Return whether the time limit ends the training: the rest of the time is needed to validate it."""
+        self.out_of_time = self._time.is_over(self._validation_s)
+        return self.out_of_time
 
-    @property
-    def _ends(self) -> float:
-        """Seconds of the monotonic clock at which the time limit is over; infinite without one."""
-        limit_s = self._hyperparameters.seconds
-        return math.inf if limit_s is None else self._began + limit_s
+    def batches(self) -> Iterator[tuple[Pixels | Maps, NDArray[np.int64]]]:
+        """Yield the images or maps of the next epoch, and their labels."""
+        hyperparameters, number, self._epoch_began = self._hyperparameters, len(self.history), time.monotonic()
+        order = np.random.default_rng([hyperparameters.seed, number]).permutation(self._train)
+        return self._batches.epoch(order, hyperparameters.batch, self._changed, (hyperparameters.seed, number))
+
+    def step(self, batch: tuple[Pixels | Maps, NDArray[np.int64]], place: int) -> tf.Tensor:
+        """Train on a batch and return its loss."""
+        (images, labels), hyperparameters, number = batch, self._hyperparameters, len(self.history)
+        whole = number >= hyperparameters.epochs - hyperparameters.full_epochs
+        side = network.training_side(self._model, self._size, 1.0 if whole else hyperparameters.shrink)
+        self._keep_pace((number + place * hyperparameters.batch / len(self._train)) / hyperparameters.epochs)
+        seed = hyperparameters.seed + number, place
+        return self._optimizer.run(images, labels, self._sample_weights[labels], seed, side)
 
     def _keep_pace(self, reached: float) -> None:
         """Let the rate fall with the time where the limit would end the training before the cosine does.
@@ -194,19 +235,19 @@ class _Session:
         Args:
             reached: share of the steps that is done.
         """
-        whole_s = self._ends - self._validation_s - self._learns_from
-        spent = 0.0 if math.isinf(whole_s) else (time.monotonic() - self._learns_from) / max(whole_s, 1e-9)
+        spent = self._time.spent(self._validation_s)
         if self._shortened or spent > reached + BEHIND:
             self._shortened = True
             self._optimizer.spent.assign(min(1.0, spent))
 
-    def run_epoch(self) -> None:
-        """Train one epoch, validate, keep the best weights and write a checkpoint.
+    def end_epoch(self, losses: Sequence[tf.Tensor]) -> None:
+        """Validate, keep the best weights and write a checkpoint.
 
         An epoch that the time limit ends has no checkpoint: a later call repeats it.
         """
-        started, number = time.monotonic(), len(self.history)
-        loss = self._train_once(number)
+        number, loss = len(self.history), float(np.mean([float(value) for value in losses]))
+        if not np.isfinite(loss):
+            raise StageError(f"fine-tuning diverged in epoch {number + 1}", "lower the learning rate")
         self._optimizer.swap()
         accuracy = self._validate()
         better = accuracy >= self._best if self._shortened else accuracy > self._best
@@ -217,31 +258,9 @@ class _Session:
         if self.out_of_time:
             self._write_state()
             return
-        seconds = round(time.monotonic() - started, 3)
+        seconds = round(time.monotonic() - self._epoch_began, 3)
         self.history.append({"loss": loss, "validation_accuracy": accuracy, "seconds": seconds})
         self._save()
-
-    def _train_once(self, number: int) -> float:
-        """Train one epoch, or as many of its steps as the time limit allows, and return the mean loss."""
-        hyperparameters = self._hyperparameters
-        whole = number >= hyperparameters.epochs - hyperparameters.full_epochs
-        side = network.training_side(self._model, self._size, 1.0 if whole else hyperparameters.shrink)
-        order = np.random.default_rng([hyperparameters.seed, number]).permutation(self._train)
-        losses: list[tf.Tensor] = []
-        batches: Iterator[tuple[Pixels | Maps, NDArray[np.int64]]] = self._batches.epoch(
-            order, hyperparameters.batch, self._changed, (hyperparameters.seed, number)
-        )
-        for place, (images, labels) in enumerate(batches):
-            self.out_of_time = self._late(self._validation_s)
-            if self.out_of_time and losses:
-                break
-            weights = self._sample_weights[labels]
-            self._keep_pace((number + place * hyperparameters.batch / len(order)) / hyperparameters.epochs)
-            losses.append(self._optimizer.run(images, labels, weights, (hyperparameters.seed + number, place), side))
-        loss = float(np.mean([float(value) for value in losses]))
-        if not np.isfinite(loss):
-            raise StageError(f"fine-tuning diverged in epoch {number + 1}", "lower the learning rate")
-        return loss
 
     def finish(self, backbone: keras.Model) -> Finetuned:
         """Load the best weights, copy those of the backbone into ``backbone``, and return the result."""

@@ -11,18 +11,15 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from advisor.training.augment import augmented, mixed
-from advisor.training.batches import Pixels
+from advisor.training.batches import Pixels, augmented, mixed
 from advisor.training.finetune.hyperparameters import Finetuning
 from advisor.training.finetune.maps import Maps
+from advisor.training.loop import Adam
 
 if TYPE_CHECKING:
     import keras
 
 WARMUP_STEPS = 100
-
-_FIRST, _SECOND = 0.9, 0.999
-_LARGEST_GRADIENT = 1.0
 
 
 class Optimizer:
@@ -45,6 +42,7 @@ class Optimizer:
         self._done = tf.Variable(0.0, trainable=False)
         self.spent = tf.Variable(0.0, trainable=False)
         self._weights = [_Weight(*place) for place in _trained_weights(model, hyperparameters)]
+        self._adam = Adam(weight.variable.value for weight in self._weights)
         self._compiled = tf.function(self._train, reduce_retracing=True)
         self._predict = tf.function(
             lambda images: model(tf.cast(images, tf.float32), training=False), reduce_retracing=True
@@ -97,8 +95,7 @@ class Optimizer:
             loss = tf.reduce_mean(losses * weights)
             head = self._model.get_layer("head").kernel
             whole = loss + 0.5 * self._penalty * tf.reduce_sum(tf.square(tf.convert_to_tensor(head)))
-        gradients = tape.gradient(whole, [weight.variable.value for weight in self._weights])
-        self._move(tf.clip_by_global_norm([tf.convert_to_tensor(one) for one in gradients], _LARGEST_GRADIENT)[0])
+        self._move(tape.gradient(whole, [weight.variable.value for weight in self._weights]))
         return loss
 
     def _move(self, gradients: Sequence[tf.Tensor]) -> None:
@@ -108,8 +105,8 @@ class Optimizer:
         rate *= 0.5 * (1.0 + tf.cos(math.pi * tf.minimum(tf.maximum(done / steps, self.spent), 1.0)))
         done.assign_add(1.0)
         share = 1.0 / tf.minimum(done, float(max(1.0, self._hyperparameters.averaging)))
-        for weight, gradient in zip(self._weights, gradients, strict=True):
-            weight.take(gradient, rate, done, share)
+        for weight, (mean, size) in zip(self._weights, self._adam.take(gradients, done), strict=True):
+            weight.move(mean / size, rate, share)
 
     def save(self, place: Path) -> None:
         """Write the model, the means and the optimizer's state."""
@@ -125,33 +122,26 @@ class Optimizer:
                 variable.assign(kept[str(number)])
 
     def _state(self) -> list[tf.Variable]:
-        return [
-            self._done,
-            *(kept for weight in self._weights for kept in (weight.first, weight.second, weight.average)),
-        ]
+        pairs = zip(self._adam.moments, self._weights, strict=True)
+        return [self._done, *(kept for moments, weight in pairs for kept in (*moments, weight.average))]
 
 
 class _Weight:
-    """A weight with its moments and its running mean.
+    """A weight with its running mean.
 
-    Adam with decoupled weight decay (Kingma and Ba, "Adam", 2015; Loshchilov and Hutter, "Decoupled Weight Decay
-    Regularization", 2019).
+    Its decay is decoupled (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", 2019).
     """
 
     def __init__(self, variable: keras.Variable, rate: float, decay: float, back: float) -> None:
         self.variable, self._rate, self._decay, self._back = variable, rate, decay, back
         start = tf.convert_to_tensor(variable.value)
         self._start = tf.constant(start) if back else None
-        self.first, self.second = (tf.Variable(tf.zeros_like(start), trainable=False) for _ in range(2))
         self.average = tf.Variable(start, trainable=False)
 
-    def take(self, gradient: tf.Tensor, rate: tf.Tensor, number: tf.Tensor, share: tf.Tensor) -> None:
-        """Take step ``number``, counted from 1."""
-        self.first.assign(_FIRST * self.first + (1.0 - _FIRST) * gradient)
-        self.second.assign(_SECOND * self.second + (1.0 - _SECOND) * tf.square(gradient))
-        mean, size = self.first / (1.0 - _FIRST**number), self.second / (1.0 - _SECOND**number)
+    def move(self, step: tf.Tensor, rate: tf.Tensor, share: tf.Tensor) -> None:
+        """Take a step of Adam with the decay; ``share`` is that of the new value in the running mean."""
         value = self.variable.value
-        step = mean / (tf.sqrt(size) + 1e-8) + self._decay * value
+        step += self._decay * value
         if self._start is not None:
             step += self._back * (value - self._start)
         value.assign_sub(self._rate * rate * step)

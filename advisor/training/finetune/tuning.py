@@ -14,17 +14,17 @@ from advisor.datasets.images import InputSpec
 from advisor.tflite.levels import with_levels
 from advisor.tflite.surgery import attach_head
 from advisor.training.features import joined
-from advisor.training.finetune.finetune import VERSION, WEIGHTS, Finetuned, finetune
+from advisor.training.finetune.finetune import VERSION, WEIGHTS, Finetuned, finetune, read_progress
 from advisor.training.finetune.first_head import FinetuneData
 from advisor.training.finetune.hyperparameters import FINETUNING, Finetuning
 from advisor.training.finetune.network import flatbuffer
-from advisor.training.finetune.progress import read_progress
 from advisor.training.head.train import Head
 
 if TYPE_CHECKING:
     import keras
 
-    from advisor.catalog.cards import Card, WeightsFile
+    from advisor.catalog.cards import Card
+    from advisor.downloads.files import WeightsFile
 
 __all__ = ["FINETUNING", "VERSION", "WEIGHTS", "Finetuning", "epochs_done", "tune"]
 

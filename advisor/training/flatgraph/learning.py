@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 from advisor.core.errors import StageError
 from advisor.datasets.images import InputSpec
-from advisor.training.augment import Augmentation, augmented
-from advisor.training.batches import Batches
+from advisor.training.batches import Augmentation, Batches, augmented
 from advisor.training.flatgraph.graph import Change, Graph
 from advisor.training.flatgraph.weights import Weight
+from advisor.training.loop import Adam, Timer, run
 
 AUGMENTATION = Augmentation(crop=0.7, colour=0.1, mixup=0.0)
 
@@ -88,7 +88,9 @@ def learn(
     """
     with tempfile.TemporaryDirectory(prefix="advisor-") as folder:
         batches = Batches(images, [0] * len(images), spec.size, Path(folder) / "pictures.npy")
-        return _Training(graph, weights, spec, schedule, change).run(batches)
+        training = _Training(graph, weights, spec, schedule, change, batches)
+        run(training)
+        return training.summary()
 
 
 class _Training:
@@ -101,52 +103,61 @@ class _Training:
         spec: InputSpec,
         schedule: Schedule,
         change: Change | None,
+        batches: Batches,
     ) -> None:
         self._graph, self._weights, self._schedule, self._change = graph, weights, schedule, change
+        self._batches, self._passes, self._losses = batches, 0, list[float]()
+        self._began, self._time = time.monotonic(), Timer(schedule.seconds)
+        planned = max(1, round(schedule.epochs * len(batches) / schedule.batch))
+        self._planned = min(planned, schedule.most_steps or planned)
         self._mean, self._std = np.asarray(spec.mean, np.float32), np.asarray(spec.std, np.float32)
         self._variables = [weight.variable for weight in weights.values()]
-        self._moments = [(tf.Variable(tf.zeros_like(one)), tf.Variable(tf.zeros_like(one))) for one in self._variables]
-        self._compiled = tf.function(self._step, autograph=False)
+        self._adam = Adam(self._variables)
+        self._compiled = tf.function(self._learn, autograph=False)
 
-    def run(self, batches: Batches) -> TrainingSummary:
-        """Take all steps and return the course."""
-        began, losses = time.monotonic(), list[float]()
-        schedule = self._schedule
-        planned = max(1, round(schedule.epochs * len(batches) / schedule.batch))
-        planned = min(planned, schedule.most_steps or planned)
-        for number, images in enumerate(self._stream(batches)):
-            late = (time.monotonic() - began) / max(schedule.seconds, 1e-3) if schedule.seconds is not None else 0.0
-            done = max(number / planned, late)
-            if number and done >= 1.0:
-                break
-            losses.append(self._one(images, number, planned, min(done, 1.0)))
-        part = max(1, len(losses) // 10)
-        seconds = round(time.monotonic() - began, 1)
-        return TrainingSummary(len(losses), seconds, float(np.mean(losses[:part])), float(np.mean(losses[-part:])))
+    def goes_on(self) -> bool:
+        """Return whether steps or time are left; the first step is always taken."""
+        return not self._losses or self._done() < 1.0
 
-    def _one(self, images: NDArray[np.uint8], number: int, planned: int, done: float) -> float:
-        """Take a step; the rate falls with the share of steps or of time, whichever is larger."""
-        warm = min(1.0, (number + 1) / (0.05 * planned + 1))
+    def is_late(self) -> bool:
+        """Return whether no step is left: the last pass need not be whole."""
+        return not self.goes_on()
+
+    def _done(self) -> float:
+        """Return the share of the steps or of the time that is done, whichever is larger."""
+        return max(len(self._losses) / self._planned, self._time.spent())
+
+    def batches(self) -> Iterator[tuple[NDArray[np.uint8], NDArray[np.int64]]]:
+        """Yield the whole batches of a pass over the images, in a new order each time."""
+        size = min(self._schedule.batch, len(self._batches))
+        order = np.random.default_rng([self._schedule.seed, self._passes]).permutation(len(self._batches))
+        self._passes += 1
+        return self._batches.epoch(order[: len(order) // size * size], size)
+
+    def step(self, batch: tuple[NDArray[np.uint8], NDArray[np.int64]], _place: int) -> float:
+        """Take a step and return its loss; the rate falls with the share that is done."""
+        number, done = len(self._losses), min(self._done(), 1.0)
+        warm = min(1.0, (number + 1) / (0.05 * self._planned + 1))
         rate = self._schedule.learning_rate * warm * 0.5 * (1.0 + np.cos(np.pi * done))
         seed = tf.constant((self._schedule.seed, number), tf.int32)
         loss = float(
-            self._compiled(tf.constant(images), tf.constant(rate, tf.float32), tf.constant(number + 1.0), seed)
+            self._compiled(tf.constant(batch[0]), tf.constant(rate, tf.float32), tf.constant(number + 1.0), seed)
         )
         if not np.isfinite(loss):
             raise StageError(f"training diverged in step {number + 1}")
+        self._losses.append(loss)
         return loss
 
-    def _stream(self, batches: Batches) -> Iterator[NDArray[np.uint8]]:
-        """Yield whole batches without end, in a new order each pass."""
-        size = min(self._schedule.batch, len(batches))
-        passes = 0
-        while True:
-            order = np.random.default_rng([self._schedule.seed, passes]).permutation(len(batches))
-            for images, _ in batches.epoch(order[: len(order) // size * size], size):
-                yield images
-            passes += 1
+    def end_epoch(self, losses: Sequence[float]) -> None:
+        """Do nothing: the distance to the float model needs no validation."""
 
-    def _step(self, images: tf.Tensor, rate: tf.Tensor, number: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+    def summary(self) -> TrainingSummary:
+        """Return the course."""
+        losses, part = self._losses, max(1, len(self._losses) // 10)
+        seconds = round(time.monotonic() - self._began, 1)
+        return TrainingSummary(len(losses), seconds, float(np.mean(losses[:part])), float(np.mean(losses[-part:])))
+
+    def _learn(self, images: tf.Tensor, rate: tf.Tensor, number: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
         seen, _ = augmented(tf.cast(images, tf.float32), tf.zeros((images.shape[0], 1)), AUGMENTATION, seed)
         inputs = (tf.round(seen) - self._mean) / self._std
         taught = self._graph.run(inputs, {})
@@ -165,13 +176,8 @@ class _Training:
         return features + tf.reduce_mean(tf.reduce_sum(tf.exp(answers) * (answers - ours), axis=-1))
 
     def _update(self, gradients: Sequence[tf.Tensor], rate: tf.Tensor, number: tf.Tensor) -> None:
-        """Take one step of Adam (Kingma and Ba, 2015) with gradients clipped to a common norm of 1."""
-        clipped, _ = tf.clip_by_global_norm([tf.convert_to_tensor(one) for one in gradients], 1.0)
-        for variable, gradient, (first, second) in zip(self._variables, clipped, self._moments, strict=True):
-            first.assign(0.9 * first + 0.1 * gradient)
-            second.assign(0.999 * second + 0.001 * tf.square(gradient))
-            mean, size = first / (1.0 - 0.9**number), second / (1.0 - 0.999**number)
-            variable.assign_sub(rate * mean / (tf.sqrt(size) + 1e-8))
+        for variable, (mean, size) in zip(self._variables, self._adam.take(gradients, number), strict=True):
+            variable.assign_sub(rate * mean / size)
 
 
 def _lost(wanted: tf.Tensor, given: tf.Tensor) -> tf.Tensor:

@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
 
-from advisor.training.flatgraph.graph import Graph, Node
-from advisor.training.flatgraph.operators import run_operator
+from advisor.training.flatgraph.graph import Graph, Node, run_operator
 
 if TYPE_CHECKING:
     import tensorflow as tf

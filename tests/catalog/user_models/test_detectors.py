@@ -10,12 +10,11 @@ import pytest
 from ai_edge_litert import schema_py_generated as schema
 
 from advisor.catalog import load_catalogue
-from advisor.catalog.cards import OWN_DETECTOR, OWN_FIXED_DETECTOR
 from advisor.catalog.labels import published_labels
 from advisor.catalog.user_models.description import ModelDescription
 from advisor.catalog.user_models.import_model import ImportedModel, add, inspect
 from advisor.core.errors import UsageError
-from advisor.core.tasks import OBJECT_DETECTION
+from advisor.tasks import DETECTION
 from advisor.tflite.float16 import to_float16
 from advisor.tflite.metadata import read_metadata
 from advisor.tflite.model import read
@@ -47,7 +46,7 @@ def brought(file: Path, **said: Any) -> ImportedModel:
 def test_a_detector_that_describes_itself_becomes_a_card(tmp_path: Path) -> None:
     added = brought(detector_file(tmp_path / "cells.tflite"))
     card = load_catalogue([added.catalogue]).card("cells")
-    assert (card.architecture, card.task, card.as_it_is) == (OWN_DETECTOR, OBJECT_DETECTION, True)
+    assert (card.architecture, card.task, card.as_it_is) == ("tflite_detector", DETECTION.name, True)
     assert (card.input_size, card.classes, card.licence) == (SIDE, 3, "MIT")
     assert card.preprocessing.mean == (127.5,) * 3
     assert published_labels(card) == COLOURS
@@ -102,7 +101,7 @@ def test_a_quantized_detector_keeps_its_form(tmp_path: Path) -> None:
     added = brought(rounded(tmp_path))
     card = added.card
     assert (card.architecture, card.form, card.task, card.as_it_is) == (
-        OWN_FIXED_DETECTOR, "int8", OBJECT_DETECTION, True
+        "tflite_fixed_detector", "int8", DETECTION.name, True
     )  # fmt: skip
     assert (card.input_size, card.classes, published_labels(card)) == (SIDE, 3, COLOURS)
     assert {label for _, label, _ in added.seen} <= set(COLOURS)
@@ -112,7 +111,7 @@ def test_a_quantized_detector_keeps_its_form(tmp_path: Path) -> None:
 
 
 def test_a_float_detector_keeps_its_form_if_asked(tmp_path: Path) -> None:
-    with inspect(detector_file(tmp_path / "cells.tflite"), fixed=True) as inspected:
+    with inspect(detector_file(tmp_path / "cells.tflite"), finished=True) as inspected:
         assert add(inspected, ModelDescription()).card.form == "float32"
 
 

@@ -9,7 +9,7 @@ import pytest
 from advisor.catalog.catalogue_files import user_catalogue_file
 from advisor.catalog.user_models.shipped import is_file, shipped_card
 from advisor.core.errors import UsageError
-from tests.catalog.user_models.test_fixed_form import SIDE, kept
+from tests.catalog.user_models.test_finished_files import SIDE, kept
 from tests.measurement import small_models
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("own_folders")]

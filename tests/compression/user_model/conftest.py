@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from advisor.compression.user_model.question import CompressionQuestion, ask
+from advisor.engine.compress.question import CompressionQuestion, ask
 from advisor.tflite.metadata import Metadata
 from advisor.tflite.metadata_writer import write_metadata
 

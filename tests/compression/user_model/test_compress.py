@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from advisor.compression.user_model.by_task import Classifiers
-from advisor.compression.user_model.compress import _scored, compress
-from advisor.compression.user_model.question import ask
 from advisor.compression.user_model.values import RecipeResult
+from advisor.engine.compress.compress import _scored, compress
+from advisor.engine.compress.question import ask
 from advisor.isolation import ChildPool
 from advisor.tflite.metadata import read_metadata
 from tests.compression.user_model.conftest import CLASSES
@@ -31,10 +31,10 @@ def test_forms_carry_the_files_description_and_their_figures(described: Path, ph
     said = read_metadata(Path(int8.path).read_bytes())
     assert said is not None
     assert (said.labels, said.licence, said.mean) == (CLASSES, "MIT", (127.5,))
-    assert int8.likeness is not None
-    assert int8.likeness.accuracy is not None
-    assert int8.likeness.drop is not None
-    assert int8.likeness.images == len(question.images.scored)
+    assert int8.agreement is not None
+    assert int8.agreement.accuracy is not None
+    assert int8.agreement.drop is not None
+    assert int8.agreement.images == len(question.images.scored)
     assert int8.sizes is not None
     assert int8.sizes.size_bytes == Path(int8.path).stat().st_size
     assert int8.taken is not None
@@ -66,12 +66,12 @@ def test_a_form_that_the_runtime_cannot_run_is_skipped(described: Path, tmp_path
 
 def test_without_labels_there_is_agreement_and_a_note(described: Path, tmp_path: Path) -> None:
     found = compress(ask(described, ["float16"], to=tmp_path / "forms"), _silent, latency=False)
-    likeness = found.forms[1].likeness
-    assert likeness is not None
-    assert likeness.accuracy is None
-    assert likeness.agreement.value == 1
-    assert likeness.snr_db is not None
-    assert likeness.snr_db > 30
+    agreement = found.forms[1].agreement
+    assert agreement is not None
+    assert agreement.accuracy is None
+    assert agreement.share.value == 1
+    assert agreement.snr_db is not None
+    assert agreement.snr_db > 30
     assert any("agreement with float is no accuracy" in note for note in found.notes)
 
 
@@ -79,7 +79,7 @@ def test_answers_are_judged_against_float_and_truth() -> None:
     floats = np.eye(4, dtype=np.float32)
     own = floats[[0, 1, 2, 2]]
     found = Classifiers().compare(own, floats, (0, 1, 2, 3))
-    assert found.agreement.value == 0.75
+    assert found.share.value == 0.75
     assert found.accuracy is not None
     assert found.accuracy.value == 0.75
     assert found.drop is not None

@@ -13,12 +13,12 @@ from ai_edge_litert import schema_py_generated as schema
 from advisor.compression.recipes import RECIPES
 from advisor.compression.recipes.base import Needs
 from advisor.compression.user_model.by_task import Detectors
-from advisor.compression.user_model.compress import compress
-from advisor.compression.user_model.images import TrueBoxes
-from advisor.compression.user_model.question import CompressionQuestion
+from advisor.compression.user_model.values import TrueBoxes
 from advisor.core.errors import UsageError
-from advisor.core.tasks import OBJECT_DETECTION
+from advisor.engine.compress.compress import compress
+from advisor.engine.compress.question import CompressionQuestion
 from advisor.measurement.detection import Detections
+from advisor.tasks import DETECTION
 from advisor.tflite.metadata import read_metadata
 from advisor.tflite.model import read
 from advisor.tflite.postprocess import OPERATOR
@@ -50,7 +50,7 @@ def test_every_recipe_that_applies_makes_a_detector_with_its_labels(
 ) -> None:
     names = [recipe.name for recipe in RECIPES]
     result = compress(asked(detector, *names, data=boxes), lambda _: None, latency=False)
-    assert (result.task, result.metric) == (OBJECT_DETECTION, "mAP@0.5")
+    assert (result.task, result.metric) == (DETECTION.name, "mAP@0.5")
     learning = {recipe.name for recipe in RECIPES if recipe.needs >= Needs.SCORING}
     for form in result.forms:
         if form.recipe in learning:
@@ -58,9 +58,9 @@ def test_every_recipe_that_applies_makes_a_detector_with_its_labels(
             assert "learns from images of one class each, and the file is for object-detection" in form.reason
             continue
         assert form.status == "ok", form.reason
-        assert form.likeness is not None
-        assert form.likeness.accuracy is not None
-        assert form.likeness.accuracy.value > 0.95
+        assert form.agreement is not None
+        assert form.agreement.accuracy is not None
+        assert form.agreement.accuracy.value > 0.95
         data = Path(form.path).read_bytes()
         assert read(data).operators[-1].name == f"CUSTOM:{OPERATOR}"
         said = read_metadata(data)
@@ -73,10 +73,10 @@ def test_without_boxes_there_is_agreement_and_what_changes_is_said(
     detector: Path, asked: Callable[..., CompressionQuestion]
 ) -> None:
     result = compress(asked(detector), lambda _: None, latency=False)
-    likeness = result.forms[1].likeness
-    assert likeness is not None
-    assert likeness.accuracy is None
-    assert 0.5 < likeness.agreement.value <= 1
+    agreement = result.forms[1].agreement
+    assert agreement is not None
+    assert agreement.accuracy is None
+    assert 0.5 < agreement.share.value <= 1
     assert f"each form has the post-processing of the file ({OPERATOR})" in result.notes
     assert any("the outputs of the forms are boxes, classes, scores, count" in note for note in result.notes)
 
@@ -193,13 +193,13 @@ def test_boxes_are_judged_against_float_and_truth() -> None:
     floats = [found((1, 0.9, HERE), (2, 0.8, THERE), (0, 0.2, HERE))]
     own = [found((1, 0.9, HERE), (0, 0.7, THERE))]
     truth = [TrueBoxes(((1, *HERE), (2, *THERE)), (100, 200))]
-    likeness = Detectors().compare(own, floats, truth)
-    assert likeness.accuracy is not None
-    assert likeness.drop is not None
-    assert [likeness.accuracy.value, likeness.drop.value, likeness.agreement.value] == pytest.approx([0.5] * 3)
-    assert likeness.snr_db is None
+    agreement = Detectors().compare(own, floats, truth)
+    assert agreement.accuracy is not None
+    assert agreement.drop is not None
+    assert [agreement.accuracy.value, agreement.drop.value, agreement.share.value] == pytest.approx([0.5] * 3)
+    assert agreement.snr_db is None
 
 
 def test_where_float_is_sure_of_nothing_agreement_is_not_known() -> None:
-    likeness = Detectors().compare([found()], [found((0, 0.2, HERE))], ())
-    assert (likeness.agreement.low, likeness.agreement.high) == (0.0, 1.0)
+    agreement = Detectors().compare([found()], [found((0, 0.2, HERE))], ())
+    assert (agreement.share.low, agreement.share.high) == (0.0, 1.0)

@@ -9,9 +9,9 @@ import pytest
 from ai_edge_litert import schema_py_generated as schema
 
 from advisor.compression.recipes.suitable import require_plain_float
-from advisor.compression.user_model.images import PHOTOGRAPHS, class_order
-from advisor.compression.user_model.question import CompressionQuestion, ask
 from advisor.core.errors import UsageError
+from advisor.datasets.dataset import class_order
+from advisor.engine.compress.question import PHOTOGRAPHS, CompressionQuestion, ask
 from advisor.tflite.float16 import to_float16
 from advisor.tflite.metadata import read_metadata
 from advisor.tflite.metadata_writer import write_metadata

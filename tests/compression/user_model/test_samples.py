@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.compression.user_model.compress import compress
-from advisor.compression.user_model.likeness import compare
-from advisor.compression.user_model.question import ask
-from advisor.compression.user_model.samples import Input, Samples, read_samples
+from advisor.compression.user_model.samples import Input, Samples, compare, read_samples
 from advisor.compression.user_model.values import ANY, Compression
 from advisor.core.errors import UsageError
+from advisor.engine.compress.compress import compress
+from advisor.engine.compress.question import ask
 from advisor.tflite.model import read
 from tests.compression.user_model import networks
 from tests.tflite.graphs import edited, foreign_detector
@@ -44,8 +43,8 @@ def refused(model: Path, samples: Path, **options: Any) -> UsageError:
 def test_each_form_of_a_model_with_two_inputs_has_the_ratio_of_each_output(model: Path, tmp_path: Path) -> None:
     given = networks.samples(tmp_path / "s.npz", 40, image=IMAGE, pose=POSE)
     found = compressed(model, given, "float16", "int8", "int8_float_io", "mixed_int8")
-    ratios = {form.recipe: form.likeness.snr_db for form in found.forms if form.likeness}
-    by_output = found.forms[2].likeness.by_output if found.forms[2].likeness else {}
+    ratios = {form.recipe: form.agreement.snr_db for form in found.forms if form.agreement}
+    by_output = found.forms[2].agreement.by_output if found.forms[2].agreement else {}
     assert ratios["float32"] is None
     assert ratios["float16"] > 50 > ratios["int8"] > 20
     assert set(by_output) == {"angle", "place"}
@@ -65,7 +64,7 @@ def test_a_map_of_scores_and_an_input_of_five_channels_are_taken(tmp_path: Path)
     given = networks.samples(tmp_path / "s.npz", image=(16, 16, 5))
     found = compressed(tmp_path / "net.tflite", given, "int8", "rounded")
     assert [form.status for form in found.forms] == ["ok"] * 3
-    assert all(form.likeness and form.likeness.agreement.value == 1 for form in found.forms)
+    assert all(form.agreement and form.agreement.share.value == 1 for form in found.forms)
 
 
 def test_one_input_needs_no_name(model: Path, tmp_path: Path) -> None:
@@ -105,10 +104,10 @@ def test_agreement_is_the_share_of_samples_whose_outputs_are_all_close(model: Pa
     inputs = (Input("image", (1, *IMAGE), "float32"), Input("pose", (1, *POSE), "float32"))
     samples, other = Samples(given, inputs, tuple(range(10))), tmp_path / "other.tflite"
     same = compare(model, model, samples)
-    assert (same.images, same.agreement.value, same.snr_db) == (10, 1.0, None)
+    assert (same.images, same.share.value, same.snr_db) == (10, 1.0, None)
     other.write_bytes(networks.two_inputs(seed=1))
     unlike = compare(other, model, samples)
-    assert unlike.agreement.value == 0
+    assert unlike.share.value == 0
     assert unlike.snr_db is not None
     assert unlike.snr_db < 10
 

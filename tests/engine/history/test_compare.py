@@ -13,7 +13,7 @@ from advisor.core.evaluation import Evaluation, Status
 from advisor.core.evaluation_facts import ImageAnswers
 from advisor.engine.history.compare import Comparison, ComparisonResult, compare
 from advisor.engine.history.loaded_run import load_run
-from tests.builders import evaluation
+from tests.builders import evaluation, present
 from tests.run_folders import HOST, VERSIONS, candidates, images, write_run
 
 BEST, FAST, SMALL = candidates()
@@ -56,8 +56,7 @@ def test_a_pick_that_changes_within_the_noise_is_none(tmp_path: Path) -> None:
     edge, other = evaluation("edge", accuracy=92, half_width=1, latency=45, p90=49.9), FAST
     over = evaluation("edge", accuracy=92, half_width=1, latency=45.1, p90=50.1)
     found = compared(tmp_path, [over, other], [edge, other])
-    assert found.pick_after is not None
-    assert found.pick_after.configuration.card == "fast"
+    assert present(found.pick_after).configuration.card == "fast"
     assert found.result is ComparisonResult.NOISE
     assert not found.recommends_otherwise
     assert "not counted as a change" in found.reason

@@ -14,7 +14,7 @@ from advisor.core.evaluation_facts import ImageAnswers
 from advisor.core.statistics import Interval
 from advisor.engine.history.disagreements import disagreements
 from advisor.store import RunFolder
-from tests.builders import evaluation
+from tests.builders import evaluation, present
 
 CARD = "mobilenet_v2_1.0_224"
 LABELS = "abba"
@@ -45,8 +45,7 @@ def held_out(run: RunFolder, judged: Evaluation, answers: list[int], *mistakes: 
 
 def test_what_only_float32_answers_right_comes_first_and_what_both_do_is_left_out(run: RunFolder) -> None:
     pick, floats = answered(run, "int8", [0, 1, 0, 1]), answered(run, "float32", [1, 1, 1, 2])
-    found = disagreements(run, [pick, floats], pick)
-    assert found is not None
+    found = present(disagreements(run, [pick, floats], pick))
     assert [(row.path, row.label, row.own.label, row.floats.label) for row in found.rows] == [
         ("2.jpg", 1, 0, 1),
         ("0.jpg", 0, 0, 1),
@@ -59,8 +58,7 @@ def test_what_only_float32_answers_right_comes_first_and_what_both_do_is_left_ou
 
 def test_files_that_agree_say_so(run: RunFolder) -> None:
     pick, floats = answered(run, "int8", [0, 1, 0, 1]), answered(run, "float32", [0, 1, 0, 1])
-    found = disagreements(run, [pick, floats], pick)
-    assert found is not None
+    found = present(disagreements(run, [pick, floats], pick))
     assert found.sentence == "int8 and float32 give the same answer on each of 4 validation images."
 
 
@@ -77,8 +75,7 @@ def test_the_hold_out_decides_where_both_ran_there(run: RunFolder) -> None:
 def test_probabilities_are_those_of_the_mistakes_that_are_kept(run: RunFolder) -> None:
     mistake = Mistake("3.jpg", "3" * 64, 0, 1, 0.9)
     pick = held_out(run, answered(run, "int8", [0, 1, 1, 0]), [0, 1, 1, 1], mistake)
-    found = disagreements(run, [held_out(run, answered(run, "float32", [0, 1, 1, 0]), [0, 1, 1, 0])], pick)
-    assert found is not None
+    found = present(disagreements(run, [held_out(run, answered(run, "float32", [0, 1, 1, 0]), [0, 1, 1, 0])], pick))
     assert [(row.own.probability, row.floats.probability) for row in found.rows] == [(0.9, None)]
 
 

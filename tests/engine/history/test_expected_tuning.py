@@ -40,7 +40,7 @@ def test_a_run_of_heads_names_the_gain_the_time_and_a_command_that_works(tmp_pat
     assert asked.question.trainings == ("head", "finetune_cached")
 
 
-def test_a_share_of_the_errors_that_the_head_leaves_is_promised(tmp_path: Path) -> None:
+def test_a_share_of_the_errors_that_the_head_leaves_is_stated(tmp_path: Path) -> None:
     found = _expected(tmp_path / "hard", HEAD)
     better = _expected(tmp_path / "easy", replace(HEAD, accuracy=replace(HEAD.accuracy, value=98.0)))  # type: ignore[type-var]
     assert found is not None
@@ -63,7 +63,7 @@ def test_nothing_is_said_where_it_was_tried_or_cannot_be(tmp_path: Path, rows: t
     assert _expected(tmp_path, *rows) is None
 
 
-def test_nothing_is_promised_of_few_images(tmp_path: Path) -> None:
+def test_nothing_is_stated_of_few_images(tmp_path: Path) -> None:
     run = write_run(tmp_path, [HEAD], dataset=images({"glass": 200, "paper": 200}))
     assert expected_tuning(load_run(run.path)) is None
 

@@ -11,7 +11,7 @@ from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import ImageAnswers
 from advisor.engine.history.incumbents import incumbents
 from advisor.store import RunFolder
-from tests.builders import evaluation
+from tests.builders import evaluation, present
 from tests.engine.history.test_disagreements import answered, run
 
 __all__ = ["run"]
@@ -52,8 +52,7 @@ def test_the_hold_out_counts_where_both_ran_there(run: RunFolder) -> None:
 def test_an_answer_that_is_no_class_is_wrong(run: RunFolder) -> None:
     own, pick = shipped(run, [7, 1, 1, 0]), answered(run, "int8", RIGHT)
     (found,) = incumbents(run, [own, pick], pick)
-    assert found.points is not None
-    assert found.points.value == 25.0
+    assert present(found.points).value == 25.0
 
 
 def test_the_pick_itself_has_no_difference(run: RunFolder) -> None:

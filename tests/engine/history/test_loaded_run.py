@@ -12,28 +12,25 @@ from advisor.core.errors import UsageError
 from advisor.core.evaluation import Configuration, Evaluation
 from advisor.core.evaluation_facts import ImageAnswers
 from advisor.engine.history.loaded_run import load_run, unfinished_search
-from tests.builders import evaluation
+from tests.builders import evaluation, present
 from tests.run_folders import candidates, lines, write_run
 
 
 def test_its_own_question_gives_its_own_answer(tmp_path: Path) -> None:
     run = write_run(tmp_path)
     decision = load_run(run.path).decision
-    assert decision.pick is not None
-    assert decision.pick.configuration.card == "best"
+    assert present(decision.pick).configuration.card == "best"
 
 
 def test_another_budget_gives_another_answer(tmp_path: Path) -> None:
     stored = load_run(write_run(tmp_path).path, {"budget": "10ms", "size_budget": None})
     assert stored.question.limits.latency_ms == 10
-    assert stored.decision.pick is not None
-    assert stored.decision.pick.configuration.card == "fast"
+    assert present(stored.decision.pick).configuration.card == "fast"
 
 
 def test_a_preference_is_held(tmp_path: Path) -> None:
     stored = load_run(write_run(tmp_path).path, {"prefer": "size"})
-    assert stored.decision.pick is not None
-    assert stored.decision.pick.configuration.card == "small"
+    assert present(stored.decision.pick).configuration.card == "small"
 
 
 def test_a_limit_without_unit_is_refused(tmp_path: Path) -> None:
@@ -73,8 +70,7 @@ def test_without_its_answers_a_tie_is_told_from_intervals(tmp_path: Path, damage
     if damage == "damaged":
         (run.path / "answers" / "a.npy").write_bytes(b"\x93NUMPY")
     decision = load_run(run.path).decision
-    assert decision.pick is not None
-    assert decision.pick.configuration.card == "two"
+    assert present(decision.pick).configuration.card == "two"
 
 
 def test_equal_answers_tie_whatever_the_intervals(tmp_path: Path) -> None:
@@ -85,16 +81,14 @@ def test_equal_answers_tie_whatever_the_intervals(tmp_path: Path) -> None:
     run.write_json("split.json", {"classes": ["a", "b"], "validation": [{"class": "a"}] * 50, "train": []})
     run.keep_answers("a", np.zeros(50, np.int32).tolist())
     decision = load_run(run.path).decision
-    assert decision.pick is not None
-    assert decision.pick.configuration.card == "two"
+    assert present(decision.pick).configuration.card == "two"
     assert [e.configuration.card for e in decision.ties] == ["one"]
 
 
 @pytest.mark.parametrize("running", [True, False])
 def test_a_search_without_an_end_says_how_far_it_came(tmp_path: Path, running: bool) -> None:
     run = load_run(write_run(tmp_path, manifest={"configurations": 100}).path)
-    unfinished = unfinished_search(run, running)
-    assert unfinished is not None
+    unfinished = present(unfinished_search(run, running))
     assert (unfinished.evaluated, unfinished.configurations, unfinished.running) == (3, 100, running)
     state = "Search is running" if running else "The search has not ended"
     said = unfinished.sentence("runs/latest")

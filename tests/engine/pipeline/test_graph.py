@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 
 from advisor.catalog.catalogue import load_catalogue
 from advisor.compression.recipes import RECIPES
-from advisor.core.tasks import OBJECT_DETECTION, TASKS
 from advisor.core.training import FINETUNE_TOP, HEAD, HEAD_SUBSET, NONE
 from advisor.devices.profiles import DeviceTarget
-from advisor.engine.pipeline.graph import MODELS, SCORES, VariantStages, float_model, variant, with_all_before
+from advisor.engine.pipeline.graph import VariantStages, float_model, variant, with_all_before
 from advisor.engine.pipeline.images import Role
 from advisor.engine.pipeline.materials import LocalTarget, Purpose, Workload
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import Results
-from advisor.engine.pipeline.stages.detection import DETECTIONS_FILE
 from advisor.engine.question import Question
+from advisor.tasks import DETECTION
+from advisor.tasks.detection.stages import DETECTIONS_FILE
 from tests.engine.pipeline.boxed import boxed_images
 from tests.engine.pipeline.walking import materials
 from tests.engine.plans import image_counts
@@ -30,7 +30,7 @@ CARD = load_catalogue()["mobilenet_v2_1.0_224"]
 NAMES = tuple(recipe.name for recipe in RECIPES)
 TRAINED = Workload((HEAD,), ("float32", "int8"), image_counts(1000, 200, 250))
 PUBLISHED = Workload((NONE,), ("float32", "int8"))
-BOXED = replace(TRAINED, question=Question(OBJECT_DETECTION))
+BOXED = replace(TRAINED, question=Question(DETECTION.name))
 
 
 def names(stages: VariantStages) -> Counter[str]:
@@ -143,10 +143,6 @@ def test_only_finalists_of_images_are_judged() -> None:
 
 def test_the_users_own_holdout_needs_no_estimate_of_new_conditions() -> None:
     assert names(VariantStages(CARD, HEAD, "int8", replace(TRAINED, own_holdout=True)))["expectation"] == 0
-
-
-def test_every_task_has_its_stages() -> None:
-    assert set(MODELS) == set(SCORES) == set(TASKS)
 
 
 def test_a_detector_is_trained_to_compare_and_scored_then_trained_to_ship_and_timed() -> None:

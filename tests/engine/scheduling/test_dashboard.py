@@ -20,8 +20,6 @@ from tests.engine.plans import planned
 from tests.engine.scheduling.test_study import RUNTIME, result, study
 from tests.processes import PATIENCE_S, free_port, until
 
-pytestmark = pytest.mark.integration
-
 
 @contextmanager
 def dashboard(journal: Path) -> Iterator[str]:
@@ -51,6 +49,7 @@ def answers(address: str) -> bool:
         return False
 
 
+@pytest.mark.integration
 def test_a_study_opens_in_the_dashboard_with_objectives_parameters_and_reasons(tmp_path: Path) -> None:
     plan = planned(load_catalogue().select(["mobilenet_v2_1.0_224"]), ("float32", "int8"), (1,), ("head",), RUNTIME)
     kept = study(tmp_path / "study.journal", plan)

@@ -17,7 +17,7 @@ from advisor.engine.scheduling.allowance import Allowance
 from advisor.engine.scheduling.promotion import HEAD_GAIN, LEAST_RESULTS, STAGE, ExpensiveCards, FrontBound
 from advisor.engine.scheduling.scheduler import Scheduler
 from advisor.engine.space.plan import Plan
-from tests.builders import evaluation
+from tests.builders import evaluation, present
 from tests.engine.plans import changed
 from tests.engine.scheduling.test_allowance import DEFAULT, Allowed
 from tests.engine.scheduling.test_scheduler import CARDS, Search
@@ -80,8 +80,7 @@ def _reason_without_images(preference: Preference = BALANCED) -> str:
 
 
 def test_without_images_the_published_accuracy_is_the_bound() -> None:
-    published = load_catalogue()[EXPENSIVE].top1()
-    assert published is not None
+    published = present(load_catalogue()[EXPENSIVE].top1())
     assert f"points more than its published accuracy ({published + FORM_GAIN:.1f} %)" in _reason_without_images()
 
 

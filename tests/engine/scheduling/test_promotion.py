@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.core.budget import Budget
+from advisor.core.decision import front
 from advisor.core.evaluation import Configuration, Evaluation, Status
-from advisor.core.pareto import front
 from advisor.core.quantity import Provenance, Quantity
-from advisor.engine.scheduling.promotion import STAGE, FrontBound, outclassed
+from advisor.engine.scheduling.promotion import STAGE, FrontBound, dominated
 from advisor.engine.scheduling.trial_record import constraints
 from tests.builders import configuration, evaluation
 
@@ -183,7 +183,7 @@ def test_without_a_first_look_a_head_is_never_rejected() -> None:
 def left_out(floats: Evaluation, rival: Evaluation, form: str) -> str:
     """Return why a form of a float32 file is not made beside a rival."""
     known = replace(bound(floats, rival).known, floats=floats)
-    return outclassed(replace(floats.configuration, compression=form), known)
+    return dominated(replace(floats.configuration, compression=form), known)
 
 
 def test_a_form_of_a_network_far_behind_is_left_out_with_the_name_of_what_is_better() -> None:
@@ -211,5 +211,5 @@ def test_a_form_with_float_arithmetic_is_hardly_faster_than_float32() -> None:
 def test_where_a_form_was_left_out_fine_tuning_builds_on_the_float32_file() -> None:
     floats = evaluation("net", accuracy=84, latency=10)
     form = configuration("net", "int8")
-    skipped = Evaluation(form, Status.SKIPPED, reason="outclassed", stage=STAGE)
+    skipped = Evaluation(form, Status.SKIPPED, reason="dominated", stage=STAGE)
     assert not bound(floats, skipped).rejection_reason(tuned(form))

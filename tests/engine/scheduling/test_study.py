@@ -14,7 +14,7 @@ from advisor.core.names import SAMPLERS
 from advisor.engine.scheduling.storage import journal
 from advisor.engine.scheduling.study import Study
 from advisor.engine.space.plan import Plan
-from tests.builders import evaluation
+from tests.builders import evaluation, present
 from tests.engine.plans import planned
 
 CARDS = ["mobilenet_v2_1.0_224", "efficientnet_lite0_224", "squeezenet_1.1_227"]
@@ -74,16 +74,14 @@ def test_what_was_in_flight_when_the_process_died_is_asked_again(tmp_path: Path,
 def test_failed_and_skipped_evaluations_are_told_too(tmp_path: Path, plan: Plan) -> None:
     asked = study(tmp_path / "journal", plan)
     for status in (Status.FAILED, Status.SKIPPED):
-        configuration = asked.ask()
-        assert configuration is not None
+        configuration = present(asked.ask())
         asked.tell(Evaluation(configuration, status, reason="because", stage="convert"))
     assert len(all_asked(asked)) == plan.size - 2
 
 
 def test_a_result_kept_just_before_a_kill_is_neither_lost_nor_asked_again(tmp_path: Path, plan: Plan) -> None:
     first = study(tmp_path / "journal", plan)
-    kept = first.ask()
-    assert kept is not None
+    kept = present(first.ask())
     again = study(tmp_path / "journal", plan, done=(result(kept),))
     assert kept not in all_asked(again)
     complete = [trial for trial in trials(tmp_path / "journal") if trial.state.name == "COMPLETE"]
@@ -100,8 +98,7 @@ def test_a_study_that_was_lost_is_made_again_from_the_evaluations(tmp_path: Path
 
 def test_what_failed_can_be_asked_again(tmp_path: Path, plan: Plan) -> None:
     first = study(tmp_path / "journal", plan)
-    failed = first.ask()
-    assert failed is not None
+    failed = present(first.ask())
     first.tell(Evaluation(failed, Status.FAILED, reason="killed", stage="convert"))
     assert failed in all_asked(study(tmp_path / "journal", plan))
 
@@ -131,15 +128,12 @@ def test_a_study_goes_on_from_every_line_of_its_journal(tmp_path: Path, plan: Pl
 
 
 def asked(of: Study) -> Configuration:
-    configuration = of.ask()
-    assert configuration is not None
-    return configuration
+    return present(of.ask())
 
 
 def test_it_counts_what_has_no_result(tmp_path: Path, plan: Plan) -> None:
     asked = study(tmp_path / "journal", plan)
-    configuration = asked.ask()
-    assert configuration is not None
+    configuration = present(asked.ask())
     assert asked.unevaluated == plan.size
     asked.tell(result(configuration))
     assert asked.unevaluated == plan.size - 1

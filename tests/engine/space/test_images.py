@@ -8,26 +8,22 @@ from typing import Any
 import pytest
 
 from advisor.core.errors import UsageError
-from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_DETECTION, TASKS
 from advisor.engine.pipeline.images import Images, Role
 from advisor.engine.question import Question, resolve
-from advisor.engine.space.images import READERS, read_images
+from advisor.engine.space.images import read_images
+from advisor.tasks import CLASSIFICATION, DETECTION
 from tests.datasets.boxes.writers import WRITERS, Photo, photos, write_table, write_voc
 from tests.datasets.folders import make
 
 
-def asked(task: str = OBJECT_DETECTION, **options: Any) -> Question:
+def asked(task: str = DETECTION.name, **options: Any) -> Question:
     return resolve({"task": task, "data": "boxes", **options}).question
 
 
-def read(data: Path, task: str = OBJECT_DETECTION) -> Images:
+def read(data: Path, task: str = DETECTION.name) -> Images:
     images = read_images(asked(task, data=str(data)), lambda _: None)
     assert images is not None
     return images
-
-
-def test_every_task_has_a_reader() -> None:
-    assert set(READERS) == set(TASKS)
 
 
 def test_boxes_are_read_in_shares_of_their_upright_image(tmp_path: Path) -> None:
@@ -74,20 +70,20 @@ def test_too_few_boxes_are_refused(tmp_path: Path) -> None:
 
 
 def test_images_with_classes_have_no_boxes(tmp_path: Path) -> None:
-    images = read(make(tmp_path, cat=20, dog=20), IMAGE_CLASSIFICATION)
+    images = read(make(tmp_path, cat=20, dog=20), CLASSIFICATION.name)
     assert (images.boxes, images.classes) == (None, ("cat", "dog"))
 
 
 @pytest.mark.parametrize("writer", ["voc", "coco", "yolo"])
 def test_boxes_that_are_searched_for_classes_are_refused_with_the_task_to_add(tmp_path: Path, writer: str) -> None:
     with pytest.raises(UsageError) as refused:
-        read(WRITERS[writer](tmp_path, photos(40, "cat", "dog")), IMAGE_CLASSIFICATION)
+        read(WRITERS[writer](tmp_path, photos(40, "cat", "dog")), CLASSIFICATION.name)
     assert refused.value.hint.endswith("add --task object-detection")
 
 
 def test_a_folder_without_boxes_is_refused_with_its_own_hint(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(UsageError) as refused:
-        read(tmp_path / "empty", IMAGE_CLASSIFICATION)
+        read(tmp_path / "empty", CLASSIFICATION.name)
     assert refused.value.hint
     assert "--task" not in refused.value.hint

@@ -14,7 +14,7 @@ from advisor.catalog.catalogue import load_catalogue
 from advisor.core.training import DEFAULT
 from advisor.engine.pipeline.cost import rough_latency_ms, rough_size
 from advisor.engine.pipeline.names import StageName
-from advisor.engine.space.plan import MIDDLING, TUNING_S, Plan, expected_top1, order_by_promise, prior_accuracy
+from advisor.engine.space.plan import MIDDLING, TUNING_S, Plan, expected_top1, most_promising_first, prior_accuracy
 from tests.engine.plans import changed, planned
 
 FORM = ("head", "float32")
@@ -57,10 +57,10 @@ def test_a_rung_above_makes_beginning_a_card_no_cheaper(cards: tuple[Card, ...])
 
 
 @given(st.permutations(range(6)))
-def test_promise_does_not_depend_on_the_order_of_the_catalogue(order: list[int]) -> None:
+def test_the_order_of_the_catalogue_does_not_say_which_cards_are_promising(order: list[int]) -> None:
     some = list(load_catalogue().values())[:6]
-    assert {card.name for card in order_by_promise([some[i] for i in order])} == {card.name for card in some}
-    assert order_by_promise([some[i] for i in order])[0] == order_by_promise(some)[0]
+    assert {card.name for card in most_promising_first([some[i] for i in order])} == {card.name for card in some}
+    assert most_promising_first([some[i] for i in order])[0] == most_promising_first(some)[0]
 
 
 def test_every_trial_of_a_fine_tuning_is_paid_for(cards: tuple[Card, ...]) -> None:

@@ -1,4 +1,4 @@
-"""Files among the candidates become cards of fixed form; the other candidates stay."""
+"""Files among the candidates become cards of finished files; the other candidates stay."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import pytest
 
 from advisor.catalog.catalogue import load_catalogue
 from advisor.core.errors import UsageError
-from advisor.core.tasks import IMAGE_CLASSIFICATION
 from advisor.core.training import FINETUNE_CACHED, HEAD
 from advisor.engine.pipeline.images import Images
 from advisor.engine.question import Question, resolve
 from advisor.engine.space.candidates import Candidates, require_known_classes
 from advisor.engine.space.images import read_images
 from advisor.engine.space.resolved import Resolved, resolve_cards, with_files
+from advisor.tasks import CLASSIFICATION
 from tests.catalog.user_models.test_fixed_form import SIDE, kept
 from tests.datasets.folders import make
 from tests.measurement import small_models
@@ -108,5 +108,5 @@ def test_a_class_that_the_file_does_not_know_is_refused_with_the_nearest_name(fi
 
 
 def test_a_search_for_boxes_refuses_it(file: str) -> None:
-    with pytest.raises(UsageError, match=f"net is a file for {IMAGE_CLASSIFICATION}"):
+    with pytest.raises(UsageError, match=f"net is a file for {CLASSIFICATION.name}"):
         asked(file, task="object-detection", data="boxes")

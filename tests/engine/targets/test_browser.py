@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from advisor.devices.browser.packages import LITERT
 from advisor.engine.question import resolve
 from advisor.engine.targets.target_devices import TargetDevice, select_targets
+from advisor.integrations.browser.packages import LITERT
 from tests.browsers import chromium, require_runtime
 
 pytestmark = pytest.mark.integration

@@ -12,7 +12,7 @@ from advisor.core.errors import StageError, UsageError
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.quantity import Provenance, Quantity
 from advisor.devices.latency.features import features_of
-from advisor.devices.profiles.runtimes import RUNTIMES
+from advisor.devices.profiles.runtimes import local_runtimes
 from advisor.engine.execution.machine import Machine
 from advisor.engine.pipeline.materials import Artefact, LocalTarget
 from advisor.engine.pipeline.names import StageName
@@ -124,7 +124,7 @@ def test_a_runtime_that_ends_is_a_failed_evaluation_and_no_failed_search(
 
     monkeypatch.setattr(other_runtimes_jobs, "measure", end)
     file = Artefact(tmp_path / "net.tflite", "0" * 64, 1)
-    chrome = LocalTarget("chromium", RUNTIMES["chromium"].profile().targets[0])
+    chrome = LocalTarget("chromium", local_runtimes()["chromium"].profile().targets[0])
     walker = Walker(materials(tmp_path / "cache"), Workers(Machine(1), {}))
     before = evaluation()
     found = run_coroutine(measured_here(walker, before, measured_in(Scope("net", "head", "int8"), file, chrome)))

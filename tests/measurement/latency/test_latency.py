@@ -27,8 +27,8 @@ def timing(starts_processes: None, float_model: Path) -> ModelTiming:
     return measure(float_model, [1, 2], "search", retry=False)
 
 
-def lane(walls: list[list[float]], cpus: list[list[float]] | None, threads: int = 1, waited: float = 0.0) -> Any:
-    """An agent's lane from milliseconds; ``waited`` is a share of the time."""
+def series(walls: list[list[float]], cpus: list[list[float]] | None, threads: int = 1, waited: float = 0.0) -> Any:
+    """An agent's series from milliseconds; ``waited`` is a share of the time."""
     rows = []
     for index, block in enumerate(walls):
         elapsed = round(sum(block) * 1e6)
@@ -139,21 +139,21 @@ def test_a_missing_file_is_a_usage_error(tmp_path: Path) -> None:
 
 
 def test_steady_blocks_are_stable() -> None:
-    result = judge(lane([[3.0, 3.1, 3.0]] * 8, [[3.0, 3.1, 3.0]] * 8), QUIET)
+    result = judge(series([[3.0, 3.1, 3.0]] * 8, [[3.0, 3.1, 3.0]] * 8), QUIET)
     assert (result.verdict, result.contended) == (Verdict.STABLE, False)
     assert (result.rank_ms, result.clock) == (3.0, "wall time")
 
 
 def test_blocks_that_differ_are_unstable_though_nothing_else_ran() -> None:
     walls = [[3.0] * 5, [4.0] * 5] * 4
-    result = judge(lane(walls, walls), QUIET)
+    result = judge(series(walls, walls), QUIET)
     assert (result.verdict, result.contended) == (Verdict.UNSTABLE, False)
     assert "14.3%" in result.reason
 
 
 def test_rare_long_preemptions_count_as_contended_although_most_runs_are_clean() -> None:
     walls = [[1.0] * 9 + [5.0]] * 8
-    result = judge(lane(walls, [[1.0] * 10] * 8), QUIET)
+    result = judge(series(walls, [[1.0] * 10] * 8), QUIET)
     assert result.verdict is Verdict.CONTENDED
     assert result.wall.p90 > 1.0
     assert result.budget_ms == 1.0
@@ -161,14 +161,14 @@ def test_rare_long_preemptions_count_as_contended_although_most_runs_are_clean()
 
 def test_one_thread_without_a_cpu_clock_is_judged_by_its_waiting_as_in_a_browser() -> None:
     walls = [[3.0, 3.1, 3.0]] * 8
-    assert judge(lane(walls, None), QUIET).cpu is None
-    assert judge(lane(walls, None), QUIET).verdict is Verdict.STABLE
-    assert judge(lane(walls, None, waited=0.3), QUIET).clock == "shortest wall time (contended machine)"
+    assert judge(series(walls, None), QUIET).cpu is None
+    assert judge(series(walls, None), QUIET).verdict is Verdict.STABLE
+    assert judge(series(walls, None, waited=0.3), QUIET).clock == "shortest wall time (contended machine)"
 
 
 def test_waiting_for_a_processor_is_contended_at_two_threads() -> None:
     walls = [[1.5, 2.0, 6.0]] * 8
-    result = judge(lane(walls, None, threads=2, waited=0.3), QUIET)
+    result = judge(series(walls, None, threads=2, waited=0.3), QUIET)
     assert result.verdict is Verdict.CONTENDED
     assert result.rank_ms == 1.5
     assert result.budget_ms == result.wall.p90
@@ -177,13 +177,13 @@ def test_waiting_for_a_processor_is_contended_at_two_threads() -> None:
 def test_other_processes_are_contention_only_where_no_processor_is_left_for_them() -> None:
     walls = [[1.0, 1.0, 1.0]] * 8
     busy = {**QUIET, "others_cores": 2.0}
-    assert not judge(lane(walls, None, threads=2), busy).contended
-    assert judge(lane(walls, None, threads=3), busy).contended
-    assert judge(lane(walls, None, threads=5), QUIET).contended
+    assert not judge(series(walls, None, threads=2), busy).contended
+    assert judge(series(walls, None, threads=3), busy).contended
+    assert judge(series(walls, None, threads=5), QUIET).contended
 
 
 def test_one_thread_wants_an_idle_processor_beside_it() -> None:
-    calm = lane([[1.0, 1.0]] * 8, [[1.0, 1.0]] * 8)
+    calm = series([[1.0, 1.0]] * 8, [[1.0, 1.0]] * 8)
     assert not judge(calm, {"others_cores": 0.3, "cores": 2}).contended
     assert judge(calm, {"others_cores": 1.0, "cores": 2}).verdict is Verdict.CONTENDED
     assert "during a timing with 1 thread" in judge(calm, {"others_cores": 1.0, "cores": 2}).reason
@@ -192,7 +192,7 @@ def test_one_thread_wants_an_idle_processor_beside_it() -> None:
 
 
 def test_intervals_of_a_contended_result_come_from_the_clock_it_is_ranked_by() -> None:
-    calm = judge(lane([[3.0, 3.1]] * 8, [[3.0, 3.1]] * 8), QUIET)
+    calm = judge(series([[3.0, 3.1]] * 8, [[3.0, 3.1]] * 8), QUIET)
     disturbed: LatencyResult = replace(calm, contended=True, cpu=replace(calm.wall, median=2.0, low=1.9, high=2.1))
     assert disturbed.rank_ms == 2.0
     assert disturbed.interval_ms == (1.9, 2.1)

@@ -16,6 +16,7 @@ from advisor.measurement.latency.session import benchmark
 from advisor.measurement.on_device.gpu import benchmark_on_gpu
 from advisor.measurement.operators.profile import profile
 from advisor.tflite.postprocess import OPERATOR
+from tests.builders import present
 from tests.detectors import detector_file
 from tests.documents import problems
 from tests.measurement import small_models
@@ -65,8 +66,7 @@ def test_ratios_hold_each_file_against_the_first_at_each_thread_count(pair: Benc
 
 
 def test_the_way_from_a_image_to_an_answer_adds_up(pair: Benchmark) -> None:
-    found = pair.files[2].pipeline
-    assert found is not None
+    found = present(pair.files[2].pipeline)
     steps = (found.decode_ms, found.normalise_ms, found.copy_in_ms, found.invoke_ms, found.copy_out_ms, found.answer_ms)
     assert all(step > 0 for step in steps)
     assert found.pipeline_ms == pytest.approx(sum(steps), rel=0.5)
@@ -90,8 +90,7 @@ def test_load_on_the_others_and_running_on_are_measured_where_asked(float_model:
     found = made.files[0]
     assert [row.threads for row in found.loaded] == [1, 2]
     assert found.pipeline is None
-    assert found.sustained is not None
-    assert len(found.sustained.windows) == 30
+    assert len(present(found.sustained).windows) == 30
     assert any("during a load on the other processors" in sentence for sentence in found.advice)
     assert any("in the first 0.2 s" in sentence for sentence in found.advice)
 
@@ -146,8 +145,7 @@ def test_an_open_shape_is_hinted_at_and_taken(tmp_path: Path) -> None:
 def test_threads_can_be_pinned_to_processors(float_model: Path) -> None:
     one = min(os.sched_getaffinity(0))
     found = benchmark(float_model, threads=(1, 2), effort="search", cpus=(one,), pipeline=False, force=True)
-    timing = found.files[0].timing
-    assert timing is not None
+    timing = present(found.files[0].timing)
     assert timing.at(2).contended
     with pytest.raises(UsageError, match="processor 9999 cannot be used"):
         benchmark(float_model, cpus=(9999,))

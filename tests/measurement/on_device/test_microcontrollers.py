@@ -9,8 +9,7 @@ import pytest
 
 from advisor.devices.prediction.predictor import device_predictor
 from advisor.devices.profiles import read_profile, shipped_profiles
-from advisor.measurement.micro import check as micro
-from advisor.measurement.on_device import benchmark
+from advisor.integrations import microcontroller as micro
 from advisor.measurement.on_device.benchmark import benchmark_on_device
 from advisor.measurement.on_device.findings import DeviceBenchmark
 from advisor.tflite.micro_arena import micro_arena
@@ -50,7 +49,7 @@ def test_the_comparison_with_litert_is_a_note(int8_model: Path) -> None:
 
 
 def test_without_the_extra_the_arena_is_computed(int8_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(benchmark, "available", lambda: False)
+    monkeypatch.setattr(micro, "available", lambda: False)
     found = benchmarked(int8_model)
     assert found.rows[0].arena_bytes == micro_arena(read(int8_model)).total
     assert any("arenas are computed; pip install 'ondevice-advisor[micro]'" in note for note in found.notes)

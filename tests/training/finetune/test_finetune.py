@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
@@ -15,12 +15,13 @@ from scipy.special import softmax
 from advisor.core.errors import StageError
 from advisor.datasets.images import InputSpec
 from advisor.measurement.accuracy import predict
-from advisor.training.augment import Augmentation
+from advisor.training.batches import Augmentation
 from advisor.training.finetune.finetune import WEIGHTS, Finetuned, Finetuning, _Session, finetune
 from advisor.training.finetune.first_head import CHECKED, FinetuneData
 from advisor.training.finetune.network import level_layers, with_levels
 from advisor.training.finetune.tuning import to_tflite
 from advisor.training.head.train import ALL_LEVELS, LAST_LAYER, train_head
+from advisor.training.loop import Timer
 from tests.training import nets
 
 pytestmark = pytest.mark.integration
@@ -57,14 +58,14 @@ def _at_start(paths: tuple[Path, ...]) -> np.ndarray:
 @contextmanager
 def _after_each_epoch(call: Callable[[int], None]) -> Iterator[None]:
     """Call with the number of epochs done after each of them, where a killed process would end."""
-    run_epoch = _Session.run_epoch
+    end_epoch = _Session.end_epoch
 
-    def run(session: _Session) -> None:
-        run_epoch(session)
+    def end(session: _Session, losses: Sequence[Any]) -> None:
+        end_epoch(session, losses)
         call(len(session.history))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_Session, "run_epoch", run)
+        patch.setattr(_Session, "end_epoch", end)
         yield
 
 
@@ -253,7 +254,7 @@ def test_a_time_limit_inside_the_first_epoch_keeps_what_its_steps_learnt(
 ) -> None:
     steps = 5
     late = iter([False] * steps)
-    monkeypatch.setattr(_Session, "_late", lambda _session, _more_s: next(late, True))
+    monkeypatch.setattr(Timer, "is_over", lambda _limit, _more_s: next(late, True))
     _, result = _run(data, tmp_path / "limited", replace(KNOBS, seconds=1.0))
     assert result.out_of_time
     assert result.history == ()

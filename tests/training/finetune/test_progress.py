@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from advisor.training.finetune.progress import STATE, FinetuneProgress, read_progress
+from advisor.training.finetune.finetune import STATE, FinetuneProgress, read_progress
 
 DONE = FinetuneProgress({"epochs": 5, "augmentation": {"zoom": 0.1}}, ({"loss": 0.5, "seconds": 2.0},), 0, 0.9, 0.8)
 

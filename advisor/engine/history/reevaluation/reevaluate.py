@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
+from advisor.core.codec import Written
 from advisor.core.errors import AdvisorError, UsageError
 from advisor.core.evaluation import Evaluation
 from advisor.core.worst_case import on_device
@@ -38,7 +39,7 @@ Search = Callable[[Request], RunFolder]
 
 
 @dataclass(frozen=True)
-class Reevaluation:
+class Reevaluation(Written):
     """The result of one re-evaluation.
 
     Attributes:
@@ -50,6 +51,10 @@ class Reevaluation:
         remarks: what could not be done.
         error: why the run could not be read or evaluated, or empty.
     """
+
+    entries = (
+        "run=parent", "device", "causes", "new_run=run", "changed", "remarks", "error", "comparison",
+    )  # fmt: skip
 
     parent: str
     device: str

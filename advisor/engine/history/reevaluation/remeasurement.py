@@ -12,16 +12,15 @@ from advisor.datasets.split import HOLDOUT
 from advisor.engine.execution.machine import Machine
 from advisor.engine.history.loaded_run import LoadedRun, input_spec
 from advisor.engine.history.manifest import other_parts
-from advisor.engine.pipeline.evaluation.judging import HeldOut, judge_of
+from advisor.engine.pipeline.evaluation.judging import HeldOut
 from advisor.engine.pipeline.evaluation.scorer import artefact_of, scope_of
 from advisor.engine.pipeline.events import StageAborted, StageEvent
-from advisor.engine.pipeline.graph import SCORES
 from advisor.engine.pipeline.images import Images, Role
 from advisor.engine.pipeline.materials import Materials
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import Pool
 from advisor.engine.pipeline.stages.figures import THOROUGH, timing
-from advisor.engine.pipeline.stages.other_runtimes import checked_in_micro, measured_in
+from advisor.engine.pipeline.stages.other_runtimes import checked_in, measured_in
 from advisor.engine.pipeline.walker import Walker, Workers
 from advisor.engine.space.candidates import runtime_version
 from advisor.engine.space.images import read_images
@@ -140,7 +139,7 @@ async def _run_here(
         elif problem is not None or each.status is not Status.OK or device.local is None:
             found.append(each)  # of a microcontroller, the prediction stays
         elif device.runtime is None:
-            stage = checked_in_micro(scope_of(each), artefact_of(run.folder, each))
+            stage = checked_in(scope_of(each), artefact_of(run.folder, each), device.target.runtime)
             found.append(await checked(walker, each, device, stage))
         else:
             timed = measured_in(scope_of(each), artefact_of(run.folder, each), device.local, THOROUGH)
@@ -162,9 +161,9 @@ async def _score(run: LoadedRun, walker: Walker, evaluation: Evaluation) -> Held
     if images is None or evaluation.status is not Status.OK or evaluation.holdout_accuracy is None:
         return evaluation, {}
     question, artefact = run.question, artefact_of(run.folder, evaluation)
-    stage = SCORES[question.task](scope_of(evaluation), input_spec(evaluation), artefact, Role.HOLDOUT, 0.0)
+    stage = question.of_task.score(scope_of(evaluation), input_spec(evaluation), artefact, Role.HOLDOUT, 0.0)
     answers = await walker.run(stage)
     file = evaluation.holdout_answers.file if evaluation.holdout_answers else ""
-    judge = judge_of(question)
+    judge = question.of_task.judge(question)
     scored, kept = judge.held_out(evaluation, answers, images, file)
     return with_new_conditions(scored, images.own_holdout), kept

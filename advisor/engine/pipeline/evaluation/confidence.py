@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from advisor.core.confidence_facts import Applied, ConfidenceFacts, Mistake, Threshold
-from advisor.core.promises import NO_PROMISES, Promises
+from advisor.core.confidence_facts import ConfidenceFacts, Mistake, ShippedThresholds, Threshold
+from advisor.core.guarantees import NO_GUARANTEES, Guarantees
 from advisor.engine.pipeline.images import Images, Role
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 MISTAKES = 24
 """Wrong answers of the hold-out that are kept."""
 
-PROMISE = 0.95
-"""Share of right answers that thresholds promise if the user asks for none."""
+GUARANTEE = 0.95
+"""Share of right answers that thresholds guarantee if the user asks for none."""
 
 
 ALIKE = 0.95
@@ -80,11 +80,11 @@ class ClassProbabilities:
         place = self.answers == self.classes.index(name)
         return self.sure[place], self.right[place]
 
-    def without(self, promises: Promises) -> tuple[Floats, Flags]:
+    def without(self, guarantees: Guarantees) -> tuple[Floats, Flags]:
         """Return the answers of all classes of which no precision is asked by name; as :meth:`of`."""
         import numpy as np
 
-        own = [self.classes.index(name) for name in promises.precision.by_class]
+        own = [self.classes.index(name) for name in guarantees.precision.by_class]
         place = ~np.isin(self.answers, own)
         return self.sure[place], self.right[place]
 
@@ -93,7 +93,7 @@ class ClassProbabilities:
         label = self.classes.index(name)
         return self.rows[:, label], self.labels == label
 
-    def applied(self, limits: Applied) -> Threshold | None:
+    def counted(self, limits: ShippedThresholds) -> Threshold | None:
         """Return the answers that count with the thresholds of a product; None if all of them do.
 
         An answer that is none of the classes, which only a user's own file gives, never counts.
@@ -111,7 +111,7 @@ class ClassProbabilities:
 
 
 def chosen(
-    probabilities: Path, images: Images, promises: Promises = NO_PROMISES, folds: Folds | None = None
+    probabilities: Path, images: Images, guarantees: Guarantees = NO_GUARANTEES, folds: Folds | None = None
 ) -> ConfidenceFacts:
     """Return the temperature of a file, what it does, and the thresholds, all by images that its head did not learn.
 
@@ -122,7 +122,7 @@ def chosen(
     Args:
         probabilities: ``.npy`` of the compared file, float32 (N, C).
         images: the user's images.
-        promises: what the user asked of thresholds; those for a precision are chosen without a wish too.
+        guarantees: what the user asked of thresholds; those for a precision are chosen without a wish too.
         folds: out-of-fold answers; None for a network that was not cross-validated.
     """
     import numpy as np
@@ -135,9 +135,9 @@ def chosen(
     before, after = reliability(rows, labels), reliability(seen.rows, labels)
     every = _with_folds(seen, rows, images, folds)
     batch = len(images.part(Role.HOLDOUT).labels) / len(every.labels)
-    asked, wanted = promises.precision.by_class, promises.precision.plain or PROMISE
+    asked, wanted = guarantees.precision.by_class, guarantees.precision.plain or GUARANTEE
     by_class = {name: threshold(*every.of(name), asked.get(name, wanted), batch=batch) for name in images.classes}
-    recalls = {name: share for name in images.classes if (share := promises.recall.of(name)) is not None}
+    recalls = {name: share for name in images.classes if (share := guarantees.recall.of(name)) is not None}
     found = ConfidenceFacts(
         temperature=temperature(rows, labels),
         error=after.error,
@@ -145,19 +145,19 @@ def chosen(
         brier=after.brier,
         brier_before=before.brier,
         bins=after.bins,
-        promised=wanted,
-        threshold=threshold(*every.without(promises), wanted, batch=batch),
+        guaranteed=wanted,
+        threshold=threshold(*every.without(guarantees), wanted, batch=batch),
         by_class=by_class,
-        reachable=reachable(*every.without(promises), batch=batch),
-        wanted=promises,
+        reachable=reachable(*every.without(guarantees), batch=batch),
+        wanted=guarantees,
         reachable_by_class={name: reachable(*every.of(name), batch=batch) for name in asked if by_class[name] is None},
         recall={name: recalling(*every.members(name), share, batch=batch) for name, share in recalls.items()},
         coverage=None
-        if promises.coverage is None
-        else covering(every.sure, every.right, promises.coverage, batch=batch),
+        if guarantees.coverage is None
+        else covering(every.sure, every.right, guarantees.coverage, batch=batch),
         curve=curve(seen.sure, seen.right),
     )
-    return replace(found, answered=seen.applied(found.applied))
+    return replace(found, answered=seen.counted(found.thresholds))
 
 
 def _with_folds(seen: ClassProbabilities, rows: Floats, images: Images, folds: Folds | None) -> ClassProbabilities:
@@ -209,7 +209,7 @@ def verified(probabilities: Path, images: Images, chosen: ConfidenceFacts) -> Co
         },
         recall={name: at_recall(one, *seen.members(name)) for name, one in chosen.recall.items()},
         coverage=cover and replace(cover, at=at_score(cover.at.score, sure, right)),
-        answered=seen.applied(chosen.applied),
+        answered=seen.counted(chosen.thresholds),
         curve=curve(sure, right),
         mistakes=tuple(
             Mistake(

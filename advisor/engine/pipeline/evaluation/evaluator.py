@@ -16,7 +16,7 @@ from advisor.core.quantity import Provenance, Quantity
 from advisor.core.training import recipe_of
 from advisor.engine.pipeline.evaluation import accuracy
 from advisor.engine.pipeline.evaluation.accuracy import AccuracyVerdict, Captured
-from advisor.engine.pipeline.evaluation.judging import Scored, judge_of
+from advisor.engine.pipeline.evaluation.judging import Scored
 from advisor.engine.pipeline.evaluation.scorer import artefact_of, scope_of
 from advisor.engine.pipeline.events import StageAborted
 from advisor.engine.pipeline.graph import FLOAT, VariantStages, float_model
@@ -58,14 +58,14 @@ class Evaluator:
         keep: Callable[[Evaluation], object] = lambda _: None,
     ) -> None:
         self._walker, self._workload, self._run, question = walker, workload, run, workload.question
-        self._judge, self._named = judge_of(question), frozenset(question.compressions)
+        self._judge, self._named = question.of_task.judge(question), frozenset(question.compressions)
         self._cards, self._recipes, self._rules = cards, recipes, rules
         self._timed, self._keep, self.screening = timed, keep, True
         self._floats: dict[Configuration, asyncio.Task[Evaluation]] = {}
 
     @property
     def walker(self) -> Walker:
-        """What runs the stages."""
+        """The walker that runs the stages."""
         return self._walker
 
     def stages_of(self, configuration: Configuration) -> VariantStages:

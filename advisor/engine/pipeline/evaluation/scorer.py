@@ -13,9 +13,8 @@ from advisor.core.expectation import with_new_conditions
 from advisor.datasets.split import HOLDOUT
 from advisor.engine.pipeline import cost
 from advisor.engine.pipeline.evaluation import accuracy, unknown
-from advisor.engine.pipeline.evaluation.judging import judge_of
 from advisor.engine.pipeline.events import StageAborted
-from advisor.engine.pipeline.graph import SCORES, VariantStages
+from advisor.engine.pipeline.graph import VariantStages
 from advisor.engine.pipeline.images import Role
 from advisor.engine.pipeline.materials import Artefact, Workload, input_spec
 from advisor.engine.pipeline.names import StageName
@@ -37,7 +36,7 @@ class Scorer:
 
     def __init__(self, walker: Walker, workload: Workload, cards: Mapping[str, Card], run: RunFolder) -> None:
         self._walker, self._workload, self._cards, self._run = walker, workload, cards, run
-        self._judge = judge_of(workload.question)
+        self._judge = workload.question.of_task.judge(workload.question)
 
     @property
     def captures(self) -> bool:
@@ -60,7 +59,7 @@ class Scorer:
         card, scope = self._cards[evaluation.configuration.card], scope_of(evaluation)
         seconds = cost.scoring_s(card, scope.compression, len(part.paths))
         answers = await self._walker.run(
-            SCORES[self._workload.question.task](scope, input_spec(card), artefact, Role.HOLDOUT, seconds)
+            self._workload.question.of_task.score(scope, input_spec(card), artefact, Role.HOLDOUT, seconds)
         )
         name = f"{HOLDOUT}-{artefact.path.stem}"
         judged, kept = await asyncio.to_thread(self._judge.held_out, evaluation, answers, images, answers_file(name))
@@ -86,7 +85,7 @@ class Scorer:
         images, own = self._walker.materials.require_images(), evaluation.configuration
         card, scope = self._cards[own.card], scope_of(evaluation)
         if card.form:
-            raise StageAborted(Status.SKIPPED, StageName.SCORE, "a file of fixed form gets no further class")
+            raise StageAborted(Status.SKIPPED, StageName.SCORE, "a finished file gets no further class")
         made = await self._walker.run(VariantStages(card, own.training, own.compression, self._workload).with_unknown)
         name = f"{Path(evaluation.artefact).stem}-unknown.tflite"
         path, answers = self._run.keep_artefact(made.artefact.path, name), dict[Role, Path]()

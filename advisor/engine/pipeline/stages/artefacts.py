@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from advisor.catalog.cards import Card
 from advisor.catalog.labels import published_labels
-from advisor.compression.calibration import PHOTOGRAPHS_VERSION, choose
+from advisor.compression.calibration import CALIBRATION, PHOTOGRAPHS_VERSION, CalibrationImages, choose
+from advisor.compression.make import CalibrationSource
 from advisor.compression.recipes import recipe as find_recipe
 from advisor.compression.recipes.base import Needs, RecipeInputs, TrainingImages
+from advisor.core.tasks import DEFAULT_TASK, TASKS
 from advisor.core.training import recipe_of
+from advisor.datasets.images import InputSpec
 from advisor.engine.pipeline import cost
 from advisor.engine.pipeline.images import Images, Role
 from advisor.engine.pipeline.materials import (
@@ -38,13 +41,16 @@ from advisor.engine.pipeline.stage import (
     Results,
     Scope,
     Stage,
+    after,
+    result_of,
 )
 from advisor.engine.pipeline.stages import jobs
 from advisor.isolation import CallLimits
 from advisor.store.files import sha256_file
 from advisor.tflite.metadata import Metadata
 
-CALIBRATION_IMAGES = 100
+STAND_IN_CROPS = 2
+"""Crops to calibrate a graph of random values on; any ranges will do."""
 
 LEARNING = Resources(Pool.TRAINERS, 4_000_000_000, CallLimits(seconds=3 * 3600, memory_bytes=10_000_000_000))
 """Gradients keep every activation of a batch: 16 images of MobileNetV2 take about 4 GB with their integer forms. The
@@ -60,19 +66,96 @@ Calibration = tuple[Path, ...]
 """The files that :func:`advisor.engine.pipeline.stages.jobs.calibrate` left."""
 
 
+class FormInputs(Protocol):
+    """What the forms of a float file are made from besides the file."""
+
+    @property
+    def spec(self) -> InputSpec | None:
+        """How an image becomes the file's input; None for a file of other inputs."""
+
+    def stands_in(self, materials: Materials) -> bool:
+        """Return whether fixed-seed random values replace the trained ones."""
+
+    def calibration(self, materials: Materials) -> CalibrationSource:
+        """Return what the file is calibrated on."""
+
+    def calibration_key(self, materials: Materials) -> object:
+        """Return what names the calibration in a cache key."""
+
+    def metadata(self, materials: Materials) -> Metadata | None:
+        """Return the metadata of each form; None for none."""
+
+    def for_recipe(self, materials: Materials) -> RecipeInputs:
+        """Return what a recipe that scores or trains uses."""
+
+    def recipe_key(self, materials: Materials) -> Inputs:
+        """Return what names the inputs of such a recipe in a cache key."""
+
+
+@dataclass(frozen=True)
+class CardForms:
+    """Inputs of the forms of a card's float file in a search; see :class:`FormInputs`."""
+
+    card: Card
+    training: str
+    purpose: Purpose
+
+    @property
+    def spec(self) -> InputSpec:
+        """See :class:`FormInputs`."""
+        return input_spec(self.card)
+
+    def stands_in(self, materials: Materials) -> bool:
+        """See :class:`FormInputs`."""
+        return materials.images is None and not materials.weights_source(self.card)
+
+    def calibration(self, materials: Materials) -> CalibrationImages:
+        """See :class:`FormInputs`: training images, or the bundled photographs."""
+        seed, paths, limit = materials.question.seed, tuple[Path, ...](), None
+        if materials.images is not None:
+            train = materials.images.part(Role.TRAIN)
+            paths = tuple(train.paths[index] for index in choose(train.labels, CALIBRATION, seed))
+        elif self.stands_in(materials):
+            limit = STAND_IN_CROPS
+        return CalibrationImages(paths, self.spec, seed, limit)
+
+    def calibration_key(self, materials: Materials) -> object:
+        """See :class:`FormInputs`."""
+        if self.stands_in(materials):
+            return "stands in"
+        if materials.images is None:
+            return ["photographs", PHOTOGRAPHS_VERSION, materials.question.seed]
+        return [materials.images.part(Role.TRAIN).fingerprint, CALIBRATION, materials.question.seed]
+
+    def metadata(self, materials: Materials) -> Metadata:
+        """See :class:`FormInputs`."""
+        return metadata_of(self.card, materials.images, self.training, materials.question.task)
+
+    def for_recipe(self, materials: Materials) -> RecipeInputs:
+        """See :class:`FormInputs`."""
+        images = _training_images(materials, self.card, self.purpose)
+        return RecipeInputs(images=images, max_drop_points=materials.question.limits.max_drop_points)
+
+    def recipe_key(self, materials: Materials) -> Inputs:
+        """See :class:`FormInputs`."""
+        roles, images = (Role.TRAIN, Role.VALIDATION), materials.images
+        parts = [images.part(role).fingerprint for role in roles] if images else []
+        return {"max_drop": materials.question.limits.max_drop_points, "purpose": self.purpose, "parts": parts}
+
+
 def calibrated(
-    card: Card,
     scope: Scope,
-    source: Stage[FloatModel],
+    source: Stage[FloatModel] | FloatModel,
+    given: FormInputs,
     recipes: Sequence[str],
     earlier: Stage[Calibration] | None = None,
 ) -> Stage[Calibration]:
-    """Observe a float file of the card and round its weights, once for all recipes that need it.
+    """Observe a float file and round its weights, once for all recipes that need it.
 
     Args:
-        card: the model card.
-        scope: training and purpose.
-        source: makes the float file.
+        scope: card, training and purpose.
+        source: makes the float file, or is the file.
+        given: what its forms are made from.
         recipes: the compression recipes of the search.
         earlier: the calibration of the compared file, of which the file that ships has most layers.
     """
@@ -80,75 +163,70 @@ def calibrated(
 
     def inputs(materials: Materials, results: Results) -> Inputs:
         return {
-            "model": results[source].sha256,
+            "model": result_of(source, results).sha256,
             "grids": [asdict(each) for each in grids],
-            "calibration": "stands in" if _stands_in(materials, card) else _calibration_key(materials),
-            "view": input_spec(card).key,
+            "calibration": given.calibration_key(materials),
+            "view": given.spec.key if given.spec else "",
             **versions("ai-edge-litert", "pillow", "scikit-image", "numpy"),
         }
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
-        return partial(
-            jobs.calibrate, results[source].path, grids, _calibration(materials), input_spec(card),
-            materials.question.seed, folders.out, _stands_in(materials, card), _files(earlier, results),
-        )  # fmt: skip
+        model, known = result_of(source, results).path, _files(earlier, results)
+        return partial(jobs.calibrate, model, grids, given.calibration(materials), folders.out, known)
 
     return Stage(
-        StageName.CALIBRATE, scope, "1", "calibrating", (source, *((earlier,) if earlier else ())), inputs, job,
+        StageName.CALIBRATE, scope, "1", "calibrating", (*after(source), *((earlier,) if earlier else ())), inputs, job,
         lambda folder: tuple(sorted(file for file in folder.iterdir() if file.name != RESULT)),
         cost.CALIBRATE_AGAIN_S if earlier else cost.CALIBRATE_S,
     )  # fmt: skip
 
 
 def compressed(
-    card: Card,
     scope: Scope,
-    source: Stage[FloatModel],
+    source: Stage[FloatModel] | FloatModel,
+    given: FormInputs,
     compared: Stage[Artefact] | None = None,
     calibration: Stage[Calibration] | None = None,
 ) -> Stage[Artefact]:
-    """Compress a float file of the card and write labels and normalisation into the file.
+    """Compress a float file and write labels and normalisation into the file.
 
     Args:
-        card: the model card.
-        scope: training, compression and purpose.
-        source: makes the float file.
+        scope: card, training, compression and purpose.
+        source: makes the float file, or is the file.
+        given: what the form is made from.
         compared: for a recipe that decides on scores: the compared file, whose decision the file that ships
             reuses.
         calibration: what the recipes of the float file share; None for a recipe that observes the file itself.
     """
     recipe = find_recipe(scope.compression)
+    learns = recipe.needs >= Needs.SCORING
 
     def inputs(materials: Materials, results: Results) -> Inputs:
+        metadata = given.metadata(materials)
         return {
-            "model": results[source].sha256,
+            "model": result_of(source, results).sha256,
             "recipe": [recipe.name, recipe.version],
-            "calibration": "stands in" if _stands_in(materials, card) else _calibration_key(materials),
-            "view": input_spec(card).key,
-            "metadata": asdict(metadata_of(card, materials.images, scope.training)),
-            **_key(recipe_inputs(materials, results), scope.purpose, materials.images),
+            "calibration": given.calibration_key(materials),
+            "view": given.spec.key if given.spec else "",
+            "metadata": asdict(metadata) if metadata else None,
+            **({**given.recipe_key(materials), "decided": decided(results)} if learns else {}),
             **versions("ai-edge-quantizer", "ai-edge-litert", "pillow", "scikit-image"),
         }
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
+        further = replace(given.for_recipe(materials), decided=decided(results)) if learns else None
         return partial(
-            jobs.compress, results[source].path, recipe.name, _calibration(materials), input_spec(card),
-            materials.question.seed, metadata_of(card, materials.images, scope.training), folders.model,
-            _stands_in(materials, card), recipe_inputs(materials, results),
-            _files(calibration, results),
+            jobs.compress, result_of(source, results).path, recipe.name, given.calibration(materials),
+            given.metadata(materials), folders.model, given.stands_in(materials), further, _files(calibration, results),
         )  # fmt: skip
 
-    def recipe_inputs(materials: Materials, results: Results) -> RecipeInputs | None:
-        if recipe.needs < Needs.SCORING:
-            return None
-        decided = results[compared].notes if compared else None
-        images = _training_images(materials, card, scope.purpose)
-        return RecipeInputs(images=images, max_drop_points=materials.question.limits.max_drop_points, decided=decided)
+    def decided(results: Results) -> Mapping[str, Any] | None:
+        return results[compared].notes if compared else None
 
     resources = {Needs.SCORING: SCORING, Needs.TRAINING: LEARNING}.get(recipe.needs, Resources())
     return Stage(
         StageName.COMPRESS, scope, "3", f"compressing to {recipe.name}",
-        (source, *(each for each in (compared, calibration) if each)), inputs, job, read_artefact,
+        (*after(source), *(each for each in (compared, calibration) if each)), inputs, job, read_artefact,
         cost.COMPRESS_S.get(recipe.name, cost.REWRITE_S), resources,
     )  # fmt: skip
 
@@ -183,7 +261,7 @@ def with_confidence(scope: Scope, source: Stage[Artefact], scored: Stage[Path]) 
 
 
 def shares_calibration(recipe: str, recipes: Sequence[str]) -> bool:
-    """Return whether a recipe needs what :func:`calibrated` leaves for the recipes of a search."""
+    """Return whether a recipe needs what :func:`calibrated` makes for the recipes of a search."""
     grids = find_recipe(recipe).grids
     return grids is not None and any(find_recipe(each).grids == grids for each in recipes)
 
@@ -193,10 +271,10 @@ def decides_on_scores(recipe: str) -> bool:
     return find_recipe(recipe).needs is Needs.SCORING
 
 
-def metadata_of(card: Card, images: Images | None, training: str) -> Metadata:
+def metadata_of(card: Card, images: Images | None, training: str, task: str = DEFAULT_TASK) -> Metadata:
     """Return the metadata of each file of the card: labels, normalisation, licence."""
     labels = images.classes if images and not card.as_it_is else published_labels(card)
-    data, kind = "ImageNet", "Object detector" if images and images.boxes else "Image classifier"
+    data = "ImageNet"
     if card.as_it_is:
         data = "not retrained"
     elif images:
@@ -205,7 +283,7 @@ def metadata_of(card: Card, images: Images | None, training: str) -> Metadata:
         data = f"retrained ({training}) on {images.counts[role]} images of {len(labels)} classes"
     return Metadata(
         name=card.name,
-        description=f"{kind} {card.name}, {data}; made by advisor",
+        description=f"{TASKS[task].model_kind} {card.name}, {data}; made by advisor",
         labels=labels,
         mean=card.preprocessing.mean,
         std=card.preprocessing.std,
@@ -224,42 +302,14 @@ def _files(calibration: Stage[Calibration] | None, results: Results) -> Calibrat
     return results[calibration] if calibration is not None else ()
 
 
-def _stands_in(materials: Materials, card: Card) -> bool:
-    """Return whether fixed-seed random values replace the trained ones."""
-    return materials.images is None and not materials.weights_source(card)
-
-
-def _training_images(materials: Materials, card: Card, purpose: str) -> TrainingImages | None:
+def _training_images(materials: Materials, card: Card, purpose: Purpose) -> TrainingImages | None:
     """Return the labelled images that a recipe may learn from."""
     images = materials.images
     if images is None:
         return None
-    compares = purpose == Purpose.COMPARE
+    compares = purpose is Purpose.COMPARE
     learnt = images.part(Role.TRAIN if compares else Role.LEARNT)
     validation = images.part(Role.VALIDATION)
     judged = (validation.paths, validation.labels) if compares else ((), ())
     seed, classes = materials.question.seed, len(images.classes)
     return TrainingImages(learnt.paths, learnt.labels, classes, input_spec(card), seed, *judged)
-
-
-def _key(given: RecipeInputs | None, purpose: str, images: Images | None) -> Mapping[str, Any]:
-    """Return the inputs of a recipe that scores or trains as JSON values."""
-    if given is None:
-        return {}
-    roles = (Role.TRAIN, Role.VALIDATION)
-    parts = [images.part(role).fingerprint for role in roles] if images else []
-    return {"max_drop": given.max_drop_points, "decided": given.decided, "purpose": purpose, "parts": parts}
-
-
-def _calibration(materials: Materials) -> tuple[Path, ...] | None:
-    """Return the training images for calibration; None for the bundled photographs."""
-    if materials.images is None:
-        return None
-    train = materials.images.part(Role.TRAIN)
-    return tuple(train.paths[index] for index in choose(train.labels, CALIBRATION_IMAGES, materials.question.seed))
-
-
-def _calibration_key(materials: Materials) -> list[object]:
-    if materials.images is None:
-        return ["photographs", PHOTOGRAPHS_VERSION, materials.question.seed]
-    return [materials.images.part(Role.TRAIN).fingerprint, CALIBRATION_IMAGES, materials.question.seed]

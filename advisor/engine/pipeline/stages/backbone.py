@@ -11,9 +11,9 @@ from advisor.catalog.cards import Card
 from advisor.catalog.convert import CONVERT_VERSION
 from advisor.catalog.convert import convert as convert_card
 from advisor.catalog.labels import published_labels
-from advisor.compression.user_model.images import class_order
 from advisor.core.errors import UnsupportedRecipe, UsageError
 from advisor.datasets.capture import VERSION as CAPTURE_VERSION
+from advisor.datasets.dataset import class_order
 from advisor.engine.pipeline import cost
 from advisor.engine.pipeline.images import Images, Part, Role
 from advisor.engine.pipeline.materials import (
@@ -236,7 +236,7 @@ def _read_number(folder: Path) -> float:
 
 
 def taken(card: Card, scope: Scope, workload: Workload) -> Stage[Artefact]:
-    """Take a file of fixed form, if it knows the classes of the images. No byte of it changes."""
+    """Take a finished file, if it knows the classes of the images. No byte of it changes."""
 
     def inputs(materials: Materials, _results: Results) -> Inputs:
         if workload.images:

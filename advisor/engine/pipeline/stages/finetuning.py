@@ -135,7 +135,7 @@ def _finetuned(
         )  # fmt: skip
 
     def maps(materials: Materials, results: Results, folders: Folders) -> Path:
-        """Return the folder in which the compared model leaves its maps for the model that ships."""
+        """Return the folder with the maps of the compared model, which the model that ships uses."""
         same = {**inputs(materials, results), "after": ""}
         return folders.checkpoints.with_name(f"maps-{sha256_json(same)}.checkpoints")
 

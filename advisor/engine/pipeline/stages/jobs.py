@@ -16,14 +16,12 @@ from advisor.datasets.images import InputSpec, decoded
 from advisor.tflite.metadata import Metadata
 
 if TYPE_CHECKING:
-    from advisor.catalog.cards import WeightsFile
+    from advisor.compression.make import CalibrationSource
     from advisor.compression.quantization.grid import Grids
     from advisor.compression.recipes.base import RecipeInputs
+    from advisor.downloads.files import WeightsFile
     from advisor.measurement.latency.results import LatencyResult, ModelTiming
     from advisor.training.features import CaptureAugmentation
-
-STAND_IN_CROPS = 2
-"""Crops to calibrate a graph of random values on; any ranges will do."""
 
 
 def cut(master: Path, output: str, path: Path) -> None:
@@ -65,28 +63,17 @@ def extract(
 
 
 def calibrate(
-    model: Path,
-    grids: Sequence[Grids],
-    calibration: Sequence[Path] | None,
-    view: InputSpec,
-    seed: int,
-    folder: Path,
-    stands_in: bool,
-    earlier: Sequence[Path],
+    model: Path, grids: Sequence[Grids], calibration: CalibrationSource, folder: Path, earlier: Sequence[Path]
 ) -> None:
     """Observe a float file and correct it for each grid, as its forms need it.
 
     Args:
         model: the float ``.tflite``.
         grids: the grids of the recipes.
-        calibration: see :func:`compress`.
-        view: how an image becomes input.
-        seed: of the bundled photographs' crops.
+        calibration: what it is calibrated on.
         folder: where to write.
-        stands_in: see :func:`compress`.
         earlier: the files of a similar model's calibration; empty for none.
     """
-    from advisor.compression.calibration import CalibrationImages
     from advisor.compression.quantization.prepared import PreparedModel, prepare_all
     from advisor.compression.quantization.quantizer import fitting_images
     from advisor.compression.recipes.suitable import require_plain_float
@@ -94,18 +81,15 @@ def calibrate(
 
     data, _ = split_postprocess(model.read_bytes())
     require_plain_float(data, "compression")
-    images = CalibrationImages(tuple(calibration or ()), view, seed, STAND_IN_CROPS if stands_in else None)
     known = PreparedModel.load(earlier[0].parent) if earlier else None
-    prepare_all(data, fitting_images(data, images.read()), grids, known).save(folder)
+    prepare_all(data, fitting_images(data, calibration.read()), grids, known).save(folder)
 
 
 def compress(
     model: Path,
     recipe: str,
-    calibration: Sequence[Path] | None,
-    view: InputSpec,
-    seed: int,
-    metadata: Metadata,
+    calibration: CalibrationSource,
+    metadata: Metadata | None,
     path: Path,
     stands_in: bool = False,
     inputs: RecipeInputs | None = None,
@@ -116,10 +100,8 @@ def compress(
     Args:
         model: the float ``.tflite``.
         recipe: name of the recipe.
-        calibration: training images to calibrate on; None for the bundled photographs.
-        view: how an image becomes input.
-        seed: of the bundled photographs' crops.
-        metadata: labels and normalisation for the file.
+        calibration: what it is calibrated on.
+        metadata: labels and normalisation for the file; None writes none.
         path: where to write.
         stands_in: the model's values are random. Its latency depends on its operators alone, so a few crops calibrate
             it. Its download size is unknown, because the trained file compresses differently.
@@ -130,16 +112,14 @@ def compress(
         ``arena_bytes`` of the activations, ``download_bytes`` and ``download_zstd_bytes`` unless ``stands_in``, and
         the recipe's ``notes``.
     """
-    from advisor.compression.calibration import CalibrationImages
     from advisor.compression.make import arena_bytes, make_file, sizes_of
     from advisor.compression.quantization.prepared import PreparedModel
     from advisor.compression.recipes.base import RecipeInputs
 
-    images = CalibrationImages(tuple(calibration or ()), view, seed, STAND_IN_CROPS if stands_in else None)
     given = inputs or RecipeInputs()
     if calibrated:
         given = replace(given, observer=PreparedModel.load(calibrated[0].parent).observer())
-    notes = make_file(model, recipe, images, given, metadata, path)
+    notes = make_file(model, recipe, calibration, given, metadata, path)
     if stands_in:
         return {"arena_bytes": arena_bytes(path), "notes": notes}
     sizes = sizes_of(path)
@@ -147,7 +127,7 @@ def compress(
 
 
 def take(weights: WeightsFile | None, path: Path) -> dict[str, Any]:
-    """Copy a user's file of fixed form and return its figures, see :func:`compress`.
+    """Copy a user's finished file and return its figures, see :func:`compress`.
 
     Raises:
         StageError: the file is not available.
@@ -176,7 +156,7 @@ def score(model: Path, images: Sequence[Path], view: InputSpec, path: Path, clas
 
 def _columns(model: Path, classes: Sequence[str]) -> list[int] | slice:
     """Return the outputs of a file in the order of the classes, by the labels in the file; then its further outputs."""
-    from advisor.compression.user_model.images import class_order
+    from advisor.datasets.dataset import class_order
     from advisor.tflite.metadata import read_metadata
 
     metadata = read_metadata(model.read_bytes(), model.name)

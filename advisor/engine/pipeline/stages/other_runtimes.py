@@ -8,16 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from advisor.core.codec import parse
-from advisor.devices.connections.twins import (
-    TWIN_LIMITS,
-    TWIN_VERSION,
-    Twin,
-    needs_twin,
-    read_twin,
-    twin_inputs,
-    write_onnx_twin,
-)
-from advisor.devices.profiles.runtimes import RUNTIMES
+from advisor.devices.connections.twins import Twin, needs_twin, read_twin, twin_maker
+from advisor.devices.profiles.runtimes import local_runtimes
 from advisor.engine.pipeline import cost
 from advisor.engine.pipeline.materials import LocalTarget, Materials, read_result, versions
 from advisor.engine.pipeline.names import StageName
@@ -37,23 +29,25 @@ from advisor.engine.pipeline.stage import (
 from advisor.engine.pipeline.stages import other_runtimes_jobs as jobs
 from advisor.engine.pipeline.stages.figures import THOROUGH, with_detail
 from advisor.engine.pipeline.stages.other_runtimes_jobs import RuntimeFigures
-from advisor.measurement.micro.check import MicroCheck
+from advisor.measurement.microcontrollers import MicroCheck, interpreter_of
 
 ARENA_BYTES = 1_200_000_000
 
 
-def twin(scope: Scope, source: Source, memory_bytes: int = cost.TWIN_BYTES) -> Stage[Twin]:
-    """Write the ONNX file that computes the same as a ``.tflite`` file; it is expected to take ``memory_bytes``."""
+def twin(scope: Scope, source: Source, runtime: str, memory_bytes: int = cost.TWIN_BYTES) -> Stage[Twin]:
+    """Write the file for a runtime that computes the same as a ``.tflite`` file; it may take ``memory_bytes``."""
+    maker = twin_maker(runtime)
 
     def inputs(_materials: Materials, results: Results) -> Inputs:
-        return twin_inputs(artefact_of(source, results).sha256)
+        return maker.inputs(artefact_of(source, results).sha256)
 
     def job(_materials: Materials, results: Results, folders: Folders) -> Job:
-        return partial(write_onnx_twin, artefact_of(source, results).path, folders.out)
+        return partial(maker.write, artefact_of(source, results).path, folders.out)
 
     return Stage(
-        StageName.TWIN, with_detail(scope, "", source), TWIN_VERSION, f"writing {scope.compression} as ONNX for",
-        after(source), inputs, job, read_twin, cost.TWIN_S, Resources(Pool.HEAVY, memory_bytes, TWIN_LIMITS),
+        StageName.TWIN, with_detail(scope, "", source), maker.VERSION,
+        f"writing {scope.compression} as {maker.TITLE} for",
+        after(source), inputs, job, read_twin, cost.TWIN_S, Resources(Pool.HEAVY, memory_bytes, maker.LIMITS),
     )  # fmt: skip
 
 
@@ -71,7 +65,7 @@ def measured_in(
         effort: name of the timing effort; empty for that of the search.
         twin_bytes: expected memory while its twin is made.
     """
-    runtime = RUNTIMES[target.device]
+    runtime = local_runtimes()[target.device]
 
     def inputs_for(wanted: str, materials: Materials, results: Results) -> Inputs:
         return {
@@ -95,7 +89,7 @@ def measured_in(
 
     needed: tuple[Stage[Any], ...] = after(source)
     if needs_twin(target.target.runtime):
-        needed = (*needed, twin(scope, source, twin_bytes))
+        needed = (*needed, twin(scope, source, target.target.runtime, twin_bytes))
     detail = f"{target.device}:{target.target.name} {effort}".strip()
     return Stage(
         StageName.RUNTIME, with_detail(scope, detail, source), "1",
@@ -104,15 +98,17 @@ def measured_in(
     )  # fmt: skip
 
 
-def checked_in_micro(scope: Scope, source: Source) -> Stage[MicroCheck]:
-    """Run a file in the interpreter of TensorFlow Lite Micro, and find the smallest arena with which it runs."""
+def checked_in(scope: Scope, source: Source, runtime: str) -> Stage[MicroCheck]:
+    """Run a file in the interpreter of a microcontroller's runtime, and find the smallest arena with which it runs."""
+    interpreter = interpreter_of(runtime)
+    package = interpreter.PACKAGE if interpreter else runtime
 
     def inputs(materials: Materials, results: Results) -> Inputs:
         artefact = artefact_of(source, results).sha256
-        return {"artefact": artefact, "host": materials.host.fingerprint, **versions("tflite-micro")}
+        return {"artefact": artefact, "host": materials.host.fingerprint, **versions(package)}
 
     def job(_materials: Materials, results: Results, _folders: Folders) -> Job:
-        return partial(jobs.check_in_micro, artefact_of(source, results).path)
+        return partial(jobs.check, runtime, artefact_of(source, results).path)
 
     return Stage(
         StageName.ARENA, with_detail(scope, "", source), "1", f"running {scope.compression} as on a microcontroller of",

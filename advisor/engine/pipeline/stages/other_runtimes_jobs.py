@@ -18,9 +18,9 @@ from advisor.engine.pipeline.stages.figures import ThreadTiming
 from advisor.engine.pipeline.stages.jobs import timing_facts
 
 if TYPE_CHECKING:
-    from advisor.devices.connections.agent import SeriesDocument
     from advisor.devices.connections.protocol import Timing
     from advisor.devices.profiles import DeviceTarget
+    from advisor.isolation.agent import SeriesDocument
     from advisor.measurement.latency.results import LatencyResult
 
 PAUSE_S = 0.25
@@ -32,7 +32,7 @@ HANGS_AFTER_S = 240.0
 
 @dataclass(frozen=True)
 class RuntimeFigures(ThreadTiming):
-    """What a runtime of this machine measured of a file; the fields are those of an evaluation.
+    """Figures of a file that a runtime of this machine measured; the fields are those of an evaluation.
 
     Attributes:
         remote: how it ran there.
@@ -61,10 +61,10 @@ def measure(device: str, target: DeviceTarget, model: Path, effort: str) -> dict
         StageError: it does not run the file, it ended, or its timings are invalid.
     """
     from advisor.devices.connections.protocol import MeasurementJob, exclusive
-    from advisor.devices.profiles.runtimes import RUNTIMES
+    from advisor.devices.profiles.runtimes import local_runtimes
     from advisor.measurement.latency.trust import disturbance
 
-    connection = RUNTIMES[device].connect(target)
+    connection = local_runtimes()[device].connect(target)
     job = MeasurementJob((model,), (target.threads,), effort, HANGS_AFTER_S, target.runtime)
     with exclusive(connection.label):
         (timing,) = connection.measure(job)
@@ -87,11 +87,13 @@ def measure(device: str, target: DeviceTarget, model: Path, effort: str) -> dict
     return to_json(found)
 
 
-def check_in_micro(model: Path) -> dict[str, Any]:
-    """Return what the interpreter of TensorFlow Lite Micro does with a file, as JSON."""
-    from advisor.measurement.micro.check import check
+def check(runtime: str, model: Path) -> dict[str, Any]:
+    """Return what the interpreter of a runtime does with a file, as JSON."""
+    from advisor.measurement.microcontrollers import interpreter_of
 
-    return to_json(check(model))
+    interpreter = interpreter_of(runtime)
+    assert interpreter is not None, "a stage checks files only for a runtime that has one"
+    return to_json(interpreter.check(model))
 
 
 def memory_of(timing: Timing, source: str) -> Quantity | None:
@@ -103,7 +105,7 @@ def memory_of(timing: Timing, source: str) -> Quantity | None:
 
 def remote_facts(timing: Timing, label: str) -> RemoteFacts:
     """Return how a file ran over a connection with this label."""
-    return facts_from_json(RemoteFacts, {**timing.details, "reached_over": label})
+    return facts_from_json(RemoteFacts, {**timing.details, "connection": label})
 
 
 def _judged(timing: Timing) -> LatencyResult:

@@ -21,6 +21,7 @@ from advisor.engine.history.reevaluation.changes import find_card_changes, host_
 from advisor.engine.history.reevaluation.reevaluate import Devices, Reevaluation
 from advisor.store import RunFolder
 from advisor.store.integrity import integrity_problems
+from tests.builders import present
 from tests.engine.conftest import Searched
 from tests.engine.history.reevaluation.with_search import reevaluate, reevaluate_all
 from tests.predictor import REQUEST, own_profile, rows
@@ -83,8 +84,7 @@ def test_latencies_are_predicted_with_interval_and_chance_and_nothing_else_is_ma
         assert row.latency.low is not None
         assert row.latency.high is not None
         assert row.latency.low < row.latency.value < row.latency.high
-        assert row.latency_p90 is not None
-        assert row.latency_p90.value == pytest.approx(row.latency.high, rel=0.05)
+        assert present(row.latency_p90).value == pytest.approx(row.latency.high, rel=0.05)
         assert row.memory is None
         assert row.timing is None
         assert row.accuracy == next(e for e in rows() if e.configuration.card == row.configuration.card).accuracy
@@ -101,8 +101,7 @@ def test_a_device_that_takes_integers_only_skips_the_rest_with_the_reason(run: R
     assert found.run is not None
     assert {row.status for row in load_run(found.run).evaluations} == {Status.SKIPPED}
     assert all("takes int8, not float32" in row.reason for row in load_run(found.run).evaluations)
-    assert found.comparison is not None
-    assert found.comparison.result is ComparisonResult.CHANGED
+    assert present(found.comparison).result is ComparisonResult.CHANGED
 
 
 def test_what_changed_once_is_answered_once(run: RunFolder) -> None:
@@ -130,8 +129,7 @@ def test_a_device_whose_profile_changed_is_answered_anew(run: RunFolder, tmp_pat
     own_profile(tmp_path / "devices", clock=1800)
     found = [r for r in reevaluate_all(run.path.parent, Devices.chosen([], [folder]), since_last=True) if r.run]
     assert [result.causes for result in found] == [("the device our-kiosk was changed",)]
-    assert found[0].comparison is not None
-    assert found[0].comparison.result is ComparisonResult.SAME
+    assert present(found[0].comparison).result is ComparisonResult.SAME
 
 
 def test_every_search_is_answered_and_a_damaged_one_is_passed_over(run: RunFolder) -> None:
@@ -201,8 +199,7 @@ def test_another_runtime_is_measured_and_scored_anew(searched: RunFolder) -> Non
     for row in latter.evaluations:
         if row.status is Status.OK:
             assert row.configuration.target.runtime == "ai-edge-litert==2.3.0"
-            assert row.latency is not None
-            assert row.latency.provenance is Provenance.MEASURED
+            assert present(row.latency).provenance is Provenance.MEASURED
             assert (row.accuracy, row.holdout_accuracy) == accuracies[row.configuration.key]
     assert latter.manifest["versions"]["ai-edge-litert"] == "2.3.0"
     assert integrity_problems(latter.folder) == ()

@@ -19,9 +19,9 @@ from advisor.engine.history.reevaluation.reevaluate import Devices, Session
 from advisor.engine.history.reevaluation.remeasurement import run_here
 from advisor.engine.question import Request
 from advisor.engine.targets.target_devices import TargetDevice
-from advisor.measurement.micro import check as micro
+from advisor.integrations import microcontroller as micro
 from advisor.store import RunFolder
-from tests.builders import evaluation
+from tests.builders import evaluation, present
 from tests.devices.requirements import require_onnx
 from tests.measurement import small_models
 from tests.requirements import skip_or_fail
@@ -63,8 +63,7 @@ def test_a_runtime_that_is_added_measures_the_files(run: RunFolder) -> None:
     (row,) = load_run(found.run).evaluations
     assert row.status is Status.OK, row.reason
     assert (row.configuration.target.device, row.configuration.target.threads) == (ONNX, 1)
-    assert row.latency is not None
-    assert row.latency.provenance is Provenance.MEASURED
+    assert present(row.latency).provenance is Provenance.MEASURED
     again = next(each for each in session.reevaluate(run.path) if each.device == ONNX)
     assert again.run == found.run
 
@@ -78,8 +77,7 @@ def test_files_for_a_microcontroller_run_here_while_they_are_there(run: RunFolde
     (here,), loaded = run.evaluations(), load_run(run.path)
     gone = replace(here, artefact="models/gone.tflite")
     found, left = run_here(loaded, [here, gone], device, lambda _text: None)
-    assert found.memory is not None
-    assert found.memory.source.startswith("TensorFlow Lite Micro")
+    assert present(found.memory).source.startswith("TensorFlow Lite Micro")
     assert left == gone
 
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.core.confidence_facts import Applied
-from advisor.core.promises import Promises, Shares
+from advisor.core.confidence_facts import ShippedThresholds
+from advisor.core.guarantees import Guarantees, Shares
 from advisor.datasets.dataset import Dataset, LabelledImage, fingerprint
 from advisor.datasets.split import Split
-from advisor.engine.pipeline.evaluation.confidence import MISTAKES, PROMISE, Folds, chosen, verified
+from advisor.engine.pipeline.evaluation.confidence import GUARANTEE, MISTAKES, Folds, chosen, verified
 from advisor.engine.pipeline.images import Images
 from advisor.measurement.confidence import tempered
 
@@ -40,8 +40,8 @@ def scores(folder: Path, name: str, seed: int, degrees: float) -> Path:
     return folder / f"{name}.npy"
 
 
-def asking(precision: float | None = None, **others: Any) -> Promises:
-    return Promises(Shares(precision), **others)
+def asking(precision: float | None = None, **others: Any) -> Guarantees:
+    return Guarantees(Shares(precision), **others)
 
 
 def test_the_temperature_lowers_the_error_of_probabilities_that_are_too_sure(tmp_path: Path, images: Images) -> None:
@@ -49,16 +49,16 @@ def test_the_temperature_lowers_the_error_of_probabilities_that_are_too_sure(tmp
     assert facts.temperature > 1.8
     assert facts.error.value < facts.error_before.value
     assert facts.brier.value < facts.brier_before.value
-    assert facts.promised == PROMISE
+    assert facts.guaranteed == GUARANTEE
 
 
-def test_thresholds_promise_what_was_asked_for_or_are_none(tmp_path: Path, images: Images) -> None:
+def test_thresholds_guarantee_what_was_asked_for_or_are_none(tmp_path: Path, images: Images) -> None:
     validation = scores(tmp_path, "validation", 0, 1.0)
     high, low = chosen(validation, images, asking(0.85)), chosen(validation, images, asking(0.7))
     assert high.threshold is not None
     assert low.threshold is not None
     assert high.threshold.coverage < low.threshold.coverage
-    assert high.promised == 0.85
+    assert high.guaranteed == 0.85
     assert high.reachable is not None
     assert 0.85 <= high.reachable.precision < 0.995
     assert chosen(validation, images, asking(0.995)).by_class == {"a": None, "b": None}
@@ -103,38 +103,38 @@ def test_the_surest_mistakes_on_the_hold_out_are_kept(tmp_path: Path, images: Im
 
 def test_a_class_has_its_own_precision_and_the_others_share_theirs(tmp_path: Path, images: Images) -> None:
     validation = scores(tmp_path, "validation", 0, 1.0)
-    facts = chosen(validation, images, Promises(Shares(0.85, {"a": 0.7})))
+    facts = chosen(validation, images, Guarantees(Shares(0.85, {"a": 0.7})))
     alone = chosen(validation, images, asking(0.85))
     assert facts.by_class["b"] == alone.by_class["b"] == facts.threshold
     assert facts.by_class["a"] != alone.by_class["a"]
-    assert facts.applied.plain is not None
+    assert facts.thresholds.plain is not None
     assert facts.answered is not None
     assert facts.by_class["a"] is not None
     assert facts.threshold is not None
     assert facts.answered.images == facts.by_class["a"].images + facts.threshold.images
-    assert facts.applied.least("a") < facts.applied.least("b") == facts.applied.plain
+    assert facts.thresholds.least("a") < facts.thresholds.least("b") == facts.thresholds.plain
     judged = verified(scores(tmp_path, "shipped", 1, 1.0), images, facts)
-    assert judged.applied == facts.applied
+    assert judged.thresholds == facts.thresholds
     assert judged.answered is not None
     assert judged.answered.of == EACH
 
 
-def test_a_precision_that_a_class_cannot_promise_says_what_it_can(tmp_path: Path, images: Images) -> None:
-    facts = chosen(scores(tmp_path, "validation", 0, 1.0), images, Promises(Shares(None, {"a": 0.995})))
+def test_a_precision_that_a_class_cannot_guarantee_says_what_it_can(tmp_path: Path, images: Images) -> None:
+    facts = chosen(scores(tmp_path, "validation", 0, 1.0), images, Guarantees(Shares(None, {"a": 0.995})))
     assert facts.by_class["a"] is None
     assert 0.7 < facts.reachable_by_class["a"].precision < 0.995
-    assert facts.applied.by_class == {}
+    assert facts.thresholds.by_class == {}
     assert facts.answered is None
 
 
-def test_recall_and_coverage_are_promised_and_verified(tmp_path: Path, images: Images) -> None:
-    wanted = Promises(recall=Shares(0.9, {"b": 0.95}), coverage=0.8)
+def test_recall_and_coverage_are_guaranteed_and_verified(tmp_path: Path, images: Images) -> None:
+    wanted = Guarantees(recall=Shares(0.9, {"b": 0.95}), coverage=0.8)
     facts = chosen(scores(tmp_path, "validation", 0, 1.0), images, wanted)
     assert {name: one.wanted for name, one in facts.recall.items()} == {"a": 0.9, "b": 0.95}
     assert all(one.kept for one in facts.recall.values())
     assert facts.coverage is not None
     assert facts.coverage.kept
-    assert facts.applied.plain == pytest.approx(facts.coverage.at.score, abs=1e-6)
+    assert facts.thresholds.plain == pytest.approx(facts.coverage.at.score, abs=1e-6)
     judged = verified(scores(tmp_path, "shipped", 1, 1.0), images, facts)
     assert judged.coverage is not None
     assert judged.coverage.at.coverage == pytest.approx(0.82, abs=0.06)
@@ -147,12 +147,12 @@ def test_a_class_without_a_validation_image_has_no_threshold(tmp_path: Path, ima
     empty = replace(images, dataset=replace(images.dataset, classes=("a", "b", "never")))
     rows = np.load(scores(tmp_path, "validation", 0, 1.0))
     np.save(tmp_path / "wide.npy", np.hstack([rows * 0.99, np.full((EACH, 1), 0.01, np.float32)]))
-    wanted = Promises(Shares(None, {"never": 0.9}), Shares(None, {"never": 0.9}))
+    wanted = Guarantees(Shares(None, {"never": 0.9}), Shares(None, {"never": 0.9}))
     facts = chosen(tmp_path / "wide.npy", empty, wanted)
     assert facts.by_class["never"] is None
     assert facts.reachable_by_class["never"] == (0.0, 0.0)
-    assert (facts.recall["never"].promised, facts.recall["never"].recall) == (0.0, None)
-    assert facts.applied == Applied()
+    assert (facts.recall["never"].guaranteed, facts.recall["never"].recall) == (0.0, None)
+    assert facts.thresholds == ShippedThresholds()
     assert verified(tmp_path / "wide.npy", empty, facts).recall["never"].flagged == 1.0
 
 
@@ -160,7 +160,7 @@ def fold_answers(folder: Path, seed: int = 2) -> Path:
     return scores(folder, "folds", seed, 1.0)
 
 
-def test_out_of_fold_answers_promise_more(tmp_path: Path, images: Images) -> None:
+def test_out_of_fold_answers_guarantee_more(tmp_path: Path, images: Images) -> None:
     validation = scores(tmp_path, "validation", 0, 1.0)
     alone = chosen(validation, images, asking(0.85))
     more = chosen(validation, images, asking(0.85), Folds(fold_answers(tmp_path), validation))

@@ -17,7 +17,6 @@ from advisor.core.errors import StageError
 from advisor.core.evaluation import Configuration, Evaluation, Status, Target
 from advisor.core.evaluation_facts import HeadFacts, NewConditions
 from advisor.core.quantity import Provenance, Quantity
-from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_DETECTION
 from advisor.core.training import HEAD
 from advisor.datasets.dataset import Dataset, LabelledImage, fingerprint
 from advisor.datasets.split import Split
@@ -35,6 +34,7 @@ from advisor.engine.question import Question
 from advisor.engine.rules import SCREEN_MARGIN, needless, slow_backbone, slow_file, slow_float32
 from advisor.isolation.coroutine import run_coroutine
 from advisor.store import RunFolder
+from advisor.tasks import CLASSIFICATION, DETECTION
 from tests.engine.pipeline.boxed import boxed_images, save_found
 from tests.engine.pipeline.walking import materials
 
@@ -106,32 +106,32 @@ class Detecting(Prepared):
         return save_found(self._folder / f"{recipe}.npz", boxed_images(), Role.VALIDATION, missed)
 
 
-Outclassed = Callable[[Configuration, Known], str]
+Dominated = Callable[[Configuration, Known], str]
 
 
-def rules_when(limited: bool, outclassed: Outclassed | None) -> tuple[RejectionRule, ...]:
+def rules_when(limited: bool, dominated: Dominated | None) -> tuple[RejectionRule, ...]:
     """Return the rules of a latency budget on this machine, and those of a search that makes few forms."""
     rules = [RejectionRule(RuleNeeds.LIGHTER, StageName.COMPRESS, needless)]
     if limited:
         rules.append(RejectionRule(RuleNeeds.BACKBONE, StageName.SCREEN, partial(slow_backbone, 1)))
-    if outclassed is not None:
+    if dominated is not None:
         rules.append(RejectionRule(RuleNeeds.FLOAT32, StageName.SCREEN, slow_float32))
-        rules.append(RejectionRule(RuleNeeds.RIVALS, StageName.PROMOTION, outclassed))
-    if limited and outclassed is not None:
+        rules.append(RejectionRule(RuleNeeds.RIVALS, StageName.PROMOTION, dominated))
+    if limited and dominated is not None:
         rules.append(RejectionRule(RuleNeeds.TIMING, StageName.TIMING, slow_file))
     return tuple(rules)
 
 
 def evaluated(
     walker: Prepared, recipe: str, tmp_path: Path, limits: Budget | None = None, named: tuple[str, ...] = (),
-    screening: bool = True, timed: bool = True, outclassed: Outclassed | None = None, task: str = IMAGE_CLASSIFICATION,
+    screening: bool = True, timed: bool = True, dominated: Dominated | None = None, task: str = CLASSIFICATION.name,
     keep: Callable[[Evaluation], object] = str,
 ) -> Evaluation:  # fmt: skip
     question = Question(task, limits=limits or Budget(), compressions=named)
     workload = Workload((HEAD,), NAMES, images().counts, question)
     run = RunFolder.create(tmp_path / "runs", "run")
     recipes = {name: MADE[name] for name in NAMES}
-    rules = Rules(question.limits, rules_when(limits is not None and timed, outclassed))
+    rules = Rules(question.limits, rules_when(limits is not None and timed, dominated))
     evaluator = Evaluator(walker, workload, {CARD.name: CARD}, recipes, rules, run, timed, keep)
     evaluator.screening = screening
     configuration = Configuration(CARD.name, HEAD, recipe, Target("host", "runtime", "cpu", 1))
@@ -180,17 +180,17 @@ def test_a_card_that_is_far_too_slow_is_not_trained(tmp_path: Path) -> None:
 def test_a_form_that_cannot_reach_the_front_is_not_made_unless_the_user_named_it(tmp_path: Path) -> None:
     seen: list[Evaluation] = []
 
-    def outclassed(_form: Configuration, known: Known) -> str:
+    def dominated(_form: Configuration, known: Known) -> str:
         assert known.floats in seen, "it is kept before"
         return "another is better"
 
     right = {"float32": 4, "int8": 3}
     walker = Prepared(tmp_path, right)
-    found = evaluated(walker, "int8", tmp_path / "one", outclassed=outclassed, keep=seen.append)
+    found = evaluated(walker, "int8", tmp_path / "one", dominated=dominated, keep=seen.append)
     assert (found.status, found.stage, found.reason) == (Status.SKIPPED, "promotion", "another is better")
     assert not [asked for asked in walker.asked if "int8" in asked]
     assert [(floats.accuracy.value, floats.latency) for floats in seen if floats.accuracy] == [(100.0, MS)]
-    named = evaluated(Prepared(tmp_path, right), "int8", tmp_path / "two", named=("int8",), outclassed=outclassed)
+    named = evaluated(Prepared(tmp_path, right), "int8", tmp_path / "two", named=("int8",), dominated=dominated)
     assert named.status is Status.OK
 
 
@@ -199,7 +199,7 @@ def test_a_form_whose_float_file_is_far_above_the_latency_budget_is_not_made(tmp
         walker = Prepared(tmp_path, {"float32": 4, "int8": 3}, screen_ms=1.0)
         walker.timings["int8"] = ThreadTiming(Quantity(4.0, "ms", Provenance.MEASURED))
         folder = tmp_path / f"{limit_ms}"
-        return evaluated(walker, "int8", folder, Budget(latency_ms=limit_ms), outclassed=lambda *_: "")
+        return evaluated(walker, "int8", folder, Budget(latency_ms=limit_ms), dominated=lambda *_: "")
 
     assert (found(3.9).status, found(3.9).stage) == (Status.SKIPPED, "screen")
     assert found(4.1).status is Status.OK
@@ -210,7 +210,7 @@ def test_a_form_that_is_timed_far_above_the_latency_budget_is_not_scored(tmp_pat
         walker = Prepared(tmp_path, {"float32": 4, "int8": 3})
         walker.timings["int8"] = ThreadTiming(Quantity(latency_ms, "ms", Provenance.MEASURED), contended=contended)
         folder = tmp_path / f"{latency_ms} {contended}"
-        found = evaluated(walker, "int8", folder, Budget(latency_ms=8.0), outclassed=lambda *_: "")
+        found = evaluated(walker, "int8", folder, Budget(latency_ms=8.0), dominated=lambda *_: "")
         assert (found.status is Status.OK) == ("score int8" in walker.asked)
         return walker.asked
 
@@ -251,7 +251,7 @@ def test_a_recipe_that_the_user_named_waits_for_none(tmp_path: Path) -> None:
 
 def test_a_detector_has_precision_and_shares_but_no_head_and_no_new_conditions(tmp_path: Path) -> None:
     walker = Detecting(tmp_path, {"float32": 4, "int8": 3})
-    found = evaluated(walker, "int8", tmp_path, task=OBJECT_DETECTION)
+    found = evaluated(walker, "int8", tmp_path, task=DETECTION.name)
     assert found.status is Status.OK
     assert found.accuracy is not None
     assert found.accuracy.value == pytest.approx(50 * (76 / 101 + 1))  # a cat of four is missed

@@ -6,19 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from advisor.core.tasks import IMAGE_CLASSIFICATION, OBJECT_DETECTION
 from advisor.core.training import HEAD
-from advisor.engine.pipeline.evaluation import accuracy, objects
+from advisor.engine.pipeline.evaluation import accuracy
 from advisor.engine.pipeline.evaluation.scorer import Scorer
 from advisor.engine.pipeline.materials import Workload
 from advisor.engine.question import Question
 from advisor.isolation.coroutine import run_coroutine
 from advisor.store import RunFolder
+from advisor.tasks import CLASSIFICATION, DETECTION
+from advisor.tasks.detection.judging import HELD_OUT
 
 from .test_evaluator import CARD, NAMES, Detecting, Prepared, evaluated, images
 
 
-@pytest.mark.parametrize(("task", "captures"), [(IMAGE_CLASSIFICATION, True), (OBJECT_DETECTION, False)])
+@pytest.mark.parametrize(("task", "captures"), [(CLASSIFICATION.name, True), (DETECTION.name, False)])
 def test_only_classifiers_run_under_capture_conditions(tmp_path: Path, task: str, captures: bool) -> None:
     workload, run = Workload((HEAD,), NAMES, images().counts, Question(task)), RunFolder.create(tmp_path, "run")
     scorer = Scorer(Prepared(tmp_path, {}), workload, {}, run)
@@ -28,8 +29,8 @@ def test_only_classifiers_run_under_capture_conditions(tmp_path: Path, task: str
 @pytest.mark.parametrize(
     ("kind", "task", "source", "file"),
     [
-        (Prepared, IMAGE_CLASSIFICATION, accuracy.HELD_OUT, f"answers/holdout-{CARD.name}-head-int8.npy"),
-        (Detecting, OBJECT_DETECTION, f"mAP@0.5 {objects.HELD_OUT}", ""),
+        (Prepared, CLASSIFICATION.name, accuracy.HELD_OUT, f"answers/holdout-{CARD.name}-head-int8.npy"),
+        (Detecting, DETECTION.name, f"mAP@0.5 {HELD_OUT}", ""),
     ],
 )
 def test_a_finalist_is_judged_on_the_hold_out_by_its_task(

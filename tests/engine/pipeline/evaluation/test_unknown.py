@@ -7,6 +7,7 @@ import pytest
 
 from advisor.core.unknown_facts import UnknownFacts
 from advisor.engine.pipeline.evaluation.unknown import with_answers
+from tests.builders import present
 
 KNOWN = [[0.8, 0.1, 0.1], [0.2, 0.7, 0.1], [0.6, 0.3, 0.1], [0.2, 0.2, 0.6]]
 LABELS = [0, 1, 1, 0]
@@ -21,14 +22,12 @@ def kept(rows: list[list[float]], path: Path) -> Path:
 def test_known_images_that_are_answered_as_unknown_are_not_kept(tmp_path: Path) -> None:
     found = with_answers(UnknownFacts(), kept(KNOWN, tmp_path / "known.npy"), LABELS, None)
     assert (found.kept is not None, found.others) == (True, None)
-    assert found.kept is not None
-    assert found.kept.value == pytest.approx(3 / 4)
+    assert present(found.kept).value == pytest.approx(3 / 4)
 
 
 def test_the_precision_is_that_of_the_images_that_are_kept(tmp_path: Path) -> None:
     found = with_answers(UnknownFacts(), kept(KNOWN, tmp_path / "known.npy"), LABELS, None)
-    assert found.precision is not None
-    assert found.precision.value == pytest.approx(2 / 3)
+    assert present(found.precision).value == pytest.approx(2 / 3)
 
 
 def test_there_is_no_precision_where_nothing_is_kept(tmp_path: Path) -> None:
@@ -38,7 +37,6 @@ def test_there_is_no_precision_where_nothing_is_kept(tmp_path: Path) -> None:
 
 def test_other_things_are_found_and_ranked(tmp_path: Path) -> None:
     others = kept(OTHERS, tmp_path / "others.npy")
-    found = with_answers(UnknownFacts(), kept(KNOWN, tmp_path / "known.npy"), LABELS, others).others
-    assert found is not None
+    found = present(with_answers(UnknownFacts(), kept(KNOWN, tmp_path / "known.npy"), LABELS, others).others)
     assert (found.images, found.found.value) == (4, pytest.approx(3 / 4))
     assert found.auroc.value == pytest.approx(15 / 16)

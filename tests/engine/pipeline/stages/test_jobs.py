@@ -9,11 +9,12 @@ import pytest
 
 from advisor.catalog.catalogue import load_catalogue
 from advisor.catalog.convert import convert
+from advisor.compression.calibration import CalibrationImages
 from advisor.compression.quantization.grid import BYTES
 from advisor.datasets.images import InputSpec
 from advisor.engine.pipeline.materials import input_spec
 from advisor.engine.pipeline.stages import head_jobs, jobs
-from advisor.engine.pipeline.stages.artefacts import metadata_of
+from advisor.engine.pipeline.stages.artefacts import STAND_IN_CROPS, metadata_of
 from advisor.engine.pipeline.stages.backbone import CONVERT_LIMITS, convert_resources
 from advisor.store.files import sha256_json
 from advisor.tflite.model import read
@@ -36,9 +37,8 @@ def test_random_values_are_calibrated_briefly_to_the_same_operators_and_size(cla
     figures = {}
     for stands_in in (True, False):
         path = tmp_path / f"{stands_in}.tflite"
-        figures[stands_in] = jobs.compress(
-            classifier, "int8", None, input_spec(SMALL), 0, metadata_of(SMALL, None, "none"), path, stands_in
-        )
+        crops = CalibrationImages((), input_spec(SMALL), limit=STAND_IN_CROPS if stands_in else None)
+        figures[stands_in] = jobs.compress(classifier, "int8", crops, metadata_of(SMALL, None, "none"), path, stands_in)
 
     brief, whole = (read(tmp_path / f"{stands_in}.tflite") for stands_in in (True, False))
     assert [operator.name for operator in brief.operators] == [operator.name for operator in whole.operators]
@@ -48,11 +48,11 @@ def test_random_values_are_calibrated_briefly_to_the_same_operators_and_size(cla
 
 @pytest.mark.integration
 def test_a_form_made_from_a_shared_calibration_is_the_one_made_alone(classifier: Path, tmp_path: Path) -> None:
-    folder, spec = tmp_path / "calibration", input_spec(SMALL)
+    folder, crops = tmp_path / "calibration", CalibrationImages((), input_spec(SMALL), limit=STAND_IN_CROPS)
     folder.mkdir()
-    jobs.calibrate(classifier, (BYTES,), None, spec, 0, folder, True, ())
+    jobs.calibrate(classifier, (BYTES,), crops, folder, ())
     files = tuple(sorted(folder.iterdir()))
-    arguments = (classifier, "int8", None, spec, 0, metadata_of(SMALL, None, "none"))
+    arguments = (classifier, "int8", crops, metadata_of(SMALL, None, "none"))
     jobs.compress(*arguments, tmp_path / "shared.tflite", True, None, files)
     jobs.compress(*arguments, tmp_path / "alone.tflite", True)
     assert (tmp_path / "shared.tflite").read_bytes() == (tmp_path / "alone.tflite").read_bytes()
@@ -87,7 +87,7 @@ def test_an_image_that_changed_between_two_files_is_decoded_again(classifier: Pa
 
 @pytest.mark.integration
 def test_the_download_of_random_values_is_not_weighed(classifier: Path, tmp_path: Path) -> None:
-    arguments = (classifier, "float32", None, input_spec(SMALL), 0, metadata_of(SMALL, None, "none"))
+    arguments = (classifier, "float32", CalibrationImages((), input_spec(SMALL)), metadata_of(SMALL, None, "none"))
     assert "download_bytes" not in jobs.compress(*arguments, tmp_path / "a.tflite", True)
     assert "download_bytes" in jobs.compress(*arguments, tmp_path / "b.tflite")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +12,17 @@ import pytest
 from advisor.core.errors import StageError
 from advisor.core.evaluation import Status
 from advisor.core.quantity import Provenance
-from advisor.devices.browser.packages import LITERT, ONNXRUNTIME
-from advisor.devices.connections import twins
-from advisor.devices.profiles import runtimes
-from advisor.devices.profiles.runtimes import RUNTIMES, installed_version
+from advisor.devices.profiles import MICRO_RUNTIME, runtimes
+from advisor.devices.profiles.runtimes import installed_version, local_runtimes
 from advisor.engine.pipeline.events import EventKind, StageAborted, StageEvent
 from advisor.engine.pipeline.materials import Artefact, LocalTarget, Materials
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import Scope, Stage
 from advisor.engine.pipeline.stages import other_runtimes_jobs
-from advisor.engine.pipeline.stages.other_runtimes import checked_in_micro, measured_in
+from advisor.engine.pipeline.stages.other_runtimes import checked_in, measured_in
+from advisor.integrations import microcontroller as micro
+from advisor.integrations.browser.packages import LITERT, ONNXRUNTIME
 from advisor.isolation import ChildPool
-from advisor.measurement.micro import check as micro
 from advisor.store import cache_root
 from advisor.store.files import sha256_file
 from tests.browsers import chromium, require_runtime
@@ -39,7 +37,7 @@ pytestmark = pytest.mark.integration
 
 
 def target(device: str, name: str) -> LocalTarget:
-    found = next(each for each in RUNTIMES[device].profile().targets if each.name == name)
+    found = next(each for each in local_runtimes()[device].profile().targets if each.name == name)
     return LocalTarget(device, found)
 
 
@@ -105,7 +103,7 @@ def test_a_file_without_a_twin_fails_with_the_reason(given: Materials, tmp_path:
 def test_a_runtime_that_is_removed_during_a_search_fails_with_how_to_get_it_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(twins, "version", raising(PackageNotFoundError("onnx")))
+    monkeypatch.setattr(runtimes, "installed_version", lambda _package: "")
     stage = measured_in(SCOPE, file(tmp_path, b"one"), target(*HERE))
     with pytest.raises(StageAborted, match="ONNX Runtime needs onnx, which is not installed") as end:
         walk(stage, materials(tmp_path / "cache"))
@@ -195,7 +193,7 @@ def test_an_arena_is_measured_once(tmp_path: Path) -> None:
     if not micro.available():
         skip_or_fail("tflite-micro is not installed")
     model = small_models.quantized(small_models.classifier(), tmp_path, 32)
-    given, stage = materials(tmp_path / "cache"), checked_in_micro(SCOPE, file(tmp_path, model))
+    given, stage = materials(tmp_path / "cache"), checked_in(SCOPE, file(tmp_path, model), MICRO_RUNTIME)
     with ChildPool() as pool:
         found = walk(stage, given, pool)
     assert 0 < found.arena.value < 16_000
@@ -207,7 +205,7 @@ def test_an_arena_is_measured_once(tmp_path: Path) -> None:
 def test_a_file_that_the_interpreter_crashes_on_fails(tmp_path: Path) -> None:
     if not micro.available():
         skip_or_fail("tflite-micro is not installed")
-    stage = checked_in_micro(SCOPE, file(tmp_path, small_models.crashing()))
+    stage = checked_in(SCOPE, file(tmp_path, small_models.crashing()), MICRO_RUNTIME)
     with pytest.raises(StageAborted) as end:
         walk(stage, materials(tmp_path / "cache"))
     assert end.value.status is Status.FAILED

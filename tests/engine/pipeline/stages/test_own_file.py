@@ -1,4 +1,4 @@
-"""A user's file of fixed form goes through the stages as it is; its answers count by the names of the classes."""
+"""A user's finished file goes through the stages as it is; its answers count by the names of the classes."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.catalog.cards import OWN_FIXED, Card, MemberFile, Preprocessing, WeightSource
+from advisor.catalog.cards import Card, Preprocessing
 from advisor.catalog.catalogue import load_catalogue
 from advisor.catalog.weights.fetching import fetch
-from advisor.catalog.weights.options import FetchOptions
 from advisor.core.errors import UnsupportedRecipe
 from advisor.core.training import FINETUNE_CACHED, HEAD, HEAD_SUBSET
 from advisor.datasets.images import InputSpec
+from advisor.downloads.files import FetchOptions, MemberFile, WeightSource
 from advisor.engine.pipeline.evaluation.accuracy import per_class
 from advisor.engine.pipeline.graph import VariantStages, with_all_before
 from advisor.engine.pipeline.images import Images
@@ -47,7 +47,8 @@ def card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Card:
     path.write_bytes(write_metadata(small_models.brightness(SIDE), said))
     source = WeightSource("file", "tflite", "whole", MemberFile(str(path), sha256_file(path)))
     return replace(
-        load_catalogue()["mobilenet_v2_1.0_224"], name="colours", architecture=OWN_FIXED, arguments=(("form", "int8"),),
+        load_catalogue()["mobilenet_v2_1.0_224"], name="colours", architecture="tflite_fixed",
+        arguments=(("form", "int8"),),
         input_size=SIDE, classes=3, weights=(source,), preprocessing=Preprocessing(VIEW.mean, VIEW.std),
     )  # fmt: skip
 

@@ -11,9 +11,8 @@ from advisor.engine.pipeline.materials import Artefact
 from advisor.engine.pipeline.stage import Scope
 from advisor.engine.pipeline.stages.figures import SURVEY, SURVEYED_FROM, THOROUGH, effort_for, timing
 from advisor.store.files import sha256_file
+from tests.builders import present
 from tests.engine.pipeline.walking import materials, walk
-
-pytestmark = pytest.mark.integration
 
 SCOPE = Scope("card", "none", "float32")
 
@@ -35,12 +34,11 @@ def test_hundreds_of_configurations_are_timed_briefly() -> None:
     assert (effort_for(SURVEYED_FROM - 1), effort_for(SURVEYED_FROM)) == (THOROUGH, SURVEY)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("effort", [SURVEY, THOROUGH])
 def test_a_timing_says_how_long_it_took_its_time(artefact: Artefact, tmp_path: Path, effort: str) -> None:
     events: list[StageEvent] = []
     found = walk(timing(SCOPE, artefact), materials(tmp_path, effort=effort), listen=events.append)[1]
-    assert found.timing is not None
-    assert found.timing.effort == effort
-    assert found.latency is not None
-    assert found.latency.value > 0
+    assert present(found.timing).effort == effort
+    assert present(found.latency).value > 0
     assert [event.kind for event in events] == [EventKind.STARTED, EventKind.DONE]

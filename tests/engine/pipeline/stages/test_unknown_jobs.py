@@ -16,6 +16,7 @@ from advisor.engine.pipeline.stages.unknown_jobs import HeadSpec, LearntImages, 
 from advisor.tflite.metadata import Metadata, read_metadata
 from advisor.tflite.metadata_writer import write_metadata
 from advisor.tflite.unknown import with_probe
+from tests.builders import present
 from tests.tflite.test_temperature import CLASSES, SIDE, classifier, form
 
 NAMES = ("a", "b", "c", "d", "e")
@@ -61,8 +62,7 @@ def make(tmp_path: Path) -> Make:
 def test_each_class_is_left_out_in_turn(make: Make) -> None:
     _, facts = make()
     assert list(facts.by_class) == list(NAMES)
-    assert facts.auroc is not None
-    assert facts.auroc.value == pytest.approx(np.mean([each.auroc.value for each in facts.by_class.values()]))
+    assert present(facts.auroc).value == pytest.approx(np.mean([each.auroc.value for each in facts.by_class.values()]))
     assert {each.images for each in facts.by_class.values()} == {24}
 
 
@@ -73,8 +73,7 @@ def test_the_figures_of_a_float_file_are_those_of_its_reference(make: Make) -> N
 
 def test_the_file_has_one_more_label_and_answers_noise_with_it(make: Make) -> None:
     file, facts = make("int8")
-    metadata = read_metadata(file.read_bytes())
-    assert metadata is not None
+    metadata = present(read_metadata(file.read_bytes()))
     assert metadata.labels == (*NAMES, "unknown")
     assert facts.size_bytes == file.stat().st_size
     known = answers(file.read_bytes(), images(1, 100)).argmax(axis=1)

@@ -1,1 +1,0 @@
-"""A browser on this machine as a device: headless Chromium, with runtimes in WebAssembly."""

@@ -1,0 +1,1 @@
+"""``advisor compress``: a search among the forms of one file of the user's own."""

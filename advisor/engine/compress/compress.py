@@ -1,0 +1,298 @@
+"""Answer a question about the forms of one file: make them by the stages of a search, then score and time them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from advisor.compression.calibration import PHOTOGRAPHS_VERSION, CalibrationImages
+from advisor.compression.make import Sizes, sizes_of
+from advisor.compression.recipes import Recipe
+from advisor.compression.recipes.base import Needs, RecipeInputs
+from advisor.compression.user_model.by_task import answer
+from advisor.compression.user_model.samples import ALIKE_DB, Samples, compare
+from advisor.compression.user_model.values import ANY, Compression, DelegatedPart, FileAgreement, RecipeResult, Speed
+from advisor.core.errors import AdvisorError, RuntimeRefusal, StageError, UnsupportedRecipe, UsageError
+from advisor.datasets.images import InputSpec
+from advisor.engine.compress.question import FLOAT, CompressionQuestion
+from advisor.engine.execution import Executor, executor_for
+from advisor.engine.pipeline.events import StageAborted
+from advisor.engine.pipeline.materials import Artefact, FloatModel, Materials
+from advisor.engine.pipeline.stage import Inputs, Scope
+from advisor.engine.pipeline.stages.artefacts import calibrated, compressed, shares_calibration
+from advisor.engine.pipeline.stages.figures import THOROUGH
+from advisor.engine.pipeline.walker import Walker, Workers
+from advisor.engine.question import Execution
+from advisor.isolation import CallLimits, Children, Scratch
+from advisor.isolation.coroutine import run_coroutine
+from advisor.isolation.pool import trainers
+from advisor.measurement.latency.findings import FileBenchmark
+from advisor.measurement.latency.session import benchmark
+from advisor.store import ArtifactCache, require_cache
+from advisor.store.files import sha256_file
+from advisor.tflite.metadata import Metadata
+from advisor.tflite.model import read
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class FileForms:
+    """Inputs of the forms of a user's file; see :class:`advisor.engine.pipeline.stages.artefacts.FormInputs`."""
+
+    asked: CompressionQuestion
+
+    @property
+    def spec(self) -> InputSpec | None:
+        """How an image becomes the file's input; None with samples."""
+        return self.asked.spec
+
+    def stands_in(self, _materials: Materials) -> bool:
+        """Return False: the weights are the user's."""
+        return False
+
+    def calibration(self, _materials: Materials) -> CalibrationImages | Samples:
+        """Return the images or the samples to calibrate on."""
+        return self.asked.calibration
+
+    def calibration_key(self, _materials: Materials) -> object:
+        """Return the hashes of the images or of the samples."""
+        samples, paths = self.asked.samples, self.asked.images.calibration
+        if samples is not None:
+            return ["samples", sha256_file(samples.calibration.path), samples.calibration.rows]
+        if not paths:
+            return ["photographs", PHOTOGRAPHS_VERSION, self.asked.question.seed]
+        return ["images", *map(sha256_file, paths)]
+
+    def metadata(self, _materials: Materials) -> Metadata | None:
+        """Return the metadata of the file."""
+        return self.asked.metadata
+
+    def for_recipe(self, _materials: Materials) -> RecipeInputs:
+        """Return the labelled images, the limit of the loss and the time limit."""
+        limit = self.asked.question.limits.max_drop_points
+        return RecipeInputs(None, self.asked.images.training, limit, self.asked.learn_s)
+
+    def recipe_key(self, materials: Materials) -> Inputs:
+        """Return what names these in a cache key."""
+        given, images = self.for_recipe(materials), self.asked.images.training
+        own = []
+        if images is not None:
+            hashes = [list(map(sha256_file, paths)) for paths in (images.paths, images.validation_paths)]
+            own = [*hashes, images.labels, images.validation_labels, images.classes, images.seed]
+        return {"max_drop": given.max_drop_points, "seconds": given.seconds, "images": own}
+
+
+def make_forms(asked: CompressionQuestion, log: Path, tell: Tell) -> list[RecipeResult]:
+    """Make each form of the question; a failure becomes the row of that recipe and does not stop the others.
+
+    Args:
+        asked: the question.
+        log: takes the output of child processes.
+        tell: receives progress messages.
+    """
+    executor = executor_for(Execution(), lambda: log)
+    with contextlib.closing(executor):
+        return run_coroutine(_made(asked, executor, tell))
+
+
+async def _made(asked: CompressionQuestion, executor: Executor, tell: Tell) -> list[RecipeResult]:
+    materials = Materials(ArtifactCache(), None, {}, executor.host, asked.question)
+    walker = Walker(materials, Workers(executor.machine, executor.pools))
+    return [await _row(asked, walker, one, tell) for one in asked.recipes]
+
+
+async def _row(asked: CompressionQuestion, walker: Walker, one: Recipe, tell: Tell) -> RecipeResult:
+    path, start = asked.path_of(one.name), time.monotonic()
+    notes: Mapping[str, Any] = {}
+    try:
+        if one.name != FLOAT:
+            _require_learnable(asked, one)
+            tell(f"making {one.name}")
+            notes = await _form(asked, walker, one.name, path)
+        sizes, taken = await asyncio.to_thread(_described, path, asked.accelerator)
+    except AdvisorError as error:
+        cause = error.__cause__ if isinstance(error, StageAborted) else error
+        reason = cause.message if isinstance(cause, AdvisorError) else error.message
+        skipped = isinstance(cause, UnsupportedRecipe | RuntimeRefusal)
+        return RecipeResult(one.name, "skipped" if skipped else "failed", reason)
+    return RecipeResult(one.name, "ok", "", str(path), time.monotonic() - start, sizes, taken, notes=notes)
+
+
+def _require_learnable(asked: CompressionQuestion, one: Recipe) -> None:
+    if one.needs < Needs.SCORING:
+        return
+    if asked.samples or not asked.question.of_task.labelled:
+        file = "--samples has no classes" if asked.samples else f"the file is for {asked.question.task}"
+        raise UnsupportedRecipe(f"{one.name} learns from images of one class each, and {file}")
+
+
+async def _form(asked: CompressionQuestion, walker: Walker, name: str, path: Path) -> Mapping[str, Any]:
+    """Make one form, copy it to its place, and return the recipe's notes."""
+    given, names = FileForms(asked), [one.name for one in asked.recipes]
+    card, source = asked.stem or asked.model.stem, FloatModel(asked.model, sha256_file(asked.model))
+    shared = None
+    if asked.samples is None and shares_calibration(name, names):
+        shared = calibrated(Scope(card), source, given, names)
+    made: Artefact = await walker.run(compressed(Scope(card, compression=name), source, given, None, shared))
+    unfinished = path.with_suffix(".part")
+    try:
+        await asyncio.to_thread(shutil.copyfile, made.path, unfinished)
+        unfinished.replace(path)
+    except OSError as error:
+        raise StageError(f"{path} cannot be written: {error.strerror or error}") from None
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return made.notes
+
+
+def _described(path: Path, target: str) -> tuple[Sizes, DelegatedPart]:
+    """Return the sizes of a file, and how much of it an accelerator runs."""
+    from advisor.measurement.accelerators.delegation import delegate
+    from advisor.measurement.accelerators.rules import accelerator
+    from advisor.tflite.model import read
+
+    found = delegate(read(path.read_bytes(), path.name), accelerator(target))
+    return sizes_of(path), DelegatedPart(found.taken, found.operators, found.share, found.kept, found.reasons)
+
+
+LIMITS = CallLimits(seconds=3600, memory_bytes=10_000_000_000)
+"""Limits of one scoring: the images may be many."""
+
+FEW = 200
+"""Below this number of images one answer is more than half a point."""
+
+ALIKE = f"as float: samples in which every output has an SNR of {ALIKE_DB:.0f} dB; SNR: that of the worst output"
+
+
+def compress(asked: CompressionQuestion, tell: Tell, latency: bool = True) -> Compression:
+    """Apply every recipe of the question; a failure becomes the row of that recipe and does not stop the others.
+
+    Args:
+        asked: what :func:`advisor.engine.compress.question.ask` checked.
+        tell: receives progress messages.
+        latency: also time the files, block by block in turn.
+
+    Raises:
+        UsageError: the float file itself cannot be run.
+    """
+    require_cache()
+    with Scratch() as folder:
+        forms = make_forms(asked, folder / "log.txt", tell)
+        with trainers(folder / "log.txt") as pool:
+            forms = _scored(pool, asked, forms, tell)
+    notes: tuple[str, ...] = ()
+    if latency:
+        forms, notes = time_forms(forms, tell)
+    images = asked.images
+    calibrated = any(one.needs_calibration for one in asked.recipes)
+    return Compression(
+        model=str(asked.model),
+        folder=str(asked.folder),
+        calibration=images.calibration_source if calibrated else "no recipe asked for needs it",
+        scored=images.scored_source,
+        accelerator=asked.accelerator,
+        max_drop_points=asked.question.limits.max_drop_points,
+        forms=tuple(forms),
+        notes=(*_notes(asked, forms[0]), *notes),
+        task=ANY if asked.samples else asked.question.task,
+    )
+
+
+def judge(asked: CompressionQuestion, tell: Tell) -> FileAgreement:
+    """Return the accuracy of the float file alone.
+
+    Raises:
+        UsageError: it cannot be run.
+    """
+    with Scratch() as folder, trainers(folder / "log.txt") as pool:
+        (form,) = _scored(pool, asked, [RecipeResult(FLOAT, "ok", path=str(asked.model))], tell)
+    assert form.agreement is not None, "a file that could not be scored is an error"
+    return form.agreement
+
+
+def _scored(pool: Children, asked: CompressionQuestion, forms: list[RecipeResult], tell: Tell) -> list[RecipeResult]:
+    reference = forms[0]
+    if reference.status != "ok":
+        raise UsageError(f"{asked.model.name} cannot be compressed: {reference.reason}", "see advisor profile")
+    tell("scoring float32")
+    try:
+        agreement = _judge(pool, asked)
+        scored = [replace(reference, agreement=agreement(asked.model))]
+    except StageError as error:
+        raise UsageError(error.message, error.hint) from error
+    for form in forms[1:]:
+        if form.status != "ok":
+            scored.append(form)
+            continue
+        tell(f"scoring {form.recipe}")
+        try:
+            scored.append(replace(form, agreement=agreement(Path(form.path))))
+        except RuntimeRefusal as error:
+            scored.append(replace(form, status="skipped", reason=f"this runtime cannot run it: {error.message}"))
+        except StageError as error:
+            scored.append(replace(form, status="failed", reason=error.message))
+    return scored
+
+
+def _judge(pool: Children, asked: CompressionQuestion) -> Callable[[Path], FileAgreement]:
+    """Return the function that compares a file with the float file, which it runs once where it keeps its answers."""
+    images, samples = asked.images, asked.samples
+    if samples:
+        return lambda path: pool.call(f"{compare.__module__}:compare", path, asked.model, samples.scored, limits=LIMITS)
+
+    def answers(path: Path) -> Any:
+        given = (path, asked.question.task, images.scored, asked.spec, asked.question.seed)
+        return pool.call(f"{answer.__module__}:answer", *given, limits=LIMITS)
+
+    floats = answers(asked.model)
+    return lambda path: asked.kind.compare(floats if path == asked.model else answers(path), floats, images.labels)
+
+
+def time_forms(forms: list[RecipeResult], tell: Tell) -> tuple[list[RecipeResult], tuple[str, ...]]:
+    """Return the rows with their latency at one thread, and notes on the timing.
+
+    A file that the runtime cannot run keeps its other figures and says why it has no latency.
+    """
+    paths = [form.path for form in forms if form.status == "ok"]
+    try:
+        found = benchmark(*paths, effort=THOROUGH, pipeline=False, force=True, tell=tell)
+    except UsageError as error:
+        return forms, (f"not timed: {error.message}",)
+    rows = {file.model: file for file in found.files}
+    return [_timed(form, rows.get(form.path)) for form in forms], found.notes
+
+
+def _timed(form: RecipeResult, found: FileBenchmark | None) -> RecipeResult:
+    if found is None:
+        return form
+    if found.timing is None:
+        return replace(form, reason=found.failure)
+    result, (low, high) = found.timing.results[0], found.timing.results[0].interval_ms
+    memory = found.timing.peak_memory_bytes
+    return replace(form, speed=Speed(result.rank_ms, low, high, memory, result.verdict.value))
+
+
+def _notes(asked: CompressionQuestion, reference: RecipeResult) -> Iterator[str]:
+    if not asked.samples:
+        yield from asked.kind.notes(read(asked.model))
+    if asked.stem:
+        yield f"{asked.model.name} is your file for one image with float32 weights; the forms are made from it"
+    if asked.samples:
+        yield f"{ALIKE}; give more samples like those of the app if these are few"
+        return
+    if asked.metadata is None:
+        yield f"{asked.model.name} has no labels, so the compressed files carry no metadata either"
+    scored = len(asked.images.labels)
+    if 0 < scored < FEW:
+        yield f"{scored} images cannot show a drop of one point: see the intervals"
+    if not scored and reference.agreement and reference.agreement.share.low == 0:
+        yield "the float file is sure of nothing in these images: give images of its objects with --calibration"
+    if not scored:
+        yield "agreement with float is no accuracy: give labelled images with --data to measure the loss"

@@ -1,0 +1,329 @@
+"""Check the arguments of ``advisor compress`` and choose its images, before any work starts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Unpack
+
+from advisor.catalog.user_models.own_files import task_of
+from advisor.compression.calibration import (
+    CALIBRATION,
+    FEWEST,
+    CalibrationImages,
+    choose,
+    drawn,
+    find_images,
+    spec_of_file,
+)
+from advisor.compression.recipes import Recipe, recipe
+from advisor.compression.recipes.base import Needs, TrainingImages
+from advisor.compression.recipes.suitable import require_plain_float
+from advisor.compression.user_model.by_task import KINDS, TaskFiles
+from advisor.compression.user_model.samples import SampleParts, Samples, read_samples
+from advisor.compression.user_model.values import TrueBoxes
+from advisor.core.budget import Budget
+from advisor.core.errors import StageError, UnsupportedRecipe, UsageError
+from advisor.core.options import CompressKeywords, completed
+from advisor.datasets.dataset import class_order
+from advisor.datasets.images import InputSpec
+from advisor.datasets.split import halved
+from advisor.engine.pipeline.images import Images, Part, Role
+from advisor.engine.question import Question
+from advisor.engine.space.images import read_images
+from advisor.measurement.accelerators.rules import accelerator
+from advisor.store.files import ensure_output_dir
+from advisor.tflite.float16 import to_float32
+from advisor.tflite.interface import with_fixed_batch
+from advisor.tflite.metadata import Metadata, read_metadata
+from advisor.tflite.metadata_writer import write_metadata
+from advisor.tflite.model import read
+from advisor.tflite.postprocess import split_postprocess
+
+SCORED = 200
+"""Unlabelled images to count agreement with float on, at most."""
+
+PHOTOGRAPHS = "bundled everyday photographs; give your own images with --calibration"
+
+
+@dataclass(frozen=True)
+class CompressionImages:
+    """The images of the user's folders, by their purpose.
+
+    Attributes:
+        calibration: images to calibrate on; empty for the bundled photographs.
+        calibration_source: says which these are.
+        scored: images to score the files on; empty for the bundled photographs.
+        labels: the truth of each, in the order of the model's classes: its class, or its boxes; empty if not known.
+        scored_source: says which these are.
+        training: for recipes that score or train; None without labelled images.
+    """
+
+    calibration: tuple[Path, ...]
+    calibration_source: str
+    scored: tuple[Path, ...]
+    labels: tuple[int, ...] | tuple[TrueBoxes, ...]
+    scored_source: str
+    training: TrainingImages | None = None
+
+
+NO_IMAGES = CompressionImages((), PHOTOGRAPHS, (), (), PHOTOGRAPHS)
+
+
+def images_for(
+    question: Question,
+    calibration: Path | None,
+    spec: InputSpec,
+    names: Sequence[str],
+    classes: int,
+    needs: Collection[Needs],
+) -> CompressionImages:
+    """Read the user's folders, or none.
+
+    With both folders and no recipe that uses labels, all labelled images score the files. Otherwise their hold-out
+    scores them, split off as in a search. A model that a search exported was trained on everything but the hold-out. A
+    recipe that chooses by labels gets half of the hold-out, and the other half scores the files.
+
+    Args:
+        question: names the task and the labelled images.
+        calibration: folder of images, labelled or not; None for none.
+        spec: how the model reads images.
+        names: the model's labels; empty if it has none.
+        classes: number of classes of the model.
+        needs: what the recipes need.
+
+    Raises:
+        UsageError: a folder is missing or cannot be used, holds too few images, or its classes are not the model's.
+    """
+    data, seed, labelled = question.data, question.seed, question.of_task.labelled
+    own = find_images(calibration) if calibration else ()
+    whole = bool(own) and not (labelled and max(needs) >= Needs.SCORING)
+    read = _read(replace(question, judged_whole=whole))
+    if read is None:
+        return _unlabelled(own, calibration, seed)
+    order = class_order(read.classes, names, classes)
+    halves = _for_choosing(read) if labelled and Needs.SCORING in needs and not whole else read
+    scored, held = halves.part(Role.HOLDOUT), len(read.split.holdout)
+    judged = f"all {held} images of {data}" if whole else f"the {held} images held out of {data}"
+    if len(scored.paths) < held:
+        judged = f"{len(scored.paths)} of the {held} images held out of {data}; a recipe used the others to choose"
+    train, source = read.part(Role.TRAIN), f"images of {calibration}" if own else f"training images of {data}"
+    chosen = drawn(own or (() if labelled else train.paths), CALIBRATION, seed)
+    if not chosen:
+        chosen = tuple(train.paths[index] for index in choose(train.labels, CALIBRATION, seed))
+    found = CompressionImages(chosen, f"{len(chosen)} {source}", scored.paths, _truth(halves, scored, order), judged)
+    if whole or not labelled:
+        return found
+    validation = halves.part(Role.VALIDATION)
+    learnt, judging = (tuple(order[label] for label in part.labels) for part in (train, validation))
+    training = TrainingImages(train.paths, learnt, classes, spec, seed, validation.paths, judging)
+    return replace(found, training=training)
+
+
+def _read(question: Question) -> Images | None:
+    """Read the labelled images as a search does."""
+    try:
+        return read_images(question, lambda _text: None)
+    except UsageError as error:
+        hint, other, _ = error.hint.partition(": add --task ")
+        raise UsageError(
+            error.message, f"{hint}; the model is a classifier: give class folders" if other else hint
+        ) from None
+
+
+def _for_choosing(images: Images) -> Images:
+    """Return the images with half of their hold-out as validation part, if the hold-out is large enough."""
+    split, together = images.split, dict[int, list[int]]()
+    for index, group in enumerate(images.groups):
+        together.setdefault(group, []).append(index)
+    chosen_on, scored = halved(images.dataset, split.holdout, split.seed, list(together.values()))
+    return replace(images, split=replace(split, validation=chosen_on, holdout=scored)) if chosen_on else images
+
+
+def _truth(images: Images, part: Part, order: Sequence[int]) -> tuple[int, ...] | tuple[TrueBoxes, ...]:
+    """Return the truth of some images in the order of the model's classes."""
+    if images.boxes is None:
+        return tuple(order[label] for label in part.labels)
+    sizes = (images.boxes.sizes[index] for index in part.indices)
+    return tuple(
+        TrueBoxes(tuple((order[row[0]], *row[1:]) for row in rows), size[::-1])
+        for rows, size in zip(part.objects, sizes, strict=True)
+    )
+
+
+def _unlabelled(own: tuple[Path, ...], folder: Path | None, seed: int) -> CompressionImages:
+    if not own:
+        return NO_IMAGES
+    chosen = drawn(own, CALIBRATION, seed)
+    others = tuple(path for path in own if path not in set(chosen))
+    scored = drawn(others, SCORED, seed) if len(others) >= 2 * FEWEST else chosen
+    new = "that were not calibrated on" if scored is not chosen else "that were calibrated on, too"
+    source = f"{len(chosen)} images of {folder}"
+    return CompressionImages(chosen, source, scored, (), f"{len(scored)} images of {folder} {new}")
+
+
+FLOAT = "float32"
+OR_SAMPLES = "for a model of other inputs or outputs, give samples of its inputs with --samples inputs.npz"
+
+
+@dataclass(frozen=True)
+class CompressionQuestion:
+    """A search's question, and what is known of the only file that it is about.
+
+    Attributes:
+        question: the task, the labelled images, the points that a file may lose, and the seed of every draw.
+        model: the float file: that of the user, or a copy in ``folder`` with its batch fixed and its weights widened.
+        recipes: float32 first, then those asked for.
+        folder: where the files go.
+        spec: how it reads images; None with samples.
+        metadata: its labels and licence, written into every file; None if it has no labels.
+        images: to calibrate, train and score on.
+        samples: samples of its inputs, which stand in for images; None for images.
+        accelerator: whose operators are counted.
+        learn_s: time that a recipe that scores or trains may take; it then returns the best result so far.
+        stem: of the names of the files.
+    """
+
+    question: Question
+    model: Path
+    recipes: tuple[Recipe, ...]
+    folder: Path
+    spec: InputSpec | None = None
+    metadata: Metadata | None = None
+    images: CompressionImages = NO_IMAGES
+    samples: SampleParts | None = None
+    accelerator: str = "xnnpack"
+    learn_s: float = 600.0
+    stem: str = ""
+
+    @property
+    def calibration(self) -> CalibrationImages | Samples:
+        """Source of the calibration of the forms."""
+        if self.samples is not None:
+            return self.samples.calibration
+        assert self.spec is not None, "without samples there are images"
+        return CalibrationImages(self.images.calibration, self.spec, self.question.seed)
+
+    @property
+    def kind(self) -> TaskFiles:
+        """The kind of files of the task."""
+        return KINDS[self.question.task]
+
+    def path_of(self, name: str) -> Path:
+        """Return where a recipe's file goes; a float file that recipes can start from is not copied."""
+        return self.model if name == FLOAT else self.folder / f"{self.stem or self.model.stem}-{name}.tflite"
+
+
+def ask(
+    model: Path, recipes: Sequence[str], *, judged_only: bool = False, **given: Unpack[CompressKeywords]
+) -> CompressionQuestion:
+    """Check the arguments and read the images or samples; create the output folder.
+
+    If the file has an open batch or float16 weights, the float file that recipes start from is written there, too. With
+    ``judged_only`` there are no recipes, no folder is created, and the file may be quantized.
+
+    Raises:
+        UsageError: the file is damaged or no recipe applies to it, a recipe is unknown, images cannot be used, the
+            normalisation is not known, a limit needs labels, or output files exist already.
+    """
+    options = completed(CompressKeywords, given)
+    chosen = () if judged_only else _recipes(recipes)
+    accelerator(options["accelerator"])
+    graph, data = read(model), model.read_bytes()
+    plain = data if judged_only else _plain(data, model.name)
+    limit, images = options["max_drop_points"], options["data"]
+    if limit is not None and images is None:
+        raise UsageError("--max-drop limits the loss of accuracy, which needs labelled images", "give them with --data")
+    names, limits = tuple(one.name for one in chosen), Budget(max_drop_points=limit)
+    data_folder = None if images is None else Path(images)
+    question = Question(task_of(graph), data_folder, limits=limits, compressions=names, seed=options["seed"])
+    asked = CompressionQuestion(
+        question, model, (recipe(FLOAT), *chosen), Path(options["to"] or f"{model.stem}-forms"),
+        accelerator=options["accelerator"], learn_s=options["learn_s"],
+    )  # fmt: skip
+    samples = options["samples"]
+    if samples is not None:
+        asked = _of_samples(asked, Path(samples), plain, options)
+    else:
+        asked = _of_images(asked, data, options, judged_only)
+    return asked if judged_only else _with_folder(asked, data, plain, options["force"])
+
+
+def _of_samples(
+    asked: CompressionQuestion, samples: Path, plain: bytes, options: CompressKeywords
+) -> CompressionQuestion:
+    """Return the question with samples of the file's inputs."""
+    name = asked.model.name
+    others = {key: options[key] for key in ("calibration", "data", "mean", "std")}
+    given = next((key for key, value in others.items() if value is not None), None)
+    if given:
+        raise UsageError(f"--samples and --{given} cannot be combined", "samples are the model's inputs as they are")
+    if not asked.question.of_task.probabilities:
+        raise UsageError(f"--samples: {name} is a detector, and boxes have no SNR", "give images with --calibration")
+    parts = read_samples(samples, read(plain, name), asked.question.seed)
+    images = CompressionImages((), parts.calibration_source, (), (), parts.scored_source)
+    return replace(asked, samples=parts, images=images)
+
+
+def _of_images(
+    asked: CompressionQuestion, data: bytes, options: CompressKeywords, judged_only: bool
+) -> CompressionQuestion:
+    """Return the question with images, and with what the file says of them."""
+    model, graph, folder = asked.model, read(asked.model), options["calibration"]
+    metadata = read_metadata(data, model.name)
+    try:
+        spec = spec_of_file(model.name, graph, metadata, options["mean"], options["std"])
+        classes = asked.kind.classes(data, graph, model.name)
+    except UsageError as error:
+        raise error if judged_only else UsageError(error.message, f"{error.hint}; {OR_SAMPLES}") from None
+    labels = metadata.labels if metadata else ()
+    if labels and len(labels) != classes:
+        raise UsageError(f"{model.name} has {len(labels)} labels and {classes} classes", "correct its metadata")
+    needs = {one.needs for one in asked.recipes}
+    calibration = None if folder is None else Path(folder)
+    images = images_for(asked.question, calibration, spec, labels, classes, needs)
+    return replace(asked, spec=spec, metadata=_with_spec(metadata, spec), images=images)
+
+
+def _with_folder(asked: CompressionQuestion, data: bytes, plain: bytes, force: bool) -> CompressionQuestion:
+    """Create the folder, and write the float file that recipes start from if it is another than the user's."""
+    model, folder = asked.model, asked.folder
+    made = [asked.path_of(one.name).name for one in asked.recipes[1:]]
+    if plain == data:
+        ensure_output_dir(folder, made, force)
+        return asked
+    copy = folder / f"{model.stem}-{FLOAT}.tflite"
+    ensure_output_dir(folder, [*made, copy.name], force)
+    copy.write_bytes(write_metadata(plain, asked.metadata) if asked.metadata else plain)
+    return replace(asked, model=copy, stem=model.stem)
+
+
+def _recipes(names: Sequence[str]) -> tuple[Recipe, ...]:
+    chosen = tuple(recipe(name) for name in dict.fromkeys(names) if name != FLOAT)
+    if not chosen:
+        raise UsageError("--recipe names only float32, which is the file itself", "for example --recipe int8,rounded")
+    return chosen
+
+
+def _plain(given: bytes, name: str) -> bytes:
+    """Return the float file that recipes start from: with a batch of one image, and its weights in float32.
+
+    Raises:
+        UsageError: no recipe applies to the file.
+    """
+    try:
+        plain = to_float32(with_fixed_batch(given, name), name)
+        raw, _ = split_postprocess(plain, name)
+        require_plain_float(raw, "compress")
+    except (UnsupportedRecipe, StageError) as error:
+        reason = error.message.removeprefix("compress does not apply: ")
+        raise UsageError(f"{name} cannot be compressed: {reason}", error.hint) from None
+    return plain
+
+
+def _with_spec(metadata: Metadata | None, spec: InputSpec) -> Metadata | None:
+    """Return the metadata for every file: that of the float file, with the normalisation in use."""
+    if metadata is None or not metadata.labels:
+        return None
+    return replace(metadata, mean=spec.mean, std=spec.std)

@@ -1,0 +1,1 @@
+"""What advisor works with besides its own parts. Each folder registers itself by an entry point."""

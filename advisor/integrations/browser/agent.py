@@ -1,0 +1,160 @@
+"""Time files in headless Chromium and print one JSON document, as :mod:`advisor.isolation.agent` does.
+
+Each series has a worker with a copy of the runtime in WebAssembly, so its memory is that of the runtime and one file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from advisor.integrations.browser.page import BrowserPage, open_page
+from advisor.isolation.agent import (
+    EFFORTS,
+    Block,
+    Effort,
+    LoadReading,
+    busy_seconds,
+    numbers,
+    report,
+    usable_cores,
+)
+
+WARM_RUNS = 15
+"""Runs that must be as fast as those before them: the browser compiles hot functions again while they run."""
+
+WARM_MS = (300.0, 5000.0)
+"""Shortest and longest time of the runs before the first block."""
+
+
+GPU = ("--enable-unsafe-webgpu",)
+SOFTWARE = ("--use-webgpu-adapter=swiftshader",)
+"""Option for a renderer on the CPU: the same outputs on every machine, and no speed."""
+
+
+@dataclass(frozen=True)
+class PageRuntime:
+    """A runtime of a page.
+
+    Attributes:
+        runtime: ``litert-web`` or ``onnxruntime-web``.
+        accelerator: ``cpu`` for WebAssembly, ``gpu`` for WebGPU.
+    """
+
+    runtime: str
+    accelerator: str
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """Options of the browser."""
+        return GPU if self.accelerator == "gpu" else ()
+
+
+def measure(
+    models: list[Path],
+    threads: list[int],
+    effort: Effort,
+    runtime: PageRuntime,
+    files: Mapping[str, Path],
+    chromium: str,
+) -> dict[str, Any]:
+    """Load every series, run the blocks interleaved and return the document."""
+    served = {f"/model{number}{model.suffix}": model for number, model in enumerate(models)}
+    with open_page(chromium, {**files, **served}, runtime.flags) as page:
+        series: list[dict[str, Any]] = []
+        for address, model in served.items():
+            for count in threads:
+                runtime_ms = page.call("start", worker=len(series), threads=count, software=False, **asdict(runtime))
+                loaded = page.call("load", worker=len(series), model=address)
+                series.append(_series(model, count, runtime_ms, loaded))
+        for number in range(len(series)):
+            page.call("warm", worker=number, runs=WARM_RUNS, least_ms=WARM_MS[0], most_ms=WARM_MS[1])
+        start = time.perf_counter(), busy_seconds(), page.cpu_seconds()
+        for index in range(effort.blocks):
+            order = range(len(series))
+            for number in order if index % 2 == 0 else reversed(order):
+                series[number]["blocks"].append(_block(page, number, effort))
+        return {"browser": page.version, "load": _load(page, *start), "series": series}
+
+
+def outputs(
+    model: Path, inputs: Path, threads: int, runtime: PageRuntime, files: Mapping[str, Path], chromium: str
+) -> dict[str, Any]:
+    """Run a file on each input and return the values of its first output."""
+    served = {f"/model{model.suffix}": model, "/inputs": inputs}
+    with open_page(chromium, {**files, **served}, (*runtime.flags, *SOFTWARE)) as page:
+        page.call("start", worker=0, threads=threads, software=True, **asdict(runtime))
+        page.call("load", worker=0, model=f"/model{model.suffix}")
+        return {"browser": page.version, "outputs": page.call("outputs", worker=0, inputs="/inputs")}
+
+
+def _series(model: Path, threads: int, runtime_ms: float, loaded: Mapping[str, float]) -> dict[str, Any]:
+    return {
+        "model": str(model),
+        "threads": threads,
+        "runtime_ms": runtime_ms,
+        "load_ns": round(loaded["load_ms"] * 1e6),
+        "first_ns": round(loaded["first_ms"] * 1e6),
+        "heap_bytes": loaded["heap_bytes"],
+        "blocks": [],
+    }
+
+
+def _block(page: BrowserPage, worker: int, effort: Effort) -> Block:
+    """Time one block. A clock with steps of 5 us is fine for runs of a model."""
+    time.sleep(effort.pause_seconds)
+    share = 1e3 / effort.blocks
+    limits = {"least_ms": effort.min_seconds * share, "most_ms": effort.max_seconds * share}
+    waited = page.waited_ns()
+    found = page.call("block", worker=worker, runs=-(-effort.runs // effort.blocks), **limits)
+    waited_after = page.waited_ns()
+    return {
+        "wall_ns": [max(1, round(ms * 1e6)) for ms in found["times"]],
+        "cpu_ns": None,
+        "waited_ns": None if waited is None or waited_after is None else waited_after - waited,
+        "elapsed_ns": round(found["elapsed_ms"] * 1e6),
+    }
+
+
+def _load(page: BrowserPage, start: float, busy: float | None, own: float) -> LoadReading:
+    """Return the number of processors that others than the browser kept busy since the start."""
+    elapsed, busy_now = time.perf_counter() - start, busy_seconds()
+    others = None if busy is None or busy_now is None else (busy_now - busy) - (page.cpu_seconds() - own)
+    return {
+        "elapsed_ns": round(elapsed * 1e9),
+        "others_cores": None if others is None else max(0.0, others / elapsed),
+        "cores": usable_cores(),
+    }
+
+
+def arguments() -> argparse.Namespace:
+    """Parse the command line."""
+    parser = argparse.ArgumentParser(description="Time files in headless Chromium and print one JSON document.")
+    parser.add_argument("models", nargs="+", type=Path, metavar="MODEL")
+    parser.add_argument("--chromium", required=True, help="the browser's program")
+    parser.add_argument("--runtime", required=True, help="litert-web or onnxruntime-web")
+    parser.add_argument("--accelerator", choices=("cpu", "gpu"), default="cpu", help="gpu: WebGPU")
+    parser.add_argument("--folder", required=True, type=Path, help="folder with the files of the runtime")
+    parser.add_argument("--threads", type=numbers, default=[1], help="thread counts, such as 1,2")
+    parser.add_argument("--effort", choices=sorted(EFFORTS), default="quick")
+    parser.add_argument("--inputs", type=Path, help="values of inputs: return the outputs of the first model instead")
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Run the agent and return the exit status: 0, or 3 with an ``error`` in the document."""
+    options = arguments()
+    files = {f"/{file.name}": file for file in options.folder.iterdir()}
+    common = (PageRuntime(options.runtime, options.accelerator), files, options.chromium)
+    if options.inputs:
+        return report(lambda: outputs(options.models[0], options.inputs, options.threads[0], *common))
+    return report(lambda: measure(options.models, options.threads, EFFORTS[options.effort], *common))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,109 @@
+"""A web page that classifies images offline: the model, the runtime and the page are files beside each other.
+
+A page that is opened as a file, by a double-click, can load scripts but fetch nothing. So the model and the runtime in
+WebAssembly are scripts with base64 text.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+
+from advisor.core.errors import UsageError
+from advisor.core.evaluation import Evaluation
+from advisor.exporting import templating
+from advisor.exporting.model import ShippedModel
+from advisor.exporting.parts import ExportedModel
+from advisor.exporting.shipping import Shipping
+from advisor.exporting.snippets import by_place
+from advisor.reporting.templating import content_policy, json_for_script, trusted
+
+CONTENT = "a page that {does}: open web/index.html in a browser"
+WITH_UNKNOWN_CLASS = True
+
+FOLDER = "web"
+PAGE, MODEL, OFFLINE = "index.html", "model.js", "offline.js"
+RUNTIMES = {"runtime.js": "litert_wasm_internal", "runtime_compat.js": "litert_wasm_compat_internal"}
+"""Files of the runtime with relaxed SIMD, and without it for browsers that lack it."""
+
+
+def check(shipping: Shipping) -> None:
+    """Check that there is a page for a task; see :class:`advisor.exporting.parts.BundlePart`."""
+    if not shipping.web:
+        raise UsageError(f"--web: there is no page that {shipping.does}", "leave it out")
+
+
+def files(exported: ExportedModel) -> Mapping[str, bytes]:
+    """Return the files of the page; see :class:`advisor.exporting.parts.BundlePart`."""
+    return web_page(exported.model, exported.evaluation)
+
+
+def web_page(model: ShippedModel, evaluation: Evaluation) -> dict[str, bytes]:
+    """Return the files of the page by their paths within the bundle.
+
+    Args:
+        model: the shipped classifier.
+        evaluation: the exported evaluation.
+
+    Raises:
+        UsageError: the runtime is not cached and cannot be fetched.
+    """
+    from advisor.integrations.browser.packages import LITERT, fetched
+
+    runtime = fetched(LITERT)
+    found = {name: _runtime_script(runtime, stem) for name, stem in RUNTIMES.items()}
+    found[MODEL] = f'var MODEL = "{_base64(model.content)}";\n'.encode()
+    found[PAGE] = _page(model, evaluation, f"{LITERT.package} {LITERT.version}").encode()
+    version = hashlib.sha256(b"".join(found[name] for name in sorted(found))).hexdigest()[:16]
+    offline = templating.render("offline.js.j2", __name__, version=f"advisor-{version}", files=["./", *sorted(found)])
+    found[OFFLINE] = offline.encode()
+    found["LICENSE-LiteRT.txt"] = _asset("LICENSE-LiteRT.txt").encode()
+    return {f"{FOLDER}/{name}": content for name, content in found.items()}
+
+
+def _page(model: ShippedModel, evaluation: Evaluation, runtime: str) -> str:
+    facts = {
+        "labels": model.labels,
+        "size": model.size,
+        "mean": model.mean,
+        "std": model.std,
+        "threshold": model.threshold,
+        "least_of": by_place(model, model.thresholds.by_class),
+        "may_show": by_place(model, model.thresholds.recall),
+    }
+    shared = (resources.files("advisor.integrations.browser") / "litert.js").read_text(encoding="utf-8")
+    scripts = [shared, _asset("pixels.js"), _asset("page.js")]
+    return templating.render_html(
+        "web.html.j2",
+        __name__,
+        policy=_policy(scripts),
+        style=trusted(_asset("page.css")),
+        scripts=[trusted(script) for script in scripts],
+        facts=trusted(json_for_script(facts)),
+        classes=len(model.labels),
+        remark=f"{evaluation.configuration.card}, {evaluation.configuration.compression}. Runs with {runtime}.",
+    )
+
+
+def _policy(scripts: Sequence[str]) -> str:
+    """Return a content security policy: these scripts and files beside the page run, and nothing else is loaded."""
+    own, *others = content_policy(scripts).split("; script-src ")
+    return f"{own}; script-src 'self' file: 'wasm-unsafe-eval' {others[0]}; media-src blob:; worker-src 'self'"
+
+
+def _runtime_script(folder: Path, stem: str) -> bytes:
+    packed = gzip.compress((folder / f"{stem}.wasm").read_bytes(), mtime=0)
+    glue = (folder / f"{stem}.js").read_text(encoding="utf-8")
+    return f'var RUNTIME = "{_base64(packed)}";\n{glue}'.encode()
+
+
+def _base64(content: bytes) -> str:
+    return base64.b64encode(content).decode("ascii")
+
+
+def _asset(name: str) -> str:
+    return (resources.files(__name__) / name).read_text(encoding="utf-8")

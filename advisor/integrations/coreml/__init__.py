@@ -1,0 +1,106 @@
+"""A Core ML package of a classifier, built from its float ``.tflite`` operator by operator."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+import uuid
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from advisor.core.errors import StageError, UsageError, install_extra
+from advisor.core.evaluation import Evaluation, Status
+from advisor.engine.history.loaded_run import LoadedRun
+from advisor.exporting.model import ShippedModel, prepare
+from advisor.exporting.parts import ExportedModel, artefact_of
+from advisor.exporting.shipping import Shipping
+from advisor.isolation import WRITES_BELOW, CallLimits, ChildPool, Scratch
+
+CONTENT = "a Core ML package of the float model, in 16 bits; not run here: check it on an Apple device"
+WITH_UNKNOWN_CLASS = False
+
+FOLDER = "coreml/model.mlpackage"
+FLOATS = ("float32", "float16")
+LIMITS = CallLimits(seconds=300)
+PACKAGE = "coremltools"
+FRAMEWORKS = ("tensorflow", "torch", "sklearn", "xgboost", "libsvm")
+_NAMES = uuid.UUID("6d0f6f9e-3f0b-5b0e-9a51-0a2f3c8f6c11")
+
+
+def check(shipping: Shipping) -> None:
+    """Check that a package can be made for a task; see :class:`advisor.exporting.parts.BundlePart`."""
+    if not shipping.web:
+        raise UsageError(f"--coreml: there is no package that {shipping.does}", "leave it out")
+    if importlib.util.find_spec(PACKAGE) is None:
+        raise UsageError(f"--coreml needs {PACKAGE}", install_extra("coreml"))
+
+
+def files(exported: ExportedModel) -> Mapping[str, bytes]:
+    """Return the files of the package; see :class:`advisor.exporting.parts.BundlePart`."""
+    floats = float_form(exported.run, exported.evaluation)
+    return coreml_package(prepare(artefact_of(exported.run, floats), floats.artefact), floats)
+
+
+def float_form(run: LoadedRun, evaluation: Evaluation) -> Evaluation:
+    """Return the evaluation of the float form of a candidate: itself, or another of the run.
+
+    Raises:
+        UsageError: the run has no float form of the same model and training.
+    """
+    own = evaluation.configuration
+    if own.compression in FLOATS:
+        return evaluation
+    for form in FLOATS:
+        for other in run.evaluations:
+            same = replace(other.configuration, target=own.target) == replace(own, compression=form)
+            if same and other.status is Status.OK and other.artefact:
+                return other
+    raise UsageError(
+        f"--coreml: the run has no float form of {own.card} ({own.training}), and {own.compression} is not translated",
+        "search again with --compressions that include float32",
+    )
+
+
+def coreml_package(model: ShippedModel, evaluation: Evaluation) -> dict[str, bytes]:
+    """Return the files of the package by their paths within the bundle.
+
+    Args:
+        model: the classifier with float weights.
+        evaluation: its evaluation.
+
+    Raises:
+        UsageError: an operator of the model is not translated.
+    """
+    about = f"{evaluation.configuration.card}, {len(model.labels)} classes"
+    licence = evaluation.card_facts.licence or ""
+    with Scratch() as scratch, ChildPool(scratch / "log.txt", {WRITES_BELOW: str(scratch)}) as pool:
+        folder = scratch / "model.mlpackage"
+        given = (model.content, model.labels, model.mean, model.std, about, licence, folder)
+        try:
+            pool.call(f"{__name__}.convert:write", *given, limits=LIMITS)
+        except StageError as error:
+            raise UsageError(f"--coreml: {error.message}", "leave it out; no other file needs it") from error
+        return {f"{FOLDER}/{name}": content for name, content in _files(folder).items()}
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    """Return the files of a package; the random identifiers in its manifest become fixed ones."""
+    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    found = {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
+    manifest = json.loads(found["Manifest.json"])
+    entries = sorted(manifest["itemInfoEntries"].items(), key=lambda entry: str(entry[1]["path"]))
+    fixed = {key: str(uuid.uuid5(_NAMES, entry["path"])) for key, entry in entries}
+    manifest["itemInfoEntries"] = {fixed[key]: entry for key, entry in entries}
+    manifest["rootModelIdentifier"] = fixed[manifest["rootModelIdentifier"]]
+    return {**found, "Manifest.json": (json.dumps(manifest, indent=1) + "\n").encode()}
+
+
+def without_frameworks() -> None:
+    """Import coremltools without the frameworks that it would load beside it, which takes half a minute.
+
+    They look as if they were not installed: call it only in a child process that needs none of them.
+    """
+    for name in FRAMEWORKS:
+        sys.modules.setdefault(name, None)  # type: ignore[arg-type]

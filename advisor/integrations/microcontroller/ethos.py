@@ -1,0 +1,144 @@
+"""Estimate what an Arm Ethos-U makes of a ``.tflite`` file, with Arm's compiler ``ethos-u-vela``."""
+
+from __future__ import annotations
+
+import csv
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
+from types import MappingProxyType
+
+from advisor.core.errors import StageError, UsageError, install_extra, nearest
+from advisor.core.quantity import Provenance, Quantity
+from advisor.integrations.microcontroller import EXTRA
+from advisor.isolation.process import Finished, run_program
+from advisor.measurement.microcontrollers import EthosEstimate, Unit
+from advisor.tflite.model import read
+
+TIMEOUT_S = 300.0
+NAMES = ("ethos-u55", "ethos-u65", "ethos-u85")
+NPU_OPERATOR = "CUSTOM:ethos-u"
+"""The operator of the compiled file that stands for all that the unit runs."""
+
+CONFIGURATIONS = (
+    "ethos-u55-32", "ethos-u55-64", "ethos-u55-128", "ethos-u55-256", "ethos-u65-256", "ethos-u65-512",
+    "ethos-u85-128", "ethos-u85-256", "ethos-u85-512", "ethos-u85-1024", "ethos-u85-2048",
+)  # fmt: skip
+"""Units by multiply-accumulates a cycle (``vela --help``)."""
+
+DEFAULTS: Mapping[str, str] = MappingProxyType(
+    {"ethos-u55": "ethos-u55-128", "ethos-u65": "ethos-u65-256", "ethos-u85": "ethos-u85-256"}
+)
+
+MODES: Mapping[str, str] = MappingProxyType(
+    {"sram-only": "Sram_Only", "shared-sram": "Shared_Sram", "dedicated-sram": "Dedicated_Sram_384KB"}
+)
+"""Place of weights and activations: all in SRAM; weights in flash; both in DRAM, with 384 kB of SRAM as a cache."""
+
+_SYSTEMS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "ethos-u55": ("Ethos_U55_High_End_Embedded", "shared-sram"),
+        "ethos-u65": ("Ethos_U65_High_End", "dedicated-sram"),
+        "ethos-u85": ("Ethos_U85_SYS_DRAM_Mid", "dedicated-sram"),
+    }
+)
+"""Clock and memories (``Arm/vela.ini`` of the compiler), and the memory mode by default."""
+
+
+def unit_named(name: str) -> Unit:
+    """Return the unit of ``ethos-u55``, ``ethos-u55-256`` or ``ethos-u55-256:sram-only``.
+
+    Raises:
+        UsageError: there is no such configuration or memory mode, or the unit does not have this mode.
+    """
+    asked, _, mode = name.partition(":")
+    found = DEFAULTS.get(asked, asked)
+    if found not in CONFIGURATIONS:
+        known = (*NAMES, *CONFIGURATIONS)
+        raise UsageError(f"unknown accelerator '{asked}'{nearest(asked, known)}", f"Ethos-U: {', '.join(known)}")
+    if mode and mode not in MODES:
+        raise UsageError(f"{asked}: unknown memory mode '{mode}'{nearest(mode, MODES)}", f"modes: {', '.join(MODES)}")
+    family = found[: len("ethos-u55")]
+    if mode == "dedicated-sram" and family == "ethos-u55":
+        raise UsageError("an Ethos-U55 has no mode dedicated-sram: it does not write to DRAM", "use shared-sram")
+    system, usual = _SYSTEMS[family]
+    return Unit(found, mode or usual, system)
+
+
+def estimate(path: Path, unit: Unit, timeout_s: float = TIMEOUT_S) -> EthosEstimate:
+    """Compile a file in a child process and return the compiler's estimates.
+
+    Raises:
+        UsageError: the compiler is not installed, or the file is damaged.
+        StageError: the compiler refuses the file or runs out of time.
+    """
+    if find_spec("ethosu") is None:
+        raise UsageError("Arm's compiler ethos-u-vela is not installed", install_extra(EXTRA))
+    model = read(path)
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "model.tflite"  # the names of its files follow that of the model
+        source.write_bytes(path.read_bytes())
+        finished = run_program(_command(source, unit), timeout_s=timeout_s)
+        summaries = sorted(Path(folder).glob("model_summary_*.csv"))
+        if finished.status or not summaries:
+            raise StageError(f"{path.name}: ethos-u-vela cannot compile it: {finished.complaint}")
+        with summaries[0].open(newline="", encoding="utf-8") as file:
+            (row,) = csv.DictReader(file)
+        compiled = read(Path(folder) / "model_vela.tflite")
+    left = Counter(operator.name for operator in compiled.operators if operator.name != NPU_OPERATOR)
+    return _estimate(unit, len(model.operators), left, _reasons(finished), row)
+
+
+def _command(source: Path, unit: Unit) -> Sequence[str]:
+    options = {
+        "--accelerator-config": unit.name,
+        "--system-config": unit.system,
+        "--memory-mode": MODES[unit.mode],
+        "--output-dir": str(source.parent),
+    }
+    return [
+        sys.executable,
+        "-P",
+        "-m",
+        "ethosu.vela",
+        str(source),
+        *(part for pair in options.items() for part in pair),
+    ]
+
+
+def _reasons(finished: Finished) -> tuple[str, ...]:
+    lines = (
+        line.removeprefix("Reason:").strip() for line in finished.stdout.splitlines() if line.startswith("Reason:")
+    )
+    return tuple(dict.fromkeys(line.partition(" (")[0] for line in lines))
+
+
+def _estimate(
+    unit: Unit, operators: int, left: Mapping[str, int], reasons: tuple[str, ...], row: Mapping[str, str]
+) -> EthosEstimate:
+    compiler = f"ethos-u-vela {metadata.version('ethos-u-vela')}"
+    source = f"{compiler}, {unit.name}, {unit.system}, {MODES[unit.mode]}"
+
+    def estimated(value: float, unit_name: str = "bytes") -> Quantity:
+        return Quantity(value, unit_name, Provenance.ESTIMATED, source=source)
+
+    flash = float(row["off_chip_flash_memory_used"]) + float(row["on_chip_flash_memory_used"])
+    cycles = float(row["cycles_total"])
+    return EthosEstimate(
+        unit=unit,
+        compiler=compiler,
+        clock_mhz=float(row["core_clock"]) / 1e6,
+        operators=operators,
+        on_cpu=dict(left),
+        reasons=reasons,
+        macs=int(float(row["nn_macs"])),
+        cycles=estimated(cycles, "cycles"),
+        latency=estimated(1e3 * float(row["inference_time"]), "ms") if cycles else None,
+        sram=estimated(1024 * float(row["sram_memory_used"])),
+        dram=estimated(1024 * float(row["dram_memory_used"])),
+        flash=estimated(1024 * flash),
+    )

@@ -1,0 +1,128 @@
+"""Sources for the firmware of a microcontroller: the model as a C array, its arena, and its operators."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+from advisor.core.errors import UsageError
+from advisor.exporting.parts import ExportedModel
+from advisor.exporting.shipping import Shipping
+from advisor.exporting.templating import render
+from advisor.integrations import microcontroller
+from advisor.tflite.micro_arena import ALIGNMENT, micro_arena
+from advisor.tflite.model import read
+from advisor.tflite.values import Tensor
+
+CONTENT = "C++ for TensorFlow Lite Micro: the model as an array, its arena and its operators"
+WITH_UNKNOWN_CLASS = False
+
+FOLDER = "microcontroller"
+MARGIN = 1.02
+"""Factor on an arena that was computed: the interpreter needed at most 0.1 % more than computed on 20 files."""
+
+BYTES_A_LINE = 16
+CHANNELS = 3
+CUSTOM = "CUSTOM:"
+
+_METHODS: Mapping[str, str] = MappingProxyType(
+    {
+        "CUMSUM": "CumSum",
+        "PADV2": "PadV2",
+        "BATCH_MATMUL": "BatchMatMul",
+        "UNIDIRECTIONAL_SEQUENCE_LSTM": "UnidirectionalSequenceLSTM",
+        f"{CUSTOM}TFLite_Detection_PostProcess": "DetectionPostprocess",
+    }
+)
+"""Methods of ``MicroMutableOpResolver`` (micro_mutable_op_resolver.h) that do not follow the operator's name."""
+
+
+def check(_shipping: Shipping) -> None:
+    """Do nothing, because every task has sources; see :class:`advisor.exporting.parts.BundlePart`."""
+
+
+def files(exported: ExportedModel) -> Mapping[str, bytes]:
+    """Return the sources; see :class:`advisor.exporting.parts.BundlePart`."""
+    found = firmware(exported.artefact, exported.metadata.mean, exported.metadata.std)
+    return {name: text.encode() for name, text in found.items()}
+
+
+def firmware(content: bytes, mean: tuple[float, ...], std: tuple[float, ...]) -> dict[str, str]:
+    """Return the sources by their path in the bundle.
+
+    Args:
+        content: the file as it was measured, with integer input and output.
+        mean: normalisation of RGB values 0..255.
+        std: the same.
+
+    Raises:
+        UsageError: TensorFlow Lite Micro does not run the file; the message names the operator.
+        StageError: the interpreter crashed.
+    """
+    arena, origin = _arena(content)
+    model = read(content)
+    operators = sorted({operator.name for graph in model.subgraphs for operator in graph.operators})
+    customs = [name for name in operators if name.startswith(CUSTOM) and name not in _METHODS]
+    texts = {
+        "model_settings.h": render(
+            "model_settings.h.j2",
+            __package__,
+            size=len(content),
+            arena=arena,
+            origin=origin,
+            operators=len(operators),
+            methods=[method(name) for name in operators if name not in customs],
+            customs=[re.sub(r"[^\w.-]", "?", name.removeprefix(CUSTOM)) for name in customs],
+            input=model.inputs[0],
+            output=model.outputs[0],
+            input_scale=_scale(model.inputs[0]),
+            output_scale=_scale(model.outputs[0]),
+            mean=_by_channel(mean),
+            std=_by_channel(std),
+        ),
+        "model_data.cc": render("model_data.cc.j2", __package__, lines=list(_lines(content))),
+    }
+    return {f"{FOLDER}/{name}": text for name, text in texts.items()}
+
+
+def method(operator: str) -> str:
+    """Return the method of ``MicroMutableOpResolver`` that adds an operator: ``AddConv2D`` of ``CONV_2D``."""
+    words = (word if word[0].isdigit() else word.capitalize() for word in operator.split("_"))
+    return "Add" + (_METHODS.get(operator) or "".join(words))
+
+
+def _arena(content: bytes) -> tuple[int, str]:
+    """Return the bytes of the arena and where the figure comes from."""
+    if not microcontroller.available():
+        size = int(MARGIN * micro_arena(read(content)).total)
+        return _rounded(size), f"computed with a margin of {MARGIN - 1:.0%}; ondevice-advisor[micro] measures it"
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.tflite"
+        path.write_bytes(content)
+        found = microcontroller.check(path)
+    if found.reason:
+        raise UsageError(f"--microcontroller: {found.reason}", "choose another candidate with --pick, such as an int8")
+    return _rounded(found.arena_bytes), f"the smallest with which {found.runtime} runs it, here {found.arena_bytes}"
+
+
+def _rounded(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def _by_channel(values: tuple[float, ...]) -> str:
+    """Return one number for each channel in C; a file may state one for all."""
+    return ", ".join(f"{float(value)!r}f" for value in (values * CHANNELS if len(values) == 1 else values))
+
+
+def _scale(tensor: Tensor) -> tuple[float, int] | None:
+    """Return scale and zero point; None of a tensor without one."""
+    found = tensor.quantization
+    return (found.scales[0], next(iter(found.zero_points), 0)) if found and found.scales else None
+
+
+def _lines(content: bytes) -> Iterator[str]:
+    for start in range(0, len(content), BYTES_A_LINE):
+        yield ", ".join(f"0x{byte:02x}" for byte in content[start : start + BYTES_A_LINE])

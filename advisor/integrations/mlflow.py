@@ -1,0 +1,80 @@
+"""Log a run with MLflow: question, figures with intervals, front, report and bundle."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from advisor.core.errors import UsageError, first_line, install_extra
+from advisor.reporting.files import REPORT_FILES
+from advisor.reporting.frames import evaluations_frame
+from advisor.store.frames import NUMBERS, type_of
+
+if TYPE_CHECKING:
+    from advisor.reporting.view import RunView
+
+EXAMPLE = "mlflow:sqlite:///experiments.db"
+EXPERIMENT = "advisor"
+LONGEST = 500
+"""Characters of a parameter; MLflow refuses longer ones on some servers."""
+
+
+def require_installed() -> None:
+    """Check that MLflow is installed; see :class:`advisor.api.answers.ExperimentLog`."""
+    if find_spec("mlflow") is None:
+        raise UsageError("--log-to: MLflow is not installed", install_extra("mlflow"))
+
+
+def log_run(view: RunView, folder: Path, address: str, bundle: Path | None) -> str:
+    """Log the answer of a run; see :class:`advisor.api.answers.ExperimentLog`."""
+    import mlflow
+
+    logging.getLogger("mlflow").setLevel(logging.ERROR)
+    logging.getLogger("alembic").setLevel(logging.ERROR)
+    try:
+        mlflow.set_tracking_uri(address)
+        mlflow.set_experiment(EXPERIMENT)
+        with mlflow.start_run(run_name=view.name) as entry:
+            mlflow.log_params(dict(_parameters(view)))
+            mlflow.log_metrics(dict(_metrics(view)))
+            mlflow.set_tag("advisor.reason", view.decision.reason)
+            for name in REPORT_FILES:
+                if (folder / name).is_file():
+                    mlflow.log_artifact(str(folder / name))
+            if bundle is not None:
+                mlflow.log_artifacts(str(bundle), "bundle")
+            return str(entry.info.run_id)
+    except Exception as error:  # a store can fail in any way
+        problem = first_line(str(error)) or type(error).__name__
+        raise UsageError(
+            f"--log-to: {problem}", f"try again: advisor report {folder} --log-to mlflow:{address}"
+        ) from error
+
+
+def _parameters(view: RunView) -> Iterator[tuple[str, str]]:
+    """Yield the question, and what was picked."""
+    for name, value in view.request.written.items():
+        if value not in ("", None, []):
+            yield name, (",".join(map(str, value)) if isinstance(value, list) else str(value))[:LONGEST]
+    pick = view.decision.pick
+    if pick is not None:
+        configuration = pick.configuration
+        yield "pick.card", configuration.card
+        yield "pick.training", configuration.training
+        yield "pick.compression", configuration.compression
+        yield "pick.device", configuration.target.device
+
+
+def _metrics(view: RunView) -> Iterator[tuple[str, float]]:
+    """Yield the figures of the pick with their intervals, and the sizes of the front."""
+    yield "feasible", float(view.decision.feasible)
+    yield "front_size", float(len(view.decision.front))
+    if view.decision.pick is None:
+        return
+    row: Any = evaluations_frame(view, [view.decision.pick]).iloc[0].dropna()
+    for name, value in row.items():
+        if name.endswith((*NUMBERS, "_bytes")) and type_of(name) != "str":
+            yield f"pick.{name}", float(value)

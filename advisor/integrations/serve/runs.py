@@ -1,0 +1,270 @@
+"""The runs of a folder as a list shows them: each from its small files, and damaged ones with the reason."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from advisor.core.errors import AdvisorError, UsageError, message_of, nearest
+from advisor.core.evaluation import Evaluation, Status
+from advisor.core.evaluation_json import evaluation_from_json
+from advisor.core.figures import HOST, latency_of, show_figure, show_latency, size_of
+from advisor.core.metrics import METRICS, TOP1
+from advisor.core.tasks import DEFAULT_TASK, TASKS
+from advisor.core.units import show_time
+from advisor.engine.standing import Standing, read_standing
+from advisor.store import RunFolder
+from advisor.store.integrity import integrity_problems
+from advisor.store.jsonfile import read_document
+
+if TYPE_CHECKING:
+    from advisor.tasks.task import Task
+
+ANSWER, MANIFEST, REPORT = "recommendation.json", "manifest.json", "report.html"
+STAMPED = ("request.yaml", MANIFEST, ANSWER, "evaluations.jsonl", REPORT)
+LIMITS = ("budget", "size_budget", "memory_budget", "max_drop", "min_accuracy", "device", "data", "prefer")
+
+
+class RunState(StrEnum):
+    """State of a run."""
+
+    RUNNING = "running"
+    FINISHED = "finished"
+    INTERRUPTED = "interrupted"
+    DAMAGED = "damaged"
+
+
+@dataclass(frozen=True)
+class RunRow:
+    """One run.
+
+    Attributes:
+        name: name of its folder.
+        state: its state.
+        why: why it was interrupted or is damaged.
+        task: its task.
+        metric: what its accuracy is, as a heading begins.
+        limits: the options of its question with their values, as the user wrote them.
+        reason: the decision in words.
+        pick: the recommended evaluation, as far as there is one.
+        feasible: the pick meets the limits.
+        done: numbers of configurations with a result by status.
+        configurations: all configurations of the search; 0 if not known.
+        latest: the last evaluation that is ok, while the search runs.
+        standing: what the search is doing, while it runs.
+        changed: date and time of the last result, with the time zone.
+        report: it has a ``report.html``.
+    """
+
+    name: str
+    state: RunState
+    why: str = ""
+    task: str = ""
+    metric: str = "Accuracy"
+    limits: tuple[tuple[str, str], ...] = ()
+    reason: str = ""
+    pick: Evaluation | None = None
+    feasible: bool = False
+    done: Mapping[str, int] = field(default_factory=dict)
+    configurations: int = 0
+    latest: Evaluation | None = None
+    standing: Standing | None = None
+    changed: str = ""
+    report: bool = False
+
+    @property
+    def evaluated(self) -> int:
+        """Number of configurations with a result."""
+        return sum(self.done.values())
+
+    @property
+    def model(self) -> str:
+        """Card and form of the pick; empty without one."""
+        own = self.pick.configuration if self.pick else None
+        return f"{own.card} {own.variant_name}" if own else ""
+
+    @property
+    def figures(self) -> tuple[str, str, str]:
+        """Accuracy, latency and size of the pick with their units; a dash for each that is not known."""
+        return figures(self.pick)
+
+
+def figures(evaluation: Evaluation | None) -> tuple[str, str, str]:
+    """Return accuracy, latency and size with their units; a dash for each that is not known."""
+    if evaluation is None:
+        return "–", "–", "–"
+    accuracy = _accuracy(evaluation)
+    return (
+        show_figure("accuracy", accuracy) if accuracy >= 0 else "–",
+        show_latency(evaluation.latency) if evaluation.latency else "–",
+        show_figure("size", evaluation.size.value) if evaluation.size else "–",
+    )
+
+
+def _accuracy(evaluation: Evaluation) -> float:
+    """Return the accuracy to expect in %: that on the hold-out if it is known; -1 if none is."""
+    known = evaluation.holdout_accuracy or evaluation.accuracy
+    return known.value if known else -1.0
+
+
+def _of_pick(figure: Callable[[Evaluation], float], none: float) -> Callable[[RunRow], float]:
+    return lambda row: figure(row.pick) if row.pick else none
+
+
+SORTS: Mapping[str, tuple[str, Callable[[RunRow], Any], bool]] = {
+    "name": ("Run", lambda row: row.name, True),
+    "state": ("Status", lambda row: row.state, False),
+    "question": ("Question", lambda row: row.limits, False),
+    "pick": ("Pick", lambda row: row.model, False),
+    "accuracy": ("Accuracy", _of_pick(_accuracy, -1.0), True),
+    "latency": ("Latency", _of_pick(latency_of, float("inf")), False),
+    "size": ("Size", _of_pick(size_of, float("inf")), False),
+}
+"""Columns of the list: heading, key to sort by, and whether the largest comes first."""
+
+
+class Runs:
+    """The runs that are directly in one folder; links are left out, because they can lead out of it.
+
+    Args:
+        folder: the folder.
+
+    Raises:
+        UsageError: it is not a folder.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        if not folder.is_dir():
+            raise UsageError(f"--runs: '{folder}' is not a folder", "name the folder that holds the runs, such as runs")
+        self.folder = folder.resolve()
+        self._known: dict[str, tuple[object, RunRow]] = {}
+
+    def names(self) -> list[str]:
+        """Return the names of the runs, the newest first."""
+        with os.scandir(self.folder) as entries:
+            folders = [Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False)]
+        return sorted((path.name for path in folders if _is_run(path)), reverse=True)
+
+    def path(self, name: str) -> Path:
+        """Return the folder of a run.
+
+        Raises:
+            UsageError: there is no run of this name.
+        """
+        names = self.names()
+        if name not in names:
+            raise UsageError(f"there is no run '{name}'{nearest(name, names)}", "the list has all runs of the folder")
+        return self.folder / name
+
+    def rows(self) -> Iterator[RunRow]:
+        """Return all runs, the newest first."""
+        return (self._row(self.folder / name) for name in self.names())
+
+    def row(self, name: str) -> RunRow:
+        """Return one run; it is read again only if its files changed.
+
+        Raises:
+            UsageError: there is no run of this name.
+        """
+        return self._row(self.path(name))
+
+    def _row(self, path: Path) -> RunRow:
+        running = RunFolder(path).in_use()
+        stamp = (running, *(_stamp(path / file) for file in STAMPED))
+        known = self._known.get(path.name)
+        if known is None or known[0] != stamp:
+            known = self._known[path.name] = (stamp, _read(path, running))
+        return replace(known[1], standing=read_standing(RunFolder(path))) if running else known[1]
+
+
+def _is_run(path: Path) -> bool:
+    return (path / "request.yaml").exists() or (path / "artifacts").is_dir()
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    try:
+        facts = path.stat()
+    except OSError:
+        return None
+    return facts.st_mtime_ns, facts.st_size
+
+
+def _read(path: Path, running: bool) -> RunRow:
+    try:
+        return _row(RunFolder.open(path), running)
+    except (AdvisorError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        if running:
+            return RunRow(path.name, RunState.RUNNING, "the search has just begun")
+        own = isinstance(error, AdvisorError | OSError)
+        return RunRow(
+            path.name, RunState.DAMAGED, message_of(error) if own else f"{ANSWER} is damaged ({message_of(error)})"
+        )
+
+
+def _row(run: RunFolder, running: bool) -> RunRow:
+    """Return the row of a run.
+
+    Raises:
+        UsageError: its request is damaged.
+    """
+    request, manifest = run.read_request(), run.read_json(MANIFEST)
+    document = read_document(run.path / ANSWER) if (run.path / ANSWER).exists() else None
+    answer = document.entries if document else {}
+    evaluations = run.evaluations()
+    by_device = defaultdict[str, Counter[str]](Counter)
+    for each in evaluations:
+        by_device[each.configuration.target.device][each.status.value] += 1
+    done = max(by_device.values(), key=Counter.total, default=Counter[str]())
+    state, why = _state(run, manifest, running)
+    problems = () if running else integrity_problems(run, artefacts=False)
+    # A search that was stopped has neither all files nor a complete last line.
+    found = [str(each) for each in problems if state is RunState.FINISHED or "is damaged" in each.what]
+    found += [] if running or document is None else [f"{ANSWER} {problem}" for problem in document.problems]
+    state, why = (RunState.DAMAGED, "; ".join(found)) if found else (state, why)
+    limits = ((name.replace("_", " "), _shown(request.get(name))) for name in LIMITS)
+    finished = [each for each in evaluations if each.status is Status.OK]
+    results = _stamp(run.evaluations_file)
+    return RunRow(
+        name=run.path.name,
+        state=state,
+        why=why,
+        task=str(request.get("task") or ""),
+        metric=_task_of(request).heading,
+        limits=tuple((name, value) for name, value in limits if value and value != HOST),
+        reason=str(answer.get("reason") or ""),
+        pick=evaluation_from_json(answer["pick"]) if answer.get("pick") else None,
+        feasible=answer.get("feasible") is True,
+        done=done,
+        configurations=manifest.get("configurations") or 0,
+        latest=finished[-1] if running and finished else None,
+        changed=show_time(datetime.fromtimestamp(results[0] / 1e9, UTC)) if results else "",
+        report=(run.path / REPORT).is_file(),
+    )
+
+
+def _task_of(request: Mapping[str, Any]) -> Task:
+    """Return the facts of the task of a request, which may be damaged, with the metric that it asks for."""
+    task, metric = TASKS.get(str(request.get("task")), TASKS[DEFAULT_TASK]), METRICS.get(str(request.get("metric")))
+    return replace(task, metric=metric.label) if metric and metric.name != TOP1 else task
+
+
+def _state(run: RunFolder, manifest: Mapping[str, Any], running: bool) -> tuple[RunState, str]:
+    stopped = manifest.get("stopped") or {}
+    if running:
+        return RunState.RUNNING, ""
+    if stopped.get("why") == "interrupt":
+        return RunState.INTERRUPTED, "it was interrupted"
+    if stopped or (manifest and "configurations" not in manifest):  # a re-evaluation has no plan
+        return RunState.FINISHED, stopped.get("text", "")
+    last = read_standing(run)
+    return RunState.INTERRUPTED, f"its process ended before the search did{f', while {last.now}' if last else ''}"
+
+
+def _shown(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value or "")

@@ -1,0 +1,591 @@
+"""Time model files and print one JSON document: a single file that also runs alone on a remote device.
+
+It needs Python >= 3.9, numpy and one runtime (``ai_edge_litert``, else ``tflite_runtime``; for ``.onnx`` files
+``onnxruntime``), but no part of ``advisor``:
+
+    python agent.py model.tflite --threads 1,2 --effort quick
+    python agent.py a.tflite b.tflite --threads 1 --effort normal     # interleaved block by block
+
+Each (file, thread count) is a series. The agent loads all series, then runs them in blocks:
+the first block of each series, the second block of each series, and so on. A slow drift of the machine then affects all
+series equally. The processor rests between blocks. The document contains the wall time of each run and, at one thread,
+its CPU time; for each block, the time that the threads waited for a processor; for the whole, how many processors other
+processes kept busy. Times are in nanoseconds.
+
+Memory is the private memory (``Private_Clean`` + ``Private_Dirty``) that loading and the first run of the first series
+added to a fresh process; to measure a file's memory, give one file only. Output of native libraries goes to standard
+error. The exit status is 0 with the measurements, or 3 with ``{"error": {"kind", "message"}}``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, TypedDict
+
+SCHEMA_VERSION = 1
+EXIT_ERROR = 3
+MAX_RUNS = 200_000
+INPUT_SEED = 20_200
+
+
+class Block(TypedDict):
+    """The runs of one block; ``cpu_ns`` is None at several threads, ``waited_ns`` where the system does not tell."""
+
+    wall_ns: list[int]
+    cpu_ns: list[int] | None
+    waited_ns: int | None
+    elapsed_ns: int
+
+
+class SeriesDocument(TypedDict):
+    """One series in the document: a file at one thread count."""
+
+    model: str
+    runtime: str
+    threads: int
+    load_ns: int
+    first_ns: int
+    blocks: list[Block]
+
+
+class LoadReading(TypedDict):
+    """The work of other processes meanwhile; None where the system does not tell."""
+
+    elapsed_ns: int
+    others_cores: float | None
+    cores: int
+
+
+class WindowReading(TypedDict):
+    """One part of a sustained run; ``cpu_ns`` is None at several threads."""
+
+    start_s: float
+    runs: int
+    wall_ns: float
+    cpu_ns: float | None
+
+
+class AgentJson(TypedDict):
+    """The document of :func:`measure`."""
+
+    runtime: str
+    runtime_version: str
+    kernels: str
+    machine: str
+    python: str
+    effort: dict[str, Any]
+    memory: dict[str, int] | None
+    load: LoadReading
+    load_content_ns: int | None
+    series: list[SeriesDocument]
+
+
+class SustainedDocument(TypedDict):
+    """The document of :func:`sustain`."""
+
+    runtime: str
+    runtime_version: str
+    threads: int
+    windows: list[WindowReading]
+    load: LoadReading
+
+
+@dataclass(frozen=True)
+class Effort:
+    """The duration of one series.
+
+    Attributes:
+        name: ``load``, ``survey``, ``search``, ``quick``, ``normal`` or ``full``.
+        runs: minimum number of timed runs in total, unless ``max_seconds`` passes first.
+        min_seconds: minimum time.
+        max_seconds: no new run of a block starts after its share of this time.
+        blocks: number of blocks.
+        pause_seconds: pause before each block.
+        load_content: True to time loading from bytes in memory, too.
+    """
+
+    name: str
+    runs: int
+    min_seconds: float
+    max_seconds: float
+    blocks: int
+    pause_seconds: float
+    load_content: bool = True
+
+    def enough(self, runs: int, elapsed: float) -> bool:
+        """Return True if a block of ``runs`` runs in ``elapsed`` seconds is long enough."""
+        wanted, shortest, longest = (x / self.blocks for x in (self.runs, self.min_seconds, self.max_seconds))
+        return elapsed >= longest or (runs >= wanted and elapsed >= shortest) or runs >= MAX_RUNS / self.blocks
+
+
+# quick, normal and full have the run counts and durations of the MLPerf Mobile application's rapid, quick and normal
+# profiles (mobile_app_open, flutter/assets/tasks.pbtxt). `search` suits searches of dozens of artefacts; `survey` suits
+# searches of hundreds, which time the best ones again. `load` shows whether a file runs, its memory and its load time.
+EFFORTS = {
+    effort.name: effort
+    for effort in (
+        Effort("load", 1, 0.0, 0.1, 1, 0.0),
+        Effort("survey", 32, 0.15, 0.5, 8, 0.005, load_content=False),
+        Effort("search", 64, 0.4, 1.2, 8, 0.01, load_content=False),
+        Effort("quick", 64, 6.0, 30.0, 8, 0.1),
+        Effort("normal", 128, 10.0, 60.0, 10, 0.25),
+        Effort("full", 1024, 60.0, 600.0, 20, 1.0),
+    )
+}
+
+
+class AgentError(Exception):
+    """An error for the document's ``error``: a kind and one line."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class Series:
+    """One file loaded at one thread count, with its inputs set."""
+
+    def __init__(self, path: str, threads: int, kernels: str, shape: list[int] | None) -> None:
+        self.path, self.threads = path, threads
+        start = time.perf_counter_ns()
+        self.model = loaded(path, threads, kernels, shape)
+        self.load_ns = time.perf_counter_ns() - start
+        self.invoke = self.model.invoker()
+        self.first_ns = self._timed_run()[0]
+        self.blocks: list[Block] = []
+
+    def _timed_run(self) -> tuple[int, int]:
+        """Return the wall time and the thread's CPU time of one run; the CPU clock is read outside the wall time."""
+        invoke = self.invoke
+        cpu = time.thread_time_ns()
+        wall = time.perf_counter_ns()
+        invoke()
+        wall = time.perf_counter_ns() - wall
+        return wall, time.thread_time_ns() - cpu
+
+    def warm_up(self, effort: Effort) -> None:
+        """Run until caches, packed weights and clocks are steady: at least 2 runs, a tenth of the effort's time."""
+        limit = time.perf_counter() + min(1.0, max(effort.min_seconds, effort.max_seconds / 4) / 4)
+        runs = 0
+        while runs < 2 or (runs < 50 and time.perf_counter() < limit):
+            self._timed_run()
+            runs += 1
+
+    def run_block(self, effort: Effort) -> None:
+        """Time one block and keep every run; the first run after the pause does not count if there are many runs."""
+        time.sleep(effort.pause_seconds)
+        if self.first_ns < effort.max_seconds / effort.blocks * 1e9 / 4:
+            self._timed_run()
+        waited = waited_ns()
+        walls, cpus, elapsed = self._runs_until(effort.enough)
+        waited_after = waited_ns()
+        self.blocks.append(
+            {
+                "wall_ns": walls,
+                "cpu_ns": cpus if self.threads == 1 else None,
+                "waited_ns": None if waited is None or waited_after is None else waited_after - waited,
+                "elapsed_ns": round(elapsed * 1e9),
+            }
+        )
+
+    def _runs_until(self, enough: Callable[[int, float], bool]) -> tuple[list[int], list[int], float]:
+        """Run until ``enough(runs, seconds)``; return the wall and CPU time of each run, and the seconds in total."""
+        walls: list[int] = []
+        cpus: list[int] = []
+        start = time.perf_counter()
+        while True:
+            wall, cpu = self._timed_run()
+            walls.append(wall)
+            cpus.append(cpu)
+            elapsed = time.perf_counter() - start
+            if enough(len(walls), elapsed):
+                return walls, cpus, elapsed
+
+    def run_windows(self, seconds: float, windows: int) -> list[WindowReading]:
+        """Run for ``seconds`` without a pause and return a reading for each of ``windows`` equal parts of that time."""
+        start, rows = time.perf_counter(), list[WindowReading]()
+        for index in range(windows):
+            begin = time.perf_counter()
+            # Computed from the start, so that errors do not add up.
+            length = start + seconds * (index + 1) / windows - begin
+            walls, cpus, _elapsed = self._runs_until(after(length))
+            rows.append(
+                {
+                    "start_s": begin - start,
+                    "runs": len(walls),
+                    "wall_ns": statistics.median(walls),
+                    "cpu_ns": statistics.median(cpus) if self.threads == 1 else None,
+                }
+            )
+        return rows
+
+    def result(self) -> SeriesDocument:
+        """Return the series as a part of the document."""
+        return {
+            "model": self.path,
+            "runtime": "==".join(self.model.runtime),
+            "threads": self.threads,
+            "load_ns": self.load_ns,
+            "first_ns": self.first_ns,
+            "blocks": self.blocks,
+        }
+
+
+def after(seconds: float) -> Callable[[int, float], bool]:
+    """Return a condition for :meth:`Series._runs_until`: this many seconds have passed."""
+    return lambda _runs, elapsed: elapsed >= seconds
+
+
+class TfliteModel:
+    """A ``.tflite`` file in the interpreter of TensorFlow Lite."""
+
+    def __init__(
+        self, path: str, threads: int, kernels: str, shape: list[int] | None, content: bytes | None = None
+    ) -> None:
+        _module, *names = runtime()
+        self.runtime = (names[0], names[1])
+        self.interpreter = new_interpreter(path, threads, kernels, content)
+        resize(self.interpreter, shape)
+        self.interpreter.allocate_tensors()
+
+    def invoker(self) -> Callable[[], object]:
+        """Set the inputs and return the function that runs the file once."""
+        set_inputs(self.interpreter)
+        return self.interpreter.invoke  # type: ignore[no-any-return]
+
+
+class OnnxModel:
+    """An ``.onnx`` file in ONNX Runtime on the CPU. Inputs and outputs stay bound, as an interpreter's do."""
+
+    def __init__(
+        self, path: str, threads: int, kernels: str, shape: list[int] | None, content: bytes | None = None
+    ) -> None:
+        module, version = onnx_runtime()
+        self.runtime, self.shape = ("onnxruntime", version), shape
+        options = module.SessionOptions()
+        options.intra_op_num_threads, options.inter_op_num_threads, options.log_severity_level = threads, 1, 3
+        if kernels != "default":
+            raise AgentError("load", "ONNX Runtime has no choice of kernels")
+        try:
+            self.session = module.InferenceSession(content or path, options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # its errors have no common class
+            raise AgentError("load", f"onnxruntime {version} cannot load the file: {one_line(error)}") from error
+
+    def invoker(self) -> Callable[[], object]:
+        """Bind the inputs and outputs and return the function that runs the file once."""
+        binding = self.session.io_binding()
+        for index, value in enumerate(self.session.get_inputs()):
+            sizes = [1 if place == 0 and not isinstance(size, int) else size for place, size in enumerate(value.shape)]
+            sizes = self.shape if self.shape and index == 0 else sizes
+            if not all(isinstance(size, int) for size in sizes):
+                raise AgentError("shape", f"input '{value.name}' has unknown dimensions {value.shape}: give --shape")
+            kind = value.type.partition("(")[2].rstrip(")")  # of "tensor(float)"
+            kind = "float32" if kind == "float" else kind
+            binding.bind_cpu_input(value.name, input_values(tuple(sizes), kind, value.name))
+        for value in self.session.get_outputs():
+            binding.bind_output(value.name)
+        run = self.session.run_with_iobinding
+        return lambda: run(binding)
+
+
+def loaded(
+    path: str, threads: int, kernels: str, shape: list[int] | None, content: bytes | None = None
+) -> TfliteModel | OnnxModel:
+    """Load a file with the runtime for it: ONNX Runtime for ``.onnx``, else TensorFlow Lite."""
+    model = OnnxModel if path.endswith(".onnx") else TfliteModel
+    return model(path, threads, kernels, shape, content)
+
+
+def onnx_runtime() -> tuple[Any, str]:
+    """Return the module of ONNX Runtime and its version.
+
+    Raises:
+        AgentError: it is not installed.
+    """
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise AgentError("runtime", f"onnxruntime cannot be imported: {one_line(error)}") from error
+    return onnxruntime, onnxruntime.__version__
+
+
+def runtime() -> tuple[Any, str, str]:
+    """Return the interpreter module, its package name and version.
+
+    Raises:
+        AgentError: no runtime is installed.
+    """
+    from importlib import import_module, metadata
+
+    for package, module in (("ai-edge-litert", "ai_edge_litert"), ("tflite-runtime", "tflite_runtime")):
+        try:
+            interpreter = import_module(module + ".interpreter")
+        except ImportError:
+            continue
+        try:
+            return interpreter, package, metadata.version(package)
+        except metadata.PackageNotFoundError:
+            return interpreter, package, "unknown"
+    raise AgentError("runtime", "neither ai-edge-litert nor tflite-runtime can be imported")
+
+
+def new_interpreter(path: str, threads: int, kernels: str, content: bytes | None = None) -> Any:
+    """Return an interpreter of the memory-mapped file, or of ``content``.
+
+    Raises:
+        AgentError: the runtime cannot load the file.
+    """
+    module, package, version = runtime()
+    options: dict[str, Any] = {"num_threads": threads}
+    if kernels == "builtin":
+        options["experimental_op_resolver_type"] = module.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+    options.update({"model_path": path} if content is None else {"model_content": content})
+    try:
+        return module.Interpreter(**options)
+    except (ValueError, RuntimeError, MemoryError) as error:
+        raise AgentError("load", f"{package} {version} cannot load the file: {one_line(error)}") from error
+
+
+def resize(interpreter: Any, shape: list[int] | None) -> None:
+    """Set the shape of the first input; without ``shape``, refuse unknown dimensions except the batch (taken as 1)."""
+    details = interpreter.get_input_details()
+    if shape:
+        interpreter.resize_tensor_input(details[0]["index"], shape)
+        return
+    for detail in details:
+        signature = [int(size) for size in detail.get("shape_signature", detail["shape"])]
+        if -1 in signature[1:]:
+            raise AgentError("shape", f"input '{detail['name']}' has unknown dimensions {signature}: give --shape")
+
+
+def set_inputs(interpreter: Any) -> None:
+    """Fill every input with fixed pseudo-random values in the range of images: zeros can be faster than real data."""
+    for detail in interpreter.get_input_details():
+        shape = tuple(int(size) for size in detail["shape"])
+        interpreter.set_tensor(detail["index"], input_values(shape, detail["dtype"], detail["name"]))
+
+
+def input_values(shape: tuple[int, ...], dtype: Any, name: str) -> Any:
+    """Return fixed pseudo-random values: floats in [-1, 1), the full range of 8 and 16 bits, 0 or 1 for indices.
+
+    Raises:
+        AgentError: the type is not numeric.
+    """
+    import numpy
+
+    generator, kind = numpy.random.default_rng(INPUT_SEED), numpy.dtype(dtype)
+    if kind.kind == "f":
+        return generator.uniform(-1.0, 1.0, shape).astype(kind)
+    if kind.kind in "iu" and kind.itemsize <= 2:
+        span = numpy.iinfo(kind)
+        return generator.integers(span.min, span.max + 1, shape).astype(kind)
+    if kind.kind in "iub":
+        return generator.integers(0, 2, shape).astype(kind)
+    raise AgentError("input", f"input '{name}' has type {kind}, which cannot be timed")
+
+
+def waited_ns() -> int | None:
+    """Return how long the threads of this process have waited for a processor so far; None if unknown."""
+    try:
+        files = list(Path("/proc/self/task").glob("*/schedstat"))
+        return sum(int(file.read_text().split()[1]) for file in files) if files else None
+    except (OSError, IndexError, ValueError):
+        return None
+
+
+def busy_seconds() -> float | None:
+    """Return the busy seconds since boot of the processors that this process may use, including other guests."""
+    try:
+        rows = {line.split()[0]: line.split()[1:9] for line in Path("/proc/stat").read_text().splitlines() if line}
+        usable = [f"cpu{number}" for number in os.sched_getaffinity(0)]
+        ticks = [[int(text) for text in rows[name]] for name in usable]
+    except (AttributeError, OSError, LookupError, ValueError):
+        return None
+    busy = sum(sum(row[:3]) + sum(row[5:8]) for row in ticks)  # without idle time and input/output wait
+    return busy / os.sysconf("SC_CLK_TCK")
+
+
+class Load:
+    """Observes the rest of the machine from its creation until :meth:`result`."""
+
+    def __init__(self) -> None:
+        self.start = (time.perf_counter(), time.process_time(), busy_seconds())
+
+    def result(self) -> LoadReading:
+        """Return the number of processors that others kept busy."""
+        start, own, busy = self.start
+        elapsed, busy_now = time.perf_counter() - start, busy_seconds()
+        others = None if busy is None or busy_now is None else (busy_now - busy) - (time.process_time() - own)
+        return {
+            "elapsed_ns": round(elapsed * 1e9),
+            "others_cores": None if others is None else max(0.0, others / elapsed),
+            "cores": usable_cores(),
+        }
+
+
+def usable_cores() -> int:
+    """Return how many processors this process may use. This file travels alone, so it cannot import the function."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def private_bytes() -> dict[str, int] | None:
+    """Return the private clean and dirty bytes of this process; None if the system does not tell."""
+    wanted = {"Private_Clean:": "clean", "Private_Dirty:": "dirty"}
+    try:
+        rows = [line.split() for line in Path("/proc/self/smaps_rollup").read_text().splitlines()]
+    except OSError:
+        return None
+    return {wanted[row[0]]: int(row[1]) * 1024 for row in rows if row[0] in wanted}
+
+
+def memory(before: dict[str, int] | None, after: dict[str, int] | None) -> dict[str, int] | None:
+    """Return the bytes added between two readings of :func:`private_bytes`, and the total of the process."""
+    if before is None or after is None:
+        return None
+    added = {name: max(0, after[name] - before[name]) for name in after}
+    return {"private_bytes": sum(added.values()), "dirty_bytes": added["dirty"], "process_bytes": sum(after.values())}
+
+
+def measure(models: list[str], threads: list[int], effort: Effort, kernels: str, shape: list[int] | None) -> AgentJson:
+    """Load every series, run the blocks interleaved and return the document."""
+    series, added = load_series(models, threads, kernels, shape)
+    package, version = series[0].model.runtime
+    for one in series:
+        one.warm_up(effort)
+    load = Load()
+    for index in range(effort.blocks):
+        for one in series if index % 2 == 0 else reversed(series):
+            one.run_block(effort)
+    return {
+        "runtime": package,
+        "runtime_version": version,
+        "kernels": kernels,
+        "machine": platform.machine(),
+        "python": platform.python_version(),
+        "effort": asdict(effort),
+        "memory": added,
+        "load": load.result(),
+        "load_content_ns": content_load_ns(models[0], threads[0], kernels, shape) if effort.load_content else None,
+        "series": [one.result() for one in series],
+    }
+
+
+def load_series(
+    models: list[str], threads: list[int], kernels: str, shape: list[int] | None
+) -> tuple[list[Series], dict[str, int] | None]:
+    """Load every file at every thread count; also return the memory that the first one added to the fresh process."""
+    import numpy
+
+    # numpy's import and first call do not count as memory of the model.
+    numpy.random.default_rng(INPUT_SEED).uniform(size=8)
+    for model in models:  # nor does the import of a runtime, which is no part of the load time either
+        onnx_runtime() if model.endswith(".onnx") else runtime()
+    before = private_bytes()
+    series = [Series(models[0], threads[0], kernels, shape)]
+    added = memory(before, private_bytes())
+    others = [(model, count) for model in models for count in threads][1:]
+    return series + [Series(model, count, kernels, shape) for model, count in others], added
+
+
+def sustain(
+    model: str, threads: int, seconds: float, windows: int, kernels: str, shape: list[int] | None
+) -> SustainedDocument:
+    """Run one file without a pause and return the document with a reading for each part of the time."""
+    one = Series(model, threads, kernels, shape)
+    package, version = one.model.runtime
+    load = Load()
+    return {
+        "runtime": package,
+        "runtime_version": version,
+        "threads": threads,
+        "windows": one.run_windows(seconds, windows),
+        "load": load.result(),
+    }
+
+
+def content_load_ns(path: str, threads: int, kernels: str, shape: list[int] | None) -> int:
+    """Return the nanoseconds to read the file into memory and to load it from there."""
+    start = time.perf_counter_ns()
+    loaded(path, threads, kernels, shape, Path(path).read_bytes())
+    return time.perf_counter_ns() - start
+
+
+def one_line(error: BaseException) -> str:
+    """Return an exception's text as one line of at most 300 characters."""
+    return " ".join(str(error).split())[:300] or f"no message ({type(error).__name__})"
+
+
+def numbers(text: str) -> list[int]:
+    """Parse ``1,2,4`` into positive integers."""
+    values = [int(part) for part in text.split(",")]
+    if min(values) < 1:
+        raise argparse.ArgumentTypeError(f"'{text}': every number must be at least 1")
+    return values
+
+
+def arguments() -> argparse.Namespace:
+    """Parse the command line."""
+    parser = argparse.ArgumentParser(description="Time .tflite files and print one JSON document.")
+    parser.add_argument("models", nargs="+", metavar="MODEL")
+    parser.add_argument("--threads", type=numbers, default=[1], help="thread counts, such as 1,2")
+    parser.add_argument("--effort", choices=sorted(EFFORTS), default="quick")
+    parser.add_argument("--kernels", choices=("default", "builtin"), default="default", help="builtin: no XNNPACK")
+    parser.add_argument("--shape", type=numbers, help="shape of the first input, such as 1,224,224,3")
+    parser.add_argument("--sustained", type=float, help="run the first file without a pause for this many seconds")
+    parser.add_argument("--windows", type=int, default=30, help="number of parts of that time to report")
+    parser.add_argument("--cpus", type=str, help="pin the process to these processors, such as 0,1")
+    parser.add_argument("--memory-limit", type=int, help="bytes of private memory that the process may take")
+    return parser.parse_args()
+
+
+def restrict(cpus: str | None, memory_limit: int | None) -> None:
+    """Pin the process to processors and limit its memory, if asked."""
+    if cpus and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {int(part) for part in cpus.split(",")})
+    if memory_limit:
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_DATA, (memory_limit, memory_limit))
+
+
+def main() -> int:
+    """Run the agent and return the exit status: 0, or 3 with an ``error`` in the document."""
+    options = arguments()
+    restrict(options.cpus, options.memory_limit)
+    effort, common = EFFORTS[options.effort], (options.kernels, options.shape)
+    if options.sustained:
+        first = (options.models[0], options.threads[0], options.sustained, options.windows)
+        return report(lambda: sustain(*first, *common))
+    return report(lambda: measure(options.models, options.threads, effort, *common))
+
+
+def report(work: Callable[[], Mapping[str, Any]]) -> int:
+    """Call ``work``, print its document or its error, and return the exit status."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's idle threads would count as memory
+    sys.stdout.flush()
+    document_fd = os.dup(1)
+    os.dup2(2, 1)  # native libraries may write to standard output, which is for the document only
+    try:
+        document, status = dict(work()), 0
+    except AgentError as error:
+        document, status = {"error": {"kind": error.kind, "message": str(error)}}, EXIT_ERROR
+    except Exception as error:  # each runtime has error classes of its own
+        document, status = {"error": {"kind": "run", "message": one_line(error)}}, EXIT_ERROR
+    document.setdefault("schema_version", SCHEMA_VERSION)
+    with os.fdopen(document_fd, "w", encoding="utf-8") as stream:
+        json.dump(document, stream)
+        stream.write("\n")
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

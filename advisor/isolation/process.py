@@ -1,0 +1,178 @@
+"""Start, watch and end a child process: an argument list, no shell, a session of its own, and a time limit."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+import psutil
+
+from advisor.core.errors import StageError, UsageError, last_line
+
+ENDS_IN_S = 10.0
+"""Seconds that killed processes may take to end."""
+
+
+class TimedOut(StageError):
+    """A program did not end in time."""
+
+
+@dataclass(frozen=True)
+class Finished:
+    """The result of a program.
+
+    Attributes:
+        status: exit status; negative if a signal ended it.
+        stdout: standard output.
+        stderr: standard error.
+    """
+
+    status: int
+    stdout: str
+    stderr: str
+
+    @property
+    def complaint(self) -> str:
+        """The last line of standard error, or of standard output, for an error message."""
+        return last_line(self.stderr or self.stdout) or f"exit status {self.status} without a message"
+
+    @property
+    def death(self) -> str:
+        """The signal that ended the program and what it usually means; empty if none did."""
+        if self.status >= 0:
+            return ""
+        name = signal.Signals(-self.status).name
+        causes = {
+            "SIGKILL": ", most likely because memory ran out",
+            "SIGABRT": ": the runtime failed on the model or ran out of memory",
+            "SIGSEGV": ": the runtime crashed on the model",
+        }
+        return f"{'was killed' if name == 'SIGKILL' else 'died'} ({name}){causes.get(name, '')}"
+
+
+class ChildProcess:
+    """A program in a session of its own. Ctrl-C goes to this process, which ends its children in order.
+
+    Args:
+        argv: the program and its arguments.
+        environment: its environment variables; those of this process by default.
+        stdin: file for its standard input; empty by default.
+        output: file or descriptor for standard output and standard error; None for a pipe for each.
+        descriptors: file descriptors that it inherits.
+        hint: advice on installing the program, for the error message.
+
+    Attributes:
+        popen: the process, to read from its pipes and to wait for it.
+
+    Raises:
+        UsageError: the program is not installed or cannot be run.
+    """
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        *,
+        environment: Mapping[str, str] | None = None,
+        stdin: IO[bytes] | int = subprocess.DEVNULL,
+        output: IO[bytes] | int | None = None,
+        descriptors: Sequence[int] = (),
+        hint: str = "",
+    ) -> None:
+        said = subprocess.PIPE if output is None else output
+        try:
+            self.popen: subprocess.Popen[bytes] = subprocess.Popen(
+                argv,
+                stdin=stdin,
+                stdout=said,
+                stderr=said,
+                env=environment,
+                pass_fds=descriptors,
+                start_new_session=True,
+            )
+        except FileNotFoundError as error:
+            raise UsageError(f"the program '{argv[0]}' is not installed", hint) from error
+        except OSError as error:
+            raise UsageError(f"the program '{argv[0]}' cannot be run: {error.strerror}", hint) from error
+
+    @property
+    def pid(self) -> int:
+        """The id of the process and of its session."""
+        return self.popen.pid
+
+    @property
+    def status(self) -> int | None:
+        """Exit status, negative if a signal ended it; None while it runs."""
+        return self.popen.poll()
+
+    def send(self, number: int) -> None:
+        """Send a signal to all processes of its session; it may have ended."""
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, number)
+
+    def kill(self) -> None:
+        """Kill the program, every process in its session, and what it started outside, as a browser is."""
+        family = _suspended(self.pid)
+        self.send(signal.SIGKILL)
+        for each in family:
+            with suppress(psutil.Error):
+                each.kill()
+        self.popen.communicate()
+        until = time.monotonic() + ENDS_IN_S
+        while any(map(_alive, family)) and time.monotonic() < until:
+            time.sleep(0.01)
+
+
+def run_program(
+    argv: Sequence[str],
+    *,
+    timeout_s: float,
+    stdin: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    hint: str = "",
+) -> Finished:
+    """Run ``argv`` and wait until it ends; see :class:`ChildProcess` for the arguments.
+
+    Args:
+        timeout_s: seconds after which the program and its children are killed.
+
+    Raises:
+        UsageError: the program is not installed or cannot be run.
+        TimedOut: it did not end in time.
+    """
+    with stdin.open("rb") if stdin else nullcontext(subprocess.DEVNULL) as source:
+        child = ChildProcess(argv, environment=environment, stdin=source, hint=hint)
+    try:
+        stdout, stderr = child.popen.communicate(timeout=timeout_s)
+    except subprocess.TimeoutExpired as error:
+        raise TimedOut(f"'{argv[0]}' did not end within {timeout_s:g} s") from error
+    finally:
+        if child.popen.returncode is None:
+            child.kill()
+    return Finished(child.popen.returncode, stdout.decode(errors="replace"), stderr.decode(errors="replace"))
+
+
+def _suspended(pid: int) -> list[psutil.Process]:
+    """Return a process and all that it started, each suspended before its children are listed: nothing new starts."""
+    family: list[psutil.Process] = []
+    with suppress(psutil.Error):
+        family.append(psutil.Process(pid))
+    for each in family:
+        with suppress(psutil.Error):
+            each.suspend()
+            family.extend(each.children())
+    return family
+
+
+def _alive(process: psutil.Process) -> bool:
+    """Return whether a process still does anything; an ended one may stay in the table of processes."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False

@@ -1,1 +1,0 @@
-"""Microcontrollers: the real interpreter of TensorFlow Lite Micro, and Arm's compiler for Ethos-U."""

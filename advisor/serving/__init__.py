@@ -1,1 +1,0 @@
-"""Serve a folder of runs as local web pages."""

@@ -1,0 +1,88 @@
+"""Image classification: one class for each image."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from advisor.core.training import DEFAULT, recipe_of
+from advisor.tasks.task import OwnCards, Task
+
+if TYPE_CHECKING:
+    from advisor.catalog.cards import Card
+    from advisor.catalog.user_models.own_files import OwnFiles
+    from advisor.datasets.images import InputSpec
+    from advisor.engine.data_check import DataCheck, LabelChecker
+    from advisor.engine.pipeline.evaluation.judging import Judge
+    from advisor.engine.pipeline.images import Images, Role
+    from advisor.engine.pipeline.materials import FloatModel, Purpose, Workload
+    from advisor.engine.pipeline.stage import Scope, Source, Stage
+    from advisor.engine.question import Question
+    from advisor.engine.space.images import Say
+    from advisor.exporting.model import ShippedModel
+    from advisor.exporting.shipping import Found, Shipping
+
+
+class Classification(Task):
+    """See :class:`advisor.tasks.task.Task`."""
+
+    def own_files(self) -> OwnFiles:
+        """Return what is done with classifiers."""
+        from advisor.tasks.classification.own_files import OwnClassifiers
+
+        return OwnClassifiers()
+
+    def read(self, question: Question, say: Say) -> Images:
+        """Return images that have classes, and images of other things."""
+        from advisor.tasks.classification.images import read
+
+        return read(question, say)
+
+    def check(self, data: Path, checker: LabelChecker | None, say: Say) -> DataCheck:
+        """Return faults of labels, copies and image quality."""
+        from advisor.tasks.classification.images import check_images
+
+        return check_images(data, checker, say)
+
+    def model(self, card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
+        """Return the stage that makes the card's float classifier: of ImageNet, or of the user's classes."""
+        from advisor.engine.pipeline.stages.backbone import PROBABILITIES, cut
+        from advisor.engine.pipeline.stages.finetuning import finetuned
+        from advisor.engine.pipeline.stages.head import joined
+
+        if not workload.images:
+            return cut(card, PROBABILITIES)
+        return (finetuned if recipe_of(training).tunes_backbone else joined)(card, training, purpose, workload)
+
+    def score(self, scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float) -> Stage[Path]:
+        """Return the stage that writes the probabilities of the classes."""
+        from advisor.engine.pipeline.stages.figures import score
+
+        return score(scope, spec, source, role, cost_s)
+
+    def judge(self, question: Question) -> Judge:
+        """Return the judge by the metric of the question."""
+        from advisor.tasks.classification.judging import Classified
+
+        return Classified(question)
+
+    def shipping(self) -> Shipping:
+        """Return a bundle with probabilities, also for browsers and Core ML."""
+        from advisor.tasks.classification.shipping import SHIPPING
+
+        return SHIPPING
+
+    def found(self, outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]:
+        """Return the most probable classes."""
+        from advisor.tasks.classification.shipping import found
+
+        return found(outputs, model)
+
+
+CLASSIFICATION = Classification(
+    "image-classification", "Image classifier", "top-1", "Recall", "share of a class's images that were recognised",
+    DEFAULT,
+    published=True, conditions=True, labelled=True, probabilities=True, tunable=True,
+    own_cards=OwnCards("tflite_file", "tflite_fixed", trained=True),
+)  # fmt: skip

@@ -1,0 +1,156 @@
+"""Read images that have one class each, and check them, from the files to the findings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from advisor.core.errors import StageError, UsageError, WeightsError, require_extra
+from advisor.core.tasks import TASKS
+from advisor.core.units import plural
+from advisor.datasets.checks.check import check, require_usable
+from advisor.datasets.checks.findings import Finding, Kind, counted
+from advisor.datasets.checks.fix import write_manifest
+from advisor.datasets.checks.image_quality import conditions
+from advisor.datasets.checks.object_sizes import ObjectSizes
+from advisor.datasets.dataset import Dataset
+from advisor.datasets.division import Overview, divide
+from advisor.datasets.duplicates import Pair, near_duplicates
+from advisor.datasets.others import read_others
+from advisor.datasets.survey import Survey, survey
+from advisor.engine.data_check import jobs
+from advisor.engine.data_check.label_checker import LabelCheck, LabelChecker
+from advisor.engine.data_check.result import DataCheck, Drawing, Say, advance, gravest_first
+from advisor.engine.pipeline.images import Images
+from advisor.engine.question import Question
+from advisor.engine.space.images import divided, undivided
+from advisor.training.labels import Suspect
+
+
+def read(question: Question, say: Say) -> Images:
+    """Return images that have classes, and images of other things."""
+    path = question.require_data()
+    try:
+        read = survey(path)
+        require_usable(read.dataset)
+    except UsageError as error:
+        others = ((task.name, task.recognized(path)) for task in TASKS.values())
+        for name, content in ((name, content) for name, content in others if content):
+            raise UsageError(error.message, f"the folder has {content}: add --task {name}") from None
+        raise
+    if question.judged_whole:
+        return undivided(read.dataset, question.seed)
+    division = divide(read, question.seed)
+    images = divided(read.dataset, division, division.notes(read.dataset), say)
+    if question.unknown is None:
+        return images
+    outside, note = read_others(question.unknown, read)
+    say(note)
+    return replace(images, others=outside, notes=(*images.notes, note))
+
+
+@dataclass(frozen=True)
+class Classes:
+    """The classes of images, as the content of a check."""
+
+    dataset: Dataset
+    sizes: tuple[ObjectSizes, ...] = ()
+    next_command: str = "advisor search --data {manifest} --budget 50ms"
+
+    @cached_property
+    def counts(self) -> Mapping[str, int]:
+        """Images of each class."""
+        return dict(zip(self.dataset.classes, self.dataset.counts, strict=True))
+
+    @property
+    def summary(self) -> str:
+        """The number of images and of classes."""
+        return f"{plural(len(self.dataset.images), 'image')} in {len(self.dataset.classes)} classes"
+
+    @cached_property
+    def _labels(self) -> Mapping[Path, str]:
+        return {image.path: self.dataset.classes[image.label] for image in self.dataset.images}
+
+    def label(self, path: Path) -> str:
+        """Return the class of an image, empty for one that was left out."""
+        return self._labels.get(path, "")
+
+    def drawing(self, path: Path) -> Drawing | None:
+        """Return None: an image has a class and no boxes."""
+        return None
+
+    def to_json(self) -> Mapping[str, Any]:
+        """Return the number of images of each class."""
+        return {"pictures_per_class": self.counts}
+
+    def write(self, path: Path, findings: Sequence[Finding]) -> int:
+        """Write a manifest without the images that the findings leave out; return its number of images."""
+        return write_manifest(path, self.dataset, {path for finding in findings for path in finding.leave_out})
+
+
+def check_images(path: Path, checker: LabelChecker | None, say: Say) -> DataCheck:
+    """Check a data set in any layout; it is not changed.
+
+    Args:
+        path: a folder or a manifest.
+        checker: finds wrong labels and crops by a network's features; None to look for neither.
+        say: called with a line about each step.
+
+    Raises:
+        UsageError: the path does not exist or cannot be read as a data set, the card is unknown, or the package that
+            finds wrong labels is not installed.
+    """
+    if checker is not None:
+        message = "wrong labels are found by cleanlab, which is not installed; --no-labels looks for other faults only"
+        require_extra("cleanlab", "labels", message)
+    say(f"reading images of {path}")
+    read = survey(path, advance(say))
+    say("comparing images")
+    pairs = near_duplicates(read.thumbnails)
+    labels, why_not = _label_check(checker, read, pairs, say)
+    by_images = {(pair.first, pair.second): pair for pair in (*labels.copies, *pairs)}
+    alike = [pair for _, pair in sorted(by_images.items())]
+    findings = gravest_first((*check(read, alike), *_wrong_labels(read, labels.suspects)))
+    overview, refused = _split(read, pairs)
+    content = Classes(read.dataset)
+    return DataCheck(path, read, content, findings, conditions(read), labels.card, why_not, overview, refused)
+
+
+def _split(read: Survey, pairs: tuple[Pair, ...]) -> tuple[Overview | None, str]:
+    """Return how a search would split the images, or why it would refuse them."""
+    try:
+        require_usable(read.dataset)
+        division = divide(read, jobs.SEED, pairs)
+    except UsageError as error:
+        return None, error.message
+    return Overview.of(read.dataset, division.split, division.grouping, division.notes(read.dataset)), ""
+
+
+def _label_check(checker: LabelChecker | None, read: Survey, pairs: Sequence[Pair], say: Say) -> tuple[LabelCheck, str]:
+    """Check the labels, or return why that failed: the other findings are useful without it."""
+    if checker is None:
+        return LabelCheck(), "not asked for"
+    try:
+        return checker.check(read.dataset, pairs, say), ""
+    except (WeightsError, StageError) as error:
+        return LabelCheck(), error.message
+
+
+def _wrong_labels(read: Survey, suspects: Sequence[Suspect]) -> tuple[Finding, ...]:
+    if not suspects:
+        return ()
+    dataset = read.dataset
+    share = 100 * len(suspects) / len(dataset.images)
+    paths = tuple(dataset.images[one.index].path for one in suspects)
+    notes = tuple(
+        f"{dataset.classes[dataset.images[one.index].label]} ({one.given:.0%}), rather "
+        f"{dataset.classes[one.suggested]} ({one.better:.0%})"
+        for one in suspects
+    )
+    verb = "has" if len(suspects) == 1 else "have"
+    message = f"{counted(len(suspects), 'image')} ({share:.1f} %) likely {verb} the wrong label"
+    advice = "look at them, the most likely first; keep those whose labels are right: they are hard, and worth having"
+    return (Finding(Kind.WRONG_LABEL, message, advice, tuple((path,) for path in paths), notes, paths),)

@@ -1,0 +1,107 @@
+"""Object detection: a box and a class for each object in an image."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from advisor.core.training import HEAD, choosable, recipe_of
+from advisor.tasks.task import OwnCards, Task
+
+if TYPE_CHECKING:
+    from advisor.catalog.cards import Card
+    from advisor.catalog.user_models.own_files import OwnFiles
+    from advisor.datasets.images import InputSpec
+    from advisor.engine.data_check import DataCheck, LabelChecker
+    from advisor.engine.pipeline.evaluation.judging import Judge
+    from advisor.engine.pipeline.images import Images, Role
+    from advisor.engine.pipeline.materials import FloatModel, Purpose, Workload
+    from advisor.engine.pipeline.stage import Scope, Source, Stage
+    from advisor.engine.question import Question
+    from advisor.engine.space.images import Say
+    from advisor.exporting.model import ShippedModel
+    from advisor.exporting.shipping import Found, Shipping
+    from advisor.training.detection.train import HeadKind
+
+
+class Detection(Task):
+    """See :class:`advisor.tasks.task.Task`."""
+
+    @property
+    def trainings(self) -> tuple[str, ...]:
+        """Training recipes that train detectors."""
+        return tuple(name for name in choosable() if recipe_of(name).detects)
+
+    def own_files(self) -> OwnFiles:
+        """Return what is done with detectors."""
+        from advisor.tasks.detection.own_files import OwnDetectors
+
+        return OwnDetectors()
+
+    @property
+    def head(self) -> HeadKind:
+        """The kind of head that is trained."""
+        from advisor.training.detection.boxes import box_detector_head
+        from advisor.training.detection.train import HeadKind
+
+        return HeadKind(32, box_detector_head, 20)
+
+    def recognized(self, data: Path) -> str:
+        """Return the formats of boxes in a folder."""
+        from advisor.datasets.boxes import formats_of
+
+        found = formats_of(data) if data.is_dir() else {}
+        return f"boxes, {' and '.join(found)}" if found else ""
+
+    def read(self, question: Question, say: Say) -> Images:
+        """Return images in which boxes have classes."""
+        from advisor.tasks.detection.images import read
+
+        return read(question, say)
+
+    def check(self, data: Path, checker: LabelChecker | None, say: Say) -> DataCheck:
+        """Return faults of boxes, copies and sizes of objects; no network judges the labels."""
+        from advisor.tasks.detection.images import check_detection
+
+        return check_detection(data, say)
+
+    def model(self, card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
+        """Return the stage that trains the head of the task on the card's backbone."""
+        from advisor.tasks.detection.stages import detector
+
+        return detector(card, training, purpose, workload)
+
+    def score(self, scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float) -> Stage[Path]:
+        """Return the stage that writes the objects that were found."""
+        from advisor.tasks.detection.stages import detections
+
+        return detections(scope, spec, source, role, cost_s)
+
+    def judge(self, question: Question) -> Judge:
+        """Return the judge by boxes that overlap."""
+        from advisor.tasks.detection.judging import ByBoxes, Detected
+
+        return Detected(ByBoxes(self.metric))
+
+    def shipping(self) -> Shipping:
+        """Return a bundle with boxes."""
+        from advisor.tasks.detection.shipping import SHIPPING
+
+        return SHIPPING
+
+    def found(self, outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]:
+        """Return the boxes that the app shows."""
+        from advisor.tasks.detection.shipping import found
+
+        return found(outputs, model)
+
+
+DETECTION = Detection(
+    "object-detection", "Object detector", "mAP@0.5", "AP@0.5",
+    "average precision of a class's boxes at an overlap of 0.5", (HEAD,), "images with boxes",
+    "A box is right if it overlaps a true one of its class by half.", side=320, cards=4,
+    own_cards=OwnCards("tflite_detector", "tflite_fixed_detector"),
+)  # fmt: skip
+"""A detector trains for minutes, a head of a classifier for seconds. On the validation part of BCCD, MobileNetV2
+reaches an mAP@0.5 of 88.8 % at 320 pixels and of 84.4 % at 224, where the smallest objects have 14 pixels."""

@@ -1,0 +1,130 @@
+"""Read images in which boxes have classes, and check them, from the files to the findings."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from advisor.core.errors import UsageError
+from advisor.core.units import plural
+from advisor.datasets.boxes.reading import BoxSurvey, survey_boxes
+from advisor.datasets.checks.boxes import check_boxes
+from advisor.datasets.checks.findings import Finding
+from advisor.datasets.checks.fix import write_boxes
+from advisor.datasets.checks.image_quality import OF_ANY_PLACE, conditions
+from advisor.datasets.checks.object_sizes import ObjectSizes, object_sizes
+from advisor.datasets.division import Overview, divide_boxes
+from advisor.datasets.duplicates import Pair, near_duplicates
+from advisor.engine.data_check import jobs
+from advisor.engine.data_check.result import DataCheck, Drawing, Say, advance, gravest_first, rounded
+from advisor.engine.pipeline.images import Boxes, Images
+from advisor.engine.question import Question
+from advisor.engine.space.images import divided, undivided
+from advisor.measurement.average_precision import require_coco
+
+
+def read(question: Question, say: Say) -> Images:
+    """Return images in which boxes have classes.
+
+    Raises:
+        UsageError: the images cannot be used, or the package that computes average precision is not installed.
+    """
+    require_coco()
+    read = survey_boxes(question.require_data())
+    boxes = Boxes(read.classes, read.objects, read.sizes)
+    if question.judged_whole:
+        return replace(undivided(read.images.dataset, question.seed), boxes=boxes)
+    division, _, notes = divide_boxes(read, question.seed)
+    return replace(divided(read.images.dataset, division, notes, say), boxes=boxes)
+
+
+NOT_JUDGED = "they are looked for in image classification only"
+
+
+@dataclass(frozen=True, eq=False)
+class BoxContent:
+    """The boxes in images, as the content of a check."""
+
+    read: BoxSurvey
+    next_command: str = ""
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Boxes of each class."""
+        return dict(sorted(self.read.boxes_per_class.items()))
+
+    @property
+    def summary(self) -> str:
+        """The number of images, of boxes and of classes."""
+        images, classes = len(self.read.boxes), len(self.read.classes)
+        return f"{plural(images, 'image')}, {self.read.count:,} boxes in {plural(classes, 'class', 'classes')}"
+
+    @cached_property
+    def sizes(self) -> tuple[ObjectSizes, ...]:
+        """Sizes of the objects at usual inputs."""
+        return object_sizes(self.read)
+
+    @cached_property
+    def _index(self) -> Mapping[Path, int]:
+        return self.read.index
+
+    def label(self, path: Path) -> str:
+        """Return the number of boxes of each class in an image; empty for one that was left out."""
+        if path not in self._index:
+            return ""
+        found = Counter(box.label for box in self.read.boxes[self._index[path]])
+        return ", ".join(f"{count} {name}" for name, count in sorted(found.items())) or "no boxes"
+
+    def drawing(self, path: Path) -> Drawing | None:
+        """Return the boxes of an image; None for one that was left out."""
+        index = self._index.get(path)
+        return None if index is None else Drawing(self.read.sizes[index], self.read.boxes[index])
+
+    def to_json(self) -> Mapping[str, Any]:
+        """Return the boxes and images of each class, the sizes of objects, and what was left out or turned."""
+        return {
+            "images": len(self.read.boxes),
+            "boxes_per_class": self.counts,
+            "images_per_class": dict(sorted(self.read.images_per_class.items())),
+            "boxes_left_out": len(self.read.faults),
+            "images_with_turned_boxes": self.read.turned,
+            "object_sizes": [rounded(one) for one in self.sizes],
+        }
+
+    def write(self, path: Path, findings: Sequence[Finding]) -> int:
+        """Write a table without the images and boxes that the findings leave out; return its number of images."""
+        return write_boxes(path, self.read, findings)
+
+
+def check_detection(path: Path, say: Say) -> DataCheck:
+    """Check a set of images with boxes in any format; it is not changed. No network judges the labels.
+
+    Args:
+        path: a folder or a file, see :func:`advisor.datasets.boxes.list_boxes`.
+        say: called with a line about each step.
+
+    Raises:
+        UsageError: the path does not exist or cannot be read as a set of images with boxes.
+    """
+    say(f"reading boxes of {path}")
+    read = survey_boxes(path, advance(say))
+    say("comparing images")
+    pairs = near_duplicates(read.images.thumbnails)
+    findings = gravest_first(check_boxes(read, pairs))
+    overview, refused = _split(read, pairs)
+    shown = conditions(read.images, OF_ANY_PLACE)
+    return DataCheck(path, read.images, BoxContent(read), findings, shown, "", NOT_JUDGED, overview, refused)
+
+
+def _split(read: BoxSurvey, pairs: tuple[Pair, ...]) -> tuple[Overview | None, str]:
+    """Return how a search would split the images, or why it would refuse them."""
+    dataset = read.images.dataset
+    try:
+        division, boxes, notes = divide_boxes(read, jobs.SEED, pairs)
+    except UsageError as error:
+        return None, error.message
+    return replace(Overview.of(dataset, division.split, division.grouping, notes), boxes=boxes), ""

@@ -1,0 +1,113 @@
+"""Stages of a detector: trained from a card and images with boxes, and run over images."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from advisor.catalog.cards import Card
+from advisor.core.errors import UnsupportedRecipe
+from advisor.core.training import HEAD, recipe_of
+from advisor.datasets.images import InputSpec
+from advisor.engine.pipeline import cost
+from advisor.engine.pipeline.images import Role
+from advisor.engine.pipeline.materials import FloatModel, Materials, Purpose, Workload, versions
+from advisor.engine.pipeline.names import StageName
+from advisor.engine.pipeline.stage import (
+    Folders,
+    Inputs,
+    Job,
+    Pool,
+    Resources,
+    Results,
+    Scope,
+    Source,
+    Stage,
+    after,
+    artefact_of,
+)
+from advisor.engine.pipeline.stages.backbone import identity, require_classes
+from advisor.engine.pipeline.stages.figures import with_detail
+from advisor.isolation import CallLimits
+from advisor.tasks.detection import jobs
+
+DETECTIONS_FILE = "detections.npz"
+VERSION = "4"
+"""Raised when equal images and weights give another detector."""
+
+TRAINING = Resources(Pool.TRAINERS, 3_000_000_000, CallLimits(seconds=3 * 3600, memory_bytes=8_000_000_000))
+
+
+def detector(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
+    """Train the head of the task on the card's frozen backbone, or fine-tune both.
+
+    The compared one learns from the training part, the one that ships from everything but the hold-out. Fine-tuning
+    starts from the compared head. A user's own detector is taken as it is.
+    """
+    if card.as_it_is:
+        return _own(card)
+    role, recipe = Role.TRAIN if purpose is Purpose.COMPARE else Role.LEARNT, recipe_of(training)
+    head = detector(card, HEAD, Purpose.COMPARE, workload) if recipe.tunes_backbone else None
+
+    def inputs(materials: Materials, results: Results) -> Inputs:
+        if card.own_file:
+            raise UnsupportedRecipe("a file of your own has no graph that boxes can be trained on; name a network")
+        part = materials.part(role)
+        own = {"pictures": part.fingerprint, "seed": materials.question.seed, "task": workload.question.task}
+        packages = versions("tensorflow", "keras", "ai-edge-litert", "pillow", "numpy")
+        start = {"head": results[head].sha256, "share": recipe.layers} if head else {}
+        return {**identity(materials, card), **own, **start, **packages}
+
+    def job(materials: Materials, results: Results, folders: Folders) -> Job:
+        part, classes = materials.part(role), len(materials.require_images().classes)
+        return partial(
+            jobs.train, card, materials.weights[card.name], part.paths, part.objects, classes,
+            workload.question.task, materials.question.seed, folders.model,
+            (results[head].path, recipe.layers) if head else None,
+        )  # fmt: skip
+
+    scope = Scope(card.name, training, purpose=purpose)
+    seconds = (cost.detector_tuning_s if head else cost.detector_s)(card, workload.images[role])
+    return Stage(
+        StageName(training), scope, VERSION, f"{'fine-tuning' if head else 'training'} the detector of",
+        (head,) if head else (), inputs, job, FloatModel.within, seconds, TRAINING,
+        reads=lambda materials: materials.part(role),
+    )  # fmt: skip
+
+
+def _own(card: Card) -> Stage[FloatModel]:
+    """Take a user's own detector, with its post-processing, if it knows the classes of the images."""
+
+    def inputs(materials: Materials, _results: Results) -> Inputs:
+        require_classes(card, materials.require_images())
+        return identity(materials, card)
+
+    def job(materials: Materials, _results: Results, folders: Folders) -> Job:
+        return partial(jobs.take, card, materials.weights[card.name], folders.model)
+
+    return Stage(
+        StageName.CONVERT, Scope(card.name), "1", "reading", (), inputs, job, FloatModel.within, cost.REWRITE_S,
+    )  # fmt: skip
+
+
+def detections(scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float) -> Stage[Path]:
+    """Run a detector over images and write what it finds; arguments as of :func:`.figures.score`."""
+
+    def inputs(materials: Materials, results: Results) -> Inputs:
+        return {
+            "artefact": artefact_of(source, results).sha256,
+            "pictures": materials.part(role).fingerprint,
+            "view": spec.key,
+            "classes": materials.require_images().classes,
+            **versions("ai-edge-litert", "pillow", "numpy"),
+        }
+
+    def job(materials: Materials, results: Results, folders: Folders) -> Job:
+        path, images = artefact_of(source, results).path, materials.part(role).paths
+        classes = materials.require_images().classes
+        return partial(jobs.detect, path, images, spec, classes, folders.out / DETECTIONS_FILE)
+
+    return Stage(
+        StageName.SCORE, with_detail(scope, role, source), "1", "scoring", after(source), inputs, job,
+        lambda folder: folder / DETECTIONS_FILE, cost_s, reads=lambda materials: materials.part(role),
+    )  # fmt: skip

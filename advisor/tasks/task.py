@@ -1,0 +1,143 @@
+"""Define what a task is: its facts, and what is done for it in each room."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from advisor.core.errors import UsageError
+from advisor.core.training import choosable
+
+if TYPE_CHECKING:
+    from advisor.catalog.cards import Card
+    from advisor.catalog.user_models.own_files import OwnFiles
+    from advisor.datasets.images import InputSpec
+    from advisor.engine.data_check import DataCheck, LabelChecker
+    from advisor.engine.pipeline.evaluation.judging import Judge
+    from advisor.engine.pipeline.images import Images, Role
+    from advisor.engine.pipeline.materials import FloatModel, Purpose, Workload
+    from advisor.engine.pipeline.stage import Scope, Source, Stage
+    from advisor.engine.question import Question
+    from advisor.engine.space.images import Say
+    from advisor.exporting.model import ShippedModel
+    from advisor.exporting.shipping import Found, Shipping
+
+
+@dataclass(frozen=True)
+class OwnCards:
+    """The cards of users' own files.
+
+    Attributes:
+        architecture: on the card of a float file that every form can be made of.
+        finished: on the card of a file that keeps its form.
+        trained: a float file is trained on the user's images if it can be; otherwise it is judged as it is.
+    """
+
+    architecture: str
+    finished: str
+    trained: bool = False
+
+
+@dataclass(frozen=True)
+class Task(ABC):
+    """One task: facts that the rooms below read, and one method for each thing that is done for it.
+
+    A subclass implements the abstract methods. Its module imports nothing heavy: methods import what they need.
+
+    Attributes:
+        name: as users write it.
+        model_kind: what a model of the task is, as its description begins.
+        metric: the figure that decides, which the code calls accuracy.
+        by_class: the figure of a single class.
+        by_class_is: what that figure is, in words.
+        default: training recipes of a search whose user chose none.
+        needs: the images that it needs, in words; empty for images of classes.
+        right_if: when a found object counts as right, as a sentence; empty where none is found.
+        published: cards have published figures of the metric, so a search needs no images.
+        conditions: models are also judged under capture conditions and for new conditions.
+        labelled: recipes may learn from labelled images and score them, as mixed_int8 and qat_int8 do.
+        probabilities: models answer with the probability of each class, which is calibrated.
+        tunable: fine-tuning has hyperparameters that ``--tune-training`` varies.
+        side: side of the input in pixels; 0 for that of each card.
+        cards: number of cards that a search tries if the user names none: the most promising ones with weights.
+        own_cards: cards of users' own files; None if there are none.
+    """
+
+    name: str
+    model_kind: str
+    metric: str
+    by_class: str
+    by_class_is: str
+    default: tuple[str, ...]
+    needs: str = ""
+    right_if: str = ""
+    published: bool = False
+    conditions: bool = False
+    labelled: bool = False
+    probabilities: bool = False
+    tunable: bool = False
+    side: int = 0
+    cards: int = 12
+    own_cards: OwnCards | None = None
+
+    @property
+    def trainings(self) -> tuple[str, ...]:
+        """Training recipes that a user may choose, the lightest first."""
+        return choosable()
+
+    @property
+    def heading(self) -> str:
+        """The metric as a heading begins."""
+        return self.metric[:1].upper() + self.metric[1:] if self.metric.split()[0].islower() else self.metric
+
+    def own_files(self) -> OwnFiles:
+        """Return what is done with users' own files, of a task that has :attr:`own_cards`."""
+        raise NotImplementedError(self.name)
+
+    def recognized(self, data: Path) -> str:
+        """Return what in a folder belongs to the task, in words, for users who named another task; empty for none."""
+        return ""
+
+    @abstractmethod
+    def read(self, question: Question, say: Say) -> Images:
+        """Return the images of a question, checked and split."""
+
+    def check(self, data: Path, checker: LabelChecker | None, say: Say) -> DataCheck:
+        """Return the faults in a set of images.
+
+        Args:
+            data: a folder or a file.
+            checker: finds wrong labels and crops by a network's features; None to look for neither.
+            say: called with a line about each step.
+
+        Raises:
+            UsageError: the path cannot be read as images of the task, or there are no checks for it.
+        """
+        raise UsageError(f"--task: there are no checks for {self.name}", "search reports images that it cannot read")
+
+    @abstractmethod
+    def model(self, card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
+        """Return the stage that makes a card's float file, after the stages that train it."""
+
+    @abstractmethod
+    def score(self, scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float) -> Stage[Path]:
+        """Return the stage that runs a file over images and writes its answers."""
+
+    @abstractmethod
+    def judge(self, question: Question) -> Judge:
+        """Return what turns these answers into figures."""
+
+    def shipping(self) -> Shipping:
+        """Return the content of a bundle.
+
+        Raises:
+            UsageError: there is none for the task.
+        """
+        raise UsageError(f"there is no bundle for {self.name}", "take the .tflite file from the run's folder artifacts")
+
+    def found(self, outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]:
+        """Return what a shipped file found in a photograph, the surest first; outputs are one array for each."""
+        return ()

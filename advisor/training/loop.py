@@ -1,0 +1,108 @@
+"""The training loop: batch after batch, epoch after epoch, until the training or its time is over; and Adam."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+Batch = TypeVar("Batch")
+
+
+class Training(Protocol[Batch]):
+    """What :func:`run` trains."""
+
+    def goes_on(self) -> bool:
+        """Return whether to begin another epoch."""
+        ...
+
+    def batches(self) -> Iterable[Batch]:
+        """Return the batches of the next epoch."""
+        ...
+
+    def is_late(self) -> bool:
+        """Return whether to end the epoch before its next batch."""
+        ...
+
+    def step(self, batch: Batch, place: int) -> Any:
+        """Train on batch number ``place`` of the epoch, counted from 0, and return its loss."""
+        ...
+
+    def end_epoch(self, losses: Sequence[Any]) -> None:
+        """Take the losses of the epoch, which has one step or more."""
+        ...
+
+
+def run(training: Training[Batch]) -> None:
+    """Train epoch after epoch. Each has at least one step, so that a training without time has a result too."""
+    while training.goes_on():
+        losses: list[Any] = []
+        for batch in training.batches():
+            if training.is_late() and losses:
+                break
+            losses.append(training.step(batch, len(losses)))
+        training.end_epoch(losses)
+
+
+class Timer:
+    """The time limit of a training that begins now.
+
+    Args:
+        seconds: the limit; None for none.
+    """
+
+    def __init__(self, seconds: float | None) -> None:
+        self._since = time.monotonic()
+        self._ends = math.inf if seconds is None else self._since + seconds
+
+    def restart(self) -> None:
+        """Count the share of the time from now on; the end stays."""
+        self._since = time.monotonic()
+
+    def is_over(self, more_s: float = 0.0) -> bool:
+        """Return whether the limit is over before so many further seconds."""
+        return time.monotonic() + more_s > self._ends
+
+    def spent(self, reserved_s: float = 0.0) -> float:
+        """Return the share of the time that is spent, without ``reserved_s`` at its end; 0 without a limit."""
+        whole_s = self._ends - reserved_s - self._since
+        return 0.0 if math.isinf(whole_s) else (time.monotonic() - self._since) / max(whole_s, 1e-9)
+
+
+class Adam:
+    """The moments of Adam (Kingma and Ba, "Adam", 2015), with gradients clipped to a common norm of 1.
+
+    The caller takes the step, as weight decay and rates differ. Keras' Adam has neither a rate for each weight nor
+    decay towards a start.
+
+    Attributes:
+        moments: running means of the gradient and of its square, for each weight.
+    """
+
+    def __init__(self, weights: Iterable[tf.Tensor]) -> None:
+        import tensorflow as tf
+
+        self.moments = [
+            (tf.Variable(tf.zeros_like(one), trainable=False), tf.Variable(tf.zeros_like(one), trainable=False))
+            for one in weights
+        ]
+
+    def take(self, gradients: Sequence[tf.Tensor], number: tf.Tensor) -> list[tuple[tf.Tensor, tf.Tensor]]:
+        """Take the gradients of step ``number``, counted from 1.
+
+        Returns:
+            for each weight the mean of its gradients and their size; the step is the rate times mean over size.
+        """
+        import tensorflow as tf
+
+        clipped, _ = tf.clip_by_global_norm([tf.convert_to_tensor(one) for one in gradients], 1.0)
+        found = []
+        for gradient, (first, second) in zip(clipped, self.moments, strict=True):
+            first.assign(0.9 * first + 0.1 * gradient)
+            second.assign(0.999 * second + 0.001 * tf.square(gradient))
+            found.append((first / (1.0 - 0.9**number), tf.sqrt(second / (1.0 - 0.999**number)) + 1e-8))
+        return found

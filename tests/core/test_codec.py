@@ -1,0 +1,61 @@
+"""Dataclasses as JSON objects: entries beside the fields, and reading them back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import pytest
+
+from advisor.core.codec import Written, entries_of, parse
+
+
+class Colour(StrEnum):
+    RED = "red"
+
+
+@dataclass(frozen=True)
+class Part(Written):
+    entries = ("*", "double")
+
+    size: int
+    colour: Colour = Colour.RED
+
+    @property
+    def double(self) -> int:
+        return 2 * self.size
+
+
+@dataclass(frozen=True)
+class Whole(Written):
+    entries = ("version", "first=parts", "size=chosen.size", "note=note?")
+    version = 1
+
+    parts: tuple[Part, ...]
+    chosen: Part | None = None
+    note: str = ""
+
+
+WHOLE = Whole((Part(2),), Part(3))
+
+
+def test_entries_may_be_properties_parts_and_constants() -> None:
+    found = WHOLE.to_json()
+    assert found == {"version": 1, "first": [{"size": 2, "colour": "red", "double": 4}], "size": 3, "note": None}
+
+
+def test_an_entry_of_a_missing_part_is_null() -> None:
+    assert Whole(()).to_json()["size"] is None
+
+
+def test_the_schemas_see_the_same_entries() -> None:
+    assert entries_of(Whole) == {"version": "version", "first": "parts", "size": "chosen.size", "note": "note?"}
+
+
+def test_computed_entries_are_ignored_by_the_reader() -> None:
+    assert parse(Part, Part(2).to_json()) == Part(2)
+
+
+def test_unknown_entries_are_refused_by_the_reader() -> None:
+    with pytest.raises(TypeError):
+        parse(Part, {"size": 2, "half": 1})

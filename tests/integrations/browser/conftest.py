@@ -1,0 +1,5 @@
+"""The file that connections measure."""
+
+from tests.devices.conftest import model
+
+__all__ = ["model"]

@@ -1,0 +1,101 @@
+"""Real files in the real interpreter of TensorFlow Lite Micro."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from advisor.core.errors import StageError, UsageError
+from advisor.core.quantity import Provenance
+from advisor.integrations import microcontroller as micro
+from advisor.integrations.microcontroller import check
+from advisor.measurement.microcontrollers import MicroCheck
+from advisor.tflite.micro_arena import micro_arena
+from advisor.tflite.model import read
+from tests.measurement import small_models
+from tests.measurement.small_models import OPERATORS, Builder
+from tests.requirements import skip_or_fail
+from tests.tflite.graphs import INT32, outside
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(autouse=True)
+def _interpreter() -> None:
+    if not micro.available():
+        skip_or_fail("tflite-micro is not installed")
+
+
+@pytest.fixture(scope="module")
+def found(int8_model: Path) -> MicroCheck:
+    return check(int8_model)
+
+
+def written(tmp_path: Path, data: bytes) -> Path:
+    path = tmp_path / "model.tflite"
+    path.write_bytes(data)
+    return path
+
+
+def test_an_int8_file_runs_with_its_arena_to_the_byte(found: MicroCheck, int8_model: Path) -> None:
+    assert found.reason == ""
+    assert found.operators == ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "MEAN", "SOFTMAX")
+    assert (found.arena.value, found.arena.provenance) == (found.arena_bytes, Provenance.MEASURED)
+    assert found.arena.source.startswith("TensorFlow Lite Micro 0.")
+    computed = micro_arena(read(int8_model))
+    assert computed.activations == found.activation_bytes
+    assert computed.total == pytest.approx(found.arena_bytes, rel=0.02)
+
+
+def test_its_outputs_are_those_of_litert_s_reference_kernels(found: MicroCheck) -> None:
+    assert found.values == 4 * micro.INPUTS
+    assert found.differences["reference"].differing == 0
+    assert found.differences["default"].largest <= 1
+    assert "of 16 outputs none differ from LiteRT's reference kernels" in found.agreement
+    assert found.to_json()["runs"] is True
+
+
+def test_a_float_file_runs_too(float_model: Path) -> None:
+    assert check(float_model, inputs=1).differences["default"].differing == 0
+
+
+def test_every_operator_that_is_missing_is_named(tmp_path: Path) -> None:
+    builder = Builder()
+    image = builder.input(8)
+    smooth = builder.operator(OPERATORS.GELU, [image], (1, 8, 8, 3))
+    most = builder.constant(np.array(1, np.int32), INT32)
+    top = builder.operator(OPERATORS.TOPK_V2, [smooth, most], (1, 8, 8, 3))
+    refused = check(written(tmp_path, builder.finish({"image": image}, {"top": top})))
+    assert refused.missing == ("GELU", "TOPK_V2")
+    assert refused.reason.endswith("has no GELU, TOPK_V2")
+    assert refused.arena_bytes == 0
+
+
+def test_a_custom_operator_is_named(tmp_path: Path) -> None:
+    assert check(written(tmp_path, small_models.unknown_operator())).missing == ("CUSTOM:Nobody",)
+
+
+def test_a_form_that_a_kernel_refuses_is_told_with_the_operator(tmp_path: Path) -> None:
+    refused = check(written(tmp_path, small_models.dynamic_int8(small_models.classifier())))
+    assert "refuses it: CONV_2D (operator 0): Hybrid models are not supported" in refused.reason
+
+
+def test_constants_behind_the_flatbuffer_are_refused_as_it_would_read_zeros(int8_model: Path, tmp_path: Path) -> None:
+    data = int8_model.read_bytes()
+    weights = next(index for index, tensor in enumerate(read(data).tensors) if tensor.is_constant)
+    refused = check(written(tmp_path, outside(data, weights)))
+    assert "it would read 1 of the file's constants as zeros" in refused.reason
+
+
+def test_a_file_that_litert_refuses_is_an_error_with_its_words(tmp_path: Path) -> None:
+    with pytest.raises(StageError, match=r"model\.tflite: .*SPLIT"):
+        check(written(tmp_path, small_models.crashing()))
+
+
+def test_without_the_extra_the_hint_says_what_to_install(int8_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(micro, "available", lambda: False)
+    with pytest.raises(UsageError, match="TensorFlow Lite Micro is not installed") as error:
+        check(int8_model)
+    assert "ondevice-advisor[micro]" in error.value.hint

@@ -1,0 +1,119 @@
+"""The ONNX twin of a file: the types of its activations, and the comparison with the file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from advisor.devices.connections.twins import difference_of
+from advisor.integrations.onnxruntime.twin import INPUTS, compared, plain_tables, to_uint8, write_twin
+from advisor.tflite.rewrite import pack, unpack
+from tests.devices.requirements import require_onnx
+from tests.measurement import small_models
+
+
+def test_activations_become_uint8_and_weights_stay_int8() -> None:
+    require_onnx()
+    from onnx import TensorProto, helper, numpy_helper
+
+    scale, zero = numpy_helper.from_array(np.float32(0.5), "scale"), numpy_helper.from_array(np.int8(-3), "zero")
+    weights = numpy_helper.from_array(np.ones((2, 2), np.int8), "weights")
+    plain = numpy_helper.from_array(np.int8(0), "plain")
+    nodes = [
+        helper.make_node("DequantizeLinear", ["image", "scale", "zero"], ["x"]),
+        helper.make_node("DequantizeLinear", ["weights", "scale", "plain"], ["w"]),
+        helper.make_node("MatMul", ["x", "w"], ["y"]),
+        helper.make_node("QuantizeLinear", ["y", "scale", "zero"], ["answer"]),
+    ]
+    image, answer = (helper.make_tensor_value_info(name, TensorProto.INT8, [1, 2]) for name in ("image", "answer"))
+    graph = helper.make_graph(nodes, "net", [image], [answer], [scale, zero, plain, weights])
+    made = to_uint8(helper.make_model(graph)).graph
+    constants = {each.name: numpy_helper.to_array(each) for each in made.initializer}
+    zeros = [constants[node.input[2]] for node in made.node if len(node.input) == 3]
+    assert [(str(each.dtype), int(each)) for each in zeros] == [("uint8", 125), ("int8", 0), ("uint8", 125)]
+    assert {value.type.tensor_type.elem_type for value in (*made.input, *made.output)} == {TensorProto.UINT8}
+    assert constants["weights"].dtype == np.int8
+
+
+def test_operators_are_found_by_either_field_of_their_code() -> None:
+    tables = unpack(small_models.classifier())
+    for code in tables.operatorCodes:
+        code.builtinCode, code.deprecatedBuiltinCode = max(code.builtinCode, code.deprecatedBuiltinCode), 0
+    made = unpack(plain_tables(pack(tables)))
+    assert all(code.builtinCode == code.deprecatedBuiltinCode for code in made.operatorCodes)
+
+
+def test_only_inputs_and_outputs_keep_their_names() -> None:
+    (graph,) = unpack(plain_tables(small_models.classifier())).subgraphs
+    ends = {*graph.inputs, *graph.outputs}
+    kept = {index for index, tensor in enumerate(graph.tensors) if not tensor.name.startswith(b"tensor.")}
+    assert kept == ends
+
+
+def test_the_largest_difference_is_a_share_of_the_range_of_an_output() -> None:
+    ours = [[np.array([[0.0, 10.0]])], [np.array([[4.0, 2.0]])]]
+    theirs = [[np.array([[0.0, 9.0]])], [np.array([[2.0, 2.5]])]]
+    assert compared(ours, theirs) == (1, 0.2)
+
+
+def test_integers_that_differ_by_a_step_are_ties() -> None:
+    ours = [[np.array([[100, 101]], np.int8)], [np.array([[100, 102]], np.int8)]]
+    theirs = [[np.array([[101, 100]], np.int16)], [np.array([[102, 100]], np.int16)]]
+    assert compared(ours, theirs) == (1, 2 / 255)
+
+
+@pytest.mark.parametrize(
+    ("same", "difference", "kernels", "words"),
+    [
+        (32, 0.0, 0.0, ""),
+        (29, 0.09, 0.0, ""),
+        (20, 0.02, 0.0, ""),
+        (31, 0.16, 0.19, ""),
+        (20, 0.05, 0.05, "20 of 32 inputs"),
+        (32, 0.5, 0.1, "50% of its range"),
+        (32, np.nan, 0.0, "nan%"),
+    ],
+)
+def test_a_twin_that_computes_something_else_is_refused(
+    same: int, difference: float, kernels: float, words: str
+) -> None:
+    facts = {"inputs": 32, "same_answers": same, "largest_difference": difference, "kernels_difference": kernels}
+    found = difference_of(facts)
+    assert words in found
+    assert bool(words) == bool(found)
+
+
+@pytest.mark.integration
+def test_an_int8_twin_computes_what_its_file_does(tmp_path: Path) -> None:
+    require_onnx()
+    file = tmp_path / "model.tflite"
+    file.write_bytes(small_models.quantized(small_models.classifier(), tmp_path, 32))
+    facts = write_twin(str(file), str(tmp_path / "model.onnx"))
+    assert isinstance(facts, dict), facts
+    assert facts["same_answers"] == INPUTS
+    assert facts["largest_difference"] <= 0.01
+    assert facts["kernels_difference"] == 0
+    assert facts["transposes"] <= 2
+
+
+@pytest.mark.integration
+def test_weights_that_are_widened_first_belong_to_their_operator(tmp_path: Path) -> None:
+    require_onnx()
+    from onnx import load
+
+    file, twin = tmp_path / "model.tflite", tmp_path / "model.onnx"
+    file.write_bytes(small_models.weight_int8(small_models.classifier()))
+    facts = write_twin(str(file), str(twin))
+    assert isinstance(facts, dict), facts
+    assert facts["largest_difference"] < 0.01
+    assert "DequantizeLinear" in [node.op_type for node in load(str(twin)).graph.node]
+
+
+def test_a_file_that_litert_does_not_run_has_no_twin(tmp_path: Path) -> None:
+    file = tmp_path / "custom.tflite"
+    file.write_bytes(small_models.unknown_operator())
+    reason = write_twin(str(file), str(tmp_path / "model.onnx"))
+    assert isinstance(reason, str)
+    assert "unresolved custom op: Nobody" in reason

@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from advisor.core.errors import StageError
+from advisor.integrations.ray import node as ray_node
+from advisor.integrations.ray.node import FileRef, Outgoing, bundle_key, contents, replaced
+from tests.integrations.ray.jobs import Named, fill, join
+
+
+@pytest.fixture
+def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of another machine."""
+    folder = tmp_path / "there"
+    folder.mkdir()
+    monkeypatch.setattr(ray_node, "spool", lambda: folder)
+    return folder
+
+
+@pytest.fixture
+def parts(tmp_path: Path) -> tuple[Path, ...]:
+    files = tuple(tmp_path / "here" / name for name in ("a", "b", "c & 'd'"))
+    files[0].parent.mkdir()
+    for file in files:
+        file.write_text(f"<{file.name}>")
+    return files
+
+
+class Sender:
+    """Sends by handing on, and counts."""
+
+    def __init__(self) -> None:
+        self.sent = self.fetched = 0
+
+    def send(self, _key: str, paths: Sequence[Path]) -> Any:
+        self.sent += 1
+        return contents(paths)
+
+    def fetch(self, bundle: Any) -> Any:
+        self.fetched += 1
+        return bundle
+
+
+def called(sender: Sender, outgoing: Outgoing, *arguments: Any) -> ray_node.CallResult:
+    packed = outgoing.pack(arguments)
+    return ray_node.work(lambda given: join(*given), "session", packed, outgoing.bundles, sender.fetch)
+
+
+def test_files_go_there_and_what_was_made_of_them_comes_back(
+    parts: tuple[Path, ...], there: Path, tmp_path: Path
+) -> None:
+    sender, out = Sender(), tmp_path / "result"
+    outgoing = Outgoing(sender.send, None)
+    found = called(sender, outgoing, parts[:2], Named(parts[2], "weights"), out)
+    assert found.value == ["a", "b", "c & 'd'"]
+    assert not out.exists()
+    outgoing.unpack(found.files)
+    assert out.read_text() == "<a><b><c & 'd'>"
+    assert not list(there.rglob("out-*"))
+
+
+def test_what_lies_there_already_is_not_fetched_again(parts: tuple[Path, ...], there: Path, tmp_path: Path) -> None:
+    sender = Sender()
+    for name in ("first", "second"):
+        called(sender, Outgoing(sender.send, None), parts[:2], Named(parts[2], "weights"), tmp_path / name)
+    assert sender.fetched == 2
+
+
+def test_a_file_that_changed_is_another_one(parts: tuple[Path, ...]) -> None:
+    before = bundle_key(parts)
+    parts[0].write_text("<changed>")
+    assert bundle_key(parts) != before
+
+
+def test_what_every_machine_sees_is_not_sent(parts: tuple[Path, ...], there: Path, tmp_path: Path) -> None:
+    sender, out = Sender(), tmp_path / "result"
+    outgoing = Outgoing(sender.send, tmp_path.resolve())
+    called(sender, outgoing, parts[:2], Named(parts[2], "weights"), out)
+    assert (sender.sent, out.read_text()) == (0, "<a><b><c & 'd'>")
+
+
+def test_a_failure_comes_back_as_it_was(parts: tuple[Path, ...], there: Path) -> None:
+    def fail(_: Any) -> None:
+        raise StageError("not this one", "another")
+
+    found = ray_node.work(fail, "session", (), {}, lambda bundle: bundle)
+    assert (
+        (found.error.message, found.error.hint) == ("not this one", "another") if found.error else pytest.fail("none")
+    )
+
+
+def test_a_folder_is_filled(parts: tuple[Path, ...], there: Path, tmp_path: Path) -> None:
+    folder = tmp_path / ".making-1"
+    folder.mkdir()
+    outgoing = Outgoing(Sender().send, None)
+    packed = outgoing.pack((parts[0], folder))
+    found = ray_node.work(lambda given: fill(*given), "session", packed, outgoing.bundles, lambda bundle: bundle)
+    assert not list(folder.iterdir())
+    outgoing.unpack(found.files)
+    assert {file.name: file.read_text() for file in folder.iterdir()} == {
+        "rows": "rows of <a>",
+        "names": "names of <a>",
+    }
+
+
+def test_shards_of_weights_travel_with_the_file_that_names_them(there: Path, tmp_path: Path) -> None:
+    folder = tmp_path / ("0" * 64)
+    folder.mkdir()
+    for name in ("model.json", "shard1"):
+        (folder / name).write_text(name)
+    outgoing = Outgoing(Sender().send, None)
+    packed = outgoing.pack((Named(folder / "model.json", "weights"),))
+    seen = ray_node.work(
+        lambda given: (given[0].path.parent / "shard1").read_text(),
+        "s",
+        packed,
+        outgoing.bundles,
+        lambda bundle: bundle,
+    )
+    assert seen.value == "shard1"
+
+
+def test_checkpoints_stay_from_one_try_to_the_next(there: Path, tmp_path: Path) -> None:
+    outgoing = Outgoing(Sender().send, None)
+    (kept,) = outgoing.pack((tmp_path / "abc.checkpoints",))
+    seen = [
+        ray_node.work(lambda given: given[0], "session", (kept,), {}, lambda bundle: bundle).value for _ in range(2)
+    ]
+    assert seen == [there / "session" / "abc.checkpoints"] * 2
+
+
+def test_what_holds_no_path_is_handed_on_as_it_is() -> None:
+    value = {"a": (1, [2.0, "c"]), "b": Named}
+    assert replaced(value, lambda paths: [FileRef("x", 0)] * len(paths), Path) is value
+
+
+def test_tidying_takes_the_files_of_a_search_away(there: Path) -> None:
+    (there / "session").mkdir()
+    (there / "other").mkdir()
+    ray_node.tidy("session")
+    assert [folder.name for folder in there.iterdir()] == ["other"]

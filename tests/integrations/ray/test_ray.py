@@ -1,0 +1,152 @@
+"""Two real nodes on this machine, one of which is killed while it works."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from advisor.core.evaluation import Status
+from advisor.store import RunFolder
+from tests.engine.conftest import SMALLEST, command, linked_cache
+from tests.integrations.ray.conftest import ROOT, TwoNodes
+from tests.processes import PATIENCE_S, has_ended, until
+
+pytestmark = pytest.mark.timeout(900)
+
+DRIVER = """
+    import json, os, sys, threading, time
+    from concurrent.futures import ThreadPoolExecutor
+    from pathlib import Path
+
+    from advisor.core.errors import AdvisorError
+    from advisor.isolation import Pause
+    from advisor.integrations.ray import cluster
+    from advisor.integrations.ray.cluster import RayExecutor
+    from tests.integrations.ray.jobs import Named
+    from tests.processes import until
+
+    JOBS, here, found = "tests.integrations.ray.jobs", Path(sys.argv[1]), {}
+    executor = RayExecutor("", 0, "")
+    found["cores"] = executor.machine.cores
+    for name in ("a", "b", "c"):
+        (here / name).write_text(name)
+    executor.pools["light"].call(f"{JOBS}:join", (here / "a", here / "b"), Named(here / "c", "w"), here / "joined")
+    found["joined"] = (here / "joined").read_text()
+    for job in ("refuse", "segfault"):
+        try:
+            executor.pools["light"].call(f"tests.isolation.functions:{job}")
+        except AdvisorError as error:
+            found[job] = [type(error).__name__, error.message]
+    found["measured elsewhere"] = executor.on_device("host", os.getpid) != os.getpid()
+    found["measured here"] = executor.on_device("pixel-4", os.getpid) == os.getpid()
+
+    pause = Pause()
+    with ThreadPoolExecutor(1) as thread:
+        training = thread.submit(
+            executor.pools["trainers"].call, f"{JOBS}:count", str(here / "counted"), str(here / "enough"), pause=pause
+        )
+        until((here / "counted").exists)
+        pause.pause()
+        executor.on_device("host", os.getpid)  # waits until the trainer stands still
+        before = (here / "counted").read_text()
+        time.sleep(1.0)
+        found["stood still"] = (here / "counted").read_text() == before
+        pause.resume()
+        until(lambda: int((here / "counted").read_text()) > int(before))
+        (here / "enough").touch()
+        found["counted on"] = training.result() > int(before)
+
+    started = here / "started"
+    started.mkdir()
+    call = executor.pools["light"].call
+    with ThreadPoolExecutor(2) as threads:
+        jobs = [threads.submit(call, f"{JOBS}:note_and_wait", str(started), str(here / "killed")) for _ in range(2)]
+        until(lambda: len(list(started.iterdir())) == 2)
+        print("> working", flush=True)
+        ended = [job.result() for job in jobs]
+    found["begun"], found["ended"] = len(list(started.iterdir())), len(ended)
+    cluster.LOST_AFTER_S = 1.0
+    try:
+        executor.on_device("host", os.getpid)
+    except AdvisorError as error:
+        found["host"] = error.message
+    executor.close()
+    print("> " + json.dumps(found), flush=True)
+"""
+
+
+def test_jobs_and_measurements_run_on_nodes_and_a_job_of_a_dead_node_runs_again_elsewhere(
+    two_nodes: TwoNodes, tmp_path: Path
+) -> None:
+    driver = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(DRIVER), str(tmp_path)],
+        env=two_nodes.environment,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    )
+    assert driver.stdout is not None
+    rows = (row[2:].strip() for row in driver.stdout if row.startswith("> "))
+    assert next(rows, "") == "working"
+    assert two_nodes.order("kill") == "killed"
+    until(lambda: any(has_ended(int(file.name.split()[0])) for file in (tmp_path / "started").iterdir()))
+    (tmp_path / "killed").touch()
+    found = json.loads(next(rows, "{}"))
+    assert driver.wait(timeout=PATIENCE_S) == 0
+    assert found["cores"] == 2
+    assert found["joined"] == "abc"
+    assert found["refuse"] == ["UnsupportedRecipe", "not for this model"]
+    assert found["segfault"] == ["StageError", "crashed with SIGSEGV"]
+    assert found["measured elsewhere"]
+    assert found["measured here"]
+    assert found["stood still"]
+    assert found["counted on"]
+    assert (found["begun"], found["ended"]) == (3, 2)
+    assert found["host"] == "no node of the cluster offers device:host now"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("two_nodes", ["measures", "client measures"], indirect=True)
+def test_a_search_loses_nothing_with_a_node_but_time(
+    two_nodes: TwoNodes, warm_cache: Path, photos: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    through_client = "client" in request.node.callspec.params["two_nodes"]
+    executor = f"ray://{two_nodes.client}" if through_client else "ray"
+    environment = {**two_nodes.environment, "ADVISOR_CACHE_DIR": str(linked_cache(tmp_path / "cache"))}
+    options = (
+        "--candidates",
+        SMALLEST,
+        "--data",
+        str(photos),
+        "--threads",
+        "1",
+        "--budget",
+        "50ms",
+        "--training",
+        "head",
+    )
+    search = subprocess.Popen(
+        command("--out", str(tmp_path / "runs"), "--executor", executor, *options),
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    evaluations = tmp_path / "runs" / "latest" / "evaluations.jsonl"
+    converted = tmp_path / "cache" / "artifacts"
+    while search.poll() is None and not list(converted.glob("cut-2/*/model.tflite")):
+        time.sleep(0.05)
+    assert search.poll() is None, search.communicate()
+    before = len(evaluations.read_text().splitlines()) if evaluations.is_file() else 0
+    assert two_nodes.order("kill") == "killed"
+    _, err = search.communicate(timeout=600)
+    assert search.returncode == 0, err
+    run = RunFolder((tmp_path / "runs" / "latest").resolve())
+    assert before < 5
+    assert [e.status for e in run.evaluations()] == [Status.OK] * 5

@@ -1,0 +1,57 @@
+"""An executor that cannot be had ends the command before anything is spent."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from advisor.core.errors import UsageError
+from advisor.engine.question import resolve
+from tests.engine.conftest import command, environment
+
+
+@pytest.mark.integration
+def test_an_unreachable_cluster_is_named_with_a_hint(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound and not listening: nobody else answers there
+        address = f"ray://127.0.0.1:{taken.getsockname()[1]}"
+        done = subprocess.run(
+            command("--out", str(tmp_path / "runs"), "--executor", address, "--budget", "50ms"),
+            env=environment(tmp_path / "cache"),
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+    assert done.returncode == 2, done.stderr
+    assert address in done.stderr
+    assert "hint:" in done.stderr
+    assert "ray start --head" in done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"executor": "rya"}, "did you mean 'ray'"),
+        ({"executor": "local://host:1"}, "unknown 'local://host:1'"),
+        ({"executor": "ray://"}, "unknown 'ray://'"),
+        ({"workers": 100_000}, "--workers: 100000"),
+        ({"shared_folder": "."}, "the local executor uses no other machines"),
+        ({"executor": "ray", "shared_folder": "no/such/folder"}, "no/such/folder"),
+    ],
+)
+def test_what_there_is_not_is_refused(options: dict[str, object], words: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        resolve(options)
+    assert words in caught.value.message + caught.value.hint
+
+
+def test_an_address_without_a_port_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    from advisor.integrations.ray import connect
+
+    with pytest.raises(UsageError, match="names no port") as caught:
+        connect("cluster.example", 1)
+    assert "ray://cluster.example:10001" in caught.value.hint

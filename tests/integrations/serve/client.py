@@ -1,0 +1,29 @@
+"""A client of the pages in this process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.testclient import TestClient
+from starlette.types import ASGIApp
+
+from advisor.integrations.serve.access import HOST, Access
+
+
+class Client(TestClient):
+    """Asks for paths below the token; ``foreign`` asks for paths as they are."""
+
+    def __init__(self, app: ASGIApp, access: Access) -> None:
+        self.own = f"http://{HOST}:{access.port}"
+        super().__init__(app, base_url=self.own, follow_redirects=False)
+        self.access = access
+
+    def page(self, path: str) -> str:
+        """Return the text of a page that is there."""
+        answer = self.get(f"{self.access.root}{path}")
+        assert answer.status_code == 200, answer.text
+        return str(answer.text)
+
+    def change(self, path: str, content: bytes = b"", **headers: str) -> Any:
+        """Post to a page as the server's own pages do."""
+        return self.post(f"{self.access.root}{path}", content=content, headers={"origin": self.own, **headers})

@@ -1,0 +1,55 @@
+"""Commands in real child processes."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from advisor.core.errors import StageError, UsageError
+from advisor.integrations.serve.pages import Reevaluations, bundle
+from advisor.store import RunFolder
+from tests.integrations.serve.client import Client
+from tests.processes import until
+from tests.run_folders import write_run
+
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("starts_processes")]
+
+
+def ended(jobs: Reevaluations, run: Path) -> None:
+    until(lambda: (job := jobs.of(run.name)) is not None and job.ended)
+
+
+def test_the_bundle_is_a_zip_file(client: Client, colours: RunFolder) -> None:
+    answer = client.get(f"{client.access.root}/runs/{colours.path.name}/bundle.zip")
+    assert answer.headers["content-disposition"] == f'attachment; filename="{colours.path.name}-bundle.zip"'
+    assert {"model.tflite", "labels.txt", "README.md"} <= set(zipfile.ZipFile(io.BytesIO(answer.content)).namelist())
+
+
+def test_a_bundle_that_cannot_be_made_says_why(runs: Path, tmp_path: Path) -> None:
+    with pytest.raises(StageError, match="no metadata|damaged|not a"):
+        bundle(write_run(runs).path, tmp_path)
+
+
+def test_a_refused_re_evaluation_shows_what_it_said(colours: RunFolder) -> None:
+    jobs = Reevaluations()
+    jobs.start(colours.path, "raspberry-py-4")
+    with pytest.raises(UsageError, match="is being re-evaluated"):
+        jobs.start(colours.path, "")
+    ended(jobs, colours.path)
+    job = jobs.of(colours.path.name)
+    assert job is not None
+    assert not job.answer
+    assert any("raspberry-pi-4" in line for line in job.lines)
+
+
+def test_the_server_ends_its_command(colours: RunFolder) -> None:
+    jobs = Reevaluations()
+    jobs.start(colours.path, "raspberry-pi-4")
+    jobs.close()
+    ended(jobs, colours.path)
+    job = jobs.of(colours.path.name)
+    assert job is not None
+    assert not job.answer

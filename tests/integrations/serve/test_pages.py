@@ -1,0 +1,129 @@
+"""The pages by themselves, without a browser."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from advisor.engine.standing import Standing, write_standing
+from advisor.reporting.files import write_all
+from advisor.reporting.view import load_view
+from advisor.store import RunFolder
+from tests.integrations.serve.client import Client
+from tests.integrations.serve.conftest import ENDED
+from tests.run_folders import write_run
+
+
+def listed(page: str) -> list[str]:
+    """Return the kinds of the runs in the list: the end of their names."""
+    return re.findall(r"<bdi>\d+-\d+-(\w+)</bdi></a></th>", page)
+
+
+@pytest.fixture
+def three(runs: Path) -> list[RunFolder]:
+    """Three runs: a finished one, one that was interrupted, a damaged one."""
+    finished = write_run(runs, manifest=ENDED, name="a", request={"budget": "10ms"})
+    write_all(load_view(finished), finished.path)
+    interrupted = write_run(runs, manifest={"configurations": 9}, name="b")
+    write_all(load_view(interrupted), interrupted.path)
+    damaged = write_run(runs, manifest=ENDED, name="c")
+    (damaged.path / "request.yaml").write_text("[", encoding="utf-8")
+    return [finished, interrupted, damaged]
+
+
+def test_an_empty_folder_says_what_to_do(client: Client) -> None:
+    assert "advisor search" in client.page("/")
+
+
+def test_a_folder_that_is_gone_is_named(client: Client, runs: Path) -> None:
+    runs.rmdir()
+    refused = client.get(f"{client.access.root}/")
+    assert (refused.status_code, str(runs) in refused.text, "still exist" in refused.text) == (400, True, True)
+
+
+@pytest.mark.usefixtures("three")
+def test_the_list_is_sorted_and_filtered(client: Client) -> None:
+    assert set(listed(client.page("/"))) == {"a", "b", "c"}
+    assert listed(client.page("/?sort=latency")) == ["a", "b", "c"]
+    assert listed(client.page("/?sort=latency&turned=1")) == ["c", "b", "a"]
+    assert listed(client.page("/?state=interrupted")) == ["b"]
+    assert listed(client.page("/?words=10MS budget")) == ["a"]
+    assert "No run matches" in client.page("/?words=nothing")
+    assert listed(client.page("/?sort=nonsense&state=nonsense")) == []
+
+
+def test_each_run_has_a_page(client: Client, three: list[RunFolder]) -> None:
+    finished, interrupted, damaged = (client.page(f"/runs/{run.path.name}/") for run in three)
+    assert "fast int8" in finished
+    assert "Try a photograph" in finished
+    assert f"advisor search --resume {three[1].path}<" in interrupted
+    assert "3 of 9 configurations" in interrupted
+    assert "request.yaml cannot be read" in damaged
+    assert "<iframe" not in damaged
+    assert all("data-live" not in page for page in (finished, interrupted, damaged))
+
+
+def test_a_running_search_shows_the_answer_so_far(client: Client, runs: Path) -> None:
+    run = write_run(runs, manifest={"configurations": 9})
+    held = run.hold()
+    write_all(load_view(run, running=True), run.path)
+    write_standing(run, Standing("training head of <b>", 3, 9, 75.0, 0.4))
+    listing = client.page("/")
+    page = client.page(f"/runs/{run.path.name}/")
+    assert "data-live" in page
+    held.release()
+    assert "the answer so far" in page
+    assert "best int8" in page
+    assert "3 of 9 configurations have a result: 3 ok" in page
+    assert "40 %, <b>about 1 min 15 s left" in page
+    assert "Now: training head of &lt;b&gt;" in page
+    assert "3 of 9, about 1 min 15 s left" in listing
+
+
+def test_names_are_escaped(client: Client, runs: Path) -> None:
+    write_run(runs, manifest=ENDED, request={"data": "<img src=x>"})
+    assert "&lt;img src=x&gt;" in client.page("/")
+
+
+def test_two_runs_are_compared(client: Client, three: list[RunFolder]) -> None:
+    names = [run.path.name for run in three]
+    assert "Before" in client.page("/compare")
+    page = client.page(f"/compare?before={names[0]}&after={names[1]}")
+    assert "<bdi>budget</bdi></th><td><bdi>10ms</bdi></td><td><bdi>50ms</bdi>" in page
+    assert "<td>4.00 ms</td><td>20.0 ms</td>" in page
+    refused = client.get(f"{client.access.root}/compare", params={"before": names[0], "after": names[2]})
+    assert refused.status_code == 400
+    assert "damaged" in refused.text
+
+
+@pytest.mark.parametrize("path", ["/runs/nothing/", "/runs/..%2f..%2fetc/", "/compare?before=../x&after=/etc"])
+def test_no_path_leads_out_of_the_folder(client: Client, path: str) -> None:
+    answer = client.get(f"{client.access.root}{path}")
+    assert answer.status_code in (400, 404)
+    assert "there is no" in answer.text.lower()
+
+
+def test_a_missing_report_is_named(client: Client, runs: Path) -> None:
+    name = write_run(runs).path.name
+    assert "has no report" in client.get(f"{client.access.report(name)}/{name}").text
+
+
+def test_a_run_that_is_not_finished_is_not_re_evaluated(client: Client, three: list[RunFolder]) -> None:
+    refused = client.change(f"/runs/{three[1].path.name}/reevaluate", b"device=")
+    assert (refused.status_code, "only finished runs" in refused.text) == (400, True)
+
+
+@pytest.mark.parametrize("path", ["reevaluate", "photograph"])
+def test_a_change_without_the_token_is_refused(client: Client, three: list[RunFolder], path: str) -> None:
+    name = three[0].path.name
+    assert client.post(f"/runs/{name}/{path}", headers={"origin": client.own}).status_code == 403
+    assert client.post(f"{client.access.root}/runs/{name}/{path}").status_code == 403
+    assert client.get(f"{client.access.root}/runs/{name}/{path}").status_code == 405
+
+
+def test_a_photograph_that_is_too_large_is_refused(client: Client, three: list[RunFolder]) -> None:
+    path = f"/runs/{three[0].path.name}/photograph"
+    assert "larger than 33.6 MB" in client.change(path, **{"content-length": "99999999"}).text
+    assert "larger than 33.6 MB" in client.change(path, (bytes(2**20) for _ in range(33))).text  # type: ignore[arg-type]

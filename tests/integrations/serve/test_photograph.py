@@ -1,0 +1,112 @@
+"""What files answer to a photograph, in a real child process."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+
+import pytest
+from PIL import Image
+
+from advisor.core.errors import AdvisorError, StageError, UsageError
+from advisor.integrations.serve.photograph import Answerer
+from advisor.store import RunFolder
+from advisor.tflite.metadata_writer import write_metadata
+from tests.integrations.serve.client import Client
+from tests.integrations.serve.conftest import COLOURS, keep_file, photograph, two_cells
+from tests.measurement import small_models
+from tests.run_folders import write_run
+
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("starts_processes")]
+
+
+@pytest.fixture(scope="module")
+def answerer() -> Iterator[Answerer]:
+    with Answerer() as answerer:
+        yield answerer
+
+
+def test_both_forms_answer(answerer: Answerer, colours: RunFolder) -> None:
+    found = answerer.answer(colours.path, photograph((10, 10, 250)))
+    assert (found.classes, found.agree) == (True, True)
+    assert [answer.form for answer in found.forms] == ["float32", "int8"]
+    assert [answer.picked for answer in found.forms] == [False, True]
+    for answer in found.forms:
+        assert answer.found[0].label == "<b>blue"
+        assert answer.found[0].score > max(0.5, answer.least)
+
+
+@pytest.mark.parametrize("kind", ["detectors", "counters"])
+def test_both_forms_find_the_objects(answerer: Answerer, kind: str, request: pytest.FixtureRequest) -> None:
+    found = answerer.answer(request.getfixturevalue(kind).path, two_cells())
+    assert (found.classes, found.agree, found.width, found.height) == (False, True, 128, 64)
+    assert [answer.form for answer in found.forms] == ["float32", "int8"]
+    for answer in found.forms:
+        assert {label: len(scores) for label, scores in answer.by_class.items()} == {"red": 1, "blue": 1}
+        assert answer.least == 0.6
+        for each, (top, left) in zip(sorted(answer.found, key=lambda one: one.box), [(0, 0), (0.5, 0.5)], strict=True):
+            if kind == "detectors":
+                assert each.box == pytest.approx((top, left, top + 0.25, left + 0.25), abs=0.03)
+            else:
+                assert each.box == pytest.approx((top + 0.125, left + 0.125) * 2)
+
+
+def test_a_photograph_is_shown_upright(answerer: Answerer, detectors: RunFolder) -> None:
+    turned, file = Image.open(io.BytesIO(two_cells())).transpose(Image.Transpose.ROTATE_90), io.BytesIO()
+    turned.getexif()[0x0112] = 6
+    turned.save(file, "PNG", exif=turned.getexif())
+    found = answerer.answer(detectors.path, file.getvalue())
+    assert (found.width, found.height) == (128, 64)
+    assert min(each.box for each in found.forms[0].found) == pytest.approx((0, 0, 0.25, 0.25), abs=0.03)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"), [(b"", "not a JPEG"), (b"GIF89a", "cannot be used"), (photograph()[:60], "cannot be used")]
+)
+def test_what_is_no_photograph_is_refused(answerer: Answerer, colours: RunFolder, content: bytes, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        answerer.answer(colours.path, content)
+
+
+def test_a_changed_file_is_not_run(answerer: Answerer, colours: RunFolder) -> None:
+    (colours.artefacts / "colours-int8.tflite").write_bytes(b"other")
+    with pytest.raises(UsageError, match="has changed"):
+        answerer.answer(colours.path, photograph())
+
+
+def test_a_file_that_crashes_leaves_the_server_alone(answerer: Answerer, colours: RunFolder) -> None:
+    keep_file(colours, "int8", write_metadata(small_models.crashing(), COLOURS))
+    with pytest.raises(AdvisorError):
+        answerer.answer(colours.path, photograph())
+    keep_file(colours, "int8", write_metadata(small_models.brightness(), COLOURS))
+    assert answerer.answer(colours.path, photograph()).forms[1].found[0].label == "red"
+
+
+def test_a_run_without_an_answer_is_refused(answerer: Answerer, colours: RunFolder) -> None:
+    empty = write_run(colours.path.parent, [], name="empty")
+    with pytest.raises((UsageError, StageError), match="no candidate"):
+        answerer.answer(empty.path, photograph())
+
+
+def test_the_answers_are_bars_with_escaped_names(client: Client, colours: RunFolder) -> None:
+    answer = client.change(f"/runs/{colours.path.name}/photograph", photograph((10, 10, 250)))
+    assert answer.status_code == 200
+    assert "All files give the same answer." in answer.text
+    assert "&lt;b&gt;blue" in answer.text
+    assert answer.text.count("<rect") == 6
+    assert "not a JPEG" in client.change(f"/runs/{colours.path.name}/photograph", b"text").text
+
+
+def test_objects_are_drawn_over_the_photograph_and_counted(client: Client, detectors: RunFolder) -> None:
+    said = client.change(f"/runs/{detectors.path.name}/photograph", two_cells()).text
+    assert said.count('<svg viewBox="0 0 128 64"') == 2
+    assert said.count("<rect x=") == 4
+    assert said.count("2 found from a score of 0.60 on") == 2
+    assert "All files find the same numbers of objects." in said
+    assert said.count(">red ") == 4
+
+
+def test_a_photograph_without_objects_says_so(client: Client, counters: RunFolder) -> None:
+    said = client.change(f"/runs/{counters.path.name}/photograph", photograph((20, 20, 20))).text
+    assert said.count("0 found from a score of 0.60 on") == 2
+    assert "<circle" not in said

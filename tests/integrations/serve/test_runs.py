@@ -1,0 +1,159 @@
+"""The states of runs, and which folders are runs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from advisor.core.errors import UsageError
+from advisor.engine.standing import Standing, write_standing
+from advisor.integrations.serve.runs import Runs, RunState
+from advisor.reporting.files import write_all
+from advisor.reporting.view import load_view
+from advisor.tasks import DETECTION
+from tests.builders import evaluation
+from tests.integrations.serve.conftest import ENDED
+from tests.run_folders import write_run
+from tests.zones import zone
+
+
+def test_a_finished_run_has_its_pick(runs: Path) -> None:
+    run = write_run(runs, manifest=ENDED)
+    write_all(load_view(run), run.path)
+    row = Runs(runs).row(run.path.name)
+    assert (row.state, row.model, row.feasible, row.metric) == (RunState.FINISHED, "best int8", True, "Top-1")
+    assert row.figures == ("92.0 %", "20.0 ms", "6.0 MB")
+    assert dict(row.limits)["budget"] == "50ms"
+
+
+def test_the_time_of_the_last_result_names_its_zone(runs: Path) -> None:
+    run = write_run(runs)
+    os.utime(run.evaluations_file, (0, 0))
+    with zone("CET-1"):
+        assert Runs(runs).row(run.path.name).changed == "1970-01-01 01:00:00 CET"
+
+
+@pytest.mark.parametrize(
+    ("asked", "metric"), [({"task": DETECTION.name}, "mAP@0.5"), ({"metric": "macro-f1"}, "Macro F1")]
+)
+def test_the_metric_is_that_of_the_question(runs: Path, asked: dict[str, str], metric: str) -> None:
+    run = write_run(runs, request={"data": "photos", **asked})
+    assert Runs(runs).row(run.path.name).metric == metric
+
+
+def test_a_run_without_an_end_was_interrupted(runs: Path) -> None:
+    run = write_run(runs, manifest={"configurations": 5})
+    row = Runs(runs).row(run.path.name)
+    assert (row.state, row.evaluated, row.configurations, row.pick) == (RunState.INTERRUPTED, 3, 5, None)
+    assert row.why == "its process ended before the search did"
+
+
+def test_a_run_is_read_while_it_is_written(runs: Path) -> None:
+    run = write_run(runs, [], manifest={"configurations": 50})
+    held, found, seen = run.hold(), Runs(runs), [0]
+
+    def write() -> None:
+        for number in range(50):
+            write_standing(run, Standing("timing", number, 50, 9.0, 0.5))
+            run.append(evaluation(f"card{number}"))
+            run.write_json("manifest.json", {"configurations": 50})
+
+    write_standing(run, Standing("starting"))
+    writer = threading.Thread(target=write)
+    writer.start()
+    while writer.is_alive():
+        row = found.row(run.path.name)
+        assert (row.state, row.why, row.configurations) == (RunState.RUNNING, "", 50)
+        assert row.standing
+        seen.append(row.evaluated)
+    assert seen == sorted(seen)
+    assert found.row(run.path.name).evaluated == 50
+    held.release()
+
+
+@pytest.mark.usefixtures("starts_processes")
+def test_a_killed_search_was_interrupted_while_it_worked(runs: Path) -> None:
+    run = write_run(runs, manifest={"configurations": 5})
+    write_standing(run, Standing("compressing best to int8", 3, 5, 60.0, 0.5))
+    program = "import sys, pathlib; from advisor.store import RunFolder; run = RunFolder(pathlib.Path(sys.argv[1]));"
+    command = [sys.executable, "-c", f"{program} held = run.hold(); print('held', flush=True); input()", str(run.path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as search:
+        assert search.stdout
+        search.stdout.readline()
+        row = Runs(runs).row(run.path.name)
+        assert (row.state, row.standing and row.standing.left) == (RunState.RUNNING, "about 1 min 00 s left")
+        search.kill()
+    row = Runs(runs).row(run.path.name)
+    assert (row.state, row.standing) == (RunState.INTERRUPTED, None)
+    assert row.why == "its process ended before the search did, while compressing best to int8"
+
+
+def test_an_interrupt_is_named(runs: Path) -> None:
+    run = write_run(runs, manifest={"configurations": 3, "stopped": {"why": "interrupt", "text": "interrupted"}})
+    assert Runs(runs).row(run.path.name).state is RunState.INTERRUPTED
+
+
+def test_a_held_run_is_running_and_its_new_results_are_seen(runs: Path) -> None:
+    run = write_run(runs, [], manifest={"configurations": 5})
+    found = Runs(runs)
+    held = run.hold()
+    assert (found.row(run.path.name).state, found.row(run.path.name).evaluated) == (RunState.RUNNING, 0)
+    run.append(evaluation("fast", "int8"))
+    row = found.row(run.path.name)
+    assert row.evaluated == 1
+    assert row.latest is not None
+    held.release()
+    assert found.row(run.path.name).state is RunState.INTERRUPTED
+
+
+def test_a_run_that_has_just_begun_is_running(runs: Path) -> None:
+    run = write_run(runs)
+    (run.path / "request.yaml").unlink()
+    held = run.hold()
+    assert Runs(runs).row(run.path.name).state is RunState.RUNNING
+    held.release()
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "words"),
+    [
+        ("request.yaml", "[", "request.yaml"),
+        ("manifest.json", "{", "manifest.json is damaged"),
+        ("recommendation.json", "{", "recommendation.json is damaged"),
+        ("recommendation.json", '{"schema_version": 1, "pick": {"a": 1}}', "recommendation.json is damaged"),
+        ("evaluations.jsonl", "{\n", "unreadable line"),
+    ],
+)
+def test_a_damaged_run_says_why(runs: Path, file: str, content: str, words: str) -> None:
+    run = write_run(runs, manifest=ENDED)
+    (run.path / file).write_text(content, encoding="utf-8")
+    row = Runs(runs).row(run.path.name)
+    assert row.state is RunState.DAMAGED
+    assert words in row.why
+
+
+def test_links_and_other_folders_are_no_runs(runs: Path, tmp_path: Path) -> None:
+    run, outside = write_run(runs), write_run(tmp_path / "outside")
+    (runs / "away").symlink_to(outside.path)
+    (runs / "notes").mkdir()
+    found = Runs(runs)
+    assert found.names() == [run.path.name]
+    for name in ("away", "latest", "notes", "..", ".", "", f"../outside/{outside.path.name}"):
+        with pytest.raises(UsageError, match="there is no run"):
+            found.path(name)
+
+
+def test_a_run_with_an_entry_that_leads_out_is_damaged(runs: Path) -> None:
+    run = write_run(runs)
+    (run.path / "report.html").symlink_to("/etc/hostname")
+    assert Runs(runs).row(run.path.name).state is RunState.DAMAGED
+
+
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="--runs: .*nothing' is not a folder"):
+        Runs(tmp_path / "nothing")

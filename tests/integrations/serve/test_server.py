@@ -1,0 +1,115 @@
+"""The server on its port, as the command starts it."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from advisor.core.errors import UsageError
+from advisor.integrations.serve.server import serve
+from tests.processes import PATIENCE_S
+from tests.run_folders import write_run
+
+
+def test_a_port_in_use_is_named(tmp_path: Path) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        with pytest.raises(UsageError, match=f"--port: {port} cannot be used .Address already in use") as refused:
+            serve(tmp_path, port, print)
+    assert "free one" in refused.value.hint
+
+
+def answer(address: str, path: str, method: str = "GET", **headers: str) -> tuple[int, str]:
+    """Return status and text of the answer to a request that is sent as it is written."""
+    where = urlsplit(address)
+    connection = http.client.HTTPConnection(where.netloc, timeout=PATIENCE_S)
+    connection.putrequest(method, path, skip_host="host" in headers)
+    for name, value in headers.items():
+        connection.putheader(name, value)
+    connection.endheaders()
+    given = connection.getresponse()
+    return given.status, given.read().decode()
+
+
+OUT = (
+    "runs/../", "runs/../outside/", "runs/..%2foutside/", "runs/%2e%2e/outside/", "runs/%2e%2e%2foutside/",
+    "runs/%252e%252e%252foutside/", "runs/..%5coutside/", "runs/%00/", "runs//etc/", "runs/%2fetc%2fpasswd/",
+    "runs/link/", "runs/link/bundle.zip", "compare?before=../outside&after=link", "compare?before=%2fetc&after=..",
+    "assets/../../outside/secret.txt", "assets/..%2f..%2foutside%2fsecret.txt", "../outside/", "%2e%2e/outside/",
+)  # fmt: skip
+"""Paths that would lead out of the folder."""
+
+
+def test_no_path_of_a_real_server_leads_out(address: str, runs: Path, tmp_path: Path) -> None:
+    outside = write_run(tmp_path / "elsewhere").path.rename(tmp_path / "outside")
+    (outside / "request.yaml").write_text("secret: 1\n", encoding="utf-8")
+    (outside / "secret.txt").write_text("secret", encoding="utf-8")
+    (runs / "link").symlink_to(outside)
+    write_run(runs)
+    root = urlsplit(address).path
+    assert answer(address, root)[0] == 200
+    for path in OUT:
+        status, text = answer(address, root + path)
+        assert (status in (400, 403, 404), "secret" in text) == (True, False), path
+
+
+def test_a_real_server_refuses_foreign_names_and_changes(address: str) -> None:
+    root, own = urlsplit(address).path, urlsplit(address).netloc
+    for host in ("evil.example", f"evil.example:{own.split(':')[1]}", "127.0.0.1.evil.example", ""):
+        status, text = answer(address, root, host=host)
+        assert (status, "own address" in text or not text.strip()) == (403, True), host
+    for origin in ("http://evil.example", "null", "file://"):
+        assert answer(address, f"{root}runs/a/reevaluate", "POST", origin=origin)[0] == 403
+        assert answer(address, root, origin=origin)[0] == 403
+    for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS"):
+        assert answer(address, "/runs/a/reevaluate", method, origin=f"http://{own}")[0] == 403
+
+
+@pytest.mark.integration
+@pytest.mark.usefixtures("starts_processes")
+def test_the_command_answers_until_it_is_interrupted(tmp_path: Path) -> None:
+    import httpx2
+
+    command = [sys.executable, "-m", "advisor", "serve", "--runs", str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        address = process.stdout.readline().strip()
+        assert httpx2.get(address, timeout=PATIENCE_S).status_code == 200
+        assert httpx2.get(f"{address[:-4]}/", timeout=PATIENCE_S).status_code == 403
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE_S) == 0
+
+
+@pytest.mark.integration
+@pytest.mark.usefixtures("starts_processes")
+def test_a_program_reads_the_address_from_a_document(tmp_path: Path) -> None:
+    import httpx2
+
+    command = [sys.executable, "-m", "advisor", "serve", "--runs", str(tmp_path), "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        document = json.loads("".join(process.stdout.readline() for _ in range(4)))
+        assert httpx2.get(document["address"], timeout=PATIENCE_S).status_code == 200  # it takes signals from here on
+        process.send_signal(signal.SIGINT)
+        rest = process.communicate(timeout=PATIENCE_S)[0]
+    assert (document["schema_version"], rest) == (1, "")
+    assert document["address"].startswith("http://127.0.0.1:")
+
+
+@pytest.mark.integration
+@pytest.mark.usefixtures("starts_processes")
+def test_a_missing_folder_is_a_usage_error(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "advisor", "serve", "--runs", str(tmp_path / "nothing")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "is not a folder" in done.stderr

@@ -1,0 +1,159 @@
+"""``advisor mcp`` with the protocol's own client, over standard input and output."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp.client.client import Client
+from mcp.client.stdio import StdioServerParameters
+from mcp.server.mcpserver.exceptions import ToolError
+
+from advisor import catalog
+from advisor.core.errors import ExitCode, UsageError, WeightsError
+from advisor.integrations.mcp.tools import AssistantFolders, Tools, server
+from advisor.store import cache_root
+from tests.requirements import skip_or_fail
+from tests.run_folders import write_run
+from tools import mcp_transcript
+
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("starts_processes")]
+CARD = "mobilenet_v1_0.25_224"
+Work = Callable[[Client], Awaitable[Any]]
+
+
+@pytest.fixture
+def ask(tmp_path: Path) -> Callable[[Work], Any]:
+    """Call a coroutine with a client of a server that may use ``tmp_path``."""
+    environment = {**os.environ, "ADVISOR_CACHE_DIR": str(tmp_path / "cache")}
+    command = ["-m", "advisor", "mcp", "--folder", str(tmp_path), "--most-time", "5min"]
+
+    async def served(work: Work) -> Any:
+        with anyio.fail_after(120):
+            async with Client(StdioServerParameters(command=sys.executable, args=command, env=environment)) as client:
+                return await work(client)
+
+    return lambda work: anyio.run(served, work)
+
+
+def test_the_tools_are_listed_with_what_they_take(ask: Callable[[Work], Any]) -> None:
+    listed = {tool.name: tool for tool in ask(lambda client: client.list_tools()).tools}
+    assert set(listed) == {"plan", "search", "report", "compare", "export", "benchmark", "devices", "catalog"}
+    assert "such as 50ms" in listed["search"].input_schema["properties"]["budget"]["description"]
+    assert "Find the model to ship" in (listed["search"].description or "")
+
+
+def test_an_answer_is_the_document_of_the_command(ask: Callable[[Work], Any], tmp_path: Path) -> None:
+    run = write_run(tmp_path / "runs").path
+
+    async def work(client: Client) -> Any:
+        asked = {"run": f"runs/{run.name}", "budget": "10ms", "prefer": "accuracy"}
+        return [
+            await client.call_tool("report", asked),
+            await client.call_tool("report", {**asked, "budget": "1ms"}),
+            await client.call_tool("compare", {"before": str(run), "after": str(run)}),
+            await client.call_tool("devices", {"conditions": ["kind=module"]}),
+        ]
+
+    found, nothing_fits, compared, listed = (each.structured_content for each in ask(work))
+    assert found["pick"]["configuration"]["card"] == "fast"
+    assert (nothing_fits["feasible"], compared["outcome"]) == (False, "same")
+    assert {device["kind"] for device in listed["devices"]} == {"module"}
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "words"),
+    [
+        ("report", {"run": "/etc"}, "run: '/etc' is outside the folders of this server"),
+        ("export", {"run": "runs/a", "to": "../elsewhere"}, "to: '../elsewhere' is outside"),
+        ("plan", {"budget": "50ms", "candidates": "/etc/passwd"}, "candidates: '/etc/passwd' is outside"),
+        ("plan", {"budget": "50"}, "did you mean --budget 50ms?"),
+        ("plan", {"budget": "50ms", "device": "pixl-4"}, "did you mean"),
+        ("search", {"budget": "50ms", "time_limit": "2h"}, "time_limit: 2h is more than this server allows"),
+        ("search", {"budget": "50ms", "time_limit": "soon"}, "time_limit: 'soon' is not a number with a unit"),
+        ("search", {"budget": "50ms", "data": "nowhere"}, "--data: "),
+        ("catalog", {"conditions": ["--help"]}, "--filter: '--help' is not a comparison"),
+        ("report", {"run": "runs/none"}, "runs/none' is not a run folder"),
+        ("report", {"run": "loop/run"}, "run: 'loop/run' cannot be a path: Symlink loop"),
+        ("benchmark", {"model": "a\0b"}, "model: 'a\\x00b' cannot be a path"),
+        (
+            "plan",
+            {"bugdet": "50ms"},
+            "plan: unknown argument 'bugdet' (did you mean 'budget'?); it takes budget, data,",
+        ),
+        ("plan", {"budget": 50}, "Input should be a valid string"),
+        ("reprt", {}, "unknown tool 'reprt' (did you mean 'report'?)"),
+    ],
+)
+def test_what_is_refused_says_why(tmp_path: Path, tool: str, arguments: Any, words: str) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+
+    async def work() -> Any:
+        async with Client(server(Tools(AssistantFolders.of([str(tmp_path)]), most_s=300))) as client:
+            return await client.call_tool(tool, arguments)
+
+    result = anyio.run(work)
+    assert result.is_error
+    assert words in result.content[0].text
+
+
+def test_a_link_out_of_the_folder_is_outside(tmp_path: Path) -> None:
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open" / "link").symlink_to(tmp_path)
+    folders = AssistantFolders.of([str(tmp_path / "open")])
+    assert folders.path("data", "photos") == str(tmp_path / "open" / "photos")
+    with pytest.raises(ToolError, match="data: 'link/secret' is outside"):
+        folders.path("data", "link/secret")
+    with pytest.raises(UsageError, match="--folder: 'nowhere' is not a folder"):
+        AssistantFolders.of(["nowhere"])
+
+
+def test_no_module_of_the_folder_is_imported(tmp_path: Path) -> None:
+    (tmp_path / "typer.py").write_text("raise SystemExit('imported')")
+
+    async def work() -> Any:
+        async with Client(server(Tools(AssistantFolders.of([str(tmp_path)]), most_s=300))) as client:
+            return await client.call_tool("devices", {"conditions": ["kind=module"]})
+
+    assert not anyio.run(work).is_error
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_although_its_input_is_open(tmp_path: Path, number: signal.Signals) -> None:
+    command = [sys.executable, "-m", "advisor", "mcp", "--folder", str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"}).encode() + b"\n")
+        process.stdin.flush()
+        assert process.stdout.readline()
+        process.send_signal(number)
+        assert process.wait(60) == ExitCode.INTERRUPTED
+
+
+@pytest.mark.slow
+def test_a_search_sends_progress_and_answers(
+    tmp_path: Path, photos: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "cache").mkdir(exist_ok=True)
+    (tmp_path / "cache" / "weights").symlink_to(cache_root() / "weights")
+    try:
+        catalog.fetch(CARD)
+    except WeightsError as error:
+        skip_or_fail(f"the weights of {CARD} cannot be fetched: {error.message}")
+    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path / "cache"))
+    anyio.run(mcp_transcript.converse, photos.parent)
+    told = capsys.readouterr().out
+    assert "  progress: [" in told
+    assert "< feasible: True\n" in told
+    assert told.count("< error:") == sum(not entries for _, _, entries in mcp_transcript.CALLS)
+    assert (photos.parent / "runs" / "latest" / "report.html").is_file()
+    assert (photos.parent / "bundle" / "model.tflite").is_file()

@@ -1,0 +1,66 @@
+"""A run in MLflow's own store: what was asked, what was found, the files."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from advisor.api.answers import experiment_log
+from advisor.core.errors import UsageError
+from advisor.integrations.mlflow import log_run
+from tests.reporting.views import infeasible_view, run_view
+from tests.requirements import skip_or_fail
+
+
+@pytest.fixture
+def store(starts_processes: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A database of MLflow in an empty folder."""
+    if importlib.util.find_spec("mlflow") is None:
+        skip_or_fail("MLflow is not installed")
+    monkeypatch.chdir(tmp_path)
+    return f"sqlite:///{tmp_path}/experiments.db"
+
+
+def client_of(store: str) -> Any:
+    import mlflow
+
+    return mlflow.tracking.MlflowClient(store)
+
+
+def entry(store: str, identity: str) -> Any:
+    return client_of(store).get_run(identity)
+
+
+def test_question_figures_and_files_are_kept(store: str, tmp_path: Path) -> None:
+    view, bundle = run_view(), tmp_path / "bundle"
+    bundle.mkdir()
+    (bundle / "model.tflite").write_bytes(b"model")
+    (tmp_path / "report.md").write_text("the answer")
+    identity = log_run(view, tmp_path, store, bundle)
+    found, pick = entry(store, identity), view.decision.pick
+    assert pick is not None
+    assert found.info.run_name == view.name
+    assert found.data.params["pick.card"] == pick.configuration.card
+    assert pick.accuracy is not None
+    assert found.data.metrics["pick.top1_percent"] == pytest.approx(pick.accuracy.value)
+    assert found.data.metrics["pick.top1_low_percent"] == pytest.approx(pick.accuracy.low)
+    assert found.data.metrics["front_size"] == len(view.decision.front)
+    assert {each.path for each in client_of(store).list_artifacts(identity)} == {"bundle", "report.md"}
+    infeasible = entry(store, log_run(infeasible_view(), tmp_path, store, None))
+    assert infeasible.data.metrics["feasible"] == 0
+
+
+@pytest.mark.parametrize("place", ["wandb:project", "mlflow:", "sqlite:///x.db"])
+def test_another_place_is_refused_with_an_example(place: str) -> None:
+    with pytest.raises(UsageError, match="unknown place") as refused:
+        experiment_log(place)
+    assert "mlflow:sqlite:///experiments.db" in refused.value.hint
+
+
+def test_a_store_that_cannot_be_used_names_the_command_that_tries_again(store: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as refused:
+        log_run(run_view(), tmp_path, "nothing://here", None)
+    assert f"advisor report {tmp_path} --log-to mlflow:nothing://here" in refused.value.hint

@@ -1,0 +1,199 @@
+"""Accuracy of found objects, by the boxes of the user's images."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from advisor.core.box_facts import BoxFacts, ClassBoxes, JudgedBox
+from advisor.core.quantity import Provenance
+from advisor.engine.pipeline.evaluation.accuracy import AccuracyVerdict
+from advisor.engine.pipeline.images import Images, Role
+from advisor.measurement.detection import Detections, load, save
+from advisor.tasks import COUNTING, DETECTION
+from advisor.tasks.counting.centres import ByCentres
+from advisor.tasks.detection.judging import HELD_OUT, VALIDATED, WORST, ByBoxes, held_out, measured
+from tests.engine.pipeline.boxed import CAT, DOG, SIZE, boxed_images, save_found
+
+IMAGES = boxed_images()
+
+
+def compared(
+    folder: Path, own: tuple[int, ...], floats: tuple[int, ...] = (), images: Images = IMAGES
+) -> tuple[AccuracyVerdict, list[float]]:
+    """Compare a file with its float32 file; each finds all boxes but those of some validation images."""
+    paths = [
+        save_found(folder / f"{name}.npz", images, Role.VALIDATION, missed)
+        for name, missed in (("own", own), ("float", floats))
+    ]
+    return measured(*paths, images, ByBoxes(DETECTION.metric))
+
+
+def test_a_file_that_finds_everything_is_right_in_every_image(tmp_path: Path) -> None:
+    verdict, shares = compared(tmp_path, ())
+    assert verdict.accuracy is not None
+    assert (verdict.accuracy.value, verdict.accuracy.unit, verdict.accuracy.n) == (100.0, "%", 4)
+    assert (verdict.accuracy.provenance, verdict.accuracy.source) == (Provenance.MEASURED, f"mAP@0.5 {VALIDATED}")
+    assert verdict.answers.per_class_recall == {"cat": 1.0, "dog": 1.0}
+    assert verdict.answers.confusion is None
+    assert shares == [1.0] * 4
+
+
+def test_what_a_file_misses_lowers_the_precision_of_its_class(tmp_path: Path) -> None:
+    verdict, shares = compared(tmp_path, own=(0,))  # a cat of four
+    assert verdict.accuracy is not None
+    by_class = verdict.answers.per_class_recall
+    assert by_class == {"cat": pytest.approx(76 / 101), "dog": 1.0}  # COCO reads precision at 101 recalls
+    assert verdict.accuracy.value == pytest.approx(50 * (76 / 101 + 1))
+    assert min(shares) == shares[0]
+    assert sum(shares) / 4 == pytest.approx(verdict.accuracy.value / 100)
+
+
+def test_the_interval_contains_the_precision(tmp_path: Path) -> None:
+    found = compared(tmp_path, own=(0,))[0].accuracy
+    assert found is not None
+    assert found.low is not None
+    assert found.high is not None
+    assert 0 <= found.low < found.value < found.high <= 100
+
+
+def test_the_drop_is_the_precision_that_is_lost_against_the_float_file(tmp_path: Path) -> None:
+    worse = compared(tmp_path, own=(0, 1), floats=(0,))[0]
+    floats = compared(tmp_path, own=(0,))[0]
+    assert worse.drop is not None
+    assert worse.accuracy is not None
+    assert floats.accuracy is not None
+    assert worse.drop.value == pytest.approx(floats.accuracy.value - worse.accuracy.value, abs=1e-4)
+    assert worse.drop.value > 10
+    assert (worse.drop.unit, worse.drop.n) == ("points", 4)
+
+
+def test_a_file_that_finds_what_float_finds_has_dropped_nothing(tmp_path: Path) -> None:
+    drop = compared(tmp_path, own=(0,), floats=(0,))[0].drop
+    assert drop is not None
+    assert (drop.value, drop.low, drop.high) == (0, 0, 0)
+
+
+def test_a_file_that_finds_more_than_float_gains(tmp_path: Path) -> None:
+    drop = compared(tmp_path, own=(), floats=(0,))[0].drop
+    assert drop is not None
+    assert drop.value < 0
+
+
+def test_the_hold_out_has_its_own_precision(tmp_path: Path) -> None:
+    path = save_found(tmp_path / "own.npz", IMAGES, Role.HOLDOUT, missed=(0, 1, 2, 3))
+    found, answers = held_out(path, IMAGES, ByBoxes(DETECTION.metric))
+    assert (found.value, found.unit, found.n, found.source) == (0.0, "%", 4, f"mAP@0.5 {HELD_OUT}")
+    assert answers.per_class_recall == {"cat": 0.0, "dog": 0.0}
+
+
+def test_a_class_without_a_box_in_a_part_has_no_precision_there(tmp_path: Path) -> None:
+    images = boxed_images([(CAT, DOG)] * 8 + [(CAT,)] * 4)
+    found, answers = held_out(save_found(tmp_path / "own.npz", images, Role.HOLDOUT), images, ByBoxes(DETECTION.metric))
+    assert answers.per_class_recall == {"cat": 1.0, "dog": None}
+    assert found.value == 100.0
+
+
+def test_an_image_without_a_box_counts_against_what_is_found_in_it(tmp_path: Path) -> None:
+    images = boxed_images([(CAT,)] * 4 + [()] + [(CAT,)] * 7)  # boxes of equal score rank by their image
+    seen_everywhere = boxed_images([(CAT,)] * 12)
+    paths = [
+        save_found(tmp_path / f"{n}.npz", each, Role.VALIDATION) for n, each in enumerate((images, seen_everywhere))
+    ]
+    clean, wrong = (measured(path, paths[0], images, ByBoxes(DETECTION.metric))[0] for path in paths)
+    assert clean.accuracy is not None
+    assert wrong.accuracy is not None
+    assert clean.accuracy.value == 100.0 > wrong.accuracy.value
+
+
+def scored(folder: Path, images: Images, *rows: tuple[float, ...]) -> Path:
+    """Write that the cat of the first hold-out images was found with some scores, and nothing else."""
+    found = [
+        Detections(
+            np.array([CAT[1:]] * len(one), np.float32).reshape(-1, 4),
+            np.zeros(len(one), np.int64),
+            np.array(one, np.float32),
+        )
+        for one in (*rows, *[()] * (len(images.part(Role.HOLDOUT).paths) - len(rows)))
+    ]
+    save(folder / "scored.npz", found)
+    return folder / "scored.npz"
+
+
+def at(path: Path, images: Images, threshold: float) -> BoxFacts:
+    boxes = held_out(path, images, ByBoxes(DETECTION.metric), threshold)[1].boxes
+    assert boxes is not None
+    return boxes
+
+
+def test_the_threshold_is_chosen_on_the_validation_part(tmp_path: Path) -> None:
+    boxes = compared(tmp_path, ())[0].answers.boxes
+    assert boxes is not None
+    assert boxes.threshold == 0.5  # all boxes have a score of 1, and no score is below 0
+    assert (boxes.coco, boxes.coco_interval) == (1.0, (1.0, 1.0))
+    assert boxes.by_class["cat"] == ClassBoxes(4, 4, 1.0, 1.0, 0.0)
+    assert boxes.worst == ()
+
+
+def test_boxes_of_the_hold_out_are_counted_from_the_threshold_on(tmp_path: Path) -> None:
+    images = boxed_images([(CAT,)] * 12)
+    path = scored(tmp_path, images, (0.9,), (0.8, 0.7), (0.3,))
+    assert at(path, images, 0.5).by_class == {
+        "cat": ClassBoxes(4, 3, pytest.approx(2 / 3), 0.5, pytest.approx(3 / 4)),  # one too many, two missed
+        "dog": ClassBoxes(0, 0, None, None, None),
+    }
+    assert at(path, images, 0.2).by_class["cat"].count_error == pytest.approx(2 / 4)
+
+
+def test_without_a_threshold_boxes_are_not_counted(tmp_path: Path) -> None:
+    path = save_found(tmp_path / "own.npz", IMAGES, Role.HOLDOUT)
+    assert held_out(path, IMAGES, ByBoxes(DETECTION.metric))[1].boxes is None
+
+
+def test_the_images_of_the_hold_out_with_the_lowest_f1_are_kept_with_their_boxes(tmp_path: Path) -> None:
+    images = boxed_images([(CAT,)] * 10 + [(CAT, DOG), (CAT,)])
+    worst = at(scored(tmp_path, images, (0.9,), (0.9, 0.8), (0.9,)), images, 0.5).worst
+    assert [(one.path, one.f1) for one in worst] == [
+        ("11.jpg", 0.0), ("9.jpg", pytest.approx(2 / 3)), ("10.jpg", pytest.approx(2 / 3)), ("8.jpg", 1.0),
+    ]  # fmt: skip
+    missed, doubled = worst[0], worst[1]
+    assert (missed.sha256, (missed.width, missed.height)) == ("11", SIZE)
+    assert (missed.true, missed.found) == ((JudgedBox(*CAT, 1.0, False),), ())
+    assert [(box.score, box.matched) for box in doubled.found] == [(0.9, True), (0.8, False)]
+
+
+def test_of_many_images_ten_are_kept_those_with_more_errors_first(tmp_path: Path) -> None:
+    images = boxed_images([(CAT,)] * 12)
+    split = replace(images.split, holdout=tuple(range(12)), train=(), validation=())
+    images = replace(images, split=split, boxes=boxed_images([(CAT,)] * 11 + [(CAT, DOG)]).boxes)
+    worst = at(scored(tmp_path, images), images, 0.5).worst
+    assert len(worst) == WORST == 10
+    assert [one.path for one in worst[:2]] == ["11.jpg", "0.jpg"]
+
+
+def test_of_centres_a_mark_inside_the_box_counts_and_its_size_does_not(tmp_path: Path) -> None:
+    whole = save_found(tmp_path / "whole.npz", IMAGES, Role.HOLDOUT)
+    found = load(whole)
+    middles = [np.tile((one.boxes[:, :2] + one.boxes[:, 2:]) / 2, 2) for one in found]
+    save(tmp_path / "marks.npz", [replace(one, boxes=marks) for one, marks in zip(found, middles, strict=True)])
+    by_boxes, _ = held_out(tmp_path / "marks.npz", IMAGES, ByBoxes(DETECTION.metric))
+    by_centres, answers = held_out(tmp_path / "marks.npz", IMAGES, ByCentres(COUNTING.metric), 0.5)
+    assert (by_boxes.value, by_centres.value) == (0.0, 100.0)
+    assert by_centres.source == f"F1 {HELD_OUT}"
+    assert answers.boxes is not None
+    assert answers.boxes.coco is None
+    assert answers.boxes.coco_interval is None
+    assert answers.boxes.by_class["cat"] == ClassBoxes(4, 4, 1.0, 1.0, 0.0)
+
+
+def test_of_centres_a_file_that_misses_objects_loses_f1_against_float(tmp_path: Path) -> None:
+    own, floats = (save_found(tmp_path / f"{n}.npz", IMAGES, Role.VALIDATION, m) for n, m in ((0, (0,)), (1, ())))
+    verdict, shares = measured(own, floats, IMAGES, ByCentres(COUNTING.metric))
+    assert verdict.accuracy is not None
+    assert verdict.drop is not None
+    assert verdict.accuracy.value == pytest.approx(50 * (6 / 7 + 1))  # three of four cats, and all dogs
+    assert verdict.drop.value == pytest.approx(100 - verdict.accuracy.value, abs=1e-4)
+    assert sum(shares) / 4 == pytest.approx(verdict.accuracy.value / 100)

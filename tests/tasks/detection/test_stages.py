@@ -1,0 +1,203 @@
+"""Stages of a detector, without training."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from advisor.catalog.cards import Card, Preprocessing
+from advisor.catalog.catalogue import load_catalogue
+from advisor.catalog.weights.fetching import fetch
+from advisor.core.evaluation import Status
+from advisor.core.training import FINETUNE_ALL, FINETUNE_TOP, HEAD
+from advisor.datasets.images import InputSpec
+from advisor.downloads.files import FetchOptions, MemberFile, WeightSource
+from advisor.engine.pipeline.events import StageAborted
+from advisor.engine.pipeline.graph import VariantStages, with_all_before
+from advisor.engine.pipeline.images import Images, Role
+from advisor.engine.pipeline.materials import Artefact, FloatModel, Purpose, Workload
+from advisor.engine.pipeline.names import StageName
+from advisor.engine.pipeline.stage import Pool, Scope
+from advisor.engine.pipeline.stages.artefacts import metadata_of
+from advisor.engine.question import Question, resolve
+from advisor.engine.space.images import read_images
+from advisor.measurement.counting import CentreFinder
+from advisor.measurement.detection import Detector, load
+from advisor.store.files import sha256_file
+from advisor.tasks import COUNTING, DETECTION
+from advisor.tasks.detection.judging import ByBoxes, held_out
+from advisor.tasks.detection.stages import detections, detector
+from advisor.tflite.metadata import read_metadata
+from advisor.tflite.metadata_writer import write_metadata
+from advisor.tflite.model import read
+from advisor.tflite.postprocess import Suppression, append_postprocess, with_named_outputs
+from tests.datasets.boxes.writers import photos, write_table
+from tests.detectors import COLOURS, SIDE, detector_file, write_cells
+from tests.engine.pipeline.boxed import boxed_images
+from tests.engine.pipeline.walking import materials, walk
+from tests.tflite.graphs import tiny_detector, tiny_marker
+
+CARD = load_catalogue()["mobilenet_v2_1.0_224"]
+WORKLOAD = Workload((HEAD,), ("float32",), boxed_images().counts, Question(DETECTION.name))
+VIEW = InputSpec(2, (127.5,) * 3, (127.5,) * 3)
+ANCHORS = np.array([[0.2, 0.2, 0.2, 0.2], [0.5, 0.5, 0.4, 0.2], [0.9, 0.9, 0.4, 0.4]], np.float32)
+
+
+def test_boxes_cannot_be_trained_on_a_file_of_the_user(tmp_path: Path) -> None:
+    card = replace(CARD, architecture="tflite_file")
+    given = materials(tmp_path, boxed_images(), weights={card.name: None})
+    with pytest.raises(StageAborted) as ended:
+        walk(detector(card, HEAD, Purpose.COMPARE, WORKLOAD), given)
+    assert (ended.value.status, ended.value.stage) == (Status.SKIPPED, StageName.HEAD)
+    assert ended.value.reason.startswith("a file of your own has no graph that boxes can be trained on")
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Card:
+    """The card of a detector of the user's, whose classes are in another order than the images'."""
+    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path / "own-cache"))
+    path = named(detector_file(tmp_path / "cells.tflite"))
+    source = WeightSource("file", "tflite", "whole", MemberFile(str(path), sha256_file(path)))
+    return replace(
+        CARD, name="cells", architecture="tflite_detector", input_size=SIDE, classes=len(COLOURS), weights=(source,),
+        preprocessing=Preprocessing((127.5,) * 3, (127.5,) * 3),
+    )  # fmt: skip
+
+
+def cells(tmp_path: Path, *names: str) -> Images:
+    """Images on disk with coloured cells, under these names of red, green and blue."""
+    table = write_cells(tmp_path / "cells", names=names or COLOURS)
+    found = read_images(resolve({"task": DETECTION.name, "data": str(table)}).question, lambda _: None)
+    assert found is not None
+    return found
+
+
+def test_a_detector_of_the_user_is_taken_as_it_is(tmp_path: Path, own: Card) -> None:
+    file = fetch(own, FetchOptions(offline=True))
+    given = materials(tmp_path / "cache", cells(tmp_path), weights={own.name: file})
+    compared, shipped = (walk(detector(own, HEAD, purpose, WORKLOAD), given) for purpose in Purpose)
+    assert compared.sha256 == shipped.sha256
+    assert compared.path.read_bytes() == with_named_outputs(file.path.read_bytes())
+
+
+def test_a_detector_of_fixed_form_is_read_scored_and_timed(tmp_path: Path, own: Card) -> None:
+    finished = replace(own, architecture="tflite_fixed_detector", arguments=(("form", "int8"),))
+    stages = VariantStages(finished, HEAD, "int8", WORKLOAD)
+    names = {stage.name for stage in with_all_before(stages.evaluation)}
+    assert names == {StageName.CONVERT, StageName.SCORE, StageName.TIMING}
+    file, images = fetch(own, FetchOptions(offline=True)), cells(tmp_path)
+    given = materials(tmp_path / "cache", images, weights={own.name: file})
+    assert walk(stages.ships, given).path.read_bytes() == file.path.read_bytes()
+    judged, _ = held_out(
+        walk(stages.scoring(Scope("cells"), stages.ships, Role.HOLDOUT, 1.0), given), images, ByBoxes(DETECTION.metric)
+    )
+    assert judged.value > 95
+
+
+def test_a_detector_that_lacks_a_class_of_the_images_is_skipped(tmp_path: Path, own: Card) -> None:
+    file = fetch(own, FetchOptions(offline=True))
+    given = materials(tmp_path / "cache", cells(tmp_path, "red", "greem", "blue"), weights={own.name: file})
+    with pytest.raises(StageAborted) as ended:
+        walk(detector(own, HEAD, Purpose.COMPARE, WORKLOAD), given)
+    assert ended.value.status is Status.SKIPPED
+    assert "has no class 'greem' (did you mean 'green'?)" in ended.value.reason
+
+
+def test_boxes_of_a_detector_of_others_count_under_the_names_of_the_images(tmp_path: Path) -> None:
+    images = cells(tmp_path)
+    assert images.classes != COLOURS
+    path = detector_file(tmp_path / "own.tflite")
+    artefact = Artefact.at(named(path), sha256_file(path))
+    view = InputSpec(SIDE, (127.5,) * 3, (127.5,) * 3)
+    found = walk(detections(Scope("cells"), view, artefact, Role.HOLDOUT, 1.0), materials(tmp_path / "cache", images))
+    judged, _ = held_out(found, images, ByBoxes(DETECTION.metric))
+    assert judged.value > 95
+
+
+def named(path: Path) -> Path:
+    """Name the outputs of a detector in its file."""
+    said = read_metadata(path.read_bytes())
+    assert said is not None
+    path.write_bytes(write_metadata(with_named_outputs(path.read_bytes()), said))
+    return path
+
+
+def test_a_file_of_the_user_names_its_own_labels_and_was_not_retrained(tmp_path: Path, own: Card) -> None:
+    said = metadata_of(own, cells(tmp_path), HEAD, DETECTION.name)
+    assert said.labels == COLOURS
+    assert said.description.startswith("Object detector cells, not retrained")
+
+
+def test_a_detector_is_trained_where_a_gpu_is_seen_and_reads_its_images(tmp_path: Path) -> None:
+    given = materials(tmp_path, boxed_images(), weights={CARD.name: None})
+    stage = detector(CARD, HEAD, Purpose.COMPARE, WORKLOAD)
+    assert stage.resources.pool is Pool.TRAINERS
+    assert stage.reads is not None
+    assert stage.reads(given) == given.part(Role.TRAIN)
+
+
+@pytest.fixture
+def images(tmp_path: Path) -> Images:
+    """Images on disk with a box of each of two classes."""
+    table = write_table(tmp_path / "boxes", photos(40, "cat", "dog"))
+    question = resolve({"task": DETECTION.name, "data": str(table)}).question
+    found = read_images(question, lambda _: None)
+    assert found is not None
+    return found
+
+
+def test_what_a_file_finds_in_each_image_of_a_part_is_written(tmp_path: Path, images: Images) -> None:
+    path = tmp_path / "model.tflite"
+    path.write_bytes(append_postprocess(tiny_detector(), ANCHORS, Suppression(12, score=0.5, overlap=1.0)))
+    artefact = Artefact.at(path, sha256_file(path))
+    stage = detections(Scope("tiny"), VIEW, artefact, Role.HOLDOUT, 1.0)
+    found = load(walk(stage, materials(tmp_path / "cache", images)))
+    run = Detector(path, VIEW)
+    for one, image in zip(found, images.part(Role.HOLDOUT).paths, strict=True):
+        assert one.boxes.tolist() == run(image).boxes.tolist()
+        assert one.labels.tolist() == run(image).labels.tolist()
+    assert any(len(one.labels) for one in found)
+
+
+def test_the_centres_in_each_image_of_a_part_are_written(tmp_path: Path, images: Images) -> None:
+    path = tmp_path / "model.tflite"
+    path.write_bytes(tiny_marker())
+    stage = detections(Scope("tiny"), VIEW, Artefact.at(path, sha256_file(path)), Role.HOLDOUT, 1.0)
+    found = load(walk(stage, materials(tmp_path / "cache", images)))
+    run = CentreFinder(path, VIEW)
+    assert [one.boxes.tolist() for one in found] == [
+        run(file).boxes.tolist() for file in images.part(Role.HOLDOUT).paths
+    ]
+    assert any(len(one.labels) for one in found)
+
+
+def test_the_kind_of_head_follows_from_the_task(tmp_path: Path) -> None:
+    given = materials(tmp_path, boxed_images(), weights={CARD.name: None})
+    boxes, marks = (
+        detector(CARD, HEAD, Purpose.COMPARE, replace(WORKLOAD, question=Question(task)))
+        for task in (DETECTION.name, COUNTING.name)
+    )
+    assert dict(boxes.inputs(given, {})) == {**marks.inputs(given, {}), "task": DETECTION.name}
+
+
+@pytest.mark.parametrize("purpose", Purpose)
+def test_fine_tuning_starts_from_the_compared_head(tmp_path: Path, purpose: Purpose) -> None:
+    given = materials(tmp_path, boxed_images(), weights={CARD.name: None})
+    head = detector(CARD, HEAD, Purpose.COMPARE, WORKLOAD)
+    top, every = (detector(CARD, training, purpose, WORKLOAD) for training in (FINETUNE_TOP, FINETUNE_ALL))
+    assert (top.after, top.name, every.name) == ((head,), StageName.FINETUNE_TOP, StageName.FINETUNE_ALL)
+    first, second = ({head: FloatModel(tmp_path, sha256)} for sha256 in ("1", "2"))
+    assert top.inputs(given, first) != top.inputs(given, second)
+    assert top.inputs(given, first) != every.inputs(given, first)
+
+
+@pytest.mark.slow
+def test_a_fine_tuned_detector_is_another_file_than_that_of_its_head(tmp_path: Path, images: Images) -> None:
+    card = load_catalogue()["mobilenet_v1_0.25_224"].at(96)
+    given = materials(tmp_path / "cache", images, weights={card.name: None})
+    head, tuned = (walk(detector(card, name, Purpose.COMPARE, WORKLOAD), given) for name in (HEAD, FINETUNE_TOP))
+    assert head.sha256 != tuned.sha256
+    assert len(read(tuned.path.read_bytes()).outputs) == 4

@@ -1,0 +1,65 @@
+"""The facts of the tasks fit together; other packages may bring tasks."""
+
+from __future__ import annotations
+
+import pytest
+
+from advisor.core.tasks import TASKS
+from advisor.core.training import DEFAULT, FINETUNE_ALL, FINETUNE_TOP, HEAD, choosable, recipe_of
+from advisor.tasks import CLASSIFICATION, COUNTING, DETECTION
+from advisor.tasks.task import Task
+
+EVERY = pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
+
+
+def test_a_task_is_found_by_its_name() -> None:
+    assert {
+        CLASSIFICATION.name: CLASSIFICATION,
+        DETECTION.name: DETECTION,
+        COUNTING.name: COUNTING,
+    } == TASKS
+    assert {name: task.name for name, task in TASKS.items()} == {name: name for name in TASKS}
+
+
+@EVERY
+def test_what_is_trained_by_default_can_be_chosen(task: Task) -> None:
+    assert task.default
+    assert set(task.default) <= set(task.trainings) <= set(choosable())
+
+
+@EVERY
+def test_a_head_is_always_trained_so_every_task_has_one(task: Task) -> None:
+    assert HEAD in task.trainings
+
+
+def test_classification_has_every_recipe_and_the_default_ones() -> None:
+    assert (CLASSIFICATION.trainings, CLASSIFICATION.default) == (choosable(), DEFAULT)
+
+
+@pytest.mark.parametrize("task", [DETECTION, COUNTING], ids=lambda task: task.name)
+def test_a_detector_is_fine_tuned_only_if_asked(task: Task) -> None:
+    assert {name for name in task.trainings if recipe_of(name).tunes_backbone} == {FINETUNE_TOP, FINETUNE_ALL}
+    assert not any(recipe_of(name).tunes_backbone for name in task.default)
+
+
+def test_what_counts_objects_is_a_detector_with_another_metric() -> None:
+    own = {"name", "metric", "by_class", "by_class_is", "right_if", "own_cards"}
+    facts = [{name: value for name, value in vars(each).items() if name not in own} for each in (COUNTING, DETECTION)]
+    assert facts[0] == facts[1]
+
+
+@pytest.mark.parametrize(
+    ("task", "metric", "heading"),
+    [(CLASSIFICATION, "top-1", "Top-1"), (DETECTION, "mAP@0.5", "mAP@0.5"), (COUNTING, "F1", "F1")],
+)
+def test_a_heading_begins_with_a_capital_unless_the_metric_has_capitals(task: Task, metric: str, heading: str) -> None:
+    assert (task.metric, task.heading) == (metric, heading)
+
+
+def test_detectors_alone_have_one_side_of_the_input() -> None:
+    assert CLASSIFICATION.side == 0
+    assert DETECTION.side % 32 == 0 < DETECTION.side  # a cell of the coarsest map is 32 pixels
+
+
+def test_fewer_detectors_than_classifiers_are_tried_by_default_because_each_takes_minutes() -> None:
+    assert 0 < DETECTION.cards < CLASSIFICATION.cards

@@ -1,0 +1,137 @@
+"""A task of another package: tell the mean brightness of an image (0-1). Its answers count within a tenth."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from advisor.tasks.task import Task
+
+if TYPE_CHECKING:
+    from advisor.engine.pipeline.evaluation.judging import Judge
+    from advisor.engine.pipeline.images import Images
+    from advisor.engine.pipeline.stage import Stage
+    from advisor.engine.question import Question
+
+MOST_APART = 0.1
+
+
+class Brightness(Task):
+    def read(self, question: Question, say: Any) -> Images:
+        from advisor.datasets.division import divide
+        from advisor.datasets.survey import survey
+        from advisor.engine.space.images import divided
+
+        read = survey(question.require_data())
+        alike = tuple(replace(image, label=0) for image in read.dataset.images)
+        read = replace(read, dataset=replace(read.dataset, classes=(self.name,), images=alike))
+        division = divide(read, question.seed)
+        return divided(read.dataset, division, division.notes(read.dataset), say)
+
+    def model(self, card: Any, training: str, purpose: Any, workload: Any) -> Stage[Any]:
+        from advisor.engine.pipeline.images import Role
+        from advisor.engine.pipeline.materials import FloatModel, Purpose
+        from advisor.engine.pipeline.names import StageName
+        from advisor.engine.pipeline.stage import Scope, Stage
+        from advisor.engine.pipeline.stages.backbone import FEATURES, cut, identity
+
+        role, backbone = Role.TRAIN if purpose is Purpose.COMPARE else Role.LEARNT, cut(card, FEATURES)
+
+        def inputs(materials: Any, results: Any) -> Any:
+            images = materials.part(role).fingerprint
+            return {**identity(materials, card), "backbone": results[backbone].sha256, "pictures": images}
+
+        def job(materials: Any, results: Any, folders: Any) -> Any:
+            paths = materials.part(role).paths
+            return partial(train, card, materials.weights[card.name], results[backbone].path, paths, folders.model)
+
+        return Stage(
+            StageName.HEAD, Scope(card.name, training, purpose=purpose), "1", "fitting the brightness of", (backbone,),
+            inputs, job, FloatModel.within, reads=lambda materials: materials.part(role),
+        )  # fmt: skip
+
+    def score(self, scope: Any, spec: Any, source: Any, role: Any, cost_s: float) -> Stage[Path]:
+        from advisor.engine.pipeline.names import StageName
+        from advisor.engine.pipeline.stage import Stage, after, artefact_of
+        from advisor.engine.pipeline.stages.figures import with_detail
+
+        def inputs(materials: Any, results: Any) -> Any:
+            return {"artefact": artefact_of(source, results).sha256, "pictures": materials.part(role).fingerprint}
+
+        def job(materials: Any, results: Any, folders: Any) -> Any:
+            path = artefact_of(source, results).path
+            return partial(answer, path, materials.part(role).paths, spec, folders.out / "answers.npy")
+
+        return Stage(
+            StageName.SCORE, with_detail(scope, role, source), "1", "scoring", after(source), inputs, job,
+            lambda folder: folder / "answers.npy", cost_s, reads=lambda materials: materials.part(role),
+        )  # fmt: skip
+
+    def judge(self, question: Question) -> Judge:
+        return Within()
+
+
+class Within:
+    def verdict(self, scored: Any, images: Images, run: Any, name: str) -> Any:
+        from advisor.core.evaluation_facts import ImageAnswers
+        from advisor.core.statistics import paired_difference
+        from advisor.engine.pipeline.evaluation.accuracy import AccuracyVerdict, drop_of, share_of
+        from advisor.engine.pipeline.images import Role
+
+        own, floats = (right(file, images, Role.VALIDATION) for file in scored[:2])
+        drop = drop_of(paired_difference(floats, own), len(own))
+        shares = run.keep_answers(name, [float(each) for each in own])
+        return AccuracyVerdict(share_of(own, "validation part, within a tenth"), drop, ImageAnswers({}, file=shares))
+
+    def held_out(self, evaluation: Any, own: Path, images: Images, file: str = "") -> Any:
+        from advisor.engine.pipeline.evaluation.accuracy import share_of
+        from advisor.engine.pipeline.images import Role
+
+        reached = share_of(right(own, images, Role.HOLDOUT), "hold-out, within a tenth")
+        return replace(evaluation, holdout_accuracy=reached), {}
+
+
+def train(card: Any, weights: Any, backbone: Path, images: Any, path: Path) -> None:
+    """Fit one output to the features of a card's backbone by least squares, and write both as one float file."""
+    import keras
+
+    from advisor.catalog.build import build_model
+    from advisor.datasets.images import InputSpec
+    from advisor.measurement.accuracy import predict
+    from advisor.training.finetune.network import flatbuffer
+
+    model = build_model(card, weights)
+    spec = InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)
+    rows = predict(backbone, images, spec)[:, : model.output["features"].shape[-1]]
+    wide, values = np.c_[rows, np.ones(len(rows))], brightness(images)
+    fitted = np.linalg.solve(wide.T @ wide + 0.1 * np.eye(wide.shape[1]), wide.T @ values)
+    layer = keras.layers.Dense(1, name="brightness")
+    found = keras.Model(model.inputs, layer(keras.layers.Flatten()(model.output["features"])))
+    layer.set_weights([fitted[:-1, None], fitted[-1:]])
+    path.write_bytes(flatbuffer(found))
+
+
+def answer(model: Path, images: Any, spec: Any, path: Path) -> None:
+    from advisor.measurement.accuracy import predict
+
+    np.save(path, predict(model, images, spec))
+
+
+def brightness(images: Any) -> np.ndarray:
+    from advisor.datasets.images import load
+
+    return np.array([load(path, 32).mean() / 255 for path in images])
+
+
+def right(file: Path, images: Images, role: Any) -> list[bool]:
+    apart = np.load(file).reshape(-1) - brightness(images.part(role).paths)
+    return [bool(each) for each in abs(apart) <= MOST_APART]
+
+
+BRIGHTNESS = Brightness(
+    "brightness", "Brightness meter", "share within a tenth", "Share", "share within a tenth", ("head",)
+)
