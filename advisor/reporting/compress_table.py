@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from rich.console import Console, RenderableType
-from rich.text import Text
+from rich.console import Console
 
 from advisor.compression.user_model.values import ANY, Compression, DelegatedPart, RecipeResult, notes_text
 from advisor.core.statistics import Interval
 from advisor.core.units import plural
-from advisor.reporting import text
-from advisor.reporting.console import WIDE, TableColumn, default_console, line, next_command, table, write
+from advisor.reporting import blocks, text
+from advisor.reporting.blocks import TableColumn
+from advisor.reporting.console import WIDE, show
 from advisor.reporting.selection import Rows, rows_of
 from advisor.reporting.text import figure, span
 
@@ -45,7 +45,6 @@ def print_compression(
         console: where to.
         shown: the forms of the table, in their order; all of them if None.
     """
-    console = console or default_console()
     labelled = any(form.agreement and form.agreement.accuracy for form in found.forms)
     answers = (TableColumn(f"{found.metric} %"), *_LABELLED) if labelled else _UNLABELLED
     columns = (
@@ -56,19 +55,17 @@ def print_compression(
         TableColumn(f"{found.accelerator} takes", width=WIDE),
     )
     good = [form for form in (found.forms if shown is None else shown) if form.status == "ok"]
-    parts: list[RenderableType] = [
-        Text.assemble((text.plain(found.model), "bold")),
-        Text(text.plain(f"calibrated on {found.calibration}"), style="dim"),
-        Text(text.plain(f"scored on {found.scored}"), style="dim"),
-        Text(),
-        table(columns, (_row(form, labelled) for form in good), console),
-        Text(),
+    head = [f"calibrated on {found.calibration}", f"scored on {found.scored}"]
+    report: list[blocks.Block] = [
+        blocks.Paragraph(found.model, "strong"),
+        *(blocks.Paragraph(sentence, "dim") for sentence in head),
+        blocks.DataTable(columns, [_row(form, labelled) for form in good]),
         *_sentences(found),
     ]
-    write(parts, console)
+    show(report, console)
 
 
-def _row(form: RecipeResult, labelled: bool) -> list[str | Text]:
+def _row(form: RecipeResult, labelled: bool) -> list[str]:
     sizes = form.sizes
     assert sizes is not None, "a form that was made has a size"
     bytes_ = (sizes.size_bytes, sizes.download_bytes, sizes.download_zstd_bytes)
@@ -104,27 +101,29 @@ def _percents(interval: Interval) -> str:
     return f"{100 * interval.low:.1f}\u2013{100 * interval.high:.1f}"
 
 
-def _sentences(found: Compression) -> Iterator[Text]:
+def _sentences(found: Compression) -> Iterator[blocks.Labelled]:
     for form in found.forms:
         if form.status != "ok":
-            yield line(f"{form.recipe} {form.status}", form.reason, "red" if form.status == "failed" else "yellow")
+            yield blocks.Labelled(
+                f"{form.recipe} {form.status}", form.reason, "bad" if form.status == "failed" else "warn"
+            )
         elif form.reason:
-            yield line(form.recipe, f"not timed: {form.reason}", "yellow")
+            yield blocks.Labelled(form.recipe, f"not timed: {form.reason}", "warn")
         if form.taken and form.taken.left and (form.taken.share < ALL or form.taken.pieces > 1):
-            yield line(form.recipe, _left(form.taken, found.accelerator))
+            yield blocks.Labelled(form.recipe, _left(form.taken, found.accelerator))
         if form.agreement and any(ratio is not None for ratio in form.agreement.by_output.values()):
-            yield line(form.recipe, _by_output(form.agreement.by_output))
+            yield blocks.Labelled(form.recipe, _by_output(form.agreement.by_output))
         if notes := notes_text(form.notes):
-            yield line(form.recipe, notes)
+            yield blocks.Labelled(form.recipe, notes)
     if found.max_drop_points is not None:
         names = ", ".join(form.recipe for form in found.good) or "none"
-        style = "green" if found.good else "bold yellow"
-        yield line("Within --max-drop", f"{names} ({found.max_drop_points:g} points)", style)
+        look = "good" if found.good else "warn"
+        yield blocks.Labelled("Within --max-drop", f"{names} ({found.max_drop_points:g} points)", look)
     for note in found.notes:
-        yield line("Note", note, "yellow")
+        yield blocks.Labelled("Note", note, "warn")
     if any(form.status == "ok" for form in found.forms[1:]):
-        yield line("Written", found.folder)
-        yield _next(found)
+        yield blocks.Labelled("Written", found.folder)
+        yield from _next(found)
 
 
 def _by_output(ratios: Mapping[str, float | None]) -> str:
@@ -138,10 +137,9 @@ def _left(taken: DelegatedPart, accelerator: str) -> str:
     return f"{accelerator} runs {taken.share:.0%} of the arithmetic{pieces}; the rest falls back to the CPU: {reasons}"
 
 
-def _next(found: Compression) -> Text:
-    """Return the command to run next: profile the file that differs most from float."""
+def _next(found: Compression) -> Iterator[blocks.Labelled]:
+    """Yield the command to run next: profile the file that differs most from float."""
     scored = [form for form in found.forms[1:] if form.agreement]
     worst = min(scored, key=lambda form: form.agreement.share.value if form.agreement else 1.0, default=None)
-    if worst is None or found.task == ANY:
-        return Text()
-    return next_command(f"advisor profile {worst.path} --against {found.model}")
+    if worst is not None and found.task != ANY:
+        yield blocks.next_command(f"advisor profile {worst.path} --against {found.model}")

@@ -11,7 +11,6 @@ from rich.table import Table
 from rich.text import Text
 
 from advisor.reporting import blocks, text
-from advisor.reporting.blocks import TableColumn as TableColumn
 
 WIDE = 118
 """Terminal width from which the tables show every figure."""
@@ -84,8 +83,8 @@ def styled(words: blocks.Words, base: str = "") -> Text:
 
 
 def table(
-    header: Sequence[TableColumn],
-    rows: Iterable[Sequence[blocks.Words | Text]],
+    header: Sequence[blocks.TableColumn],
+    rows: Iterable[Sequence[blocks.Words]],
     console: Console,
     gap: int | None = None,
 ) -> Table:
@@ -103,18 +102,8 @@ def table(
         made.add_column(title, justify="left" if column.left else "right", overflow="fold", no_wrap=whole)
     for row in rows:
         cells = (row[index] for index in indices)
-        made.add_row(*(cell if isinstance(cell, Text) else styled(cell) for cell in cells))
+        made.add_row(*map(styled, cells))
     return made
-
-
-def line(label: str, sentence: str, style: str = "") -> Text:
-    """Return ``label: sentence`` with the label in bold."""
-    return Text.assemble((f"{label}: ", f"bold {style}".strip()), text.plain(sentence))
-
-
-def next_command(command: str) -> Text:
-    """Return the line that names the command to run next."""
-    return Text.assemble(("Next: ", "bold"), (text.plain(command), "cyan"))
 
 
 def write(parts: Iterable[RenderableType], console: Console) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from advisor.core.beliefs import top1_on_parts
 from advisor.core.errors import UsageError
@@ -13,7 +14,9 @@ from advisor.engine.history.incumbents import Incumbent
 from advisor.reporting import text
 from advisor.reporting.classes import ClassRecall, recalls, weakest
 from advisor.reporting.unknown import flattered
-from advisor.reporting.view import RunView
+
+if TYPE_CHECKING:
+    from advisor.reporting.view import RunView
 
 TITLE = "What you ship today"
 LEARNT = "Its figures are too high if it has learnt from your images."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from advisor.core.budget import show_budget_probability, show_met
 from advisor.core.evaluation import Evaluation
@@ -14,7 +15,9 @@ from advisor.reporting.blocks import Figure
 from advisor.reporting.device_results import foreign_runtimes
 from advisor.reporting.metrics import note
 from advisor.reporting.phrases import fastest_per_artefact
-from advisor.reporting.view import RunView
+
+if TYPE_CHECKING:
+    from advisor.reporting.view import RunView
 
 NAMED = 5
 """Files that a sentence names at most."""

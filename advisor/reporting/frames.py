@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from advisor.core.evaluation import Evaluation
 from advisor.core.metrics import METRICS, TOP1
 from advisor.reporting.selection import Rows, Selection, rows_of
-from advisor.reporting.view import RunView
 from advisor.store.frames import COUNT, frame, type_of, value_at
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from advisor.reporting.view import RunView
 
 COLUMNS: Mapping[str, str] = {
     "key": "configuration.key",
@@ -86,7 +87,7 @@ def _row(view: RunView, evaluation: Evaluation) -> dict[str, object]:
 ANSWER: Rows[tuple[RunView, Evaluation]] = Rows(tuple(COLUMNS), lambda item: _row(*item))
 """Evaluations of a run, with the run."""
 
-AnswerRows = Selection[tuple[RunView, Evaluation]]
+AnswerRows: TypeAlias = "Selection[tuple[RunView, Evaluation]]"
 
 CANDIDATES = rows_of({name: path for name, path in COLUMNS.items() if path})
 """Evaluations alone."""

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence, Sized
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from advisor.core.beliefs import top1_on_parts
 from advisor.core.budget import PERMISSIVE_WORD, allows
@@ -19,7 +20,9 @@ from advisor.core.units import listed, plural, show_ms
 from advisor.reporting import text
 from advisor.reporting.confidence import NAMED, unkept
 from advisor.reporting.unknown import other_things
-from advisor.reporting.view import RunView
+
+if TYPE_CHECKING:
+    from advisor.reporting.view import RunView
 
 TIGHT = 0.1
 """A measured latency is far from the limit if at least this share of the limit is left."""

@@ -6,7 +6,8 @@ from io import BytesIO, TextIOWrapper
 
 from rich.console import Console
 
-from advisor.reporting.console import NARROW, WIDE, TableColumn, table, write
+from advisor.reporting.blocks import TableColumn
+from advisor.reporting.console import NARROW, WIDE, table, write
 
 NAME = "mobilenet_v3_large_minimalistic_1.0_224"
 COLUMNS = (
