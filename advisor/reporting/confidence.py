@@ -56,7 +56,6 @@ def confidence(view: RunView) -> Mapping[str, object] | None:
     if pick is None or facts is None or facts.guaranteed is None:
         return None
     return {
-        "pick": pick,
         "judged_on": "images held out from training" if pick.holdout_answers else "validation images",
         "facts": facts,
         "thresholds": list(_rows(facts))[:SHOWN],

@@ -126,7 +126,7 @@ def _conditions(checked: DataCheck) -> blocks.DataTable:
         )
         for one in checked.conditions
     ]
-    return blocks.DataTable(CONDITIONS, rows, look="measures")
+    return blocks.DataTable(CONDITIONS, rows)
 
 
 def _sizes(checked: DataCheck) -> list[blocks.DataTable]:
@@ -134,7 +134,7 @@ def _sizes(checked: DataCheck) -> list[blocks.DataTable]:
         (str(one.input), *(f"{value:.0f}" for value in (one.low, one.median, one.high)), f"{100 * one.small:.1f}")
         for one in checked.content.sizes
     ]
-    return [blocks.DataTable(SIZES, rows, look="measures")] if rows else []
+    return [blocks.DataTable(SIZES, rows)] if rows else []
 
 
 def _judged(checked: DataCheck) -> str:

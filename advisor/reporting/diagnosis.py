@@ -26,21 +26,27 @@ TOP_DB = 60.0
 _BAR = Markup('<rect class="{}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"><title>{}</title></rect>')
 
 LAYERS = (
-    TableColumn("operator", short="op"),
+    TableColumn("op"),
     TableColumn("type", left=True, width=WIDE),
     TableColumn("layer", left=True, head=True),
     TableColumn("data", left=True, width=PAGES),
     TableColumn("SNR dB alone", short="alone"),
-    TableColumn("arriving dB", short="arriving"),
+    TableColumn("arriving"),
     TableColumn("range", width=76),
     TableColumn("values", width=PAGES),
-    TableColumn("range used %", short="used %"),
+    TableColumn("used %"),
     TableColumn("clipped %", short="cut %"),
     TableColumn("widest channel", width=76, short="channel"),
-    TableColumn("widest kernel", width=WIDE),
+    TableColumn("kernel", width=WIDE),
     TableColumn("scale", left=True, width=WIDE),
     TableColumn("left by XNNPACK", left=True, width=PAGES),
     TableColumn("why", left=True, width=PAGES),
+)
+
+
+CAPTION = (
+    "Noise of each layer quantized alone, and arriving with all layers before it, in dB; how much of the quantized "
+    "range its values use; its widest channel and the widest channel of its kernel, as multiples of the median"
 )
 
 
@@ -65,7 +71,7 @@ def diagnosis_html(found: Diagnosis) -> Markup:
         snr=snr_plot(found),
         plots=[(layers[one.index], channel_plot(layers[one.index], one)) for one in found.channels],
         decibel=decibel,
-        layers=[DataTable(LAYERS, list(map(_row, found.layers)), "", "tall layers")],
+        layers=[DataTable(LAYERS, list(map(_row, found.layers)), CAPTION, "tall layers")],
     )
 
 

@@ -63,7 +63,6 @@ class Section:
 def _answer(view: RunView) -> Variables:
     pick = view.decision.pick
     return {
-        "pick": pick,
         "explanation": explanation(view),
         "warnings": warned(view),
         "figures": [blocks.Figures(key_figures(view, pick))] if pick else (),
@@ -85,10 +84,8 @@ def _devices(view: RunView) -> Variables | None:
     if not view.by_device and not view.budget.must_run_on:
         return None
     pick = view.decision.pick
-    results = device_results(view, pick) if pick else ()
     return {
-        "pick": pick,
-        "results": results,
+        "results": device_results(view, pick) if pick else (),
         "decisions": device_decisions(view),
         "runtimes": runtimes_sentence(view),
     }
@@ -104,7 +101,6 @@ def _classes(view: RunView) -> Variables | None:
     if not found:
         return None
     return {
-        "pick": pick,
         "judged_on": "images held out from training" if pick.holdout_answers else "validation images",
         "recalls": found,
         "counted": any(each.precision is not None for each in found),
@@ -133,7 +129,7 @@ def _images(view: RunView) -> Variables | None:
     if not mistakes and changed is None:
         return None
     changes = changed_photos(changed, view.images, labels) if changed else []
-    return {"pick": pick, "mistakes": mistakes, "changes": changes, "changed": changed}
+    return {"mistakes": mistakes, "changes": changes, "changed": changed}
 
 
 def _boxes(view: RunView) -> Variables | None:
@@ -152,7 +148,6 @@ def _robustness(view: RunView) -> Variables | None:
     rows = sorted(pick.capture.by_condition, key=lambda row: row.top1)
     plain, judged = top1_on_parts(pick)
     return {
-        "pick": pick,
         "robust": pick.capture.holdout,
         "rows": rows,
         "usual": judged or plain,
@@ -166,7 +161,7 @@ def _operators(view: RunView) -> Variables | None:
         return None
     operators = sorted(pick.file_features.operators.items(), key=lambda row: -row[1])
     total = max(sum(count for _, count in operators), 1)
-    return {"pick": pick, "file": pick.file_features, "operators": operators, "total": total}
+    return {"file": pick.file_features, "operators": operators, "total": total}
 
 
 def _losses(view: RunView) -> Variables | None:
@@ -267,7 +262,7 @@ def _section(section: Section, view: RunView) -> Markup | None:
     try:
         variables = section.variables(view)
         if isinstance(variables, Mapping):
-            return render(section.id, view=view, **variables)
+            return render(section.id, view=view, pick=view.decision.pick, **variables)
         return draw(variables) if variables else None
     except Exception as error:
         damaged = isinstance(error, UsageError)  # the run folder is at fault, so the code's place tells nothing

@@ -139,7 +139,6 @@ def method(view: RunView) -> dict[str, object]:
         "durations": {str(stage): show_seconds(float(value)) for stage, value in durations.items()},
         "request": {key: shown(value) for key, value in view.request.written.items() if _is_given(value)},
         "manifest": {key: shown(value) for key, value in others.items() if _is_given(value)},
-        "pick": view.decision.pick,
     }
 
 

@@ -176,7 +176,7 @@ def _head(profile: Profile) -> Iterator[blocks.Block]:
 
 def types_table(profile: Profile) -> blocks.DataTable:
     """Return the time of each type of operator."""
-    return blocks.DataTable(TYPES, list(map(_type, profile.by_type)), "By type")
+    return blocks.DataTable(TYPES, list(map(_type, profile.by_type)))
 
 
 def _type(row: TypeTime) -> list[blocks.Words]:
@@ -218,7 +218,7 @@ def operators_table(rows: Sequence[OperatorTime], in_order: bool) -> blocks.Data
                 blocks.Span(row.kernel, "name"),
             )
         )
-    return blocks.DataTable(OPERATORS, cells, "Steps", "tall")
+    return blocks.DataTable(OPERATORS, cells, look="tall")
 
 
 def _where(place: str) -> blocks.Words:

@@ -29,7 +29,6 @@ def unknown(view: RunView) -> Mapping[str, object] | None:
         return None
     facts = pick.unknown
     return {
-        "pick": pick,
         "facts": facts,
         "lead": left_out(pick, facts),
         "rows": sorted(facts.by_class.items(), key=lambda row: row[1].auroc.value),
