@@ -1,4 +1,4 @@
-"""What interpreters of microcontrollers, such as TensorFlow Lite Micro (TFLM), do with a file on this machine."""
+"""Run files in interpreters of microcontrollers on this machine, such as TensorFlow Lite Micro (TFLM)."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Interpreter(Protocol):
     """The package whose version the results depend on."""
 
     INSTALL: str
-    """How to install it."""
+    """The way to install it."""
 
     def available(self) -> bool:
         """Return whether the interpreter is installed."""

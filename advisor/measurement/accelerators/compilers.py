@@ -25,7 +25,7 @@ class CompilerUnit(Protocol):
 
     @property
     def mode(self) -> str:
-        """Where weights and activations are."""
+        """The memories of weights and activations."""
 
     @property
     def system(self) -> str:
