@@ -11,7 +11,7 @@ from __future__ import annotations
 import statistics
 from pathlib import Path
 
-from advisor.integrations.microcontroller.interpreter import check
+from advisor.integrations.microcontroller import check
 from advisor.tflite.arena import activation_arena_bytes
 from advisor.tflite.micro_arena import micro_arena
 from advisor.tflite.model import read

@@ -157,7 +157,7 @@ def exportable(run: str | Path) -> tuple[Evaluation, ...]:
         UsageError: no run folder, or a damaged one.
     """
     from advisor.engine.history.loaded_run import load_run
-    from advisor.exporting.choice import choices
+    from advisor.exporting.bundle import choices
 
     return choices(load_run(run).decision)
 

@@ -9,12 +9,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from advisor.catalog.cards import Card, WeightsFile
+from advisor.catalog.cards import Card
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Configuration
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.training import recipe_of
 from advisor.core.units import show_seconds
+from advisor.downloads.files import WeightsFile
 from advisor.engine.pipeline.cost import rough_size
 from advisor.engine.pipeline.cost_calibration import CostCalibration
 from advisor.engine.pipeline.materials import Variant
@@ -172,7 +173,7 @@ def _look_up(resolved: Resolved) -> _SearchSpace | None:
 def _locate_weights(resolved: Resolved) -> tuple[Candidates, dict[str, int | None]]:
     """Return the cards that would be tried, with their weights on disk, and the bytes to download for each."""
     from advisor.catalog.weights.fetching import locate
-    from advisor.catalog.weights.options import FetchOptions
+    from advisor.downloads.files import FetchOptions
 
     question, execution, cards = resolved.question, resolved.execution, resolved.cards
     options = FetchOptions(offline=execution.offline, mirror=execution.mirror)

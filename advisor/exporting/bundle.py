@@ -1,4 +1,4 @@
-"""The bundle: made in memory, the same for the same run, then written atomically."""
+"""The bundle of a candidate of a run: made in memory, the same for the same run, then written atomically."""
 
 from __future__ import annotations
 
@@ -11,24 +11,70 @@ from dataclasses import asdict, dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 
-from advisor.core.errors import UsageError
-from advisor.core.evaluation import Evaluation
+from advisor.core.decision import Decision
+from advisor.core.errors import UsageError, nearest
+from advisor.core.evaluation import Evaluation, Status
 from advisor.core.evaluation_facts import DeviceFigures
 from advisor.core.evaluation_json import evaluation_to_json
+from advisor.core.figures import latency_of
 from advisor.core.integrations import registered
 from advisor.core.names import require_known
 from advisor.engine.history.loaded_run import LoadedRun, load_run
-from advisor.exporting.choice import choose
-from advisor.exporting.devices import benchmark_lines, devices_of
 from advisor.exporting.documents import model_card, readme
 from advisor.exporting.model import ShippedModel, prepare
-from advisor.exporting.parts import PARTS, Exported, artefact_of, parts_of
+from advisor.exporting.parts import PARTS, ExportedModel, artefact_of, parts_of
 from advisor.exporting.shipping import Shipping, make_vectors, vectors_json
-from advisor.exporting.snippets import PLATFORMS, edgetpu, render
+from advisor.exporting.snippets import PLATFORMS, benchmark_lines, devices_of, edgetpu, render
 from advisor.reporting.risks import Risk, risks
 from advisor.reporting.view import view_of
 from advisor.tflite.metadata import one_line
 from advisor.tflite.model import read
+
+_SEE = "advisor export RUN --list shows the candidates"
+
+
+def choices(decision: Decision) -> tuple[Evaluation, ...]:
+    """Return the candidates that ``--pick N`` counts: pick, runner-up, ties, then the front; one entry an artefact."""
+    ordered = [decision.pick, decision.runner_up, *decision.ties, *decision.front]
+    found: dict[str, Evaluation] = {}
+    for evaluation in ordered:
+        if evaluation is None or not evaluation.artefact:
+            continue
+        known = found.setdefault(evaluation.artefact, evaluation)
+        if known is not decision.pick and latency_of(evaluation) < latency_of(known):
+            found[evaluation.artefact] = evaluation
+    return tuple(found.values())
+
+
+def choose(run: LoadedRun, pick: str | None) -> Evaluation:
+    """Return the evaluation to ship.
+
+    Args:
+        run: the run.
+        pick: a number of :func:`choices` from 1, the key of an evaluation, or None for the pick.
+
+    Raises:
+        UsageError: there is no such candidate, or the run has none.
+    """
+    offered = choices(run.decision)
+    if not offered:
+        raise UsageError(
+            f"'{run.folder.path}' has no candidate to ship: {run.decision.reason}",
+            f"resume it: advisor search --resume {run.folder.path}",
+        )
+    if pick is None:
+        return offered[0]
+    if pick.isdecimal():
+        if not 1 <= int(pick) <= len(offered):
+            raise UsageError(f"--pick: there is no candidate {int(pick)}; the numbers are 1 to {len(offered)}", _SEE)
+        return offered[int(pick) - 1]
+    by_key = {evaluation.configuration.key: evaluation for evaluation in run.evaluations}
+    found = by_key.get(pick)
+    if found is None:
+        raise UsageError(f"--pick: the run has no candidate '{pick}'{nearest(pick, by_key)}", _SEE)
+    if found.status is not Status.OK:
+        raise UsageError(f"--pick: '{pick}' has no artefact; its status is {found.status} ({found.reason})", _SEE)
+    return found
 
 
 def checked(folder: Path, force: bool) -> Path:
@@ -118,7 +164,7 @@ def export(
     Args:
         run: the run folder.
         to: folder to make.
-        pick: a number of :func:`advisor.exporting.choice.choices` from 1, or a key; None for the pick.
+        pick: a number of :func:`choices` from 1, or a key; None for the pick.
         targets: platforms, ``edgetpu``, or parts that integrations make; empty for android, ios and python.
         force: replace an existing bundle.
         unknown_class: the model has one more class, for images of things that are none of the others.
@@ -138,7 +184,7 @@ def export(
     model = prepare(artefact, evaluation.artefact, shipping.thresholds(evaluation))
     if unknown_class:
         model = _with_unknown(stored, shipping, evaluation, wanted)
-    contents = _contents(Exported(stored, shipping, evaluation, model, artefact), wanted)
+    contents = _contents(ExportedModel(stored, shipping, evaluation, model, artefact), wanted)
     write(folder, contents)
     return Bundle(folder, evaluation, model, tuple(sorted(contents)))
 
@@ -182,7 +228,7 @@ def _check_targets(wanted: Sequence[str], shipping: Shipping, evaluation: Evalua
         )
 
 
-def _contents(exported: Exported, targets: Sequence[str]) -> dict[str, bytes]:
+def _contents(exported: ExportedModel, targets: Sequence[str]) -> dict[str, bytes]:
     """Return every file of the bundle by its path."""
     run, shipping, evaluation, model = exported.run, exported.shipping, exported.evaluation, exported.model
     contents = {MODEL: model.content, **({MEASURED: exported.artefact} if model.edits else {})}
@@ -206,7 +252,7 @@ def _contents(exported: Exported, targets: Sequence[str]) -> dict[str, bytes]:
     return {**contents, "SHA256SUMS": "".join(hashes).encode()}
 
 
-def _snippets(exported: Exported, targets: Sequence[str]) -> dict[str, str]:
+def _snippets(exported: ExportedModel, targets: Sequence[str]) -> dict[str, str]:
     shipping, model = exported.shipping, exported.model
     found = dict(render(shipping, target, model, exported.evaluation) for target in targets if target in PLATFORMS)
     if EDGETPU in targets:

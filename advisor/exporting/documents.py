@@ -16,10 +16,10 @@ from advisor.core.training import recipe_of
 from advisor.core.units import plural, show_bytes, show_ms
 from advisor.engine.history.loaded_run import LoadedRun
 from advisor.engine.question import Question
-from advisor.exporting.devices import benchmark_lines, benchmark_options, devices_of
 from advisor.exporting.model import ShippedModel
 from advisor.exporting.parts import parts_of
 from advisor.exporting.shipping import Shipping
+from advisor.exporting.snippets import benchmark_lines, benchmark_options, devices_of
 from advisor.exporting.templating import render
 from advisor.measurement.counting import NEAR
 from advisor.reporting.risks import Risk, warnings

@@ -20,7 +20,7 @@ PARTS = "advisor.bundle_parts"
 
 
 @dataclass(frozen=True)
-class Exported:
+class ExportedModel:
     """The model that a bundle exports, with its run.
 
     Attributes:
@@ -57,7 +57,7 @@ class BundlePart(Protocol):
     def check(self, shipping: Shipping) -> None:
         """Raise a ``UsageError`` if the task has no such files, or a package is not installed."""
 
-    def files(self, exported: Exported) -> Mapping[str, bytes]:
+    def files(self, exported: ExportedModel) -> Mapping[str, bytes]:
         """Return the files by their paths within the bundle.
 
         Raises:
@@ -66,7 +66,7 @@ class BundlePart(Protocol):
 
 
 def parts_of(targets: Sequence[str]) -> dict[str, BundlePart]:
-    """Return the parts among some targets, in the order in which they are registered."""
+    """Return the parts among some targets, in alphabetical order."""
     return {name: integration(PARTS, name) for name in registered(PARTS) if name in targets}
 
 

@@ -12,12 +12,13 @@ import typer
 from advisor.catalog import listing
 from advisor.core.tasks import TASKS
 from advisor.core.units import plural, show_bytes
+from advisor.downloads.files import MemberFile, WeightSource
 from advisor.reporting.console import WIDE, TableColumn, default_console, table, write
 from advisor.reporting.selection import Rows
 from advisor.reporting.text import MISSING, plain
 
 if TYPE_CHECKING:
-    from advisor.catalog.cards import Card, Conversion, MemberFile, Published, WeightSource
+    from advisor.catalog.cards import Card, Conversion, Published
     from advisor.catalog.checking import Checked
     from advisor.catalog.fetch_all import Fetched
     from advisor.catalog.listing import CardRow

@@ -8,7 +8,7 @@ import pytest
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation, Status
 from advisor.engine.history.loaded_run import LoadedRun, load_run
-from advisor.exporting.choice import choices, choose
+from advisor.exporting.bundle import choices, choose
 from tests.builders import evaluation
 from tests.run_folders import candidates, write_run
 

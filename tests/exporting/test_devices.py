@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from advisor.core.evaluation_facts import DeviceFigures
-from advisor.exporting.devices import benchmark_lines, devices_of
+from advisor.exporting.snippets import benchmark_lines, devices_of
 from tests.builders import evaluation
 
 

@@ -35,7 +35,7 @@ from advisor.engine.pipeline.stages.head import TrainedHead, expected, fitted, s
 from advisor.engine.pipeline.stages.other_runtimes import checked_in, measured_in
 from advisor.engine.pipeline.stages.other_runtimes_jobs import RuntimeFigures
 from advisor.engine.pipeline.stages.unknown import WithUnknown, probed, with_unknown
-from advisor.measurement.interpreters import MicroCheck, interpreter_of
+from advisor.measurement.microcontrollers import MicroCheck, interpreter_of
 
 FLOAT = "float32"
 

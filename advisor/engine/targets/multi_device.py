@@ -27,7 +27,7 @@ from advisor.engine.pipeline.walker import Walker
 from advisor.engine.question import Question
 from advisor.engine.targets.device_prediction import Prefilter, before_measuring, environment_of
 from advisor.engine.targets.target_devices import TargetDevice, arena_too_large
-from advisor.measurement.interpreters import MicroCheck
+from advisor.measurement.microcontrollers import MicroCheck
 from advisor.store import RunFolder
 
 if TYPE_CHECKING:

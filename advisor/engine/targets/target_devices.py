@@ -24,7 +24,7 @@ from advisor.devices.profiles import (
 from advisor.devices.profiles.runtimes import LocalRuntime, local_runtimes, require_runtime
 from advisor.engine.pipeline.materials import LocalTarget
 from advisor.engine.question import Question
-from advisor.measurement.interpreters import installed_interpreter, interpreter_of
+from advisor.measurement.microcontrollers import installed_interpreter, interpreter_of
 
 if TYPE_CHECKING:
     from advisor.devices.connections.protocol import Connection

@@ -7,11 +7,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from advisor.catalog.cards import MemberFile, WeightSource
 from advisor.core.errors import UsageError
+from advisor.downloads.files import MemberFile, WeightSource
 
 if TYPE_CHECKING:
-    from advisor.catalog.weights.options import FetchOptions
+    from advisor.downloads.files import FetchOptions
 
 LITERT = WeightSource(
     "npm",
@@ -82,10 +82,9 @@ def fetched(package: WeightSource, options: FetchOptions | None = None) -> Path:
     Raises:
         UsageError: no place has them. Every place that was tried is named with its reason.
     """
-    from advisor.catalog.weights.digest import Unavailable
-    from advisor.catalog.weights.fetching import origins_of
-    from advisor.catalog.weights.options import FetchOptions
-    from advisor.catalog.weights.store import Cache
+    from advisor.downloads.cache import Cache
+    from advisor.downloads.files import FetchOptions, Unavailable
+    from advisor.downloads.origins import origins_of
 
     chosen = options or FetchOptions()
     cache, reasons = Cache(chosen.cache_root), list[str]()

@@ -14,7 +14,7 @@ from advisor.core.errors import StageError, UsageError, install_extra
 from advisor.core.evaluation import Evaluation, Status
 from advisor.engine.history.loaded_run import LoadedRun
 from advisor.exporting.model import ShippedModel, prepare
-from advisor.exporting.parts import Exported, artefact_of
+from advisor.exporting.parts import ExportedModel, artefact_of
 from advisor.exporting.shipping import Shipping
 from advisor.isolation import WRITES_BELOW, CallLimits, ChildPool, Scratch
 
@@ -37,7 +37,7 @@ def check(shipping: Shipping) -> None:
         raise UsageError(f"--coreml needs {PACKAGE}", install_extra("coreml"))
 
 
-def files(exported: Exported) -> Mapping[str, bytes]:
+def files(exported: ExportedModel) -> Mapping[str, bytes]:
     """Return the files of the package; see :class:`advisor.exporting.parts.BundlePart`."""
     floats = float_form(exported.run, exported.evaluation)
     return coreml_package(prepare(artefact_of(exported.run, floats), floats.artefact), floats)

@@ -7,7 +7,6 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,7 +16,7 @@ from advisor.core.errors import StageError, UsageError, install_extra, nearest
 from advisor.core.quantity import Provenance, Quantity
 from advisor.integrations.microcontroller import EXTRA
 from advisor.isolation.process import Finished, run_program
-from advisor.measurement.accelerators.compilers import EthosEstimate
+from advisor.measurement.microcontrollers import EthosEstimate, Unit
 from advisor.tflite.model import read
 
 TIMEOUT_S = 300.0
@@ -50,29 +49,6 @@ _SYSTEMS: Mapping[str, tuple[str, str]] = MappingProxyType(
 """Clock and memories (``Arm/vela.ini`` of the compiler), and the memory mode by default."""
 
 
-@dataclass(frozen=True)
-class Unit:
-    """A configuration of an Ethos-U in a memory mode.
-
-    Attributes:
-        name: the configuration, such as ``ethos-u55-128``.
-        mode: of :data:`MODES`.
-    """
-
-    name: str
-    mode: str
-
-    @property
-    def system(self) -> str:
-        """Clock and memories around it, by the compiler's name."""
-        return _SYSTEMS[self.name[: len("ethos-u55")]][0]
-
-    @property
-    def title(self) -> str:
-        """The name as people read it."""
-        return f"{self.name.replace('ethos-u', 'Ethos-U')} ({self.mode})"
-
-
 def unit_named(name: str) -> Unit:
     """Return the unit of ``ethos-u55``, ``ethos-u55-256`` or ``ethos-u55-256:sram-only``.
 
@@ -89,7 +65,8 @@ def unit_named(name: str) -> Unit:
     family = found[: len("ethos-u55")]
     if mode == "dedicated-sram" and family == "ethos-u55":
         raise UsageError("an Ethos-U55 has no mode dedicated-sram: it does not write to DRAM", "use shared-sram")
-    return Unit(found, mode or _SYSTEMS[family][1])
+    system, usual = _SYSTEMS[family]
+    return Unit(found, mode or usual, system)
 
 
 def estimate(path: Path, unit: Unit, timeout_s: float = TIMEOUT_S) -> EthosEstimate:

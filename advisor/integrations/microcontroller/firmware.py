@@ -9,10 +9,10 @@ from pathlib import Path
 from types import MappingProxyType
 
 from advisor.core.errors import UsageError
-from advisor.exporting.parts import Exported
+from advisor.exporting.parts import ExportedModel
 from advisor.exporting.shipping import Shipping
 from advisor.exporting.templating import render
-from advisor.integrations.microcontroller import interpreter
+from advisor.integrations import microcontroller
 from advisor.tflite.micro_arena import ALIGNMENT, micro_arena
 from advisor.tflite.model import read
 from advisor.tflite.values import Tensor
@@ -44,7 +44,7 @@ def check(_shipping: Shipping) -> None:
     """Do nothing, because every task has sources; see :class:`advisor.exporting.parts.BundlePart`."""
 
 
-def files(exported: Exported) -> Mapping[str, bytes]:
+def files(exported: ExportedModel) -> Mapping[str, bytes]:
     """Return the sources; see :class:`advisor.exporting.parts.BundlePart`."""
     found = firmware(exported.artefact, exported.metadata.mean, exported.metadata.std)
     return {name: text.encode() for name, text in found.items()}
@@ -96,13 +96,13 @@ def method(operator: str) -> str:
 
 def _arena(content: bytes) -> tuple[int, str]:
     """Return the bytes of the arena and where the figure comes from."""
-    if not interpreter.available():
+    if not microcontroller.available():
         size = int(MARGIN * micro_arena(read(content)).total)
         return _rounded(size), f"computed with a margin of {MARGIN - 1:.0%}; ondevice-advisor[micro] measures it"
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.tflite"
         path.write_bytes(content)
-        found = interpreter.check(path)
+        found = microcontroller.check(path)
     if found.reason:
         raise UsageError(f"--microcontroller: {found.reason}", "choose another candidate with --pick, such as an int8")
     return _rounded(found.arena_bytes), f"the smallest with which {found.runtime} runs it, here {found.arena_bytes}"

@@ -14,8 +14,8 @@ from typing import Any, TypeVar, cast
 from advisor.core.errors import StageError, UsageError, last_line
 from advisor.core.figures import HOST
 from advisor.engine.execution.machine import Machine
+from advisor.integrations.ray import Roster, connect, resource_of
 from advisor.integrations.ray import node as ray_node
-from advisor.integrations.ray.connection import Roster, connect, resource_of
 from advisor.integrations.ray.node import Arguments, CallResult, Outgoing, contents
 from advisor.isolation import CallLimits, Pause
 from advisor.isolation.pool import EXPECTED_BYTES, POOLS, TRAINERS
@@ -49,7 +49,7 @@ class RayExecutor:
     """A Ray cluster.
 
     Args:
-        address: see :func:`advisor.integrations.ray.connection.connect`.
+        address: see :func:`advisor.integrations.ray.connect`.
         workers: how many jobs run at the same time at most; 0 for one per CPU of the cluster.
         shared: a folder that every node sees under the same name; None to send files through the object store.
 

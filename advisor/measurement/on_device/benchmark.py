@@ -18,11 +18,11 @@ from advisor.devices.profiles.runtimes import local_runtimes
 from advisor.isolation.agent import SeriesDocument
 from advisor.measurement.accelerators.delegation import delegate
 from advisor.measurement.accelerators.rules import serving
-from advisor.measurement.interpreters import Interpreter, interpreter_of
 from advisor.measurement.latency.results import LatencyResult, Ratio
 from advisor.measurement.latency.summary import LEVEL
 from advisor.measurement.latency.timing import ratios
 from advisor.measurement.latency.trust import judge
+from advisor.measurement.microcontrollers import Interpreter, interpreter_of
 from advisor.measurement.on_device.findings import DeviceBenchmark, DeviceRow
 from advisor.measurement.processes.model_file import ModelFile, detector_notes, read_model
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from advisor.core.codec import Written
 from advisor.core.quantity import Quantity
 from advisor.measurement.accelerators.delegation import Delegation
-from advisor.measurement.interpreters import MicroCheck
 from advisor.measurement.latency.findings import SCHEMA_VERSION
 from advisor.measurement.latency.results import LatencyResult, Ratio
+from advisor.measurement.microcontrollers import MicroCheck
 
 
 @dataclass(frozen=True)

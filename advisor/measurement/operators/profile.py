@@ -10,9 +10,9 @@ from pathlib import Path
 from advisor.core.errors import UsageError
 from advisor.core.units import plural
 from advisor.measurement import host
-from advisor.measurement.accelerators.compilers import compiler_of
 from advisor.measurement.accelerators.delegation import Delegation, delegate
 from advisor.measurement.accelerators.rules import accelerator
+from advisor.measurement.microcontrollers import compiler_of
 from advisor.measurement.operators import roofline
 from advisor.measurement.operators.attribution import ProfiledOperator, match
 from advisor.measurement.operators.profile_values import OperatorTime, Profile, TypeTime

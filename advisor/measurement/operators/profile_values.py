@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from advisor.core.codec import Written
 from advisor.measurement import host
-from advisor.measurement.accelerators.compilers import EthosEstimate
 from advisor.measurement.accelerators.delegation import Delegation
+from advisor.measurement.microcontrollers import EthosEstimate
 from advisor.measurement.operators import roofline
 from advisor.measurement.operators.attribution import ProfiledOperator
 

@@ -10,8 +10,8 @@ from rich.text import Text
 
 from advisor.compression.diagnosis.values import Diagnosis
 from advisor.core.units import plural, show_bytes
-from advisor.measurement.accelerators.compilers import EthosEstimate
 from advisor.measurement.accelerators.delegation import Delegation
+from advisor.measurement.microcontrollers import EthosEstimate
 from advisor.measurement.operators.profile_values import OperatorTime, Profile, TypeTime
 from advisor.reporting import text
 from advisor.reporting.console import WIDE, TableColumn, columns, default_console, line, next_command, table, write

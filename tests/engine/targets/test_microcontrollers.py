@@ -13,7 +13,7 @@ from advisor.devices.profiles import DeviceLimits, DeviceProfile, DeviceTarget
 from advisor.engine.history.loaded_run import load_run
 from advisor.engine.targets.multi_device import with_arena
 from advisor.engine.targets.target_devices import TargetDevice, needs_check, remark_of
-from advisor.integrations.microcontroller import interpreter as micro
+from advisor.integrations import microcontroller as micro
 from tests.builders import evaluation
 from tests.engine.conftest import heads_of, searched_once
 from tests.measurement import small_models

@@ -10,8 +10,8 @@ import pytest
 from advisor.core.errors import StageError, UsageError
 from advisor.core.quantity import Provenance
 from advisor.integrations.microcontroller import ethos
-from advisor.integrations.microcontroller.ethos import CONFIGURATIONS, Unit, estimate, unit_named
-from advisor.measurement.accelerators.compilers import EthosEstimate
+from advisor.integrations.microcontroller.ethos import CONFIGURATIONS, estimate, unit_named
+from advisor.measurement.microcontrollers import EthosEstimate, Unit
 from tests.measurement import small_models
 from tests.requirements import skip_or_fail
 
@@ -39,7 +39,7 @@ def test_an_int8_file_runs_whole_and_every_figure_is_estimated(compiled: EthosEs
 def test_what_stays_on_the_cpu_is_named_with_the_reason(compiled: EthosEstimate, tmp_path: Path) -> None:
     path = tmp_path / "float.tflite"
     path.write_bytes(small_models.classifier())
-    found = estimate(path, Unit("ethos-u65-256", "dedicated-sram"))
+    found = estimate(path, unit_named("ethos-u65-256"))
     assert (found.on_npu, found.on_cpu["CONV_2D"]) == (0, 2)
     assert found.latency is None
     assert "Operation has tensor with unsupported DataType Float32" in found.reasons
@@ -59,9 +59,9 @@ def test_a_file_that_takes_too_long_is_an_error(int8_model: Path) -> None:
 
 
 def test_a_family_has_a_configuration_and_a_memory_mode_by_default() -> None:
-    assert unit_named("ethos-u55") == Unit("ethos-u55-128", "shared-sram")
-    assert unit_named("ethos-u85") == Unit("ethos-u85-256", "dedicated-sram")
-    assert unit_named("ethos-u65-512:sram-only") == Unit("ethos-u65-512", "sram-only")
+    assert unit_named("ethos-u55") == Unit("ethos-u55-128", "shared-sram", "Ethos_U55_High_End_Embedded")
+    assert unit_named("ethos-u85") == Unit("ethos-u85-256", "dedicated-sram", "Ethos_U85_SYS_DRAM_Mid")
+    assert unit_named("ethos-u65-512:sram-only") == Unit("ethos-u65-512", "sram-only", "Ethos_U65_High_End")
     assert all(unit_named(name).name == name for name in CONFIGURATIONS)
 
 

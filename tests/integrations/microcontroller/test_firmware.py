@@ -11,7 +11,7 @@ import pytest
 
 from advisor.core.errors import UsageError
 from advisor.exporting.bundle import export
-from advisor.integrations.microcontroller import interpreter as micro
+from advisor.integrations import microcontroller as micro
 from advisor.integrations.microcontroller.firmware import MARGIN, firmware, method
 from advisor.store import RunFolder
 from advisor.tflite.micro_arena import micro_arena

@@ -9,9 +9,9 @@ import pytest
 
 from advisor.core.errors import StageError, UsageError
 from advisor.core.quantity import Provenance
-from advisor.integrations.microcontroller import interpreter as micro
-from advisor.integrations.microcontroller.interpreter import check
-from advisor.measurement.interpreters import MicroCheck
+from advisor.integrations import microcontroller as micro
+from advisor.integrations.microcontroller import check
+from advisor.measurement.microcontrollers import MicroCheck
 from advisor.tflite.micro_arena import micro_arena
 from advisor.tflite.model import read
 from tests.measurement import small_models

@@ -43,7 +43,7 @@ class TwoNodes:
 
 def environment() -> dict[str, str]:
     """Return the environment of a cluster that this machine alone reaches and that may be slow to start."""
-    from advisor.integrations.ray.connection import OWN
+    from advisor.integrations.ray import OWN
 
     own = {**OWN, "RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "disabled", "TF_CPP_MIN_LOG_LEVEL": "3"}
     return {**os.environ, **own, "PYTHONPATH": str(ROOT)}

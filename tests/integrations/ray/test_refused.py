@@ -50,7 +50,7 @@ def test_what_there_is_not_is_refused(options: dict[str, object], words: str) ->
 
 
 def test_an_address_without_a_port_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    from advisor.integrations.ray.connection import connect
+    from advisor.integrations.ray import connect
 
     with pytest.raises(UsageError, match="names no port") as caught:
         connect("cluster.example", 1)

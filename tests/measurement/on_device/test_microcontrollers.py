@@ -9,7 +9,7 @@ import pytest
 
 from advisor.devices.prediction.predictor import device_predictor
 from advisor.devices.profiles import read_profile, shipped_profiles
-from advisor.integrations.microcontroller import interpreter as micro
+from advisor.integrations import microcontroller as micro
 from advisor.measurement.on_device.benchmark import benchmark_on_device
 from advisor.measurement.on_device.findings import DeviceBenchmark
 from advisor.tflite.micro_arena import micro_arena

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.catalog.cards import Card, MemberFile, Preprocessing, WeightSource
+from advisor.catalog.cards import Card, Preprocessing
 from advisor.catalog.catalogue import load_catalogue
 from advisor.catalog.weights.fetching import fetch
-from advisor.catalog.weights.options import FetchOptions
 from advisor.core.evaluation import Status
 from advisor.core.training import FINETUNE_ALL, FINETUNE_TOP, HEAD
 from advisor.datasets.images import InputSpec
+from advisor.downloads.files import FetchOptions, MemberFile, WeightSource
 from advisor.engine.pipeline.events import StageAborted
 from advisor.engine.pipeline.graph import VariantStages, with_all_before
 from advisor.engine.pipeline.images import Images, Role

@@ -29,7 +29,7 @@ from advisor.engine.pipeline.stage import (
 from advisor.engine.pipeline.stages import other_runtimes_jobs as jobs
 from advisor.engine.pipeline.stages.figures import THOROUGH, with_detail
 from advisor.engine.pipeline.stages.other_runtimes_jobs import RuntimeFigures
-from advisor.measurement.interpreters import MicroCheck, interpreter_of
+from advisor.measurement.microcontrollers import MicroCheck, interpreter_of
 
 ARENA_BYTES = 1_200_000_000
 

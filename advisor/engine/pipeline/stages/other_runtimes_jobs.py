@@ -89,7 +89,7 @@ def measure(device: str, target: DeviceTarget, model: Path, effort: str) -> dict
 
 def check(runtime: str, model: Path) -> dict[str, Any]:
     """Return what the interpreter of a runtime does with a file, as JSON."""
-    from advisor.measurement.interpreters import interpreter_of
+    from advisor.measurement.microcontrollers import interpreter_of
 
     interpreter = interpreter_of(runtime)
     assert interpreter is not None, "a stage checks files only for a runtime that has one"

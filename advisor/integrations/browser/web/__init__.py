@@ -17,7 +17,7 @@ from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation
 from advisor.exporting import templating
 from advisor.exporting.model import ShippedModel
-from advisor.exporting.parts import Exported
+from advisor.exporting.parts import ExportedModel
 from advisor.exporting.shipping import Shipping
 from advisor.exporting.snippets import by_place
 from advisor.reporting.templating import content_policy, json_for_script, trusted
@@ -37,7 +37,7 @@ def check(shipping: Shipping) -> None:
         raise UsageError(f"--web: there is no page that {shipping.does}", "leave it out")
 
 
-def files(exported: Exported) -> Mapping[str, bytes]:
+def files(exported: ExportedModel) -> Mapping[str, bytes]:
     """Return the files of the page; see :class:`advisor.exporting.parts.BundlePart`."""
     return web_page(exported.model, exported.evaluation)
 

@@ -19,7 +19,7 @@ from advisor.engine.history.reevaluation.reevaluate import Devices, Session
 from advisor.engine.history.reevaluation.remeasurement import run_here
 from advisor.engine.question import Request
 from advisor.engine.targets.target_devices import TargetDevice
-from advisor.integrations.microcontroller import interpreter as micro
+from advisor.integrations import microcontroller as micro
 from advisor.store import RunFolder
 from tests.builders import evaluation, present
 from tests.devices.requirements import require_onnx

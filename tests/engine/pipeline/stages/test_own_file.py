@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.catalog.cards import Card, MemberFile, Preprocessing, WeightSource
+from advisor.catalog.cards import Card, Preprocessing
 from advisor.catalog.catalogue import load_catalogue
 from advisor.catalog.weights.fetching import fetch
-from advisor.catalog.weights.options import FetchOptions
 from advisor.core.errors import UnsupportedRecipe
 from advisor.core.training import FINETUNE_CACHED, HEAD, HEAD_SUBSET
 from advisor.datasets.images import InputSpec
+from advisor.downloads.files import FetchOptions, MemberFile, WeightSource
 from advisor.engine.pipeline.evaluation.accuracy import per_class
 from advisor.engine.pipeline.graph import VariantStages, with_all_before
 from advisor.engine.pipeline.images import Images

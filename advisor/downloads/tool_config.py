@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from advisor.catalog.weights.digest import Unavailable
-from advisor.catalog.weights.network.transport import Transport, credentials_of
 from advisor.core.errors import StageError, UsageError
+from advisor.downloads.files import Unavailable, credentials_of
+from advisor.downloads.transport import Transport
 from advisor.isolation.process import run_program
 
 _LINE = re.compile(r"^(?P<section>[^.\s=]+)\.(?P<key>[a-z-]+)=(?P<value>.*)$")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from advisor.catalog.weights.digest import Unavailable
-from advisor.catalog.weights.network.transport import Client, Transport, _redirected
+from advisor.downloads.files import Unavailable
+from advisor.downloads.transport import Client, Transport, _redirected
 from tests.catalog.conftest import Answer, Shelf
 
 

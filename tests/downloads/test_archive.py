@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from advisor.catalog.weights import delivery as module
-from advisor.catalog.weights.delivery import extract_member
-from advisor.catalog.weights.digest import Unavailable
+from advisor.downloads import delivery as module
+from advisor.downloads.delivery import extract_member
+from advisor.downloads.files import Unavailable
 from tests.catalog.weights.conftest import CONTENT, MEMBER, tarball, wheel
 
 

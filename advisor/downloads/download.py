@@ -11,9 +11,8 @@ from pathlib import Path
 
 import requests
 
-from advisor.catalog.weights.digest import Unavailable
-from advisor.catalog.weights.network.deadline import Deadline
-from advisor.catalog.weights.network.transport import Client, Interrupted, announced_bytes, redacted
+from advisor.downloads.files import Unavailable, redacted
+from advisor.downloads.transport import Client, Deadline, Interrupted, announced_bytes
 
 MAX_DOWNLOAD_BYTES = 2 * 2**30
 ATTEMPTS = 5

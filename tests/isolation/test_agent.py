@@ -15,8 +15,10 @@ import pytest
 from advisor.isolation import agent
 from tests.devices.requirements import require_onnx
 from tests.measurement import small_models
+from tests.measurement.conftest import float_model, folder
 
 AGENT = Path(agent.__file__)
+__all__ = ["float_model", "folder"]
 
 
 def run(script: Path, *arguments: object) -> tuple[int, dict[str, Any], str]:

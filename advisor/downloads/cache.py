@@ -15,8 +15,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from advisor.catalog.cards import MemberFile, WeightsFile, WeightSource
-from advisor.catalog.weights.digest import HashMismatch, Unavailable, check
+from advisor.downloads.files import HashMismatch, MemberFile, Unavailable, WeightsFile, WeightSource, check
 from advisor.store.files import write_atomically
 
 _log = logging.getLogger(__name__)

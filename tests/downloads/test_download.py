@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from advisor.catalog.weights.digest import Unavailable
-from advisor.catalog.weights.network import download
-from advisor.catalog.weights.network.transport import Client, Transport
+from advisor.downloads import download
+from advisor.downloads.files import Unavailable
+from advisor.downloads.transport import Client, Transport
 from tests.catalog.conftest import Answer, Shelf
 
 BODY = bytes(range(256)) * 8192

@@ -11,15 +11,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.catalog.weights import hub
-from advisor.catalog.weights.digest import Unavailable
+from advisor.catalog.user_models import handles
 from advisor.core.errors import StageError
+from advisor.downloads.files import Unavailable
 from advisor.isolation import CallLimits, ChildPool
 from tests.catalog.conftest import Answer, Shelf
+from tests.catalog.weights.conftest import own_settings
 from tests.processes import PATIENCE_S
 from tests.requirements import skip_or_fail
 
 pytestmark = pytest.mark.integration
+__all__ = ["own_settings"]
 
 HANDLE = "/google/imagenet/mobilenet_v1_025_32/classification/5"
 ASKED = f"{HANDLE}?tf-hub-format=compressed"
@@ -28,7 +30,7 @@ MEMBERS = ("variables/variables.index", "variables/variables.data-00000-of-00001
 
 @pytest.fixture(scope="module", autouse=True)
 def package() -> None:
-    if importlib.util.find_spec(hub.PACKAGE) is None:
+    if importlib.util.find_spec(handles.PACKAGE) is None:
         skip_or_fail("tensorflow-hub is not installed")
 
 
@@ -36,7 +38,7 @@ def package() -> None:
 def child(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ChildPool]:
     """A child as the one that resolves handles; it imports the package once for all tests."""
     folder = tmp_path_factory.mktemp("hub")
-    with ChildPool(folder / "log.txt", hub.settings(folder)) as pool:
+    with ChildPool(folder / "log.txt", handles.settings(folder)) as pool:
         yield pool
 
 
@@ -63,35 +65,33 @@ def files() -> dict[str, bytes]:
 
 
 def resolve(child: ChildPool, url: str, *arguments: int) -> Path:
-    return Path(
-        child.call("advisor.catalog.weights.hub:download", url, *arguments, limits=CallLimits(seconds=2 * PATIENCE_S))
-    )
+    return Path(child.call(f"{handles.__name__}:download", url, *arguments, limits=CallLimits(seconds=2 * PATIENCE_S)))
 
 
 def test_a_handle_is_asked_for_its_archive_and_redirects_are_followed(shelf: Shelf) -> None:
     shelf.put(ASKED, Answer(status=302, headers={"Location": f"{shelf.url}/storage/1.tar.gz"}))
     shelf.put("/storage/1.tar.gz", packed(files() | {"saved_model.pb": b"never read"}))
-    with hub.resolved(shelf.url + HANDLE) as folder:
+    with handles.resolved(shelf.url + HANDLE) as folder:
         assert {name: (folder / name).read_bytes() for name in MEMBERS} == files()
     assert not folder.exists()
 
 
 def test_without_the_package_the_extra_is_named(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hub, "PACKAGE", "tensorflow_hub_that_is_missing")
+    monkeypatch.setattr(handles, "PACKAGE", "tensorflow_hub_that_is_missing")
     with (
         pytest.raises(Unavailable, match=r"needs pip install 'ondevice-advisor\[hub\]'"),
-        hub.resolved(shelf.url + HANDLE),
+        handles.resolved(shelf.url + HANDLE),
     ):
         pass
     assert shelf.requests == []
 
 
 def test_a_slow_server_ends_at_the_time_limit(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hub, "LIMITS", CallLimits(seconds=0.5))
+    monkeypatch.setattr(handles, "HUB_LIMITS", CallLimits(seconds=0.5))
     shelf.put(ASKED, Answer(raw=b"HTTP/1.1 200 OK\r\n\r\n", drip_s=0.05))
     with (
         pytest.raises(Unavailable, match=r"mobilenet_v1_025_32.*timed out"),
-        hub.resolved(shelf.url + HANDLE),
+        handles.resolved(shelf.url + HANDLE),
     ):
         pass
 

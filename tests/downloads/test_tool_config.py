@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.catalog.weights.digest import Unavailable
-from advisor.catalog.weights.network.tool_config import _unquoted, interpret, package_index, registry_for
+from advisor.downloads.files import Unavailable
+from advisor.downloads.tool_config import _unquoted, interpret, package_index, registry_for
 from tests.requirements import skip_or_fail
 
 LISTING = """global.index-url='https://me:p%40ss@index.example/simple'

@@ -6,19 +6,17 @@ import gzip
 import stat
 import tarfile
 import zipfile
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 from urllib.parse import urlsplit
 
 from filelock import FileLock
 
-from advisor.catalog.cards import MemberFile, WeightSource
-from advisor.catalog.weights.digest import HashMismatch, Unavailable, check
-from advisor.catalog.weights.network.download import MAX_DOWNLOAD_BYTES, Download, version_file
-from advisor.catalog.weights.network.tool_config import package_index
-from advisor.catalog.weights.network.transport import Client, Transport, contact, redacted
-from advisor.catalog.weights.options import FetchOptions
+from advisor.downloads.download import MAX_DOWNLOAD_BYTES, Download, version_file
+from advisor.downloads.files import FetchOptions, HashMismatch, MemberFile, Unavailable, WeightSource, check, redacted
+from advisor.downloads.tool_config import package_index
+from advisor.downloads.transport import Client, Transport
 from advisor.store.files import UNREADABLE_ZIP
 
 MAX_MEMBER_BYTES = 2**30
@@ -228,3 +226,17 @@ def client_for(url: str, tokens: tuple[tuple[str, str], ...] = ()) -> Client:
     if closed:
         raise Unavailable(closed)
     return Client(transport)
+
+
+@lru_cache(maxsize=256)
+def contact(origin: str, transport: Transport) -> str:
+    """Return why no server answers at ``origin`` (``scheme://host``); empty if one does.
+
+    Any answer counts, an error page too. Each server is tried once in a process, so that one that is not there costs
+    one short wait, not one for each file.
+    """
+    try:
+        with Client(transport) as client, client.deadline() as deadline, client.get(origin, {}, deadline, follow=False):
+            return ""
+    except Unavailable as error:
+        return str(error)

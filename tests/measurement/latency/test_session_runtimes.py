@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from advisor.core.errors import UsageError
+from advisor.measurement.latency.session import Runtime, interpreter, parse_runtime, refuse_newer_python
 from advisor.measurement.latency.timing import Setup, measure
-from advisor.measurement.processes.runtimes import Runtime, interpreter, parse, refuse_newer_python
 from tests.requirements import skip_or_fail
 
 
 @pytest.mark.parametrize("text", ["tflite-runtime==2.14.0", " TFLite_Runtime == 2.14.0 "])
 def test_a_package_with_a_version_is_read(text: str) -> None:
-    assert parse(text) == Runtime("tflite-runtime", "2.14.0")
+    assert parse_runtime(text) == Runtime("tflite-runtime", "2.14.0")
 
 
 @pytest.mark.parametrize(
@@ -31,12 +31,12 @@ def test_a_package_with_a_version_is_read(text: str) -> None:
 )
 def test_no_exact_version_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="not a package with an exact version"):
-        parse(text)
+        parse_runtime(text)
 
 
 def test_another_package_names_the_nearest() -> None:
     with pytest.raises(UsageError, match=r"unknown runtime 'tflite-run' \(did you mean 'tflite-runtime'\?\)"):
-        parse("tflite-run==2.14.0")
+        parse_runtime("tflite-run==2.14.0")
 
 
 def test_the_installed_runtime_needs_no_environment() -> None:

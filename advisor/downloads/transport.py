@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
-from urllib.parse import unquote, urljoin, urlsplit, urlunsplit
+from urllib.parse import urljoin, urlsplit, urlunsplit
 
 import requests
 import urllib3
+from requests.adapters import HTTPAdapter
 from requests.auth import HTTPBasicAuth
 
-from advisor.catalog.weights.digest import Unavailable
-from advisor.catalog.weights.network.deadline import Deadline, WatchedAdapter
+from advisor.core.units import show_bytes, show_seconds
+from advisor.downloads.files import Unavailable, credentials_of, redacted
 
 MAX_PAGE_BYTES = 64 * 2**20
 MAX_REDIRECTS = 10
@@ -26,6 +29,113 @@ PATIENCE_S = 60.0
 STEP_BYTES = 250_000
 MOST_S = 3600.0
 """The time for one file from one source, with all attempts."""
+
+
+class Deadline:
+    """The time for one page or one file, with all attempts; when it has passed, its connections are shut down.
+
+    A time-out of a socket is not enough: it starts again with each byte that a slow server sends.
+
+    Args:
+        patience_s: the time for every ``step_bytes``.
+        most_s: the time for everything.
+        step_bytes: what has to arrive before the patience starts again.
+    """
+
+    def __init__(self, patience_s: float, most_s: float, step_bytes: int) -> None:
+        self._patience_s, self._most_s, self._step_bytes = patience_s, most_s, step_bytes
+        self._last = time.monotonic() + most_s
+        self._end = min(time.monotonic() + patience_s, self._last)
+        self._next_bytes = step_bytes
+        self._over = threading.Event()
+        self._lock = threading.Lock()
+        self._connections: list[socket.socket] = []
+        self._thread = threading.Thread(target=self._wait, name="advisor-deadline", daemon=True)
+
+    def __enter__(self) -> Deadline:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+        for connection in self._connections:
+            connection.close()
+
+    @property
+    def left_s(self) -> float:
+        """Seconds that are left, 0 when the time has passed."""
+        return max(0.0, self._end - time.monotonic())
+
+    @property
+    def reason(self) -> str:
+        """Reason why a request was ended."""
+        if self._end >= self._last:
+            return f"not done after {show_seconds(self._most_s)}"
+        return f"too slow: less than {show_bytes(self._step_bytes)} in {show_seconds(self._patience_s)}"
+
+    def reached(self, done_bytes: int) -> None:
+        """Start the patience again if another step has arrived."""
+        if done_bytes >= self._next_bytes:
+            self._next_bytes = done_bytes + self._step_bytes
+            self._end = min(time.monotonic() + self._patience_s, self._last)
+
+    def watch(self, connection: socket.socket) -> None:
+        """Shut ``connection`` down when the time has passed."""
+        with self._lock:
+            # A copy: TLS takes the descriptor away from the socket that it is given.
+            self._connections.append(connection.dup())
+            if self.left_s == 0:
+                self._shut_down()
+
+    def _wait(self) -> None:
+        while left := self.left_s:
+            if self._over.wait(left):
+                return
+        with self._lock:
+            self._shut_down()
+
+    def _shut_down(self) -> None:
+        for connection in self._connections:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+
+class WatchedAdapter(HTTPAdapter):
+    """Calls ``watch`` with the socket of every new connection, before a byte is sent."""
+
+    def __init__(self, watch: Callable[[socket.socket], None]) -> None:
+        self._watch = watch
+        super().__init__()
+
+    def get_connection_with_tls_context(self, *args: Any, **kwargs: Any) -> Any:
+        """Return a pool that makes watched connections."""
+        pool: Any = super().get_connection_with_tls_context(*args, **kwargs)
+        if not hasattr(pool.ConnectionCls, "watched"):
+            pool.ConnectionCls = _watched(pool.ConnectionCls, self._watch)
+        return pool
+
+
+def _watched(kind: Any, watch: Callable[[socket.socket], None]) -> Any:
+    class Watched(kind):  # type: ignore[misc]
+        watched = True
+
+        def _new_conn(self) -> socket.socket:
+            opened: socket.socket = super()._new_conn()
+            watch(opened)
+            return opened
+
+    return Watched
+
+
+_REASONS: tuple[tuple[type[Exception], str], ...] = (
+    (requests.exceptions.ConnectTimeout, "no connection within the time-out"),
+    (requests.exceptions.ProxyError, "the proxy does not answer"),
+    (requests.exceptions.SSLError, "its certificate is not accepted"),
+    (requests.exceptions.InvalidHeader, "a header is not valid"),
+    (requests.exceptions.Timeout, "no answer within the time-out"),
+    (requests.exceptions.ConnectionError, "it cannot be reached"),
+)
 
 
 class Interrupted(Unavailable):
@@ -151,15 +261,10 @@ class Client:
 
     def _asked(self, url: str, headers: Mapping[str, str]) -> requests.Response:
         plain, auth = self._authenticated(url)
+        headers, verify = {**headers, **self._token(plain)}, self._verify(plain)
+        timeout = self._transport.connect_timeout_s, self._transport.read_timeout_s
         try:
-            response = self._session.get(
-                plain,
-                headers={**headers, **self._token(plain)},
-                auth=auth,
-                verify=self._verify(plain),
-                timeout=(self._transport.connect_timeout_s, self._transport.read_timeout_s),
-                stream=True,
-            )
+            response = self._session.get(plain, headers=headers, auth=auth, verify=verify, timeout=timeout, stream=True)
         except requests.exceptions.InvalidHeader:
             raise
         except (ValueError, urllib3.exceptions.LocationValueError) as error:
@@ -188,20 +293,6 @@ class Client:
             urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
             return False
         return self._transport.ca_file or True
-
-
-@lru_cache(maxsize=256)
-def contact(origin: str, transport: Transport) -> str:
-    """Return why no server answers at ``origin`` (``scheme://host``); empty if one does.
-
-    Any answer counts, an error page too. Each server is tried once in a process, so that one that is not there costs
-    one short wait, not one for each file.
-    """
-    try:
-        with Client(transport) as client, client.deadline() as deadline, client.get(origin, {}, deadline, follow=False):
-            return ""
-    except Unavailable as error:
-        return str(error)
 
 
 def announced_bytes(response: requests.Response) -> int | None:
@@ -250,33 +341,6 @@ def _refuse_negative_chunks(raw: Any) -> None:
 
 def reason(error: Exception) -> str:
     """Return why a request failed, in a few words without addresses of objects or credentials."""
-    if isinstance(error, requests.exceptions.ConnectTimeout):
-        return "no connection within the time-out"
-    if isinstance(error, requests.exceptions.ProxyError):
-        return "the proxy does not answer"
-    if isinstance(error, requests.exceptions.SSLError):
-        return "its certificate is not accepted"
-    if isinstance(error, requests.exceptions.InvalidHeader):
-        return "a header is not valid"
-    if isinstance(error, requests.exceptions.Timeout):
-        return "no answer within the time-out"
-    if isinstance(error, requests.exceptions.ConnectionError):
-        text = str(error)
-        return "its name is not known" if "resol" in text.lower() else "it cannot be reached"
-    return type(error).__name__
-
-
-def redacted(url: str) -> str:
-    """Return ``url`` without user and password."""
-    parts = urlsplit(url)
-    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
-
-
-def credentials_of(urls: Sequence[str]) -> tuple[tuple[str, str, str], ...]:
-    """Return the ``(host:port, user, password)`` written into ``urls``."""
-    all_parts = [urlsplit(url) for url in urls]
-    return tuple(
-        (parts.netloc.rpartition("@")[2], unquote(parts.username), unquote(parts.password or ""))
-        for parts in all_parts
-        if parts.username
-    )
+    if "resol" in str(error).lower() and type(error) is requests.exceptions.ConnectionError:
+        return "its name is not known"
+    return next((said for kind, said in _REASONS if isinstance(error, kind)), type(error).__name__)

@@ -1,0 +1,99 @@
+"""What is registered is found and offers what its room asks for; a package of others adds a runtime."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from advisor.api.answers import EXPERIMENT_LOGS, ExperimentLog
+from advisor.cli.commands import INTEGRATIONS, IntegrationCommand
+from advisor.core import integrations
+from advisor.core.errors import UsageError
+from advisor.core.integrations import integration, registered
+from advisor.core.names import EXECUTORS
+from advisor.devices import show
+from advisor.devices.connections.runtime_files import EXPORTERS, Exporter
+from advisor.devices.profiles.runtimes import RUNTIMES, LocalRuntime, local_runtimes, runtime_of
+from advisor.engine.execution import ExecutorSource
+from advisor.exporting.parts import PARTS, BundlePart
+from advisor.measurement.microcontrollers import COMPILERS, INTERPRETERS, Compiler, Interpreter
+
+ASKED = {
+    EXECUTORS: ExecutorSource, EXPERIMENT_LOGS: ExperimentLog, PARTS: BundlePart, RUNTIMES: LocalRuntime,
+    EXPORTERS: Exporter, INTERPRETERS: Interpreter, COMPILERS: Compiler, INTEGRATIONS: IntegrationCommand,
+}  # fmt: skip
+"""What each group offers."""
+
+TOY = """
+from dataclasses import replace
+from advisor.devices.profiles.host import host_profile
+
+class Toy:
+    name, title = "host:toy", "Toy"
+
+    def profile(self):
+        return replace(host_profile(), name=self.name)
+
+RUNTIME = Toy()
+"""
+
+
+@pytest.fixture
+def forgotten() -> Iterator[None]:
+    """Nothing is remembered of what was registered, before and after."""
+    remembered: tuple[Any, ...] = (integrations._entry_points, integration, local_runtimes)
+    for each in remembered:
+        each.cache_clear()
+    yield
+    for each in remembered:
+        each.cache_clear()
+
+
+def test_the_installed_metadata_are_those_of_the_project(project: Path) -> None:
+    declared = tomllib.loads((project / "pyproject.toml").read_text(encoding="utf-8"))["project"]["entry-points"]
+    for group, names in declared.items():
+        found = {name: each.value for name, each in integrations._entry_points(group).items()}
+        assert found.items() >= names.items(), "the metadata are older: pip install -e . --no-deps"
+
+
+@pytest.mark.parametrize("group", ASKED)
+def test_what_is_registered_offers_what_its_room_asks_for(group: str) -> None:
+    members = {*vars(ASKED[group]), *ASKED[group].__annotations__}
+    for name in registered(group):
+        offered = integration(group, name)
+        assert not {member for member in members if not member.startswith("_")} - set(dir(offered)), name
+
+
+@pytest.mark.parametrize(
+    ("points", "words"),
+    [
+        ([], r"'advisor\.runtimes' is empty"),
+        ([("chromium", "advisor.integrations.gone")], r"names 'advisor\.integrations\.gone', which is gone"),
+    ],
+)
+def test_metadata_of_another_version_are_told_with_a_hint(
+    points: list[tuple[str, str]], words: str, forgotten: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = [importlib.metadata.EntryPoint(name, value, RUNTIMES) for name, value in points]
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda **_group: found)
+    with pytest.raises(UsageError, match=words) as refused:
+        runtime_of("chromium")
+    assert "pip install" in refused.value.hint
+
+
+def test_a_package_of_others_adds_a_runtime_by_a_line(
+    forgotten: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    metadata = tmp_path / "toy-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: toy\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text(f"[{RUNTIMES}]\ntoy = toy_runtime:RUNTIME\n")
+    (tmp_path / "toy_runtime.py").write_text(TOY)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert registered(RUNTIMES) == ("chromium", "onnxruntime", "toy")
+    assert show("host:toy").name == "host:toy"
