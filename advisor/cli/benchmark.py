@@ -18,7 +18,7 @@ from advisor.core.options import BenchmarkKeywords, DeviceBenchmarkKeywords, opt
 if TYPE_CHECKING:
     from advisor.measurement.latency.findings import Benchmark
     from advisor.measurement.on_device.findings import DeviceBenchmark, DeviceRow
-    from advisor.reporting.profile.benchmark_table import FileTiming
+    from advisor.reporting.benchmark import FileTiming
     from advisor.reporting.selection import Selection
 
 
@@ -61,7 +61,7 @@ def benchmark(
     from advisor.core.figures import HOST
     from advisor.core.units import seconds
     from advisor.devices.profiles.runtimes import canonical
-    from advisor.reporting.profile.benchmark_table import DEVICE_ROWS, TIMINGS
+    from advisor.reporting.benchmark import DEVICE_ROWS, TIMINGS
 
     there = {name: given[name] for name in (*THERE, "threads", "effort")}
     elsewhere = (there[name] for name in ("ssh", "adb", "benchmark_model", "cores"))
@@ -111,7 +111,7 @@ def _show(found: Benchmark, as_json: bool, rows: Selection[FileTiming]) -> None:
     Raises:
         typer.Exit: a file could not be measured.
     """
-    from advisor.reporting.profile.benchmark_table import print_benchmark, timings, with_timings
+    from advisor.reporting.benchmark import print_benchmark, timings, with_timings
 
     shown = rows.of(timings(found))
     if as_json:
@@ -134,7 +134,7 @@ def _show_device(found: DeviceBenchmark, as_json: bool, rows: Selection[DeviceRo
     if as_json:
         print_json(shown.to_json())
     else:
-        from advisor.reporting.profile.benchmark_table import print_device_benchmark
+        from advisor.reporting.benchmark import print_device_benchmark
 
         print_device_benchmark(shown)
     for row in found.failed if as_json else ():

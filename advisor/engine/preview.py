@@ -18,6 +18,7 @@ from advisor.core.units import show_seconds
 from advisor.downloads.files import WeightsFile
 from advisor.engine.pipeline.cost import rough_size
 from advisor.engine.pipeline.cost_calibration import CostCalibration
+from advisor.engine.pipeline.graph import stages_of
 from advisor.engine.pipeline.materials import Variant
 from advisor.engine.pipeline.rule import RuleNeeds
 from advisor.engine.pipeline.stage import Stage
@@ -123,7 +124,8 @@ class _SearchSpace:
 
     def _left(self, card: Card, variants: Collection[Variant]) -> list[Stage[Any]]:
         """Return the stages that variants still need, with those of float32, which each form is compared with."""
-        floats = () if card.form else ((variant[0], "float32") for variant in variants)
+        references = (stages_of(card, *variant, self.plan.workload).reference for variant in variants)
+        floats = ((each.training, each.compression) for each in references)
         needed = dict.fromkeys((*floats, *variants))
         return [stage for stage in self.plan.costs.stages(card, needed) if stage not in self.cached[card.name].done]
 

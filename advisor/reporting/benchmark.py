@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from rich.console import Console, RenderableType
-from rich.text import Text
+from rich.console import Console
 
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.units import plural
@@ -16,31 +15,31 @@ from advisor.measurement.latency.findings import Benchmark, FileBenchmark
 from advisor.measurement.latency.results import LatencyResult, ModelTiming, Ratio
 from advisor.measurement.latency.summary import Verdict
 from advisor.measurement.on_device.findings import DeviceBenchmark, DeviceRow
-from advisor.reporting import text
-from advisor.reporting.console import WIDE, TableColumn, columns, default_console, line, next_command, table, write
-from advisor.reporting.profile.profile_table import delegation_lines
+from advisor.reporting import blocks, text
+from advisor.reporting.console import WIDE, show
+from advisor.reporting.profile import delegation_lines
 from advisor.reporting.selection import Rows, rows_of
 from advisor.reporting.text import figure, span
 
-STYLES = {Verdict.STABLE: "green", Verdict.UNSTABLE: "yellow", Verdict.CONTENDED: "bold yellow"}
+LOOKS = {Verdict.STABLE: "good", Verdict.UNSTABLE: "warn", Verdict.CONTENDED: "strong warn"}
 LATENCY = (
-    TableColumn("", left=True),
-    TableColumn("thr."),
-    TableColumn("median ms"),
-    TableColumn("95 % ms"),
-    TableColumn("p90 ms"),
-    TableColumn("p99 ms", width=WIDE),
-    TableColumn("min ms", width=WIDE),
-    TableColumn("max ms", width=WIDE),
-    TableColumn("CV %", width=WIDE),
-    TableColumn("CPU ms"),
-    TableColumn("runs", width=WIDE),
-    TableColumn("verdict", left=True),
+    blocks.TableColumn("", left=True),
+    blocks.TableColumn("thr."),
+    blocks.TableColumn("median ms"),
+    blocks.TableColumn("95 % ms"),
+    blocks.TableColumn("p90 ms"),
+    blocks.TableColumn("p99 ms", width=WIDE),
+    blocks.TableColumn("min ms", width=WIDE),
+    blocks.TableColumn("max ms", width=WIDE),
+    blocks.TableColumn("CV %", width=WIDE),
+    blocks.TableColumn("CPU ms"),
+    blocks.TableColumn("runs", width=WIDE),
+    blocks.TableColumn("verdict", left=True),
 )
-LOADING = columns("", "file MB", "arena MB", "peak MB", "load ms", "from bytes ms", "first run ms", left=("",))
-RATIOS = columns("", "thr.", "times the first", "95 %", "differs", left=("", "differs"))
-PIPELINE = columns("", "decode", "norm.", "copy in", "model", "copy out", "answer", "pipeline ms", left=("",))
-DEVICE = columns(
+LOADING = blocks.columns("", "file MB", "arena MB", "peak MB", "load ms", "from bytes ms", "first run ms", left=("",))
+RATIOS = blocks.columns("", "thr.", "times the first", "95 %", "differs", left=("", "differs"))
+PIPELINE = blocks.columns("", "decode", "norm.", "copy in", "model", "copy out", "answer", "pipeline ms", left=("",))
+DEVICE = blocks.columns(
     "file", "thr.", "ms", "interval ms", "first ms", "load ms", "memory MB", "arena MB", "", left=("file", "")
 )
 FileTiming = tuple[FileBenchmark, LatencyResult | None]
@@ -64,7 +63,7 @@ DEVICE_ROWS: Rows[DeviceRow] = rows_of(
 )  # fmt: skip
 """Timings of files on devices."""
 
-DEVICE_STYLES = {"failed": "bold red", "throttled": "bold yellow", "contended": "yellow", "unstable": "yellow"}
+DEVICE_LOOKS = {"failed": "strong bad", "throttled": "strong warn", "contended": "warn", "unstable": "warn"}
 
 
 def timings(found: Benchmark) -> tuple[FileTiming, ...]:
@@ -95,26 +94,25 @@ def print_benchmark(
         console: where to.
         timed: rows of the table of latencies, in their order; all of them if None.
     """
-    console = console or default_console()
     names = short_names(found)
     timed = timings(found) if timed is None else timed
-    shown: list[RenderableType] = [*_head(found, names), Text()]
-    shown += [
-        table(LATENCY, _latencies(timed, names), console),
-        *_reasons(found, names),
-        Text(),
-    ]
+    shown: list[blocks.Block] = [*_head(found, names), blocks.DataTable(LATENCY, list(_latencies(timed, names)))]
+    shown += _reasons(found, names)
     if found.ratios:
-        shown += [table(RATIOS, (_ratio(row, names) for row in found.ratios), console), Text()]
+        shown.append(blocks.DataTable(RATIOS, [_ratio(row, names) for row in found.ratios]))
     loading = [_loading(names[file.model], file, file.timing) for file in found.files if file.timing]
-    shown += [table(LOADING, loading, console), Text()]
+    shown.append(blocks.DataTable(LOADING, loading))
     if any(file.loaded for file in found.files):
-        shown += [Text("With a load on the other processors", style="bold")]
-        shown += [table(LATENCY, _loaded(found, names), console), Text()]
+        shown += [
+            blocks.Heading("With a load on the other processors"),
+            blocks.DataTable(LATENCY, list(_loaded(found, names))),
+        ]
     if any(file.pipeline for file in found.files):
-        shown += [Text("From an image to an answer, ms", style="bold")]
-        shown += [table(PIPELINE, _pipelines(found, names), console), Text()]
-    write([*shown, *_sentences(found, names)], console)
+        shown += [
+            blocks.Heading("From an image to an answer, ms"),
+            blocks.DataTable(PIPELINE, list(_pipelines(found, names))),
+        ]
+    show([*shown, *_sentences(found, names)], console)
 
 
 def short_names(found: Benchmark) -> dict[str, str]:
@@ -129,31 +127,31 @@ def _letters(index: int) -> str:
     return (_letters(index // 26 - 1) if index >= 26 else "") + chr(ord("A") + index % 26)
 
 
-def _head(found: Benchmark, names: dict[str, str]) -> Iterator[Text]:
+def _head(found: Benchmark, names: dict[str, str]) -> Iterator[blocks.Block]:
     for file in found.files:
         letter = names[file.model]
         name = Path(file.model).name if len({Path(other).name for other in names}) == len(names) else file.model
-        yield Text.assemble((f"{letter}  " if letter else "", "bold"), (text.plain(name), "bold"))
+        yield blocks.Paragraph(blocks.Span(f"{letter}  {name}" if letter else name, "strong"))
     kernels = "XNNPACK off" if found.kernels == "builtin" else "XNNPACK on"
-    yield Text(text.plain(f"{found.runtime}, {kernels}, effort {found.effort}, on {found.host}"), style="dim")
+    yield blocks.Paragraph(f"{found.runtime}, {kernels}, effort {found.effort}, on {found.host}", "dim")
 
 
-def _latencies(timed: Sequence[FileTiming], names: dict[str, str]) -> Iterator[list[str | Text]]:
+def _latencies(timed: Sequence[FileTiming], names: dict[str, str]) -> Iterator[list[blocks.Words]]:
     for file, row in timed:
         if row is None:
             blanks = [text.MISSING] * (len(LATENCY) - 2)
-            yield [names[file.model], *blanks, Text("failed", style="bold red")]
+            yield [names[file.model], *blanks, blocks.Span("failed", "strong bad")]
         else:
             yield _latency(names[file.model], row)
 
 
-def _loaded(found: Benchmark, names: dict[str, str]) -> Iterator[list[str | Text]]:
+def _loaded(found: Benchmark, names: dict[str, str]) -> Iterator[list[blocks.Words]]:
     for file in found.files:
         for row in file.loaded:
-            yield [*_latency(names[file.model], row)[:-1], Text("as requested", style="dim")]
+            yield [*_latency(names[file.model], row)[:-1], blocks.Span("as requested", "dim")]
 
 
-def _latency(name: str, row: LatencyResult) -> list[str | Text]:
+def _latency(name: str, row: LatencyResult) -> list[blocks.Words]:
     wall = row.wall
     return [
         name,
@@ -167,66 +165,64 @@ def _latency(name: str, row: LatencyResult) -> list[str | Text]:
         f"{wall.cv:.1%}".rstrip("%"),
         figure(row.cpu.median if row.cpu else None),
         str(wall.runs),
-        Text(row.verdict.value, style=STYLES[row.verdict]),
+        blocks.Span(row.verdict.value, LOOKS[row.verdict]),
     ]
 
 
-def _reasons(found: Benchmark, names: dict[str, str]) -> Iterator[Text]:
+def _reasons(found: Benchmark, names: dict[str, str]) -> Iterator[blocks.Block]:
     """Return the reason for each verdict, on one line where all are stable."""
     timed = [(file, row) for file in found.files if file.timing for row in file.timing.results]
     if len(timed) > 1 and all(row.verdict is Verdict.STABLE for _, row in timed):
         most = max(row.wall.block_cv for _, row in timed)
-        yield line("Verdict", f"all stable, block medians vary by {most:.1%} at most", "green")
+        yield blocks.Labelled("Verdict", f"all stable, block medians vary by {most:.1%} at most", "good")
     else:
         for file, row in timed:
             label = f"{names[file.model]}, {plural(row.threads, 'thread')}".removeprefix(", ")
             ranked = f"; ranked by {row.clock.partition(',')[0]}: {figure(row.rank_ms)} ms" if row.contended else ""
-            yield line(label, f"{row.verdict.value}, {row.reason}{ranked}", STYLES[row.verdict])
+            yield blocks.Labelled(label, f"{row.verdict.value}, {row.reason}{ranked}", LOOKS[row.verdict])
     for file in found.failed:
-        yield line("Failed", file.failure, "red")
+        yield blocks.Labelled("Failed", file.failure, "bad")
 
 
-def _ratio(row: Ratio, names: dict[str, str]) -> list[str | Text]:
+def _ratio(row: Ratio, names: dict[str, str]) -> list[blocks.Words]:
     differs = "no, the interval contains 1" if not row.differs else "slower" if row.ratio > 1 else "faster"
     return [names[row.model], str(row.threads), f"{row.ratio:.3f}", f"{row.low:.3f}\u2013{row.high:.3f}", differs]
 
 
-def _loading(name: str, file: FileBenchmark, timing: ModelTiming) -> list[str | Text]:
+def _loading(name: str, file: FileBenchmark, timing: ModelTiming) -> list[blocks.Words]:
     first, peak = timing.results[0], timing.peak_memory_bytes
     sizes = [file.size_bytes / 1e6, file.arena_bytes / 1e6, None if peak is None else peak / 1e6]
     return [name, *map(figure, (*sizes, first.load_ms, timing.load_content_ms, first.first_ms))]
 
 
-def _pipelines(found: Benchmark, names: dict[str, str]) -> Iterator[list[str | Text]]:
+def _pipelines(found: Benchmark, names: dict[str, str]) -> Iterator[list[blocks.Words]]:
     for file in found.files:
         if (row := file.pipeline) is not None:
             steps = (row.decode_ms, row.normalise_ms, row.copy_in_ms, row.invoke_ms, row.copy_out_ms, row.answer_ms)
             yield [names[file.model], *map(figure, steps), figure(row.pipeline_ms)]
 
 
-def _sentences(found: Benchmark, names: dict[str, str]) -> Iterator[Text]:
+def _sentences(found: Benchmark, names: dict[str, str]) -> Iterator[blocks.Block]:
     for file in found.files:
         for sentence in file.advice:
-            yield line(names[file.model] or "Found", sentence)
+            yield blocks.Labelled(names[file.model] or "Found", sentence)
     for note in found.notes:
-        yield line("Note", note, "yellow")
+        yield blocks.Labelled("Note", note, "warn")
     model = next((file.model for file in found.files if file.timing), None)
     if model is not None:
-        yield next_command(f"advisor profile {model}")
+        yield blocks.next_command(f"advisor profile {model}")
 
 
 def print_device_benchmark(found: DeviceBenchmark, console: Console | None = None) -> None:
     """Write the table and sentences to ``console``, or to standard output."""
-    console = console or default_console()
-    parts: list[RenderableType] = [
-        Text.assemble((text.plain(":".join(filter(None, (found.device, found.target)))), "bold"), f"  {_how(found)}"),
-        Text(),
-        table(DEVICE, map(_device_row, found.rows), console),
-        Text(),
-        *_remarks(found),
-        *delegation_lines([(Path(model).name, delegation) for model, delegation in found.delegations]),
+    where = ":".join(filter(None, (found.device, found.target)))
+    shown: list[blocks.Block] = [
+        blocks.Paragraph((blocks.Span(where, "strong"), f"  {_how(found)}")),
+        blocks.DataTable(DEVICE, list(map(_device_row, found.rows))),
     ]
-    write(parts, console)
+    shown += _remarks(found)
+    shown += delegation_lines([(Path(model).name, delegation) for model, delegation in found.delegations])
+    show(shown, console)
 
 
 def _how(found: DeviceBenchmark) -> str:
@@ -248,7 +244,7 @@ def _not_measured(latencies: Sequence[Quantity]) -> str:
     return f"{known}, not measured: 80 % intervals"
 
 
-def _device_row(row: DeviceRow) -> list[str | Text]:
+def _device_row(row: DeviceRow) -> list[blocks.Words]:
     latency, status = row.latency, row.status
     interval = text.MISSING
     if latency and latency.low is not None and latency.high is not None:
@@ -262,7 +258,7 @@ def _device_row(row: DeviceRow) -> list[str | Text]:
         figure(row.load_ms),
         figure(None if row.memory_bytes is None else row.memory_bytes / 1e6),
         figure(row.arena_bytes / 1e6),
-        Text(status, style=DEVICE_STYLES.get(status, "cyan" if status == Provenance.PREDICTED else "")),
+        blocks.Span(status, DEVICE_LOOKS.get(status, "command" if status == Provenance.PREDICTED else "")),
     ]
 
 
@@ -271,22 +267,24 @@ def _file_of(row: DeviceRow) -> str:
     return f"{Path(row.model).name} in {row.device}" if row.device else Path(row.model).name
 
 
-def _remarks(found: DeviceBenchmark) -> Iterator[Text]:
+def _remarks(found: DeviceBenchmark) -> Iterator[blocks.Block]:
     for row in found.rows:
         name = _file_of(row)
         if row.failure:
-            yield line("Failed", row.failure, "red")
+            yield blocks.Labelled("Failed", row.failure, "bad")
         elif row.agreement:
-            yield line("Outputs", f"{name}: {_agreement(row)}", "green" if row.agreement.alike else "red")
+            yield blocks.Labelled("Outputs", f"{name}: {_agreement(row)}", "good" if row.agreement.alike else "bad")
         elif row.reason:
-            yield line(
-                "Note", f"{name}, {plural(row.threads, 'thread')}: {row.reason}", "yellow" if row.throttled else ""
+            yield blocks.Labelled(
+                "Note", f"{name}, {plural(row.threads, 'thread')}: {row.reason}", "warn" if row.throttled else ""
             )
     for ratio in found.ratios:
         differs = "" if ratio.differs else ", which is not a significant difference"
         first, other = Path(ratio.reference).name, Path(ratio.model).name
-        yield line("Ratio", f"{other} takes {ratio.ratio:.3f} times {first} [{span(ratio.low, ratio.high)}]{differs}")
-    yield from (line("Note", note, "yellow") for note in found.notes)
+        yield blocks.Labelled(
+            "Ratio", f"{other} takes {ratio.ratio:.3f} times {first} [{span(ratio.low, ratio.high)}]{differs}"
+        )
+    yield from (blocks.Labelled("Note", note, "warn") for note in found.notes)
 
 
 def _agreement(row: DeviceRow) -> str:

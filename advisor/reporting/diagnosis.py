@@ -7,12 +7,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from markupsafe import Markup
-from rich.console import Console, RenderableType
-from rich.text import Text
 
 from advisor.compression.diagnosis.values import Channels, DiagnosedLayer, Diagnosis, Outlier
 from advisor.reporting import text
-from advisor.reporting.console import WIDE, TableColumn, line, table
+from advisor.reporting.blocks import PAGES, Block, DataTable, Heading, Labelled, Paragraph, Span, TableColumn, Words
+from advisor.reporting.console import WIDE
 from advisor.reporting.templating import render
 
 SHOWN = 10
@@ -29,45 +28,71 @@ _BAR = Markup('<rect class="{}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.
 LAYERS = (
     TableColumn("op"),
     TableColumn("type", left=True, width=WIDE),
-    TableColumn("layer", left=True),
+    TableColumn("layer", left=True, head=True),
+    TableColumn("data", left=True, width=PAGES),
     TableColumn("SNR dB alone", short="alone"),
     TableColumn("arriving"),
     TableColumn("range", width=76),
+    TableColumn("values", width=PAGES),
     TableColumn("used %"),
     TableColumn("clipped %", short="cut %"),
     TableColumn("widest channel", width=76, short="channel"),
     TableColumn("kernel", width=WIDE),
     TableColumn("scale", left=True, width=WIDE),
+    TableColumn("left by XNNPACK", left=True, width=PAGES),
+    TableColumn("why", left=True, width=PAGES),
 )
 
 
-def diagnosis_lines(found: Diagnosis, console: Console, everything: bool = False) -> Iterator[RenderableType]:
-    """Return the heading, the layers that add most noise (or all, in order), and the verdict."""
+CAPTION = (
+    "Noise of each layer quantized alone, and arriving with all layers before it, in dB; how much of the quantized "
+    "range its values use; its widest channel and the widest channel of its kernel, as multiples of the median"
+)
+
+
+def diagnosis_lines(found: Diagnosis, everything: bool = False) -> Iterator[Block]:
+    """Return the heading, the layers that add most noise (or all, in order), and the verdict, for a terminal."""
     rows = found.layers if everything else found.worst(SHOWN)
-    yield Text()
-    yield Text(text.plain(f"Compared with {Path(found.against).name}, layer by layer"), style="bold")
-    yield Text(text.plain(f"{found.images} images: {found.source}"), style="dim")
+    yield Heading(f"Compared with {Path(found.against).name}, layer by layer")
+    yield Paragraph(f"{found.images} images: {found.source}", "dim")
     if rows:
-        yield table(LAYERS, map(_row, rows), console)
-        yield Text()
+        yield DataTable(LAYERS, list(map(_row, rows)))
     for index, sentence in enumerate(found.verdict):
-        yield line("Verdict" if index == 0 else "Why", sentence, "green")
+        yield Labelled("Verdict" if index == 0 else "Why", sentence, "good")
 
 
-def _row(layer: DiagnosedLayer) -> list[str | Text]:
+def diagnosis_html(found: Diagnosis) -> Markup:
+    """Return verdict, plots and every layer; names from the files are escaped."""
+    layers = {layer.index: layer for layer in found.layers}
+    return render(
+        "diagnosis",
+        found=found,
+        against=Path(found.against).name,
+        snr=snr_plot(found),
+        plots=[(layers[one.index], channel_plot(layers[one.index], one)) for one in found.channels],
+        decibel=decibel,
+        layers=[DataTable(LAYERS, list(map(_row, found.layers)), CAPTION, "tall layers")],
+    )
+
+
+def _row(layer: DiagnosedLayer) -> list[Words]:
     used = layer.range_used
     return [
         str(layer.index),
         layer.operator,
-        layer.name,
+        Span(layer.name, "name"),
+        layer.data,
         decibel(layer.own_snr_db),
         decibel(layer.snr_db),
         span(layer.range),
+        span(layer.used),
         text.MISSING if used is None else f"{100 * used:.0f}",
         text.MISSING if layer.range is None else f"{100 * layer.clipped:.1f}",
         outlier(layer.channels),
         outlier(layer.kernel),
         scale(layer),
+        layer.refused,
+        layer.cause,
     ]
 
 
@@ -89,22 +114,6 @@ def outlier(found: Outlier | None) -> str:
 def scale(layer: DiagnosedLayer) -> str:
     """Return the granularity of a kernel's scale."""
     return text.MISSING if layer.per_channel is None else "per channel" if layer.per_channel else "per tensor"
-
-
-def diagnosis_html(found: Diagnosis) -> Markup:
-    """Return verdict, plots and every layer; names from the files are escaped."""
-    layers = {layer.index: layer for layer in found.layers}
-    return render(
-        "diagnosis",
-        found=found,
-        against=Path(found.against).name,
-        snr=snr_plot(found),
-        plots=[(layers[one.index], channel_plot(layers[one.index], one)) for one in found.channels],
-        decibel=decibel,
-        outlier=outlier,
-        scale=scale,
-        span=span,
-    )
 
 
 def snr_plot(found: Diagnosis) -> Markup:

@@ -1,4 +1,4 @@
-"""The funnel: stages in the order of the work, counts that add up."""
+"""The order in which evaluations are shown."""
 
 from __future__ import annotations
 
@@ -8,10 +8,37 @@ from itertools import pairwise
 from advisor.core.decision import decide
 from advisor.core.evaluation import Evaluation, Status
 from advisor.engine.pipeline.names import StageName
-from advisor.reporting.funnel import funnel
+from advisor.reporting.phrases import funnel, ranked, shortlist
 from advisor.reporting.view import load_view
 from tests.engine.conftest import Searched, photos, shared_folder, warm_cache, with_images
 from tests.reporting.views import empty_view, infeasible_view, run_view
+
+
+def test_shortlist_starts_with_the_pick_and_holds_both_ends_of_the_front() -> None:
+    view = run_view()
+    keys = [row.configuration.key for row in shortlist(view)]
+    front = [row.configuration.key for row in view.decision.front]
+
+    assert keys[0] == view.pick_key
+    assert len(keys) == len(set(keys)) <= 10
+    assert front[0] in keys
+
+
+def test_shortlist_shows_a_tied_file_once_whatever_its_threads() -> None:
+    rows = shortlist(run_view(threads=(1, 2, 4)))
+    tied = [row.configuration for row in rows[1:5]]
+
+    assert len({(row.card, row.compression) for row in tied}) == len(tied)
+
+
+def test_ranked_holds_every_evaluation_once_and_failures_last() -> None:
+    view = run_view()
+    rows = ranked(view)
+
+    assert sorted(row.configuration for row in rows) == sorted(row.configuration for row in view.evaluations)
+    assert rows[0].configuration.key == view.pick_key
+    assert not any(row.accuracy for row in rows[-4:])
+
 
 __all__ = ["photos", "shared_folder", "warm_cache", "with_images"]
 

@@ -11,7 +11,7 @@ from advisor.measurement.latency.conditions import Conditions
 from advisor.measurement.latency.findings import Benchmark, FileBenchmark
 from advisor.measurement.latency.results import LatencyResult, ModelTiming
 from advisor.measurement.latency.trust import judge
-from advisor.reporting.profile.benchmark_table import TIMINGS, print_benchmark, timings, with_timings
+from advisor.reporting.benchmark import TIMINGS, print_benchmark, timings, with_timings
 from tests.measurement.latency.test_latency import QUIET, series
 
 
