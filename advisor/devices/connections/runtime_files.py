@@ -15,7 +15,7 @@ from advisor.isolation import CallLimits, ChildPool, Scratch
 from advisor.store import ArtifactCache
 from advisor.store.files import sha256_file
 
-EXPORTERS = "advisor.twins"
+EXPORTERS = "advisor.exporters"
 """Entry points of :class:`Exporter`: modules or objects, by the name of the runtime that runs the exports."""
 
 SAME_ANSWERS = 0.9
