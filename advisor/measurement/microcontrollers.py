@@ -1,4 +1,4 @@
-"""What interpreters and compilers for microcontrollers find of a file on this machine, and what integrations offer."""
+"""Hold the findings of interpreters and compilers for microcontrollers, and the protocols of their integrations."""
 
 from __future__ import annotations
 

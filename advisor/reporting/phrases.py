@@ -1,4 +1,4 @@
-"""What all forms of a report share: the order of evaluations, limits, verdicts, counts, and how the run was made."""
+"""Texts that all forms of a report share: the order of evaluations, limits, verdicts, counts, how the run was made."""
 
 from __future__ import annotations
 
