@@ -18,7 +18,6 @@ from advisor.api import benchmark, compress, diagnose, search
 from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import load_catalogue
 from advisor.catalog.weights.fetching import fetch
-from advisor.catalog.weights.options import FetchOptions
 from advisor.compression.calibration import CALIBRATION, choose
 from advisor.compression.recipes import RECIPES
 from advisor.compression.recipes.base import Needs
@@ -27,6 +26,7 @@ from advisor.compression.user_model.values import Compression, FileAgreement, Re
 from advisor.core.errors import AdvisorError
 from advisor.core.statistics import Interval
 from advisor.datasets.images import InputSpec
+from advisor.downloads.files import FetchOptions
 from advisor.engine.compress.compress import time_forms
 from advisor.engine.question import resolve
 from advisor.engine.space.images import read_images

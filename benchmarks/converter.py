@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from advisor.catalog.cards import Card, WeightsFile
+from advisor.catalog.cards import Card
 from advisor.compression.calibration import from_images
 from advisor.datasets.images import InputSpec
+from advisor.downloads.files import WeightsFile
 
 OURS = (
     *("float16", "dynamic_int8", "weight_int8", "weight_int4", "int8", "int8_per_tensor", "int16x8", "int8_float_io"),

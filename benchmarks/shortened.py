@@ -15,7 +15,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from advisor.catalog.cards import Card, WeightsFile
+from advisor.catalog.cards import Card
+from advisor.downloads.files import WeightsFile
 
 CLASSES = 10
 """Of the classifier that stands in until a head is trained."""

@@ -193,7 +193,7 @@ def write_sized(network: str, target: Path) -> None:
 def _add_cut(network: str, own: Path) -> None:
     from advisor.catalog.catalogue import load_catalogue
     from advisor.catalog.weights.fetching import fetch
-    from advisor.catalog.weights.options import FetchOptions
+    from advisor.downloads.files import FetchOptions
 
     card = load_catalogue()[network]
     weights = fetch(card, FetchOptions(offline=True))

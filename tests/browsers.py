@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from advisor.catalog.cards import WeightSource
 from advisor.core.errors import UsageError
+from advisor.downloads.files import WeightSource
 from advisor.integrations.browser.connection import fetched
 from tests.processes import PATIENCE_S
 from tests.requirements import skip_or_fail

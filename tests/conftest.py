@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from advisor.isolation import lean_imports
+from advisor.isolation.child import install_lean_imports
 from tests.unit_guard import UnitGuard
 
 # A test never times: a busy machine is no failure.
@@ -29,7 +29,7 @@ SHARED = PROJECT.parent / "shared"
 
 def pytest_configure(config: pytest.Config) -> None:
     """Watch the unit tests, and load TensorFlow as child processes do."""
-    lean_imports.install()
+    install_lean_imports()
     config.pluginmanager.register(UnitGuard(), "unit-guard")
 
 

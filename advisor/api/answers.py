@@ -68,7 +68,7 @@ class Report:
         return self.view.decision
 
     def _repr_html_(self) -> str:
-        from advisor.reporting.notebook import summary_html
+        from advisor.reporting.html import summary_html
 
         return summary_html(self.view)
 

@@ -111,7 +111,7 @@ def _cache() -> Iterator[Check]:
 def _weights() -> Iterator[Check]:
     from advisor.catalog.catalogue import load_catalogue
     from advisor.catalog.weights.fetching import locate
-    from advisor.catalog.weights.options import FetchOptions
+    from advisor.downloads.files import FetchOptions
 
     cards = load_catalogue().values()
     here = [card.name for card in cards if locate(card, FetchOptions(offline=True))]

@@ -69,6 +69,6 @@ class Run:
         return evaluations_frame(self.view, self.evaluations)
 
     def _repr_html_(self) -> str:
-        from advisor.reporting.notebook import summary_html
+        from advisor.reporting.html import summary_html
 
         return summary_html(self.view)

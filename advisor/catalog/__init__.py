@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from advisor.catalog.cards import Card, MemberFile, Preprocessing, Published, WeightSource
+from advisor.catalog.cards import Card, Preprocessing, Published
 from advisor.catalog.catalogue import Catalogue, load_catalogue
 from advisor.catalog.public import add, check, fetch, list_cards, show, to_frame
+from advisor.downloads.files import MemberFile, WeightSource
 
 __all__ = [
     "Card",

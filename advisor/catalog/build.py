@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from advisor.catalog import architectures
-from advisor.catalog.cards import Card, WeightsFile
+from advisor.catalog.cards import Card
 from advisor.catalog.weights.arrays import Array
+from advisor.downloads.files import WeightsFile
 
 if TYPE_CHECKING:
     import keras

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePosixPath
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from advisor.core.tasks import TASKS
+from advisor.downloads.files import WeightSource
 
 if TYPE_CHECKING:
     from advisor.tasks.task import OwnCards, Task
 
 Scalar = bool | int | float | str
-SourceKind = Literal["url", "huggingface", "pypi", "npm", "file"]
 
 OWN_FILES: Mapping[str, Task] = MappingProxyType(
     {
@@ -62,125 +61,6 @@ class Published:
     params: int | None = None
     macs: int | None = None
     note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class MemberFile:
-    """One file of weights and its hash.
-
-    If a source publishes no SHA-256, another hash is used, or that of the archive. The SHA-256 is then recorded when
-    the file first arrives, and later copies must have it. A file with no hash is never downloaded: only a user's own
-    copy is used.
-
-    Attributes:
-        path: its path inside an archive, or the plain file name.
-        sha256: its hash.
-        size_bytes: its size, None if it is not known.
-        sha384: its SHA-384, as strong as SHA-256.
-        sha256_prefix: the first digits of the hash, as PyTorch writes them into file names; detects damage, not
-            forgery.
-        md5: its MD5; detects damage, not forgery.
-        archive: hash of the archive it comes in.
-    """
-
-    path: str
-    sha256: str = ""
-    size_bytes: int | None = None
-    sha384: str = ""
-    sha256_prefix: str = ""
-    md5: str = ""
-    archive: str = ""
-
-    @property
-    def name(self) -> str:
-        """The base name, as in a mirror folder."""
-        return PurePosixPath(self.path).name
-
-    @property
-    def checkable(self) -> bool:
-        """True if the file has its own hash, so that it can be checked without its archive."""
-        return bool(self.sha256 or self.sha384 or self.sha256_prefix or self.md5)
-
-    @property
-    def strong(self) -> bool:
-        """True if its hash is a secure one, so that it cannot be forged."""
-        return bool(self.sha256 or self.sha384)
-
-    @property
-    def key(self) -> str:
-        """The file's hash as a file name; empty if it has none."""
-        if self.sha256:
-            return self.sha256
-        for kind in ("sha384", "sha256_prefix", "md5"):
-            if getattr(self, kind):
-                return f"{kind}-{getattr(self, kind)}"
-        return f"{self.archive}-{self.name}" if self.archive else ""
-
-
-@dataclass(frozen=True, slots=True)
-class WeightSource:
-    """One place that holds the card's weights, and how they are read.
-
-    Attributes:
-        kind: kind of place.
-        format: how the file is read, a module of :mod:`advisor.catalog.weights.readers`.
-        port: the rule that puts the tensors into the Keras graph.
-        file: the file of weights.
-        companions: further files that the reader needs beside the first.
-        url: an address.
-        package: name of a package, or of a Hugging Face repository.
-        version: its version, or its revision.
-        archive: name of the package's file; ``archive_sha256`` picks it, too.
-        archive_sha256: hash of the package's file.
-        archive_sha384: its SHA-384.
-        licence: licence of the weights, if it is not that of the card.
-    """
-
-    kind: SourceKind
-    format: str
-    port: str
-    file: MemberFile
-    companions: tuple[MemberFile, ...] = ()
-    url: str = ""
-    package: str = ""
-    version: str = ""
-    archive: str = ""
-    archive_sha256: str = ""
-    archive_sha384: str = ""
-    licence: str = ""
-
-    @property
-    def members(self) -> tuple[MemberFile, ...]:
-        """Every file of the source, the first one first."""
-        return (self.file, *self.companions)
-
-    @property
-    def package_file(self) -> MemberFile:
-        """The archive as a file, described by the weights that it is fetched for."""
-        return MemberFile(self.file.name, self.archive_sha256, sha384=self.archive_sha384)
-
-    @property
-    def label(self) -> str:
-        """The source in a few words, for tables and errors."""
-        if self.kind in ("url", "file"):
-            return self.url or self.file.path
-        return f"{self.kind}:{self.package}=={self.version}"
-
-
-@dataclass(frozen=True, slots=True)
-class WeightsFile:
-    """A checked file: its path, its hash, its source, and how to read it and map it to the graph.
-
-    ``source`` is a label for people (``cache``, ``mirror ...``, ``pypi:package==version``); ``member`` the path
-    inside the archive it came from.
-    """
-
-    path: Path
-    sha256: str
-    source: str
-    member: str
-    format: str
-    port: str
 
 
 @dataclass(frozen=True, slots=True)

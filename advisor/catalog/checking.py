@@ -9,12 +9,12 @@ from enum import StrEnum
 from math import prod
 from pathlib import Path
 
-from advisor.catalog.cards import Card, Published, WeightSource
+from advisor.catalog.cards import Card, Published
 from advisor.catalog.catalogue import catalogue_paths, repeated_names
 from advisor.catalog.files.reading import CardFile, read_catalogue_file
-from advisor.catalog.weights.options import FetchOptions
-from advisor.catalog.weights.store import Cache
 from advisor.core.errors import AdvisorError, StageError, UsageError, nearest
+from advisor.downloads.cache import Cache
+from advisor.downloads.files import FetchOptions, WeightSource
 from advisor.isolation import CallLimits, ChildPool
 from advisor.store.files import sha256_file
 

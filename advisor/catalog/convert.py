@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.catalog.cards import Card, WeightsFile
+from advisor.catalog.cards import Card
 from advisor.catalog.trial_run import photograph, run
 from advisor.core.errors import StageError
+from advisor.downloads.files import WeightsFile
 from advisor.tflite.rewrite import pack, sign, unpack
 
 if TYPE_CHECKING:

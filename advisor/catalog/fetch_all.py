@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from advisor.catalog.cards import Card, WeightsFile, WeightSource
+from advisor.catalog.cards import Card
 from advisor.catalog.weights.fetching import fetch
-from advisor.catalog.weights.options import FetchOptions
-from advisor.catalog.weights.store import Cache
 from advisor.core.errors import WeightsError
+from advisor.downloads.cache import Cache
+from advisor.downloads.files import FetchOptions, WeightsFile, WeightSource
 
 AT_A_TIME = 4
 

@@ -31,7 +31,7 @@ def imagenet_labels() -> tuple[str, ...]:
 
 def _own_labels(card: Card) -> tuple[str, ...]:
     from advisor.catalog.weights.fetching import fetch
-    from advisor.catalog.weights.options import FetchOptions
+    from advisor.downloads.files import FetchOptions
     from advisor.tflite.metadata import read_metadata
 
     file = fetch(card, FetchOptions(offline=True)).path

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from advisor.catalog.cards import Card, WeightSource
+from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import Catalogue
-from advisor.catalog.weights.options import FetchOptions
-from advisor.catalog.weights.store import Cache, Mirror
+from advisor.downloads.cache import Cache, Mirror
+from advisor.downloads.files import FetchOptions, WeightSource
 
 COLUMNS = (
     "card", "family", "licence", "input_px", "params", "macs", "classes", "top1_percent", "top1_int8_percent",

@@ -49,7 +49,7 @@ def list_cards(
     """
     from advisor.catalog import listing
     from advisor.catalog.catalogue import load_catalogue
-    from advisor.catalog.weights.options import FetchOptions
+    from advisor.downloads.files import FetchOptions
 
     return listing.rows(load_catalogue(_paths(catalog), tell), FetchOptions(mirror=mirror))
 
@@ -112,8 +112,8 @@ def fetch(
     """
     from advisor.catalog.catalogue import load_catalogue
     from advisor.catalog.fetch_all import fetch_all
-    from advisor.catalog.weights.options import FetchOptions
     from advisor.core.errors import UsageError
+    from advisor.downloads.files import FetchOptions
 
     if bool(names) == everything:
         raise UsageError("name the cards to fetch, or add --all", "for example: advisor catalog fetch mobilenet_v2")

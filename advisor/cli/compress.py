@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from advisor.cli import completion, options
-from advisor.cli.options import channels, split
+from advisor.cli.options import annotations_of, channels, split, takes
 from advisor.cli.output import print_json
 from advisor.cli.progress import progress
 from advisor.core.errors import ExitCode
+from advisor.core.options import CompressKeywords, options_of
 
 if TYPE_CHECKING:
     from advisor.compression.user_model.values import Compression, RecipeResult
 
 
+FILES = options_of(CompressKeywords, "max_drop_points", "mean", "std", "learn_s")
+
+
 @dataclass(frozen=True)
 class CompressOptions:
-    """The options of ``advisor compress``."""
+    """The options of ``advisor compress`` that it parses itself."""
 
     recipe: Annotated[
         list[str],
@@ -31,37 +35,13 @@ class CompressOptions:
             autocompletion=completion.of("compressions"),
         ),
     ]
-    calibration: Annotated[
-        str | None,
-        typer.Option(metavar="DIR", help="Folder of calibration images, labelled or not. Default: those of --data."),
-    ] = None
-    data: Annotated[
-        str | None,
-        typer.Option(metavar="PATH", help="Images in class folders, or for a detector with boxes; measures accuracy."),
-    ] = None
-    samples: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            help="An .npz file with samples of each input, for a model of other inputs or outputs.",
-        ),
-    ] = None
     max_drop: Annotated[
         str | None,
         typer.Option(metavar="POINTS", help="Points of accuracy that a file may lose, such as 0.5pt (needs --data)."),
     ] = None
-    to: Annotated[str | None, typer.Option(metavar="DIR", help="Folder for the files. Default: MODEL-forms.")] = None
     mean: options.Mean = None
     std: options.Std = None
-    seed: Annotated[int, typer.Option(metavar="N", help="Seed of all random draws.")] = 0
     latency: Annotated[bool, typer.Option("--latency/--no-latency", help="Measure the latency of the files.")] = True
-    accelerator: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            help="Accelerator whose operators are counted: xnnpack (the CPU), edgetpu, ...",
-        ),
-    ] = "xnnpack"
     time_limit: Annotated[
         str,
         typer.Option(metavar="TIME", help="Time limit of a recipe that trains; the best result so far is used."),
@@ -69,13 +49,14 @@ class CompressOptions:
     sort: options.Sort = ""
     only: options.Filter = None
     as_json: options.AsJson = False
-    force: Annotated[bool, typer.Option("--force", help="Replace files that exist.")] = False
 
 
+@takes(annotations_of(FILES))
 def compress(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A float .tflite file.")],
     *,
     asked: CompressOptions,
+    **given: Any,
 ) -> None:
     """Make compressed files of a float .tflite file and measure what each costs.
 
@@ -95,19 +76,13 @@ def compress(
         found = api.compress(
             model,
             split(asked.recipe) or (),
-            calibration=asked.calibration,
-            data=asked.data,
-            samples=asked.samples,
             max_drop_points=points(asked.max_drop, "--max-drop") if asked.max_drop else None,
-            to=asked.to,
             mean=channels(asked.mean, "--mean"),
             std=channels(asked.std, "--std"),
-            seed=asked.seed,
             latency=asked.latency,
-            accelerator=asked.accelerator,
             learn_s=seconds(asked.time_limit, "--time-limit"),
-            force=asked.force,
             tell=tell,
+            **given,
         )
     _show(found, rows.of(found.forms), asked.as_json)
     if not found.good:

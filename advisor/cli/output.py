@@ -45,7 +45,7 @@ def show_answer(view: RunView, as_json: bool, rows: AnswerRows) -> None:
 
         print_json(finite(recommendation(view, rows)))
         return
-    from advisor.reporting.table import print_answer
+    from advisor.reporting.answer import print_answer
 
     print_answer(view, rows=rows)
 

@@ -63,8 +63,7 @@ def profile(
     Example: advisor profile model.tflite --html profile.html
     """
     from advisor import api
-    from advisor.reporting.profile.page import requested_files, write_files
-    from advisor.reporting.profile.profile_table import STEPS, print_profile
+    from advisor.reporting.profile import STEPS, print_profile, requested_files, write_files
 
     rows = STEPS.select(asked.sort, asked.only)
     wanted = requested_files(Path(asked.out) if asked.out else None, {"html": Path(asked.html)} if asked.html else {})

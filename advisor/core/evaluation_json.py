@@ -6,20 +6,12 @@ import math
 from collections.abc import Hashable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
-from typing import Any, TypeVar
+from functools import cache
+from typing import Any, TypeVar, get_args
 
 from advisor.core.codec import parse, parse_known, to_json, types_of, with_new_names
 from advisor.core.evaluation import Evaluation
-from advisor.core.evaluation_facts import (
-    Agreement,
-    CaptureAccuracy,
-    CardFacts,
-    DeviceFigures,
-    FileFacts,
-    ImageAnswers,
-    RemoteFacts,
-    TimingFacts,
-)
+from advisor.core.evaluation_facts import DeviceFigures, ImageAnswers, TimingFacts
 from advisor.core.file_features import FileFeatures
 from advisor.core.latency_distribution import LatencyDistribution
 from advisor.core.metrics import COST_SAVED
@@ -39,19 +31,14 @@ _NAMES = {
 }  # fmt: skip
 """Entries of ``details`` that have another name than the field."""
 
-MERGED: Mapping[str, type] = {
-    "timing": TimingFacts, "answers": ImageAnswers, "agreement": Agreement, "file_facts": FileFacts,
-    "card_facts": CardFacts, "capture": CaptureAccuracy, "remote": RemoteFacts,
-}  # fmt: skip
-"""Facts whose fields are entries of ``details``, by their name in the evaluation."""
-
 DETAILS: Mapping[str, str] = {
     "timing": "", "answers": "", "agreement": "", "file_facts": "", "card_facts": "", "file_features": "graph",
     "expectation": "expectation", "head": "head", "holdout_answers": "holdout", "holdout_drop": "holdout_drop",
     "capture": "", "latency_distribution": "latency_quantiles", "budget_probability": "budget_probability",
     "remote": "", "device_figures": "targets", "required_figures": "required_devices", "unknown": "unknown",
 }  # fmt: skip
-"""The entry of ``details`` for each field of an evaluation, in the order of a line; empty for :data:`MERGED` facts."""
+"""The entry of ``details`` for each field of an evaluation, in the order of a line; empty where the fields of its facts
+are entries themselves."""
 
 _T = TypeVar("_T", bound=Hashable)
 
@@ -59,6 +46,13 @@ _T = TypeVar("_T", bound=Hashable)
 def entry_name(field: str) -> str:
     """Return the name that a field of some facts has in ``details``."""
     return _NAMES.get(field, field)
+
+
+@cache
+def merged_facts() -> dict[str, type]:
+    """Return the class of each field of an evaluation whose own fields are entries of ``details``."""
+    kinds = {name: types_of(Evaluation)[name] for name, entry in DETAILS.items() if not entry}
+    return {name: next(iter(get_args(kind)), kind) for name, kind in kinds.items()}
 
 
 def evaluation_to_json(evaluation: Evaluation) -> dict[str, Any]:
@@ -79,7 +73,8 @@ def _details(evaluation: Evaluation) -> dict[str, Any]:
     for name, entry in DETAILS.items():
         value = getattr(evaluation, name)
         if value != getattr(empty, name):
-            found |= {entry: _written(value)} if entry else _written(value)
+            whole = isinstance(value, TimingFacts) and value.wall_ms is not None
+            found |= {entry: _written(value)} if entry else _named(value, defaults=whole)
     return found
 
 
@@ -90,8 +85,8 @@ def _written(value: Any) -> Any:
         return value
     if isinstance(value, LatencyDistribution):
         return value.milliseconds
-    if isinstance(value, tuple(MERGED.values())):
-        return _named(value, defaults=isinstance(value, TimingFacts) and value.wall_ms is not None)
+    if isinstance(value, ImageAnswers):
+        return _named(value, defaults=False)
     return asdict(value) if isinstance(value, FileFeatures) else to_json(value)
 
 
@@ -149,7 +144,7 @@ def _read(name: str, details: Details) -> Any:
     if entry:
         return parse_known({name: types_of(Evaluation)[name]}, {name: value}).get(name)
     with suppress(TypeError):
-        found: object = facts_from_json(MERGED[name], details)
+        found: object = facts_from_json(merged_facts()[name], details)
         return None if found == TimingFacts() else found
     return None
 

@@ -215,90 +215,92 @@ class CompressKeywords(TypedDict, total=False):
     """The options of :func:`advisor.compress`."""
 
     calibration: Annotated[Place, Option(
-        CANDIDATES, "", "folder of calibration images. Default: the images of ``data``, else bundled photographs.")]
+        QUESTION, "DIR", "Folder of calibration images, labelled or not. Default: those of --data, else bundled "
+        "photographs.")]
     data: Annotated[Place, Option(
-        QUESTION, "", "folder of labelled images with one sub-folder for each class, or images with boxes for a "
-        "detector; measures accuracy.")]
+        QUESTION, "PATH", "Images in class folders, or for a detector with boxes; measures accuracy.")]
     samples: Annotated[Place, Option(
-        QUESTION, "", "``.npz`` file with an array for each input of the model, for a model that is no classifier or "
-        "detector of images. Forms are then compared with the float file by their outputs.")]
+        QUESTION, "FILE", "An .npz file with samples of each input, for a model of other inputs or outputs. Forms are "
+        "compared with the float file by their outputs.")]
     max_drop_points: Annotated[float | None, Option(
-        QUESTION, "", "percentage points of accuracy that a file may lose against float. Needs ``data``.")]
-    to: Annotated[Place, Option(OUTPUT, "", "folder for the files. Default: ``MODEL-forms``.")]
+        QUESTION, "POINTS", "Percentage points of accuracy that a file may lose against float (needs --data).")]
+    to: Annotated[Place, Option(OUTPUT, "DIR", "Folder for the files. Default: MODEL-forms.")]
     mean: Annotated[Numbers, Option(
-        CANDIDATES, "", "value subtracted from RGB 0..255, one number or three. Default: the value in the file.")]
+        QUESTION, "NUMBERS", "Value subtracted from RGB 0 to 255, one number or three. Default: the value in the "
+        "file.")]
     std: Annotated[Numbers, Option(
-        CANDIDATES, "", "value that the difference is divided by. Default: the value in the file.")]
-    seed: Annotated[int, Option(RUNNING, "", "seed of all random draws.", 0)]
+        QUESTION, "NUMBERS", "Value that the difference is divided by. Default: the value in the file.")]
+    seed: Annotated[int, Option(RUNNING, "N", "Seed of all random draws.", 0, usual="0")]
     accelerator: Annotated[str, Option(
-        DEVICES, "", "accelerator whose operators are counted: ``xnnpack`` (the CPU), ``edgetpu``, ``nnapi``, ...",
-        "xnnpack")]
+        DEVICES, "NAME", "Accelerator whose operators are counted: xnnpack (the CPU), edgetpu, nnapi, ...", "xnnpack")]
     learn_s: Annotated[float, Option(
-        RUNNING, "", "time limit of a recipe that trains, in seconds. The best result so far is used.", 600.0)]
-    force: Annotated[bool, Option(OUTPUT, "", "replace files that exist.", False)]
+        RUNNING, "SECONDS", "Time limit of a recipe that trains; the best result so far is used.", 600.0)]
+    force: Annotated[bool, Option(OUTPUT, "", "Replace files that exist.", False)]
 
 
 class BenchmarkKeywords(TypedDict, total=False):
     """The options of :func:`advisor.benchmark`."""
 
     threads: Annotated[Sequence[int | str], Option(
-        DEVICES, "", "thread counts: numbers, or ``all``. Memory and loading are measured with the first.", (1,))]
+        DEVICES, "COUNTS", "CPU threads: a number or 'all'; repeat, or join by commas. Memory and loading are measured "
+        "with the first.", (1,), usual="1", joined=True)]
     effort: Annotated[str, Option(
-        RUNNING, "", "``quick`` (6 s for each file and thread count), ``normal`` (10 s) or ``full`` (60 s).", "quick")]
+        RUNNING, "NAME", "Time for each file and thread count: quick (6 s), normal (10 s) or full (60 s).", "quick")]
     shape: Annotated[Sequence[int] | None, Option(
-        QUESTION, "", "shape of the first input, if the file leaves it open.")]
-    kernels: Annotated[str, Option(DEVICES, "", "``default`` (XNNPACK where it applies) or ``builtin``.", "default")]
+        QUESTION, "SHAPE", "Shape of the first input, if the file leaves it open.")]
+    kernels: Annotated[str, Option(
+        DEVICES, "NAME", "Kernels: default (XNNPACK where it applies) or builtin.", "default")]
     runtime: Annotated[Text, Option(
-        DEVICES, "", "another runtime, such as ``tflite-runtime==2.14.0``, installed in a separate environment.")]
+        DEVICES, "PACKAGE", "Another runtime, in a separate environment: tflite-runtime==2.14.0.")]
     cpus: Annotated[Sequence[int] | None, Option(
-        DEVICES, "", "numbers of the processors that run the threads. Default: all.")]
-    contended: Annotated[bool, Option(
-        RUNNING, "", "also measure with a load on the other processors.", False)]
+        DEVICES, "NUMBERS", "Processors that run the threads. Default: all.")]
+    contended: Annotated[bool, Option(RUNNING, "", "Also measure with a load on the other processors.", False)]
     sustained_s: Annotated[float | None, Option(
-        RUNNING, "", "also run for this many seconds without a rest.")]
+        RUNNING, "SECONDS", "Also run for this time without a rest, to see it slow down.")]
     pipeline: Annotated[bool, Option(
-        RUNNING, "", "also time the way from an image to an answer, if the file takes one image.", True)]
+        RUNNING, "", "Also time the way from an image to an answer, if the file takes one image.", True, usual="")]
     image: Annotated[Place, Option(
-        QUESTION, "", "image for the end-to-end timing. Default: a bundled photograph.")]
-    force: Annotated[bool, Option(RUNNING, "", "measure on a busy machine, too.", False)]
+        QUESTION, "FILE", "Image for end-to-end timing. Default: a bundled photograph.")]
+    force: Annotated[bool, Option(RUNNING, "", "Measure on a busy machine, too; the verdict says so.", False)]
 
 
 class DeviceBenchmarkKeywords(TypedDict, total=False):
     """The options of :func:`advisor.benchmark_device`."""
 
     device: Annotated[str, Option(
-        DEVICES, "", "name of a device profile, or ``name:target``; several runtimes of this machine, such as "
-        "``host:litert,host:onnxruntime``, are compared in turn. Default: this machine.", "")]
+        DEVICES, "NAME", "Device profile, or name:target; host:litert,host:onnxruntime compares runtimes of this "
+        "machine. Measured over its connection, else predicted. Default: this machine.", "")]
     accelerator: Annotated[str, Option(
-        DEVICES, "", "``cpu``, ``gpu``, ``npu`` or ``tpu``: the kind of target, if ``device`` names none.", "")]
+        DEVICES, "NAME", "Processor: cpu or gpu; with --device also npu and tpu. Default: cpu.", "")]
     ssh: Annotated[str, Option(
-        DEVICES, "", "host to connect to over ssh: ``host``, ``user@host``, or a name of your ssh configuration.", "")]
-    adb: Annotated[str, Option(DEVICES, "", "serial of the phone to connect to over adb.", "")]
+        DEVICES, "HOST", "Connect over ssh: host, user@host or a name of your ssh configuration.", "")]
+    adb: Annotated[str, Option(DEVICES, "SERIAL", "Connect over adb to the phone with this serial.", "")]
     python: Annotated[str, Option(
-        DEVICES, "", "Python interpreter of the device that has a TFLite runtime (ssh).", "python3")]
+        DEVICES, "PATH", "Python interpreter of the device that has a TFLite runtime (--ssh).", "python3")]
     benchmark_model: Annotated[Place, Option(
-        DEVICES, "", "TensorFlow Lite's ``benchmark_model`` for the phone's processor (adb).")]
-    cores: Annotated[str, Option(DEVICES, "", "hexadecimal mask of the cores that run the models (adb).", "")]
+        DEVICES, "PATH", "TensorFlow Lite's benchmark_model for the phone's processor (--adb).")]
+    cores: Annotated[str, Option(
+        DEVICES, "MASK", "Hexadecimal mask of the cores that run the models, such as f0 (--adb).", "")]
     threads: Annotated[Sequence[int | str], Option(
-        DEVICES, "", "thread counts: numbers, or ``all``. Default: the thread count of the target.", ())]
-    effort: Annotated[str, Option(RUNNING, "", "``quick``, ``normal`` or ``full``.", "quick")]
+        DEVICES, "COUNTS", "CPU threads: numbers, or 'all'. Default: the thread count of the target.", ())]
+    effort: Annotated[str, Option(RUNNING, "NAME", "Time for each file: quick, normal or full.", "quick")]
     profiles: Annotated[Sequence[str | Path], Option(
-        DEVICES, "", "further folders of your own device profiles.", ())]
+        DEVICES, "DIR", "Folder of your own device profiles; repeat for more.", ())]
 
 
 class CheckDataKeywords(TypedDict, total=False):
     """The options of :func:`advisor.check_data`."""
 
-    labels: Annotated[bool, Option(
-        QUESTION, "", "look for wrong labels and for crops, with the features of a network.", True)]
+    task: Annotated[str, Option(QUESTION, "TASK", f"Task; {needs()}.", DEFAULT_TASK)]
+    fix: Annotated[Place, Option(OUTPUT, "FILE", "Manifest (CSV) to write without the suspects.")]
     card: Annotated[str, Option(
-        CANDIDATES, "", "model card of this network. Default: the best one whose weights are on this machine.", "")]
-    catalog: Annotated[Sequence[str | Path], Option(CANDIDATES, "", "your own catalogue files.", ())]
-    offline: Annotated[bool, Option(RUNNING, "", "open no connection.", False)]
-    mirror: Annotated[str, Option(CANDIDATES, "", "folder or address of weights that is asked first.", "")]
-    fix: Annotated[Place, Option(OUTPUT, "", "manifest (CSV) to write without the suspects.")]
-    task: Annotated[str, Option(
-        QUESTION, "", f"as ``--task`` of a search; {needs()}.", DEFAULT_TASK)]
+        CANDIDATES, "NAME", "Model card whose features judge the labels. Default: the best on this machine.", "")]
+    labels: Annotated[bool, Option(
+        QUESTION, "", "Look for wrong labels and crops with a network.", True, usual="")]
+    mirror: Annotated[str, Option(CANDIDATES, "PLACE", "Folder or address of weights that is asked first.", "")]
+    offline: Annotated[bool, Option(RUNNING, "", "Open no connection.", False)]
+    catalog: Annotated[Sequence[str | Path], Option(
+        CANDIDATES, "FILE", "Catalogue file of your own (YAML); repeat for more.", ())]
 
 # fmt: on
 
@@ -319,6 +321,11 @@ def _with_default(kind: Any, option: Option) -> Option:
     kinds = {each for each in get_args(kind) if each is not NoneType}
     empty = 0 if kinds == {int} else False if kinds == {bool} else "" if kinds <= {str, Path} else ()
     return replace(option, default=empty)
+
+
+def options_of(declared: type, *without: str) -> Table:
+    """Return the options of a typed dictionary for a command, but those that it declares itself."""
+    return {name: option for name, option in table_of(declared).items() if name not in without}
 
 
 def defaults_of(declared: type) -> Mapping[str, Any]:

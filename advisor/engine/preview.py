@@ -9,14 +9,16 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from advisor.catalog.cards import Card, WeightsFile
+from advisor.catalog.cards import Card
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Configuration
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.training import recipe_of
 from advisor.core.units import show_seconds
+from advisor.downloads.files import WeightsFile
 from advisor.engine.pipeline.cost import rough_size
 from advisor.engine.pipeline.cost_calibration import CostCalibration
+from advisor.engine.pipeline.graph import stages_of
 from advisor.engine.pipeline.materials import Variant
 from advisor.engine.pipeline.rule import RuleNeeds
 from advisor.engine.pipeline.stage import Stage
@@ -122,7 +124,8 @@ class _SearchSpace:
 
     def _left(self, card: Card, variants: Collection[Variant]) -> list[Stage[Any]]:
         """Return the stages that variants still need, with those of float32, which each form is compared with."""
-        floats = () if card.form else ((variant[0], "float32") for variant in variants)
+        references = (stages_of(card, *variant, self.plan.workload).reference for variant in variants)
+        floats = ((each.training, each.compression) for each in references)
         needed = dict.fromkeys((*floats, *variants))
         return [stage for stage in self.plan.costs.stages(card, needed) if stage not in self.cached[card.name].done]
 
@@ -172,7 +175,7 @@ def _look_up(resolved: Resolved) -> _SearchSpace | None:
 def _locate_weights(resolved: Resolved) -> tuple[Candidates, dict[str, int | None]]:
     """Return the cards that would be tried, with their weights on disk, and the bytes to download for each."""
     from advisor.catalog.weights.fetching import locate
-    from advisor.catalog.weights.options import FetchOptions
+    from advisor.downloads.files import FetchOptions
 
     question, execution, cards = resolved.question, resolved.execution, resolved.cards
     options = FetchOptions(offline=execution.offline, mirror=execution.mirror)

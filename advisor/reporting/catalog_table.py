@@ -12,12 +12,14 @@ import typer
 from advisor.catalog import listing
 from advisor.core.tasks import TASKS
 from advisor.core.units import plural, show_bytes
-from advisor.reporting.console import WIDE, TableColumn, default_console, table, write
+from advisor.downloads.files import MemberFile, WeightSource
+from advisor.reporting.blocks import DataTable, TableColumn
+from advisor.reporting.console import WIDE, show
 from advisor.reporting.selection import Rows
 from advisor.reporting.text import MISSING, plain
 
 if TYPE_CHECKING:
-    from advisor.catalog.cards import Card, Conversion, MemberFile, Published, WeightSource
+    from advisor.catalog.cards import Card, Conversion, Published
     from advisor.catalog.checking import Checked
     from advisor.catalog.fetch_all import Fetched
     from advisor.catalog.listing import CardRow
@@ -50,8 +52,7 @@ def print_rows(rows: Sequence[CardRow]) -> None:
         typer.echo("no card passes these filters")
         return
     if len(cells) <= RICH_ROWS:
-        console = default_console()
-        write([table(COLUMNS, cells, console)], console)
+        show([DataTable(COLUMNS, cells)])
     else:
         _print_plain(cells)
     here = sum(row.here for row in rows)

@@ -7,17 +7,15 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console, RenderableType
-from rich.text import Text
+from rich.console import Console
 
 from advisor.core.units import plural
 from advisor.datasets.boxes import Box
 from advisor.datasets.checks.findings import Finding, Kind
-from advisor.datasets.checks.image_quality import MeasureDistribution
-from advisor.datasets.checks.object_sizes import SMALL_SIDE, ObjectSizes
+from advisor.datasets.checks.object_sizes import SMALL_SIDE
 from advisor.engine.data_check import DataCheck
-from advisor.reporting import text
-from advisor.reporting.console import TableColumn, columns, default_console, line, next_command, table, write
+from advisor.reporting import blocks, text
+from advisor.reporting.console import show
 from advisor.reporting.outlines import COLOURS, data_uri, outlines
 from advisor.reporting.selection import Rows
 from advisor.reporting.templating import render_page
@@ -50,12 +48,15 @@ NAMED = 3
 """Examples of each finding on the terminal; the page shows more."""
 
 FINDINGS = (
-    TableColumn("found", left=True),
-    TableColumn("what", left=True),
-    TableColumn("for example", left=True, width=100),
+    blocks.TableColumn("found", left=True),
+    blocks.TableColumn("what", left=True),
+    blocks.TableColumn("for example", left=True, width=100),
 )
-SIZES = columns("input", "object side px: 5 %", "median", "95 %", f"under {SMALL_SIDE:.0f} px %")
-CONDITIONS = columns("image quality", "5 %", "median", "95 %", "poor %", left=("image quality",))
+SIZES = blocks.columns("input", "object side px: 5 %", "median", "95 %", f"under {SMALL_SIDE:.0f} px %")
+CONDITIONS = (
+    *blocks.columns("image quality", "5 %", "median", "95 %", "poor %", left=("image quality",)),
+    blocks.TableColumn("meaning", left=True, width=blocks.PAGES),
+)
 _GRAVE = frozenset(
     {Kind.UNREADABLE, Kind.SPELLING, Kind.SAME_IMAGE_TWO_CLASSES, Kind.LEAK, Kind.SPLIT, Kind.WRONG_LABEL}
 )
@@ -77,21 +78,17 @@ def print_checked(
         console: where to.
         shown: the findings of the table, in their order; all of them if None.
     """
-    console = console or default_console()
     findings = checked.findings if shown is None else shown
-    parts: list[RenderableType] = [
-        Text(text.plain(f"{checked.content.summary}: {_counts(checked.content.counts)}")),
-        *(Text(text.plain(row)) for row in _split(checked)),
-        Text(),
+    parts: list[blocks.Block] = [
+        blocks.Paragraph(f"{checked.content.summary}: {_counts(checked.content.counts)}"),
+        *map(blocks.Paragraph, _split(checked)),
     ]
     if checked.findings:
-        parts += [table(FINDINGS, (_row(checked, finding) for finding in findings), console), Text()]
+        parts.append(blocks.DataTable(FINDINGS, [_row(checked, finding) for finding in findings]))
     else:
-        parts += [Text("No problems found.", style="bold green"), Text()]
-    if checked.content.sizes:
-        parts += [table(SIZES, map(_size, checked.content.sizes), console), Text()]
-    parts += [table(CONDITIONS, map(_condition, checked.conditions), console), Text()]
-    write([*parts, *_advice(checked), *_next(checked, sheet, manifest)], console)
+        parts.append(blocks.Paragraph(blocks.Span("No problems found.", "strong good")))
+    parts += [*_sizes(checked), _conditions(checked)]
+    show([*parts, *_advice(checked), *_next(checked, sheet, manifest)], console)
 
 
 def _split(checked: DataCheck) -> tuple[str, ...]:
@@ -110,43 +107,60 @@ def _counts(counts: Mapping[str, int]) -> str:
     return f"{fewest:,} to {most:,} in each, the fewest in {smallest}"
 
 
-def _row(checked: DataCheck, finding: Finding) -> list[str | Text]:
+def _row(checked: DataCheck, finding: Finding) -> list[blocks.Words]:
     shown = checked.survey.dataset.shown
     examples = [" = ".join(map(shown, group[:NAMED])) for group in finding.groups[:NAMED]]
     if finding.notes:
-        examples = [f"{name}: {note}" for name, note in zip(examples, finding.notes, strict=False)]
-    style = "red" if finding.kind in _GRAVE else "yellow"
-    return [Text(finding.kind.value, style=style), finding.message, "\n".join(examples) or text.MISSING]
+        examples = [f"{path}: {note}" for path, note in zip(examples, finding.notes, strict=False)]
+    kind = blocks.Span(finding.kind.value, "bad" if finding.kind in _GRAVE else "warn")
+    return [kind, finding.message, " ".join(examples) or text.MISSING]
 
 
-def _condition(one: MeasureDistribution) -> list[str | Text]:
-    return [one.name, *(f"{value:.3g}" for value in (one.low, one.median, one.high)), f"{100 * one.outside:.1f}"]
+def _conditions(checked: DataCheck) -> blocks.DataTable:
+    rows = [
+        (
+            one.name,
+            *(f"{value:.3g}" for value in (one.low, one.median, one.high)),
+            f"{100 * one.outside:.1f}",
+            one.words,
+        )
+        for one in checked.conditions
+    ]
+    return blocks.DataTable(CONDITIONS, rows)
 
 
-def _size(one: ObjectSizes) -> list[str | Text]:
-    return [str(one.input), *(f"{value:.0f}" for value in (one.low, one.median, one.high)), f"{100 * one.small:.1f}"]
+def _sizes(checked: DataCheck) -> list[blocks.DataTable]:
+    rows = [
+        (str(one.input), *(f"{value:.0f}" for value in (one.low, one.median, one.high)), f"{100 * one.small:.1f}")
+        for one in checked.content.sizes
+    ]
+    return [blocks.DataTable(SIZES, rows)] if rows else []
 
 
-def _advice(checked: DataCheck) -> Iterator[Text]:
-    for advice in dict.fromkeys(f"{finding.kind.value}: {finding.advice}" for finding in checked.findings):
-        yield line("Advice", advice, "green")
+def _judged(checked: DataCheck) -> str:
     if checked.not_judged:
-        yield line("Note", f"wrong labels and crops were not checked: {checked.not_judged}", "yellow")
-    elif checked.judged_by:
-        yield line("Note", f"labels and crops judged with the features of {checked.judged_by}")
+        return f"wrong labels and crops were not checked: {checked.not_judged}"
+    return f"labels and crops judged with the features of {checked.judged_by}" if checked.judged_by else ""
 
 
-def _next(checked: DataCheck, sheet: Path, manifest: Path | None) -> Iterator[Text]:
-    yield line("Written", f"{sheet} (the suspicious images)")
+def _advice(checked: DataCheck) -> Iterator[blocks.Block]:
+    for advice in dict.fromkeys(f"{finding.kind.value}: {finding.advice}" for finding in checked.findings):
+        yield blocks.Labelled("Advice", advice, "good")
+    if judged := _judged(checked):
+        yield blocks.Labelled("Note", judged, "warn" if checked.not_judged else "")
+
+
+def _next(checked: DataCheck, sheet: Path, manifest: Path | None) -> Iterator[blocks.Block]:
+    yield blocks.Labelled("Written", f"{sheet} (the suspicious images)")
     if manifest:
         images = checked.survey.dataset.images
         left = sum(image.path in checked.left_out for image in images)
         kept = plural(len(images) - left, "image")
-        yield line("Written", f"{manifest} ({kept}, {left} excluded{_boxes_out(checked)})")
+        yield blocks.Labelled("Written", f"{manifest} ({kept}, {left} excluded{_boxes_out(checked)})")
         if checked.content.next_command:
-            yield next_command(checked.content.next_command.format(manifest=manifest))
+            yield blocks.next_command(checked.content.next_command.format(manifest=manifest))
     elif checked.left_out or _boxes_out(checked):
-        yield next_command("the same command with --fix cleaned.csv excludes the suspicious images")
+        yield blocks.next_command("the same command with --fix cleaned.csv excludes the suspicious images")
 
 
 def _boxes_out(checked: DataCheck) -> str:
@@ -167,7 +181,8 @@ def render(checked: DataCheck) -> str:
         counts=list(checked.content.counts.items()),
         colours=_colours(checked) if checked.content.sizes else {},
         samples=[_Figures(checked).show(path) for path in samples(checked)],
-        small_side=SMALL_SIDE,
+        sizes=_sizes(checked),
+        conditions=[_conditions(checked)],
         sections=sections(checked),
         split=_split(checked),
     )

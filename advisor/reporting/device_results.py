@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from advisor.core.decision import Decision
 from advisor.core.evaluation import Evaluation
@@ -11,7 +12,9 @@ from advisor.core.evaluation_facts import DeviceFigures
 from advisor.core.figures import variant_of
 from advisor.core.latency_distribution import percent
 from advisor.core.units import plural, show_ms, show_ms_interval
-from advisor.reporting.view import RunView
+
+if TYPE_CHECKING:
+    from advisor.reporting.view import RunView
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ import typer
 from advisor.core.units import plural, show_bytes, show_ms
 from advisor.devices.profiles import listing
 from advisor.measurement.accelerators.rules import serving
-from advisor.reporting.console import TableColumn, default_console, table, write
+from advisor.reporting.blocks import DataTable, TableColumn
+from advisor.reporting.console import show
 from advisor.reporting.selection import Rows
 from advisor.reporting.text import plain
 
@@ -40,8 +41,7 @@ def print_rows(profiles: Sequence[DeviceProfile]) -> None:
     if not profiles:
         typer.echo("no device passes these filters")
         return
-    console = default_console()
-    write([table(COLUMNS, map(_cells, profiles), console)], console)
+    show([DataTable(COLUMNS, list(map(_cells, profiles)))])
     known = sum(map(listing.measured, profiles))
     count = f"{plural(len(profiles), 'device')}, {known:,} measurements of models on them"
     typer.echo(f"{count}; details: advisor devices show NAME")

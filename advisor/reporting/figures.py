@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from advisor.core.budget import show_budget_probability, show_met
 from advisor.core.evaluation import Evaluation
@@ -11,9 +10,10 @@ from advisor.core.latency_distribution import percent
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.units import plural, show_bytes, show_ms
 from advisor.reporting import text
+from advisor.reporting.blocks import Figure
 from advisor.reporting.device_results import foreign_runtimes
 from advisor.reporting.metrics import note
-from advisor.reporting.ranking import fastest_per_artefact
+from advisor.reporting.phrases import fastest_per_artefact
 from advisor.reporting.view import RunView
 
 NAMED = 5
@@ -24,23 +24,6 @@ RIVALS_NAMED = 3
 
 
 LIKE_THESE = "expect this on images like these · {} images, measured once"
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A labelled figure with a remark, for the cards of the page.
-
-    Attributes:
-        label: what it is.
-        value: the figure with its unit.
-        remark: its limit, interval and provenance.
-        share_of_limit: the figure divided by its limit (1 = just met), None without a limit of this kind.
-    """
-
-    label: str
-    value: str
-    remark: str = ""
-    share_of_limit: float | None = None
 
 
 def key_figures(view: RunView, evaluation: Evaluation) -> tuple[Figure, ...]:

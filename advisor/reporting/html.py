@@ -16,22 +16,19 @@ from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.figures import latency_of
 from advisor.core.posterior import FLOAT
-from advisor.reporting.classes import confused_pairs, lost, recalls, weakest
+from advisor.core.units import plural
+from advisor.reporting import blocks, phrases
+from advisor.reporting.answer import other_risks, summary, warned
+from advisor.reporting.classes import confused_pairs, confusions, lost, recalls, weakest
 from advisor.reporting.confidence import confidence
-from advisor.reporting.confusion import confusions
 from advisor.reporting.device_results import device_decisions, device_results, runtimes_sentence
-from advisor.reporting.explanation import explanation
+from advisor.reporting.diagnosis import diagnosis_html
+from advisor.reporting.explanation import explanation, incumbent_sentences
 from advisor.reporting.figures import foundations, key_figures
-from advisor.reporting.funnel import funnel
-from advisor.reporting.incumbents import sentences
-from advisor.reporting.metrics import cells, metric_table
+from advisor.reporting.metrics import metric_blocks
 from advisor.reporting.outlines import LOOKS, changed_photos, photos, wrong_photos
 from advisor.reporting.payload import facets, payload
-from advisor.reporting.phrases import counts, limits, method, parts, verdict
-from advisor.reporting.profile.diagnosis import diagnosis_html
-from advisor.reporting.ranking import fastest_per_artefact, ranked
-from advisor.reporting.risks import risks, warnings
-from advisor.reporting.templating import asset, json_for_script, plotly_script, render, render_page, trusted
+from advisor.reporting.templating import asset, draw, json_for_script, plotly_script, render, render_page, trusted
 from advisor.reporting.unknown import unknown
 from advisor.reporting.view import RunView
 
@@ -54,28 +51,26 @@ class Section:
     Attributes:
         id: anchor and name of the template.
         title: title in the navigation.
-        variables: returns the variables of the template, None where the run has nothing to show; an error affects
-            this section only.
+        variables: returns its blocks, or the variables of its template; nothing where the run has nothing to show. An
+            error affects this section only.
     """
 
     id: str
     title: str
-    variables: Callable[[RunView], Variables | None]
+    variables: Callable[[RunView], Variables | Sequence[blocks.Block] | None]
 
 
 def _answer(view: RunView) -> Variables:
     pick = view.decision.pick
-    found = risks(view, pick) if pick else ()
     return {
-        "pick": pick,
         "explanation": explanation(view),
-        "warnings": warnings(found),
-        "figures": key_figures(view, pick) if pick else (),
+        "warnings": warned(view),
+        "figures": [blocks.Figures(key_figures(view, pick))] if pick else (),
         "foundations": foundations(view, pick) if pick else (),
-        "ties": fastest_per_artefact(view.decision.ties),
-        "risks": [risk for risk in found if risk not in warnings(found)],
-        "incumbents": sentences(view),
-        "counts": counts(view),
+        "ties": phrases.fastest_per_artefact(view.decision.ties),
+        "risks": other_risks(view),
+        "incumbents": incumbent_sentences(view),
+        "counts": phrases.counts(view),
     }
 
 
@@ -89,10 +84,8 @@ def _devices(view: RunView) -> Variables | None:
     if not view.by_device and not view.budget.must_run_on:
         return None
     pick = view.decision.pick
-    results = device_results(view, pick) if pick else ()
     return {
-        "pick": pick,
-        "results": results,
+        "results": device_results(view, pick) if pick else (),
         "decisions": device_decisions(view),
         "runtimes": runtimes_sentence(view),
     }
@@ -108,7 +101,6 @@ def _classes(view: RunView) -> Variables | None:
     if not found:
         return None
     return {
-        "pick": pick,
         "judged_on": "images held out from training" if pick.holdout_answers else "validation images",
         "recalls": found,
         "counted": any(each.precision is not None for each in found),
@@ -130,11 +122,6 @@ def _lost(view: RunView, pick: Evaluation) -> dict[str, float]:
     return lost(floats.answers, pick.answers)
 
 
-def _metrics(view: RunView) -> Variables | None:
-    table = metric_table(view)
-    return {"pick": view.decision.pick, "table": table, "cells": cells} if table else None
-
-
 def _images(view: RunView) -> Variables | None:
     pick, labels, changed = view.decision.pick, view.classes, view.disagreements
     confidence = pick.holdout_answers.confidence if pick and pick.holdout_answers else None
@@ -142,7 +129,7 @@ def _images(view: RunView) -> Variables | None:
     if not mistakes and changed is None:
         return None
     changes = changed_photos(changed, view.images, labels) if changed else []
-    return {"pick": pick, "mistakes": mistakes, "changes": changes, "changed": changed}
+    return {"mistakes": mistakes, "changes": changes, "changed": changed}
 
 
 def _boxes(view: RunView) -> Variables | None:
@@ -151,7 +138,7 @@ def _boxes(view: RunView) -> Variables | None:
     if boxes is None or not boxes.worst:
         return None
     labels = view.classes
-    return {"photos": photos(boxes.worst, view.images, labels), "looks": LOOKS, "threshold": boxes.threshold}
+    return {"shown": photos(boxes.worst, view.images, labels), "looks": LOOKS, "threshold": boxes.threshold}
 
 
 def _robustness(view: RunView) -> Variables | None:
@@ -161,7 +148,6 @@ def _robustness(view: RunView) -> Variables | None:
     rows = sorted(pick.capture.by_condition, key=lambda row: row.top1)
     plain, judged = top1_on_parts(pick)
     return {
-        "pick": pick,
         "robust": pick.capture.holdout,
         "rows": rows,
         "usual": judged or plain,
@@ -175,7 +161,7 @@ def _operators(view: RunView) -> Variables | None:
         return None
     operators = sorted(pick.file_features.operators.items(), key=lambda row: -row[1])
     total = max(sum(count for _, count in operators), 1)
-    return {"pick": pick, "file": pick.file_features, "operators": operators, "total": total}
+    return {"file": pick.file_features, "operators": operators, "total": total}
 
 
 def _losses(view: RunView) -> Variables | None:
@@ -187,9 +173,9 @@ def _losses(view: RunView) -> Variables | None:
 def _evaluations(view: RunView) -> Variables | None:
     if not view.evaluations:
         return None
-    rows = ranked(view)
+    rows = phrases.ranked(view)
     return {
-        "rows": [(row, verdict(view, row)) for row in rows[:ROWS_SHOWN]],
+        "rows": [(row, phrases.verdict(view, row)) for row in rows[:ROWS_SHOWN]],
         "several": len({row.configuration.target.device for row in rows}) > 1,
         "judged": any(row.holdout_accuracy for row in rows),
         "hidden": max(0, len(rows) - ROWS_SHOWN),
@@ -197,19 +183,24 @@ def _evaluations(view: RunView) -> Variables | None:
 
 
 def _funnel(view: RunView) -> Variables | None:
-    return {"steps": funnel(view), "total": len(view.evaluations)} if view.evaluations else None
+    return {"steps": phrases.funnel(view), "total": len(view.evaluations)} if view.evaluations else None
 
 
-def _failures(view: RunView) -> Variables | None:
+def _failures(view: RunView) -> list[blocks.Block]:
     stopped = (*view.with_status(Status.FAILED), *view.with_status(Status.SKIPPED))
     without_weights = view.manifest.get("without_weights") or {}
     if not stopped and not without_weights:
-        return None
-    return {
-        "rows": stopped[:FAILURES_SHOWN],
-        "hidden": max(0, len(stopped) - FAILURES_SHOWN),
-        "without_weights": without_weights,
-    }
+        return []
+    more = f" The first {FAILURES_SHOWN} are listed; evaluations.jsonl has all." if stopped[FAILURES_SHOWN:] else ""
+    said = f"{plural(len(stopped), 'configuration')} failed or were skipped. A failure does not stop the run.{more}"
+    shown: list[blocks.Block] = [blocks.Heading("Failures and skips", "failures"), blocks.Paragraph(said, "lead")]
+    if stopped:
+        shown.append(phrases.failures(stopped[:FAILURES_SHOWN]))
+    if without_weights:
+        models = plural(len(without_weights), "model was", "models were")
+        reasons = blocks.Items([f"{card}: {reason}" for card, reason in without_weights.items()])
+        shown.append(blocks.Group([reasons], f"{models} skipped: no weights could be fetched"))
+    return shown
 
 
 def _data(view: RunView) -> Variables | None:
@@ -218,7 +209,7 @@ def _data(view: RunView) -> Variables | None:
         return None
     return {
         "dataset": dataset,
-        "parts": parts(dataset),
+        "parts": phrases.parts(dataset),
         "largest": max([1, *dataset.per_class.values()]),
         "rejected": dataset.rejected[:REJECTED_SHOWN],
         "more_rejected": max(0, len(dataset.rejected) - REJECTED_SHOWN),
@@ -230,7 +221,7 @@ SECTIONS = (
     Section("explore", "Trade-offs", _explore),
     Section("devices", "Devices", _devices),
     Section("classes", "Classes", _classes),
-    Section("metrics", "Metrics", _metrics),
+    Section("metrics", "Metrics", metric_blocks),
     Section("confidence", "Confidence", confidence),
     Section("unknown", "Unknown", unknown),
     Section("images", "Images", _images),
@@ -242,7 +233,7 @@ SECTIONS = (
     Section("funnel", "Funnel", _funnel),
     Section("failures", "Failures", _failures),
     Section("data", "Data", _data),
-    Section("method", "Method", method),
+    Section("method", "Method", phrases.method),
 )
 
 
@@ -255,17 +246,24 @@ def render_html(view: RunView, sections: Sequence[Section] = SECTIONS) -> str:
         scripts=[asset("unpack.js"), asset("report.js")],
         packed_scripts=[plotly_script()],
         view=view,
-        limits=limits(view),
+        limits=phrases.limits(view),
         sections=[(section, body) for section, body in bodies if body is not None],
         data=trusted(packed(_script_data(view))),
         library=trusted(packed_plotly()),
     )
 
 
+def summary_html(view: RunView) -> str:
+    """Return what a notebook shows: a fragment of HTML without scripts; names are escaped."""
+    return str(Markup("<div>{}</div>").format(draw(summary(view))))
+
+
 def _section(section: Section, view: RunView) -> Markup | None:
     try:
         variables = section.variables(view)
-        return None if variables is None else render(section.id, view=view, **variables)
+        if isinstance(variables, Mapping):
+            return render(section.id, view=view, pick=view.decision.pick, **variables)
+        return draw(variables) if variables else None
     except Exception as error:
         damaged = isinstance(error, UsageError)  # the run folder is at fault, so the code's place tells nothing
         _log.error("report: the section '%s' could not be made: %s", section.id, error, exc_info=not damaged)

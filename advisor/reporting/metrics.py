@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from advisor.core.beliefs import metric_on_parts
 from advisor.core.evaluation import Evaluation
 from advisor.core.metrics import LOG_LOSS, METRICS, WORST_GROUP, Metric
 from advisor.core.quantity import Quantity
 from advisor.reporting import text
-from advisor.reporting.view import RunView
+from advisor.reporting.blocks import Block, DataTable, Heading, Paragraph, columns
+
+if TYPE_CHECKING:
+    from advisor.reporting.view import RunView
 
 
 @dataclass(frozen=True)
@@ -88,3 +92,23 @@ def cells(row: MetricRow) -> tuple[str, str, str, str]:
     label = f"{row.metric.label} ({marks})" if marks else row.metric.label
     remark = "; ".join(filter(None, (row.metric.meaning, row.remark)))
     return label, text.with_interval(row.pick), text.with_interval(row.runner_up), remark
+
+
+def metric_blocks(view: RunView) -> list[Block]:
+    """Return the title of the table, what it shows, and the table; nothing without any metrics."""
+    table, pick, other = metric_table(view), view.decision.pick, view.decision.runner_up
+    if table is None or pick is None:
+        return []
+    both = f"{text.name(pick)} and the runner-up{f', {text.name(other)},' if other else ''}"
+    ask = "" if view.other_metric else "; --metric asks for another one"
+    said = f"Other ways to count right and wrong answers, of {both} on the {table.part}."
+    own, named = "pick" if view.decision.feasible else "closest", ("metric", "what it is")
+    return [
+        Heading("Metrics", "metrics"),
+        Paragraph(f"{said} Candidates are compared by {view.metric}{ask}.", "lead"),
+        DataTable(
+            columns("metric", own, "runner-up", "what it is", left=named),
+            list(map(cells, table.rows)),
+            "In %, with 95 % intervals; higher is better",
+        ),
+    ]

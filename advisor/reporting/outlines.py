@@ -139,20 +139,22 @@ class Photo:
     Attributes:
         name: path relative to the data set.
         image: its ``data:`` address; empty if the file is gone or has changed, or is left out.
-        width: of the upright image, in pixels.
+        result: its class and a wrong answer, or how many boxes were found, missed and wrong, in words.
+        answers: of two files, in words.
+        width: of the upright image, in pixels; 1 as the height if it has no boxes.
         height: in pixels.
         boxes: true and found ones.
-        f1: its F1.
-        result: how many true boxes were found, what was missed and what is wrong, in words.
+        f1: its F1, if it has boxes.
     """
 
     name: str
     image: str
-    width: int
-    height: int
-    boxes: tuple[DrawnBox, ...]
-    f1: float
     result: str
+    answers: tuple[str, ...] = ()
+    width: int = 1
+    height: int = 1
+    boxes: tuple[DrawnBox, ...] = ()
+    f1: float | None = None
 
 
 def photos(images: Sequence[JudgedImage], root: Path | None, labels: Sequence[str]) -> list[Photo]:
@@ -166,27 +168,10 @@ def photos(images: Sequence[JudgedImage], root: Path | None, labels: Sequence[st
     return [_photo(image, root, labels) for image in images]
 
 
-@dataclass(frozen=True)
-class AnsweredPhoto:
-    """One image with answers as the template shows it.
-
-    Attributes:
-        name: path relative to the data set.
-        image: its ``data:`` address as of :class:`Photo`.
-        result: its class, and a wrong answer, in words.
-        answers: of two files, in words.
-    """
-
-    name: str
-    image: str
-    result: str
-    answers: tuple[str, ...] = ()
-
-
-def wrong_photos(mistakes: Sequence[Mistake], root: Path | None, labels: Sequence[str]) -> list[AnsweredPhoto]:
+def wrong_photos(mistakes: Sequence[Mistake], root: Path | None, labels: Sequence[str]) -> list[Photo]:
     """Return images with wrong answers; arguments as of :func:`photos`."""
     return [
-        AnsweredPhoto(
+        Photo(
             one.path,
             _data_uri(root, one.path, one.sha256, SMALL_SIDE),
             f"{_label(one.label, labels)} taken for {_label(one.answer, labels)}, {_percent(one.probability)}",
@@ -195,10 +180,10 @@ def wrong_photos(mistakes: Sequence[Mistake], root: Path | None, labels: Sequenc
     ]
 
 
-def changed_photos(found: Disagreements, root: Path | None, labels: Sequence[str]) -> list[AnsweredPhoto]:
+def changed_photos(found: Disagreements, root: Path | None, labels: Sequence[str]) -> list[Photo]:
     """Return the first :data:`CHANGED_SHOWN` images with two answers; arguments as of :func:`photos`."""
     return [
-        AnsweredPhoto(
+        Photo(
             one.path,
             _data_uri(root, one.path, one.sha256, SMALL_SIDE),
             _label(one.label, labels),

@@ -11,7 +11,7 @@ from advisor.core.evaluation_facts import TimingFacts
 from advisor.core.figures import p90_of, size_of
 from advisor.core.quantity import Quantity
 from advisor.core.units import plural
-from advisor.reporting.ranking import ranked
+from advisor.reporting.phrases import ranked
 from advisor.reporting.view import RunView
 
 LOG_RATIO = 8.0

@@ -1,24 +1,52 @@
-"""Phrases that all forms of a report share: limits, verdicts, counts, and how the run was made."""
+"""What all forms of a report share: the order of evaluations, limits, verdicts, counts, and how the run was made."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import PurePath
+from typing import TYPE_CHECKING
 
 from advisor.core.budget import ON, is_floor
 from advisor.core.evaluation import Evaluation, Status
-from advisor.core.figures import show_figure
+from advisor.core.figures import accuracy_of, latency_of, show_figure, variant_of
 from advisor.core.latency_distribution import CONFIDENCE, percent
 from advisor.core.metrics import METRICS
 from advisor.core.units import plural, show_ms, show_seconds
 from advisor.engine.pipeline.names import StageName
 from advisor.reporting import text
-from advisor.reporting.dataset import DatasetSummary
-from advisor.reporting.view import RunView
+from advisor.reporting.blocks import DataTable, Span, columns
+
+if TYPE_CHECKING:
+    from advisor.reporting.view import DatasetSummary, RunView
 
 _SHOWN_ALONE = ("command_line", "versions", "durations", "weights", "without_weights")
 """Entries of the manifest that the report shows apart from the others."""
+
+TABLE_ROWS = 10
+TIES_SHOWN = 4
+
+
+REASONS_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of the funnel.
+
+    Attributes:
+        name: the stage or condition.
+        left: evaluations still in the run after it.
+        lost: evaluations that stopped here.
+        reasons: the most frequent reasons with their counts.
+    """
+
+    name: str
+    left: int
+    lost: int
+    reasons: tuple[tuple[str, int], ...] = ()
 
 
 def limits(view: RunView) -> tuple[tuple[str, str], ...]:
@@ -111,7 +139,6 @@ def method(view: RunView) -> dict[str, object]:
         "durations": {str(stage): show_seconds(float(value)) for stage, value in durations.items()},
         "request": {key: shown(value) for key, value in view.request.written.items() if _is_given(value)},
         "manifest": {key: shown(value) for key, value in others.items() if _is_given(value)},
-        "pick": view.decision.pick,
     }
 
 
@@ -136,3 +163,92 @@ def shown(value: object) -> str:
     if isinstance(value, (list, tuple)):
         return ", ".join(shown(item) for item in value)
     return text.plain(value)
+
+
+def shortlist(view: RunView) -> tuple[Evaluation, ...]:
+    """Return the evaluations for the short table: the pick, its first ties, what the user ships, the front."""
+    decision = view.decision
+    ties = fastest_per_artefact(decision.ties)[:TIES_SHOWN]
+    shipped = (each.evaluation for each in view.incumbents if not each.picked)
+    named = [evaluation for evaluation in (decision.pick, *ties, *shipped) if evaluation is not None]
+    chosen = list({evaluation.configuration.key: evaluation for evaluation in named}.values())
+    seen = {evaluation.configuration.key for evaluation in chosen}
+    others = [evaluation for evaluation in decision.front if evaluation.configuration.key not in seen]
+    return (*chosen, *sorted(_spread(others, TABLE_ROWS - len(chosen)), key=accuracy_of, reverse=True))
+
+
+def fastest_per_artefact(evaluations: Sequence[Evaluation]) -> tuple[Evaluation, ...]:
+    """Keep the fastest evaluation of every artefact, in the given order; the number of threads makes no other file."""
+    best: dict[tuple[str, str, str], Evaluation] = {}
+    for evaluation in evaluations:
+        known = best.setdefault(variant_of(evaluation), evaluation)
+        if latency_of(evaluation) < latency_of(known):
+            best[variant_of(evaluation)] = evaluation
+    return tuple(best.values())
+
+
+def _spread(items: Sequence[Evaluation], count: int) -> list[Evaluation]:
+    """Return ``count`` (at least 2) of ``items`` at even distances, including both ends."""
+    if len(items) <= count:
+        return list(items)
+    step = (len(items) - 1) / (count - 1)
+    return [items[round(index * step)] for index in range(count)]
+
+
+def ranked(view: RunView) -> tuple[Evaluation, ...]:
+    """Return all evaluations: the pick, the front, what meets the budget, the rest; each group by falling accuracy."""
+
+    def rank(evaluation: Evaluation) -> tuple[int, float]:
+        key = evaluation.configuration.key
+        groups = (
+            key == view.pick_key,
+            key in view.front_keys,
+            view.budget.met_by(evaluation),
+            evaluation.status is Status.OK,
+        )
+        return groups.index(True) if True in groups else len(groups), -accuracy_of(evaluation)
+
+    return tuple(sorted(view.evaluations, key=rank))
+
+
+def funnel(view: RunView) -> tuple[Step, ...]:
+    """Return how many evaluations are left after each step, from all configurations to the pick."""
+    left = len(view.evaluations)
+    steps = [Step("planned", left, 0)]
+    stopped = [evaluation for evaluation in view.evaluations if evaluation.status is not Status.OK]
+    for stage in _in_order(stopped):
+        lost = [evaluation for evaluation in stopped if evaluation.stage == stage]
+        reasons = Counter(evaluation.reason or evaluation.status.value for evaluation in lost)
+        left -= len(lost)
+        steps.append(Step(stage or "unnamed stage", left, len(lost), tuple(reasons.most_common(REASONS_SHOWN))))
+    return (*steps, *_decided(view, left))
+
+
+def _in_order(stopped: Sequence[Evaluation]) -> list[str]:
+    """Return the stages at which evaluations stopped, in the order of the work; unknown names come last."""
+    order = {stage.value: index for index, stage in enumerate(StageName)}
+    present = dict.fromkeys(evaluation.stage for evaluation in stopped)
+    return sorted(present, key=lambda stage: order.get(stage, len(order)))
+
+
+def _decided(view: RunView, left: int) -> tuple[Step, ...]:
+    """Return the steps after the last stage: the budget, the front and the pick."""
+    meets = sum(view.budget.met_by(evaluation) for evaluation in view.ok)
+    exceeded = Counter(limit for evaluation in view.ok for limit in view.budget.violations(evaluation))
+    reasons = tuple((f"over the {limit} limit", count) for limit, count in exceeded.most_common())
+    budget = Step("meets the budget", meets, left - meets, reasons)
+    if not view.decision.feasible:
+        return (budget,)
+    front = len(view.decision.front)
+    dominated = (("another candidate is as good or better in every figure", meets - front),)
+    return (budget, Step("on the front", front, meets - front, dominated), Step("the pick", 1, front - 1))
+
+
+def failures(rows: Sequence[Evaluation], notes: Sequence[str] = ()) -> DataTable:
+    """Return the table of evaluations without a result, each with its reason."""
+    titles = ("configuration", "status", "stage", "reason")
+    cells = [
+        (text.name(row), Span(row.status.value, f"tag {row.status.value}"), row.stage, Span(row.reason, "name"))
+        for row in rows
+    ]
+    return DataTable(columns(*titles, left=titles), cells, "Configurations without a result", "stopped", notes=notes)

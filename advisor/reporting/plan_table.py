@@ -6,16 +6,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from advisor.core.figures import HOST
 from advisor.core.quantity import Provenance
 from advisor.core.units import listed, plural, show_bytes, show_ms, show_seconds
 from advisor.engine.space.forecast import COLUMNS, CardForecast, Forecast, PlanView
-from advisor.reporting.console import TableColumn, default_console, table, write
+from advisor.reporting.blocks import DataTable, Paragraph, Span, TableColumn, Words
+from advisor.reporting.console import show
 from advisor.reporting.selection import Rows
-from advisor.reporting.text import plain
 
 PLAN = Rows(COLUMNS, Forecast.to_row)
 """Configurations of a plan."""
@@ -37,8 +35,7 @@ def print_plan(view: PlanView, console: Console | None = None, shown: Sequence[F
         console: where to.
         shown: the configurations of the table, in their order; all of them, by card, if None.
     """
-    console = console or default_console()
-    write([_table(view, console, shown), Text(), *(Text(plain(line)) for line in sentences(view))], console)
+    show([_table(view, shown), *map(Paragraph, sentences(view))], console)
 
 
 def sentences(view: PlanView) -> list[str]:
@@ -60,7 +57,7 @@ def sentences(view: PlanView) -> list[str]:
     return lines
 
 
-def _table(view: PlanView, console: Console, shown: Sequence[Forecast] | None) -> Table:
+def _table(view: PlanView, shown: Sequence[Forecast] | None) -> DataTable:
     cards = {card.card: card for card in view.cards}
     if by_card := shown is None:
         order = {card: index for index, card in enumerate(cards)}
@@ -71,15 +68,15 @@ def _table(view: PlanView, console: Console, shown: Sequence[Forecast] | None) -
     for each in shown:
         variants.setdefault((each.configuration.card, each.configuration.variant_name), []).append(each)
     header = _columns(view, counts, by_card=by_card)
-    rows, previous = list[Sequence[str | Text]](), ""
+    rows, previous = list[Sequence[Words]](), ""
     for (name, variant), forecasts in variants.items():
         by_count = sorted(forecasts, key=lambda row: counts.index(_threads(row)) if _threads(row) in counts else 0)
         if by_card and name != previous:
-            rows.append([Text(plain(name), "bold"), *[""] * (len(header) - 2), _place(cards[name])])
+            rows.append([Span(name, "strong"), *[""] * (len(header) - 2), _place(cards[name])])
             previous = name
-        first = Text(f"  {plain(variant)}" if by_card else plain(f"{name} {variant}"))
+        first = f"  {variant}" if by_card else f"{name} {variant}"
         rows.append([first, *_figures(by_count, budgeted=budgeted), "" if by_card else _place(cards[name])])
-    return table(header, rows, console)
+    return DataTable(header, rows)
 
 
 def _threads(row: Forecast) -> int:

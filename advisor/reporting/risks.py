@@ -17,7 +17,7 @@ from advisor.core.quantity import Provenance
 from advisor.core.statistics import wilson
 from advisor.core.units import listed, plural, show_ms
 from advisor.reporting import text
-from advisor.reporting.guarantees import NAMED, unkept
+from advisor.reporting.confidence import NAMED, unkept
 from advisor.reporting.unknown import other_things
 from advisor.reporting.view import RunView
 

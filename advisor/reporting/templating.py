@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib.resources import files
 from importlib.util import find_spec
@@ -16,6 +16,7 @@ from markupsafe import Markup
 
 from advisor.core.quantity import Quantity
 from advisor.reporting import text
+from advisor.reporting.blocks import Block
 
 _SCRIPT = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
@@ -46,6 +47,11 @@ def render(template: str, **values: object) -> Markup:
     return trusted(environment().get_template(f"{template}.html.j2").render(**values))
 
 
+def draw(blocks: Iterable[Block]) -> Markup:
+    """Return blocks as HTML."""
+    return render("blocks", blocks=list(blocks))
+
+
 @cache
 def environment(package: str = "advisor.reporting") -> Environment:
     """Return the escaping environment for the templates of a package."""
@@ -58,6 +64,8 @@ def environment(package: str = "advisor.reporting") -> Environment:
     )
     environment.globals["text"] = text
     environment.filters |= {"cell": cell, "figure": text.figure}
+    macros = environment.get_template("blocks.html.j2").module if package == __package__ else None
+    environment.globals |= {name: getattr(macros, name) for name in ("draw", "photos", "table")} if macros else {}
     return environment
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from advisor.core.escape import plain as plain
@@ -15,6 +16,12 @@ from advisor.core.units import plural as plural
 DASH = "\u2013"
 MINUS = "\u2212"
 MISSING = DASH
+
+
+def inner(part: str, escape: Callable[[str], str] = plain) -> str:
+    """Return a piece of a sentence escaped, with the spaces at its ends."""
+    before, after = len(part) - len(part.lstrip(" ")), len(part.rstrip(" "))
+    return f"{part[:before]}{escape(part[before:after])}{part[max(before, after) :]}"
 
 
 def number(value: float) -> str:

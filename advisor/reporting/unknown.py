@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from advisor.core.evaluation import Evaluation
 from advisor.core.posterior import FLOAT
@@ -12,7 +13,10 @@ from advisor.core.units import plural, show_bytes
 from advisor.core.unknown_facts import UnknownFacts
 from advisor.measurement.unknown import KEPT
 from advisor.reporting import text
-from advisor.reporting.view import RunView
+from advisor.reporting.blocks import Block, Labelled, Span
+
+if TYPE_CHECKING:
+    from advisor.reporting.view import RunView
 
 SAMPLE = "advisor search --unknown DIR"
 """The search that judges the user's own images of other things."""
@@ -25,7 +29,6 @@ def unknown(view: RunView) -> Mapping[str, object] | None:
         return None
     facts = pick.unknown
     return {
-        "pick": pick,
         "facts": facts,
         "lead": left_out(pick, facts),
         "rows": sorted(facts.by_class.items(), key=lambda row: row[1].auroc.value),
@@ -36,6 +39,18 @@ def unknown(view: RunView) -> Mapping[str, object] | None:
         "hint": SAMPLE,
         "given_up": given_up,
     }
+
+
+def unknown_blocks(view: RunView) -> Iterator[Block]:
+    """Return the same in three lines; nothing if it was not tried."""
+    pick = view.decision.pick
+    if pick is None or pick.unknown is None:
+        return
+    facts, ships = pick.unknown, command(view, pick.unknown)
+    yield Labelled("Unknown images", left_out(pick, facts))
+    yield Labelled("Your images of other things", other_things(facts) or (Span(SAMPLE, "code"), " judges them."))
+    if said := " ".join(filter(None, (cost(pick, facts), f"To ship it: {ships}" if ships else ""))):
+        yield Labelled("With one more class", said)
 
 
 def left_out(pick: Evaluation, facts: UnknownFacts) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from advisor.core.codec import parse
+from advisor.core.codec import parse_known
 from advisor.core.errors import UsageError
 from advisor.core.escape import visible
 from advisor.store.yamlfile import MAX_DEPTH, read_text
@@ -136,18 +136,11 @@ def read_document(path: Path) -> Document:
     if not isinstance(found, dict):
         return Document({}, ("is damaged (it is not a mapping): its content is ignored",))
     kinds = KINDS.get(path.name, {})
-    wrong = [name for name, value in found.items() if name in kinds and not _fits(kinds[name], value)]
+    fitting = parse_known(kinds, found)
+    wrong = [name for name in found if name in kinds and name not in fitting]
     problems = [f"is damaged ({name} is of a wrong type): this entry is ignored" for name in wrong]
     version = found.get("schema_version")
     if version != SCHEMA_VERSION:
         shown = version if isinstance(version, int) else "unknown"
         problems.append(f"is of schema {shown}, not {SCHEMA_VERSION}: its content may be misread")
     return Document({name: value for name, value in found.items() if name not in wrong}, tuple(problems))
-
-
-def _fits(kind: Any, value: object) -> bool:
-    try:
-        parse(kind, value)
-    except (TypeError, ValueError):
-        return False
-    return True

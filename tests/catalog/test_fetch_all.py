@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from advisor.catalog.cards import MemberFile
 from advisor.catalog.fetch_all import fetch_all
 from advisor.catalog.weights.fetching import fetch
-from advisor.catalog.weights.options import FetchOptions
+from advisor.downloads.files import FetchOptions, MemberFile
 from tests.catalog.conftest import Shelf
 from tests.catalog.weights.conftest import CONTENT, card, home, sha256
 

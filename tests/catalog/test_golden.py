@@ -9,11 +9,11 @@ import pytest
 
 from advisor.catalog import load_catalogue
 from advisor.catalog.build import build_model
-from advisor.catalog.cards import Card, WeightsFile
+from advisor.catalog.cards import Card
 from advisor.catalog.convert import to_tflite
 from advisor.catalog.weights.fetching import fetch
-from advisor.catalog.weights.options import FetchOptions
 from advisor.core.errors import WeightsError
+from advisor.downloads.files import FetchOptions, WeightsFile
 from tests.requirements import skip_or_fail
 
 pytestmark = pytest.mark.integration

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from advisor.catalog import Catalogue, load_catalogue
-from advisor.catalog.cards import MemberFile, WeightSource
 from advisor.catalog.listing import is_here, place, rows
-from advisor.catalog.weights.options import FetchOptions
+from advisor.downloads.files import FetchOptions, MemberFile, WeightSource
 
 HASH = "a" * 64
 

@@ -24,7 +24,7 @@ PRELOADED = [
     "advisor.engine.run",
     "advisor.engine.preview",
     "advisor.reporting.console",
-    "advisor.reporting.table",
+    "advisor.reporting.answer",
     "requests",
     "rich.progress",
 ]

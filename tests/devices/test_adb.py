@@ -9,8 +9,7 @@ import pytest
 
 from advisor.core.errors import StageError, UsageError
 from advisor.core.quantity import Provenance
-from advisor.devices.connections.adb import AdbConnection
-from advisor.devices.connections.benchmark_model import parse_output
+from advisor.devices.connections.adb import AdbConnection, parse_output
 from advisor.devices.connections.protocol import MeasurementJob
 from advisor.devices.connections.settings import ConnectionSettings
 from advisor.devices.prediction.predictor import Predictor

@@ -19,7 +19,6 @@ from advisor.core.errors import StageError, UsageError
 from advisor.devices.connections.host import HostConnection, timings_of_agent
 from advisor.devices.connections.protocol import MeasurementJob
 from advisor.devices.connections.ssh import SshConnection, _key, _named
-from advisor.isolation.process import run_program
 from advisor.isolation.scratch import sweep
 from tests.devices.conftest import SshServer, client_of
 from tests.devices.requirements import require_onnx
@@ -104,13 +103,6 @@ def test_a_job_without_models_or_threads_is_refused(agent: Path, model: Path, tm
     ):
         with pytest.raises(UsageError):
             HostConnection(agent).measure(job)
-
-
-@pytest.mark.integration
-def test_a_program_that_is_not_installed_is_named() -> None:
-    with pytest.raises(UsageError, match="'no-such-program' is not installed") as caught:
-        run_program(["no-such-program"], timeout_s=1, hint="install it")
-    assert caught.value.hint == "install it"
 
 
 def test_ssh_measures_and_leaves_nothing_behind(ssh_server: SshServer, model: Path, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.devices.connections.benchmark_model import parse_output
+from advisor.devices.connections.adb import parse_output
 from advisor.devices.connections.host import rising, slowdown, throttling, timings_of_agent
 from tests.devices.test_adb import PRINTED
 

@@ -20,7 +20,7 @@ from advisor.devices.profiles.kernels import COLUMNS, SOURCE, Kernel
 from advisor.devices.profiles.measurements import Measurement
 from advisor.devices.profiles.team import remove_profile, write_profile
 from advisor.measurement.on_device.benchmark import benchmark_on_device
-from advisor.reporting.profile.benchmark_table import print_device_benchmark
+from advisor.reporting.benchmark import print_device_benchmark
 from tests.devices.test_network_times import microseconds
 from tests.measurement import small_models
 

@@ -9,13 +9,11 @@ import time
 
 import pytest
 
-from advisor.catalog.weights.digest import Unavailable
 from advisor.catalog.weights.fetching import fetch
-from advisor.catalog.weights.network import download, transport
-from advisor.catalog.weights.network.deadline import Deadline
-from advisor.catalog.weights.network.transport import Client, Transport
-from advisor.catalog.weights.options import FetchOptions
 from advisor.core.errors import WeightsError
+from advisor.downloads import download, transport
+from advisor.downloads.files import FetchOptions, Unavailable
+from advisor.downloads.transport import Client, Deadline, Transport
 from tests.catalog.conftest import Answer, Shelf, shelf
 from tests.catalog.weights.conftest import CONTENT, card, home, options, own_settings
 

@@ -11,7 +11,7 @@ import pytest
 
 from advisor.core.budget import Budget
 from advisor.reporting.html import render_html
-from advisor.reporting.ranking import ranked
+from advisor.reporting.phrases import ranked
 from advisor.reporting.view import RunView
 from tests.processes import PATIENCE_S
 from tests.reporting.conftest import Opened

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from advisor.reporting.answer import print_answer
 from advisor.reporting.files import front_csv, recommendation_json
 from advisor.reporting.html import render_html
 from advisor.reporting.markdown import render_markdown
-from advisor.reporting.table import print_answer
 from advisor.reporting.view import load_view
 from advisor.store import RunFolder
 from advisor.store.integrity import integrity_problems

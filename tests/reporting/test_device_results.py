@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from advisor.core.evaluation import Evaluation, Status, Target
+from advisor.reporting.answer import print_answer
 from advisor.reporting.device_results import (
     device_decisions,
     device_results,
@@ -19,7 +20,6 @@ from advisor.reporting.device_results import (
 from advisor.reporting.files import front_csv, recommendation
 from advisor.reporting.html import render_html
 from advisor.reporting.markdown import render_markdown
-from advisor.reporting.table import print_answer
 from advisor.reporting.view import RunView, load_view
 from tests.builders import evaluation
 from tests.run_folders import write_run

@@ -15,7 +15,7 @@ import pytest
 
 from advisor.core.evaluation_facts import ImageAnswers, TimingFacts
 from advisor.core.relaxation import Relaxation
-from advisor.reporting.html import SECTIONS, Section, render_html
+from advisor.reporting.html import SECTIONS, Section, render_html, summary_html
 from advisor.reporting.view import RunView
 from tests.reporting.views import HOSTILE, empty_view, few_view, infeasible_view, judged_view, run_view, running_view
 
@@ -256,3 +256,33 @@ def test_the_images_with_the_most_errors_are_shown_with_their_boxes(judged_detec
         ("right", "6", "5", "16", "14", "cat: found, right, score 0.90"),
         ("wrong", "32", "24", "26", "19", "cat: found, wrong, score 0.60"),
     ]  # fmt: skip
+
+
+def test_summary_holds_reason_table_and_path_of_the_report() -> None:
+    view = run_view()
+    summary = summary_html(view)
+
+    assert view.decision.reason in unescape(summary)
+    assert "<table>" in summary
+    assert f"<code>{view.folder}/report.html</code>" in unescape(summary)
+    assert "<script" not in summary
+
+
+def test_high_risks_are_warnings() -> None:
+    summary = unescape(summary_html(few_view()))
+    assert "<b>Warning, missing classes:</b> 1 of 6 classes has no validation image: 'paper'." in summary
+
+
+def test_names_are_escaped() -> None:
+    assert "<img" not in summary_html(run_view(card_suffix="<img src=x>"))
+
+
+def test_run_in_which_all_failed_says_so() -> None:
+    assert "No candidate could be evaluated" in summary_html(empty_view())
+
+
+def test_detectors_have_their_mean_average_precision_on_the_table(detectors: RunView) -> None:
+    summary = summary_html(detectors)
+    assert summary.count("mAP@0.5 %") == 1
+    assert "top-1" not in summary
+    assert summary_html(run_view()).count("top-1 %") == 1

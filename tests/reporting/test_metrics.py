@@ -13,6 +13,7 @@ from advisor.core.decision import decide
 from advisor.core.evaluation import Evaluation
 from advisor.core.metrics import LOG_LOSS, MACRO_F1, METRICS, TOP1, WORST_GROUP
 from advisor.core.quantity import Provenance, Quantity
+from advisor.reporting.answer import print_answer
 from advisor.reporting.explanation import explanation
 from advisor.reporting.figures import expectations, foundations, key_figures
 from advisor.reporting.files import front_csv, recommendation
@@ -21,7 +22,6 @@ from advisor.reporting.markdown import render_markdown
 from advisor.reporting.metrics import cells, metric_table
 from advisor.reporting.phrases import limits
 from advisor.reporting.risks import risks
-from advisor.reporting.table import print_answer
 from advisor.reporting.view import RunView
 from tests.reporting.views import HOSTILE, judged_view, run_view
 

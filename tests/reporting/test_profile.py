@@ -15,8 +15,7 @@ from advisor.measurement.accelerators.delegation import delegate
 from advisor.measurement.accelerators.rules import accelerator
 from advisor.measurement.operators.profile import profile as measured
 from advisor.measurement.operators.profile_values import Profile
-from advisor.reporting.profile.page import BARS, render
-from advisor.reporting.profile.profile_table import STEPS, print_profile
+from advisor.reporting.profile import BARS, STEPS, print_profile, render
 from advisor.tflite.model import read
 from tests.browsers import new_context
 from tests.measurement import small_models

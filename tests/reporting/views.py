@@ -23,8 +23,7 @@ from advisor.core.unknown_facts import LeftOut, OtherThings, UnknownFacts
 from advisor.engine.history.loaded_run import Unfinished
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.question import Request, resolve
-from advisor.reporting.dataset import DatasetSummary
-from advisor.reporting.view import RunView
+from advisor.reporting.view import DatasetSummary, RunView
 
 HOSTILE = (
     "<script>alert(1)</script>",

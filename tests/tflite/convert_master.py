@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.catalog.convert import INPUT, OUTPUTS
-from advisor.isolation import lean_imports
+from advisor.isolation.child import install_lean_imports
 from advisor.tflite.rewrite import pack, sign, unpack
 
 CLASSES = 100
@@ -56,7 +56,7 @@ def signed(content: bytes) -> bytes:
 
 
 if __name__ == "__main__":
-    lean_imports.install()
+    install_lean_imports()
     folder = Path(sys.argv[1])
     files = convert(build())
     for name, content in zip(("float32", "float16"), files, strict=True):

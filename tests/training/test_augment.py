@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from advisor.training.augment import Augmentation, augmented
+from advisor.training.batches import Augmentation, augmented
 
 pytestmark = pytest.mark.integration
 

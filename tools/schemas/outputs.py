@@ -13,7 +13,7 @@ from advisor.core.codec import entries_of
 from advisor.core.decision import Decision
 from advisor.core.evaluation import Evaluation, Target
 from advisor.core.evaluation_facts import DeviceFigures, ImageAnswers
-from advisor.core.evaluation_json import DETAILS, MERGED, entry_name
+from advisor.core.evaluation_json import DETAILS, entry_name, merged_facts
 from advisor.core.file_features import FileFeatures
 from advisor.datasets.division import Overview
 from advisor.engine.history.compare import Comparison
@@ -55,7 +55,7 @@ def _details() -> dict[str, str]:
     """Return the entries of ``details``; each may be missing."""
     found: dict[str, str] = {}
     for name, entry in DETAILS.items():
-        found |= {f"{entry}?": name} if entry else _facts(MERGED[name], f"{name}.")
+        found |= {f"{entry}?": name} if entry else _facts(merged_facts()[name], f"{name}.")
     return found | {"latency_quantiles?": "latency_distribution.milliseconds"}
 
 

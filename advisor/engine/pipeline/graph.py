@@ -6,19 +6,23 @@ has the stage that makes its float file, and the one that runs its files over im
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from advisor.catalog.cards import Card
+from advisor.compression.recipes import Recipe, lighter_recipes
+from advisor.core.evaluation import Status
 from advisor.core.evaluation_facts import NewConditions
 from advisor.core.forms import form_of
 from advisor.core.training import recipe_of
 from advisor.engine.pipeline import cost
+from advisor.engine.pipeline.events import StageAborted
 from advisor.engine.pipeline.images import Role
 from advisor.engine.pipeline.materials import Artefact, FloatModel, LocalTarget, Purpose, Workload, input_spec
+from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import Scope, Source, Stage
 from advisor.engine.pipeline.stages.artefacts import (
     Calibration,
@@ -47,8 +51,6 @@ def float_model(card: Card, training: str, purpose: Purpose, workload: Workload)
 
 def variant(card: Card, training: str, compression: str, purpose: Purpose, workload: Workload) -> Stage[Artefact]:
     """Return the graph of one variant: the stage that makes its file, after all the stages that it needs."""
-    if card.form:
-        return taken(card, Scope(card.name, training, compression), workload)
     if not workload.trained_twice(training):
         purpose = Purpose.COMPARE if recipe_of(training).first_look else Purpose.SHIP
     compared = None
@@ -78,14 +80,24 @@ class VariantStages:
     compression: str
     workload: Workload
 
+    made_here: ClassVar[bool] = True
+    """The file is trained or compressed here: its probabilities are calibrated, and float32 tells what it lost."""
+
+    @property
+    def optional(self) -> bool:
+        """True if rules may leave the file out once float32 is known."""
+        return self.compression != FLOAT
+
+    def lighter(self, recipes: Mapping[str, Recipe], named: Collection[str]) -> tuple[str, ...]:
+        """Return the names of the compression recipes that come before this one."""
+        return lighter_recipes(self.compression, recipes, named)
+
     @property
     def reference(self) -> VariantStages:
         """The float32 variant of the same card and training, with which every compression is compared.
 
         A finished file is compared with itself.
         """
-        if self.card.form:
-            return self
         return VariantStages(self.card, self.training, FLOAT, self.workload)
 
     @cached_property
@@ -97,7 +109,7 @@ class VariantStages:
     def ships(self) -> Stage[Artefact]:
         """The stage that makes the file that ships."""
         bare = not self.workload.images or not self.workload.question.of_task.probabilities
-        if bare or self.card.form or recipe_of(self.training).first_look:
+        if bare or recipe_of(self.training).first_look:
             return self.made
         return with_confidence(self._scope, self.made, self.scored)
 
@@ -109,7 +121,7 @@ class VariantStages:
     @cached_property
     def head(self) -> Stage[TrainedHead] | None:
         """The stage that fits the head of a compared classifier; None if there is none, or it is trained further."""
-        untrained = not self.workload.images or recipe_of(self.training).tunes_backbone or bool(self.card.form)
+        untrained = not self.workload.images or recipe_of(self.training).tunes_backbone
         if untrained or not self.workload.question.of_task.labelled:
             return None
         return fitted(self.card, self.training, self.workload)
@@ -118,7 +130,7 @@ class VariantStages:
     def expected(self) -> Stage[NewConditions] | None:
         """The stage that estimates new conditions; None if nothing is judged, or by the user's own hold-out."""
         task, judged = self.workload.question.of_task, self.workload.judged(self.training)
-        if not judged or self.workload.own_holdout or not task.conditions or self.card.form:
+        if not judged or self.workload.own_holdout or not task.conditions:
             return None
         return expected(self.card, self.workload)
 
@@ -227,6 +239,65 @@ class VariantStages:
     @property
     def _scope(self) -> Scope:
         return Scope(self.card.name, self.training, self.compression)
+
+
+@dataclass(frozen=True)
+class FinishedFile(VariantStages):
+    """The stages of a user's finished file: it is taken, scored and timed, and no byte of it changes."""
+
+    made_here = False
+
+    @property
+    def optional(self) -> bool:
+        """False: the file is there."""
+        return False
+
+    def lighter(self, _recipes: Mapping[str, Recipe], _named: Collection[str]) -> tuple[str, ...]:
+        """Return nothing: the file has its only form."""
+        return ()
+
+    @property
+    def reference(self) -> VariantStages:
+        """The file itself."""
+        return self
+
+    @cached_property
+    def made(self) -> Stage[Artefact]:
+        """The stage that takes the file."""
+        return taken(self.card, self._scope, self.workload)
+
+    @property
+    def ships(self) -> Stage[Artefact]:
+        """The stage that takes the file."""
+        return self.made
+
+    @property
+    def compared(self) -> Stage[Artefact]:
+        """The stage that takes the file."""
+        return self.made
+
+    @property
+    def head(self) -> None:
+        """None: nothing is trained."""
+
+    @property
+    def expected(self) -> None:
+        """None: nothing is known of how it was trained."""
+
+    @property
+    def with_unknown(self) -> Stage[WithUnknown]:
+        """See :class:`VariantStages`.
+
+        Raises:
+            StageAborted: always.
+        """
+        raise StageAborted(Status.SKIPPED, StageName.SCORE, "a finished file gets no further class")
+
+
+def stages_of(card: Card, training: str, compression: str, workload: Workload) -> VariantStages:
+    """Return the stages of a variant of a card."""
+    kind = FinishedFile if card.form else VariantStages
+    return kind(card, training, compression, workload)
 
 
 def with_all_before(stages: Iterable[Stage[Any]]) -> tuple[Stage[Any], ...]:

@@ -10,10 +10,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from advisor.catalog.cards import Card, WeightsFile
+from advisor.catalog.cards import Card
 from advisor.core.training import recipe_of
 from advisor.datasets.images import InputSpec
 from advisor.devices.profiles import DeviceTarget
+from advisor.downloads.files import WeightsFile
 from advisor.engine.pipeline.images import Images, Part, Role
 from advisor.engine.question import Question
 from advisor.measurement.host import Host

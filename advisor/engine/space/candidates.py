@@ -8,13 +8,14 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from itertools import product
 
-from advisor.catalog.cards import Card, WeightsFile
+from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import Catalogue
 from advisor.catalog.labels import published_labels
 from advisor.compression.recipes import RECIPES, Recipe
 from advisor.compression.recipes.base import Needs
 from advisor.core.errors import UsageError, nearest
 from advisor.datasets.dataset import class_order
+from advisor.downloads.files import WeightsFile
 from advisor.engine.pipeline.images import Images
 from advisor.engine.question import Question
 from advisor.engine.space.plan import most_promising_first

@@ -7,14 +7,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from advisor.catalog.cards import Card, WeightsFile
+from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import Catalogue, load_catalogue
 from advisor.catalog.user_models.shipped import is_file, shipped_card
-from advisor.catalog.weights.missing import all_missing
-from advisor.catalog.weights.options import FetchOptions
+from advisor.catalog.weights.fetching import all_missing
 from advisor.compression.recipes import Recipe
 from advisor.core.errors import WeightsError
 from advisor.core.training import HEAD_SUBSET
+from advisor.downloads.files import FetchOptions, WeightsFile
 from advisor.engine.pipeline.images import Images
 from advisor.engine.pipeline.materials import Materials, Workload
 from advisor.engine.pipeline.names import StageName

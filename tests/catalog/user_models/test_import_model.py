@@ -21,8 +21,8 @@ from advisor.catalog.user_models.description import ModelDescription, missing
 from advisor.catalog.user_models.import_model import ImportedModel, add, inspect
 from advisor.catalog.user_models.keras_archive import check, fixed_side
 from advisor.catalog.weights.fetching import fetch
-from advisor.catalog.weights.options import FetchOptions
 from advisor.core.errors import StageError, UsageError, WeightsError
+from advisor.downloads.files import FetchOptions
 from advisor.isolation import CallLimits
 from advisor.tflite.float16 import to_float16
 from advisor.tflite.model import read

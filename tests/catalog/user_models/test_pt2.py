@@ -18,8 +18,8 @@ from advisor.catalog.user_models.description import ModelDescription
 from advisor.catalog.user_models.import_model import ImportedModel, add, inspect
 from advisor.catalog.user_models.pt2 import TorchProgram
 from advisor.catalog.weights.fetching import fetch
-from advisor.catalog.weights.options import FetchOptions
 from advisor.core.errors import UsageError
+from advisor.downloads.files import FetchOptions
 from tests.catalog.user_models.models import CLASSES, SIZE, labels_file
 from tests.catalog.user_models.pt2_files import Program, members, write
 

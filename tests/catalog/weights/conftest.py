@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from advisor.catalog.cards import Card, MemberFile, Preprocessing, WeightSource
-from advisor.catalog.weights.options import FetchOptions
+from advisor.catalog.cards import Card, Preprocessing
+from advisor.downloads.files import FetchOptions, MemberFile, WeightSource
 
 CONTENT = b"weights " * 4096
 MEMBER = "package/models/tiny.h5"

@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from advisor.catalog.cards import WeightsFile
 from advisor.catalog.weights.fetching import fetch, locate
-from advisor.catalog.weights.options import FetchOptions
 from advisor.core.errors import UsageError, WeightsError
+from advisor.downloads.files import FetchOptions, WeightsFile
 from tests.catalog.conftest import Answer, Shelf
 from tests.catalog.weights.conftest import CONTENT, MEMBER, IndexSetting, card, home, packaged, sha256, tarball, wheel
 
@@ -84,7 +83,7 @@ def test_a_home_that_does_not_answer_costs_one_attempt_a_process(options: FetchO
     for name in ("a", "b"):
         with pytest.raises(WeightsError, match="cannot be reached"):
             fetch(card(home(f"{closed}/{name}.h5")), options)
-    from advisor.catalog.weights.network.transport import contact
+    from advisor.downloads.delivery import contact
 
     assert contact.cache_info().hits >= 1
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from advisor.catalog.cards import MemberFile, WeightSource
 from advisor.catalog.weights.fetching import fetch
-from advisor.catalog.weights.options import FetchOptions
 from advisor.core.errors import WeightsError
+from advisor.downloads.files import FetchOptions, MemberFile, WeightSource
 from tests.catalog.conftest import Answer, Shelf
 from tests.catalog.weights.conftest import CONTENT, card, sha256
 

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from advisor.catalog.weights.fetching import fetch
-from advisor.catalog.weights.missing import MOST_LINES, MissingWeights, all_missing
-from advisor.catalog.weights.options import FetchOptions
+from advisor.catalog.weights.fetching import MOST_LINES, MissingWeights, all_missing, fetch
 from advisor.core.errors import WeightsError
+from advisor.downloads.files import FetchOptions
 from tests.catalog.weights.conftest import CONTENT, card, home, packaged, sha256, tarball, wheel
 
 AWAY = "http://user:secret@weights.invalid/long/path/to/tiny.h5"

@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 
 from advisor.catalog import load_catalogue
-from advisor.catalog.cards import MemberFile, WeightSource
 from advisor.catalog.weights.fetching import fetch, locate
-from advisor.catalog.weights.options import FetchOptions
 from advisor.core.errors import UsageError, WeightsError
+from advisor.downloads.files import FetchOptions, MemberFile, WeightSource
 from tests.catalog.conftest import Shelf
 from tests.catalog.weights.conftest import CONTENT, MEMBER, card, home, sha256, tarball
 

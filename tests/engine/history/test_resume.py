@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from advisor.catalog.cards import WeightsFile
 from advisor.catalog.catalogue import load_catalogue
 from advisor.compression.recipes import RECIPES
 from advisor.core.errors import UsageError
+from advisor.downloads.files import WeightsFile
 from advisor.engine.history.manifest import describe_run, same_cards, same_weights, write_manifest
 from advisor.engine.question import resolve
 from advisor.engine.space.candidates import Candidates

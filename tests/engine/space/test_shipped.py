@@ -17,7 +17,7 @@ from advisor.engine.space.candidates import Candidates, require_known_classes
 from advisor.engine.space.images import read_images
 from advisor.engine.space.resolved import Resolved, resolve_cards, with_files
 from advisor.tasks import CLASSIFICATION
-from tests.catalog.user_models.test_fixed_form import SIDE, kept
+from tests.catalog.user_models.test_finished_files import SIDE, kept
 from tests.datasets.folders import make
 from tests.measurement import small_models
 

@@ -16,9 +16,9 @@ import pytest
 from ai_edge_litert.interpreter import Interpreter
 from numpy.typing import NDArray
 
-from advisor.catalog.weights.options import FetchOptions
 from advisor.core.errors import StageError, UsageError, install_extra
 from advisor.devices.connections.protocol import MeasurementJob
+from advisor.downloads.files import FetchOptions
 from advisor.integrations.browser import connection
 from advisor.integrations.browser.agent import BrowserPage, open_page
 from advisor.integrations.browser.connection import LITERT, BrowserConnection, chromium_program, fetched

@@ -15,7 +15,7 @@ from advisor.devices.connections.host import HostConnection
 from advisor.engine.targets.benchmarking import benchmark_device
 from advisor.measurement.on_device.findings import DeviceBenchmark
 from advisor.measurement.on_device.runtimes import RuntimeHere, benchmark_in_runtimes
-from advisor.reporting.profile.benchmark_table import print_device_benchmark
+from advisor.reporting.benchmark import print_device_benchmark
 from tests.devices.requirements import require_onnx
 from tests.documents import problems
 from tests.measurement import small_models

@@ -8,15 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.catalog.cards import Card, MemberFile, Preprocessing, WeightSource
+from advisor.catalog.cards import Card, Preprocessing
 from advisor.catalog.catalogue import load_catalogue
 from advisor.catalog.weights.fetching import fetch
-from advisor.catalog.weights.options import FetchOptions
 from advisor.core.evaluation import Status
 from advisor.core.training import FINETUNE_ALL, FINETUNE_TOP, HEAD
 from advisor.datasets.images import InputSpec
+from advisor.downloads.files import FetchOptions, MemberFile, WeightSource
 from advisor.engine.pipeline.events import StageAborted
-from advisor.engine.pipeline.graph import VariantStages, with_all_before
+from advisor.engine.pipeline.graph import stages_of, with_all_before
 from advisor.engine.pipeline.images import Images, Role
 from advisor.engine.pipeline.materials import Artefact, FloatModel, Purpose, Workload
 from advisor.engine.pipeline.names import StageName
@@ -85,7 +85,7 @@ def test_a_detector_of_the_user_is_taken_as_it_is(tmp_path: Path, own: Card) -> 
 
 def test_a_detector_of_fixed_form_is_read_scored_and_timed(tmp_path: Path, own: Card) -> None:
     finished = replace(own, architecture="tflite_fixed_detector", arguments=(("form", "int8"),))
-    stages = VariantStages(finished, HEAD, "int8", WORKLOAD)
+    stages = stages_of(finished, HEAD, "int8", WORKLOAD)
     names = {stage.name for stage in with_all_before(stages.evaluation)}
     assert names == {StageName.CONVERT, StageName.SCORE, StageName.TIMING}
     file, images = fetch(own, FetchOptions(offline=True)), cells(tmp_path)

@@ -15,7 +15,7 @@ from scipy.special import softmax
 from advisor.core.errors import StageError
 from advisor.datasets.images import InputSpec
 from advisor.measurement.accuracy import predict
-from advisor.training.augment import Augmentation
+from advisor.training.batches import Augmentation
 from advisor.training.finetune.finetune import WEIGHTS, Finetuned, Finetuning, _Session, finetune
 from advisor.training.finetune.first_head import CHECKED, FinetuneData
 from advisor.training.finetune.network import level_layers, with_levels

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from advisor.core.errors import StageError
-from advisor.training.augment import Augmentation
-from advisor.training.batches import Batches
+from advisor.training.batches import Augmentation, Batches
 from advisor.training.finetune import maps
 from advisor.training.finetune.hyperparameters import Finetuning
 from advisor.training.finetune.maps import MapBatches, cuts, halve

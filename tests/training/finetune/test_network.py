@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.training.augment import Augmentation
+from advisor.training.batches import Augmentation
 from advisor.training.finetune.hyperparameters import Finetuning
 from advisor.training.finetune.network import LEAST_SPREAD, Start, build, parts, training_side
 from tests.training import nets

@@ -14,7 +14,7 @@ from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import load_catalogue
 from advisor.datasets.images import InputSpec
 from advisor.measurement.accuracy import predict
-from advisor.training.augment import Augmentation
+from advisor.training.batches import Augmentation
 from advisor.training.finetune.tuning import FINETUNING, Finetuning, epochs_done, tune
 from tests.training import nets
 

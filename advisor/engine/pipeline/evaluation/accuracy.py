@@ -122,7 +122,7 @@ def quoted(card: Card, recipe: str) -> AccuracyVerdict:
     float_top1 = card.top1()
     if float_top1 is None:
         return AccuracyVerdict(None, None)
-    if recipe in ("float32", "float16") or card.form:
+    if recipe in ("float32", "float16"):
         source = "the published figure is that of the float weights"
         no_drop = Quantity(0.0, "points", Provenance.PUBLISHED, source=source)
         return AccuracyVerdict(_quote(card, "float32", float_top1), no_drop)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from advisor.catalog.cards import Card
-from advisor.compression.recipes import Recipe, lighter_recipes
+from advisor.compression.recipes import Recipe
 from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.core.evaluation_facts import CardFacts, FileFacts, Normalisation
 from advisor.core.evaluation_json import facts_from_json
@@ -19,7 +19,7 @@ from advisor.engine.pipeline.evaluation.accuracy import AccuracyVerdict, Capture
 from advisor.engine.pipeline.evaluation.judging import Scored
 from advisor.engine.pipeline.evaluation.scorer import artefact_of, scope_of
 from advisor.engine.pipeline.events import StageAborted
-from advisor.engine.pipeline.graph import FLOAT, VariantStages, float_model
+from advisor.engine.pipeline.graph import FLOAT, VariantStages, float_model, stages_of
 from advisor.engine.pipeline.images import Role
 from advisor.engine.pipeline.materials import Purpose, Workload
 from advisor.engine.pipeline.rule import RuleNeeds, Rules
@@ -71,7 +71,7 @@ class Evaluator:
     def stages_of(self, configuration: Configuration) -> VariantStages:
         """Return the stages of the variant of a configuration."""
         card = self._cards[configuration.card]
-        return VariantStages(card, configuration.training, configuration.compression, self._workload)
+        return stages_of(card, configuration.training, configuration.compression, self._workload)
 
     async def evaluate(self, configuration: Configuration) -> Evaluation:
         """Return the evaluation; an error of this candidate becomes its status and is never raised."""
@@ -123,7 +123,7 @@ class Evaluator:
             artefact=str(path.relative_to(self._run.path)),
             artefact_sha256=artefact.sha256,
             card_facts=CardFacts(
-                card.params, card.macs, card.licence, card.input_size, normalisation, weights, bool(card.form)
+                card.params, card.macs, card.licence, card.input_size, normalisation, weights, not stages.made_here
             ),
             file_facts=replace(facts_from_json(FileFacts, artefact.figures), recipe_notes=artefact.notes),
             expectation=expectation,
@@ -167,15 +167,12 @@ class Evaluator:
 
     def _may_leave_out(self, needs: RuleNeeds, configuration: Configuration) -> bool:
         """Return whether rules decide on a form; those that the user named, and float32, are made and scored anyhow."""
-        form, card = configuration.compression, self._cards[configuration.card]
-        always = not self.screening or card.form or form in {FLOAT, *self._named}
-        return not always and bool(self._rules.that_need(needs))
+        optional = self.stages_of(configuration).optional and configuration.compression not in self._named
+        return self.screening and optional and bool(self._rules.that_need(needs))
 
     async def _escalate(self, configuration: Configuration) -> None:
         """Ask the rules about the lighter recipes of a form, before it is made."""
-        if self._cards[configuration.card].form:
-            return
-        waited = lighter_recipes(configuration.compression, self._recipes, self._named)
+        waited = self.stages_of(configuration).lighter(self._recipes, self._named)
         verdicts = await asyncio.gather(*(self._outcome(replace(configuration, compression=each)) for each in waited))
         scored = [(name, verdict) for name, verdict in zip(waited, verdicts, strict=True) if verdict]
         drops = {name: verdict.drop.value if verdict.drop else None for name, verdict in scored}
@@ -203,7 +200,7 @@ class Evaluator:
         folds = (await self._walker.run(trained)).answers if trained else None
         scored = Scored(own, floats, folds)
         verdict = await asyncio.to_thread(self._judge.verdict, scored, images, self._run, name)
-        if stages.card.form:  # its probabilities are not calibrated, and no threshold is written into it
+        if not stages.made_here:  # its probabilities are not calibrated, and no threshold is written into it
             verdict = replace(verdict, answers=replace(verdict.answers, confidence=None))
         if not self._workload.question.robust:
             return verdict
@@ -214,7 +211,9 @@ class Evaluator:
         return replace(chosen, answers=by_class, capture=replace(chosen.capture, plain=verdict.accuracy))
 
     async def _published(self, stages: VariantStages) -> AccuracyVerdict:
-        if stages.card.form or not self._walker.materials.weights_source(stages.card):
+        if not stages.made_here:
+            return accuracy.quoted(stages.card, FLOAT)
+        if not self._walker.materials.weights_source(stages.card):
             return accuracy.quoted(stages.card, stages.compression)
         own, floats = await asyncio.gather(
             self._walker.run(stages.answered), self._walker.run(stages.reference.answered)

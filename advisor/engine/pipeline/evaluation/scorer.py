@@ -8,16 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from advisor.catalog.cards import Card
-from advisor.core.evaluation import Evaluation, Status
+from advisor.core.evaluation import Evaluation
 from advisor.core.expectation import with_new_conditions
 from advisor.datasets.split import HOLDOUT
 from advisor.engine.pipeline import cost
 from advisor.engine.pipeline.evaluation import accuracy, unknown
-from advisor.engine.pipeline.events import StageAborted
-from advisor.engine.pipeline.graph import VariantStages
+from advisor.engine.pipeline.graph import stages_of
 from advisor.engine.pipeline.images import Role
 from advisor.engine.pipeline.materials import Artefact, Workload, input_spec
-from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import Scope
 from advisor.engine.pipeline.stages.figures import capture, score
 from advisor.engine.pipeline.walker import Walker
@@ -84,9 +82,7 @@ class Scorer:
         """
         images, own = self._walker.materials.require_images(), evaluation.configuration
         card, scope = self._cards[own.card], scope_of(evaluation)
-        if card.form:
-            raise StageAborted(Status.SKIPPED, StageName.SCORE, "a finished file gets no further class")
-        made = await self._walker.run(VariantStages(card, own.training, own.compression, self._workload).with_unknown)
+        made = await self._walker.run(stages_of(card, own.training, own.compression, self._workload).with_unknown)
         name = f"{Path(evaluation.artefact).stem}-unknown.tflite"
         path, answers = self._run.keep_artefact(made.artefact.path, name), dict[Role, Path]()
         for role in (Role.HOLDOUT, Role.OTHERS):

@@ -16,10 +16,10 @@ from advisor.datasets.images import InputSpec, decoded
 from advisor.tflite.metadata import Metadata
 
 if TYPE_CHECKING:
-    from advisor.catalog.cards import WeightsFile
     from advisor.compression.make import CalibrationSource
     from advisor.compression.quantization.grid import Grids
     from advisor.compression.recipes.base import RecipeInputs
+    from advisor.downloads.files import WeightsFile
     from advisor.measurement.latency.results import LatencyResult, ModelTiming
     from advisor.training.features import CaptureAugmentation
 

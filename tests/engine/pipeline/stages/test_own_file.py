@@ -8,15 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.catalog.cards import Card, MemberFile, Preprocessing, WeightSource
+from advisor.catalog.cards import Card, Preprocessing
 from advisor.catalog.catalogue import load_catalogue
 from advisor.catalog.weights.fetching import fetch
-from advisor.catalog.weights.options import FetchOptions
 from advisor.core.errors import UnsupportedRecipe
 from advisor.core.training import FINETUNE_CACHED, HEAD, HEAD_SUBSET
 from advisor.datasets.images import InputSpec
+from advisor.downloads.files import FetchOptions, MemberFile, WeightSource
 from advisor.engine.pipeline.evaluation.accuracy import per_class
-from advisor.engine.pipeline.graph import VariantStages, with_all_before
+from advisor.engine.pipeline.graph import stages_of, with_all_before
 from advisor.engine.pipeline.images import Images
 from advisor.engine.pipeline.materials import Workload
 from advisor.engine.pipeline.names import StageName
@@ -61,7 +61,7 @@ def read(folder: Path, **counts: int) -> Images:
 
 def test_it_is_neither_trained_nor_compressed_nor_calibrated(card: Card) -> None:
     assert WORKLOAD.variants_of(card) == ((HEAD, "int8"),)
-    stages = VariantStages(card, HEAD, "int8", WORKLOAD)
+    stages = stages_of(card, HEAD, "int8", WORKLOAD)
     names = {stage.name for stage in with_all_before(stages.evaluation)}
     assert names == {StageName.CONVERT, StageName.SCORE, StageName.TIMING}
     assert stages.reference is stages
@@ -73,7 +73,7 @@ def test_it_is_neither_trained_nor_compressed_nor_calibrated(card: Card) -> None
 def test_no_byte_of_it_changes(card: Card, tmp_path: Path) -> None:
     weights = fetch(card, FetchOptions(offline=True))
     given = materials(tmp_path, read(tmp_path / "photos", red=20, blue=20), weights={card.name: weights})
-    made = walk(VariantStages(card, HEAD, "int8", WORKLOAD).made, given)
+    made = walk(stages_of(card, HEAD, "int8", WORKLOAD).made, given)
     assert made.path.read_bytes() == weights.path.read_bytes()
     assert made.size_bytes == weights.path.stat().st_size
     assert made.figures["arena_bytes"] > 0

@@ -1,1 +1,0 @@
-"""HTTP for weights: downloads, proxies and credentials as pip and npm are configured."""

@@ -1,0 +1,1 @@
+"""Fetch files and check their hashes: downloads, archives, mirrors, and the cache of what came."""

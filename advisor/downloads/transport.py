@@ -1,0 +1,346 @@
+"""Speak HTTP as the user's tools are configured: proxies, certificates, credentials and time-outs."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urljoin, urlsplit, urlunsplit
+
+import requests
+import urllib3
+from requests.adapters import HTTPAdapter
+from requests.auth import HTTPBasicAuth
+
+from advisor.core.units import show_bytes, show_seconds
+from advisor.downloads.files import Unavailable, credentials_of, redacted
+
+MAX_PAGE_BYTES = 64 * 2**20
+MAX_REDIRECTS = 10
+PATIENCE_S = 60.0
+"""The time for a page, and for every ``STEP_BYTES`` of a file."""
+
+STEP_BYTES = 250_000
+MOST_S = 3600.0
+"""The time for one file from one source, with all attempts."""
+
+
+class Deadline:
+    """The time for one page or one file, with all attempts; when it has passed, its connections are shut down.
+
+    A time-out of a socket is not enough: it starts again with each byte that a slow server sends.
+
+    Args:
+        patience_s: the time for every ``step_bytes``.
+        most_s: the time for everything.
+        step_bytes: what has to arrive before the patience starts again.
+    """
+
+    def __init__(self, patience_s: float, most_s: float, step_bytes: int) -> None:
+        self._patience_s, self._most_s, self._step_bytes = patience_s, most_s, step_bytes
+        self._last = time.monotonic() + most_s
+        self._end = min(time.monotonic() + patience_s, self._last)
+        self._next_bytes = step_bytes
+        self._over = threading.Event()
+        self._lock = threading.Lock()
+        self._connections: list[socket.socket] = []
+        self._thread = threading.Thread(target=self._wait, name="advisor-deadline", daemon=True)
+
+    def __enter__(self) -> Deadline:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+        for connection in self._connections:
+            connection.close()
+
+    @property
+    def left_s(self) -> float:
+        """Seconds that are left, 0 when the time has passed."""
+        return max(0.0, self._end - time.monotonic())
+
+    @property
+    def reason(self) -> str:
+        """Reason why a request was ended."""
+        if self._end >= self._last:
+            return f"not done after {show_seconds(self._most_s)}"
+        return f"too slow: less than {show_bytes(self._step_bytes)} in {show_seconds(self._patience_s)}"
+
+    def reached(self, done_bytes: int) -> None:
+        """Start the patience again if another step has arrived."""
+        if done_bytes >= self._next_bytes:
+            self._next_bytes = done_bytes + self._step_bytes
+            self._end = min(time.monotonic() + self._patience_s, self._last)
+
+    def watch(self, connection: socket.socket) -> None:
+        """Shut ``connection`` down when the time has passed."""
+        with self._lock:
+            # A copy: TLS takes the descriptor away from the socket that it is given.
+            self._connections.append(connection.dup())
+            if self.left_s == 0:
+                self._shut_down()
+
+    def _wait(self) -> None:
+        while left := self.left_s:
+            if self._over.wait(left):
+                return
+        with self._lock:
+            self._shut_down()
+
+    def _shut_down(self) -> None:
+        for connection in self._connections:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+
+class WatchedAdapter(HTTPAdapter):
+    """Calls ``watch`` with the socket of every new connection, before a byte is sent."""
+
+    def __init__(self, watch: Callable[[socket.socket], None]) -> None:
+        self._watch = watch
+        super().__init__()
+
+    def get_connection_with_tls_context(self, *args: Any, **kwargs: Any) -> Any:
+        """Return a pool that makes watched connections."""
+        pool: Any = super().get_connection_with_tls_context(*args, **kwargs)
+        if not hasattr(pool.ConnectionCls, "watched"):
+            pool.ConnectionCls = _watched(pool.ConnectionCls, self._watch)
+        return pool
+
+
+def _watched(kind: Any, watch: Callable[[socket.socket], None]) -> Any:
+    class Watched(kind):  # type: ignore[misc]
+        watched = True
+
+        def _new_conn(self) -> socket.socket:
+            opened: socket.socket = super()._new_conn()
+            watch(opened)
+            return opened
+
+    return Watched
+
+
+_REASONS: tuple[tuple[type[Exception], str], ...] = (
+    (requests.exceptions.ConnectTimeout, "no connection within the time-out"),
+    (requests.exceptions.ProxyError, "the proxy does not answer"),
+    (requests.exceptions.SSLError, "its certificate is not accepted"),
+    (requests.exceptions.InvalidHeader, "a header is not valid"),
+    (requests.exceptions.Timeout, "no answer within the time-out"),
+    (requests.exceptions.ConnectionError, "it cannot be reached"),
+)
+
+
+class Interrupted(Unavailable):
+    """The connection broke; another attempt can succeed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transport:
+    """The settings of connections.
+
+    ``trusted_hosts`` (``host`` or ``host:port``) are not asked for a valid certificate. ``credentials`` are
+    ``(host:port, user, password)``: sent to that host alone.
+    """
+
+    proxy: str = ""
+    ca_file: str = ""
+    client_cert: str = ""
+    trusted_hosts: tuple[str, ...] = ()
+    connect_timeout_s: float = 15.0
+    read_timeout_s: float = 30.0
+    credentials: tuple[tuple[str, str, str], ...] = field(default=(), repr=False)
+    tokens: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+
+
+class _Session(requests.Session):
+    """A session that leaves redirects to the client: requests reads their bodies, however large."""
+
+    def resolve_redirects(self, *_: object, **__: object) -> Iterator[requests.Response]:
+        return iter(())
+
+
+class Client:
+    """A session of one transport; of one thread at a time. Use as a context manager."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self._deadline: Deadline | None = None
+        self._session = _Session()
+        self._session.headers["User-Agent"] = "advisor"
+        for scheme in ("http://", "https://"):
+            self._session.mount(scheme, WatchedAdapter(self._watch))
+        if transport.proxy:
+            self._session.proxies = {"http": transport.proxy, "https": transport.proxy}
+        if transport.client_cert:
+            self._session.cert = transport.client_cert
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._session.close()
+
+    def deadline(self) -> Deadline:
+        """Return the time for one page or file; longer if pip is configured for a long time-out."""
+        return Deadline(max(PATIENCE_S, 2 * self._transport.read_timeout_s), MOST_S, STEP_BYTES)
+
+    @contextmanager
+    def get(
+        self, url: str, headers: Mapping[str, str], deadline: Deadline, follow: bool = True
+    ) -> Iterator[requests.Response]:
+        """GET ``url`` as a stream for the block, which checks the status; ``follow`` redirects.
+
+        Raises:
+            Interrupted: no answer, or the connection broke, also while the block read from it.
+            Unavailable: the time has passed, or the answer is not valid.
+        """
+        if deadline is not self._deadline:
+            self._session.close()  # a connection that is kept open is watched by the deadline that it began with
+            self._deadline = deadline
+        try:
+            with self._answer(url, headers, follow) as response:
+                yield response
+        except (requests.ConnectionError, requests.Timeout) as error:
+            raise self._broken(url, reason(error), deadline) from error
+        except (urllib3.exceptions.HTTPError, requests.exceptions.ChunkedEncodingError) as error:
+            raise self._broken(url, "the connection broke", deadline) from error
+        except requests.RequestException as error:
+            raise Unavailable(f"{redacted(url)}: {reason(error)}") from error
+        if deadline.left_s == 0:  # without an announced length, a connection that was shut down looks like the end
+            raise self._broken(url, "", deadline)
+
+    def page(self, url: str, accept: str) -> tuple[bytes, requests.Response]:
+        """GET the page ``url`` in one of the types of ``accept``; return its body and the answer.
+
+        Raises:
+            Unavailable: no answer, an error, or more than ``MAX_PAGE_BYTES``.
+        """
+        body = bytearray()
+        with self.deadline() as deadline, self.get(url, {"Accept": accept}, deadline) as response:
+            if response.status_code != 200:
+                raise Unavailable(f"{redacted(url)}: the server answers {response.status_code}")
+            if (announced_bytes(response) or 0) > MAX_PAGE_BYTES:
+                raise Unavailable(f"{redacted(url)}: an answer of more than {MAX_PAGE_BYTES} bytes")
+            for chunk in response.iter_content(2**16):
+                body += chunk
+                if len(body) > MAX_PAGE_BYTES:
+                    raise Unavailable(f"{redacted(url)}: an answer of more than {MAX_PAGE_BYTES} bytes")
+        return bytes(body), response
+
+    def _watch(self, connection: socket.socket) -> None:
+        if self._deadline is not None:
+            self._deadline.watch(connection)
+
+    @staticmethod
+    def _broken(url: str, why: str, deadline: Deadline) -> Unavailable:
+        passed = deadline.left_s == 0
+        return (Unavailable if passed else Interrupted)(f"{redacted(url)}: {deadline.reason if passed else why}")
+
+    def _answer(self, url: str, headers: Mapping[str, str], follow: bool) -> requests.Response:
+        """Return the answer after redirects. Their bodies are not read; each host gets its own credentials alone."""
+        here = url
+        for _ in range(MAX_REDIRECTS + 1):
+            response = self._asked(here, headers)
+            if not (follow and response.is_redirect):
+                return response
+            response.close()
+            try:
+                target = self._session.get_redirect_target(response) or ""
+            except UnicodeDecodeError:
+                raise Unavailable(f"{redacted(here)}: redirects to an address that is not UTF-8") from None
+            here = _redirected(here, target)
+        raise Unavailable(f"{redacted(url)}: more than {MAX_REDIRECTS} redirects")
+
+    def _asked(self, url: str, headers: Mapping[str, str]) -> requests.Response:
+        plain, auth = self._authenticated(url)
+        headers, verify = {**headers, **self._token(plain)}, self._verify(plain)
+        timeout = self._transport.connect_timeout_s, self._transport.read_timeout_s
+        try:
+            response = self._session.get(plain, headers=headers, auth=auth, verify=verify, timeout=timeout, stream=True)
+        except requests.exceptions.InvalidHeader:
+            raise
+        except (ValueError, urllib3.exceptions.LocationValueError) as error:
+            raise Unavailable(f"{redacted(url)}: not a valid address") from error
+        _refuse_negative_chunks(response.raw)
+        return response
+
+    def _authenticated(self, url: str) -> tuple[str, HTTPBasicAuth | None]:
+        parts = urlsplit(url)
+        host = parts.netloc.rpartition("@")[2]
+        for known, user, password in (*credentials_of([url]), *self._transport.credentials):
+            if known == host:
+                return urlunsplit(parts._replace(netloc=host)), HTTPBasicAuth(user, password)
+        return url, None
+
+    def _token(self, url: str) -> dict[str, str]:
+        bare = url.partition(":")[2]
+        for prefix, token in self._transport.tokens:
+            if bare.startswith(prefix):
+                return {"Authorization": f"Bearer {token}"}
+        return {}
+
+    def _verify(self, url: str) -> bool | str:
+        parts = urlsplit(url)
+        if parts.hostname in self._transport.trusted_hosts or parts.netloc in self._transport.trusted_hosts:
+            urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
+            return False
+        return self._transport.ca_file or True
+
+
+def announced_bytes(response: requests.Response) -> int | None:
+    """Return the length that the server announces, None if it announces none.
+
+    Raises:
+        Unavailable: it is not a length.
+    """
+    length = response.headers.get("Content-Length")
+    if length is None or response.raw.chunked:
+        return None
+    if not re.fullmatch(r"[0-9]{1,18}", length):
+        raise Unavailable(f"{redacted(response.url)}: the server announces a length of '{length[:40]}'")
+    return int(length)
+
+
+def _redirected(url: str, target: str) -> str:
+    """Return the address to which the server of ``url`` redirects.
+
+    Raises:
+        Unavailable: it is not a web address, or gives up the encryption.
+    """
+    try:
+        there = urljoin(url, target)
+        parts = urlsplit(there)
+    except ValueError:
+        raise Unavailable(f"{redacted(url)}: redirects to '{target[:80]}', which is not a valid address") from None
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise Unavailable(f"{redacted(url)}: redirects to '{redacted(there)[:80]}', which is not a web address")
+    if parts.scheme == "http" and urlsplit(url).scheme == "https":
+        raise Unavailable(f"{redacted(url)}: redirects from https to '{redacted(there)[:80]}', without encryption")
+    return there
+
+
+def _refuse_negative_chunks(raw: Any) -> None:
+    """Let a chunk of a negative size break the connection; -1 would be read without a limit."""
+    update = raw._update_chunk_length
+
+    def checked() -> None:
+        update()
+        if raw.chunk_left < 0:
+            raise urllib3.exceptions.ProtocolError("a chunk of a negative size")
+
+    raw._update_chunk_length = checked
+
+
+def reason(error: Exception) -> str:
+    """Return why a request failed, in a few words without addresses of objects or credentials."""
+    if "resol" in str(error).lower() and type(error) is requests.exceptions.ConnectionError:
+        return "its name is not known"
+    return next((said for kind, said in _REASONS if isinstance(error, kind)), type(error).__name__)

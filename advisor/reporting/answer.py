@@ -1,0 +1,322 @@
+"""The answer: the short table, its sentences and the pick with its figures, for every form of a report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from advisor.core.evaluation import Evaluation
+from advisor.core.figures import HOST
+from advisor.core.quantity import Quantity
+from advisor.core.units import plural
+from advisor.reporting import blocks, text
+from advisor.reporting import console as terminal
+from advisor.reporting import device_results as devices
+from advisor.reporting.explanation import TITLE, explanation, incumbent_sentences
+from advisor.reporting.figures import certainty, expectations
+from advisor.reporting.frames import AnswerRows, chosen
+from advisor.reporting.phrases import counts, limits, shortlist, verdict
+from advisor.reporting.risks import Risk, risks, warnings
+from advisor.reporting.view import RunView
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Columns and spacing of the table.
+
+    Attributes:
+        roomy: two spaces between columns; otherwise one.
+        origins: each row says where its figures are from, if the rows differ; otherwise the legend does.
+        robust: the accuracy under capture conditions.
+        intervals: whole titles, and intervals with both ends; otherwise their larger side.
+        memory: the peak memory.
+        folded: a training recipe is on a line above the compression.
+        written: for a document: verdicts in words, both latencies, and download sizes.
+    """
+
+    roomy: bool = False
+    origins: bool = False
+    robust: bool = False
+    intervals: bool = False
+    memory: bool = True
+    folded: bool = False
+    written: bool = False
+
+
+_WRITTEN = _Layout(origins=True, robust=True, intervals=True, written=True)
+
+_LAYOUTS = (
+    _Layout(roomy=True, origins=True, robust=True, intervals=True),
+    _Layout(origins=True, robust=True, intervals=True),
+    _Layout(robust=True, intervals=True),
+    _Layout(robust=True),
+    _Layout(),
+    _Layout(folded=True),
+    _Layout(memory=False),
+    _Layout(memory=False, folded=True),
+)
+"""The table has the first of these layouts that the terminal is wide enough for."""
+
+MEMORY_WIDTH = 100
+"""Terminal width from which the memory is always shown, even if long names take several lines."""
+
+_UNLIMITED = 10_000
+"""Columns of a terminal that every table fits."""
+
+_NAMES = ("", "model", "compression", "device")
+"""Titles of the columns that hold names, aligned to the left."""
+
+JUDGED = (
+    "Candidates are ranked by their accuracy on validation. Expect the accuracy on the hold-out, which is measured "
+    "once, for finalists. Robust: the hold-out under capture conditions."
+)
+
+MAX_FLIPS = 3
+
+
+def print_answer(view: RunView, console: Console | None = None, rows: AnswerRows | None = None) -> None:
+    """Write the answer to ``console``, or to standard output (plain if NO_COLOR is set or it is not a terminal).
+
+    Args:
+        view: the run.
+        console: where to.
+        rows: which rows of the table, and their order.
+    """
+    console = console or terminal.default_console()
+    if view.unfinished:
+        terminal.show([blocks.Paragraph(view.unfinished_sentence, "warn"), blocks.Paragraph("")], console)
+    if view.decision.pick:
+        shown = chosen(view, shortlist(view), rows)
+        nothing = Text("No row passes the filter.", style="yellow")
+        terminal.write([_fitted_table(view, console, shown) if shown else nothing, Text()], console)
+    terminal.show(_sentences(view), console)
+
+
+def _sentences(view: RunView) -> Iterator[blocks.Block]:
+    """Return what the terminal says below the table."""
+    decision, dataset = view.decision, view.dataset
+    pick = "Pick for all devices" if view.by_device else "Pick"
+    label, look = (pick, "good") if decision.feasible else ("Nothing meets the budget", "warn")
+    yield blocks.Labelled(label, decision.reason.removeprefix(f"{label}; "), look)
+    if decision.pick is not None:
+        yield from (blocks.Labelled(name, figure) for name, figure in expectations(decision.pick, view.other_metric))
+    if sure := certainty(view):
+        yield blocks.Labelled("How sure", sure)
+    if decision.why_not_faster:
+        yield blocks.Labelled("Why not the faster tie", decision.why_not_faster)
+    yield from warned(view)
+    yield from alternatives(view, MAX_FLIPS)
+    if not decision.feasible and not decision.relaxations and decision.pick is not None:
+        yield blocks.Labelled("To meet the budget", "no change of the limits admits a candidate")
+    if view.tuning is not None:
+        yield blocks.Paragraph(view.tuning_sentence)
+    yield blocks.Paragraph(counts(view), "dim")
+    if dataset and dataset.rejected:
+        yield blocks.Paragraph(f"{plural(len(dataset.rejected), 'image')} could not be used: see the report.", "dim")
+    yield from (blocks.Paragraph(note, "dim") for note in (dataset.notes if dataset else ()))
+    if dataset and dataset.leaking:
+        yield blocks.Paragraph(dataset.leaking, "warn")
+    if view.next_command:
+        yield blocks.Labelled("Next", blocks.Span(view.next_command, "command"))
+
+
+def warned(view: RunView) -> list[blocks.Labelled]:
+    """Return the high risks of the pick, which every form of an answer shows."""
+    found = warnings(risks(view, view.decision.pick)) if view.decision.pick else ()
+    return [blocks.Labelled(f"Warning, {risk.name.lower()}", risk.text, "warning") for risk in found]
+
+
+def other_risks(view: RunView) -> list[Risk]:
+    """Return the risks of the pick that are no warnings."""
+    found = risks(view, view.decision.pick) if view.decision.pick else ()
+    return [risk for risk in found if risk not in warnings(found)]
+
+
+def alternatives(view: RunView, flips: int | None = None) -> Iterator[blocks.Labelled]:
+    """Return the answer on other devices and in other runtimes, the runner-up, and what would change the pick."""
+    decision = view.decision
+    results = devices.device_results(view, decision.pick) if decision.pick else ()
+    yield from (blocks.Labelled("On each device", devices.sentence(result)) for result in results)
+    if compared := devices.runtimes_sentence(view):
+        yield blocks.Labelled("Runtimes", compared)
+    for own in devices.device_decisions(view):
+        yield blocks.Labelled(f"On {own.device}", "the same pick" if own.same else own.decision.reason)
+    yield from (blocks.Labelled(TITLE, each) for each in incumbent_sentences(view))
+    if decision.runner_up is not None:
+        yield blocks.Labelled("Runner-up", decision.runner_up_reason or text.name(decision.runner_up))
+    yield from (blocks.Labelled("The pick changes if", flip.text, colon=False) for flip in decision.flips[:flips])
+    yield from (blocks.Labelled("A looser limit", loosening.text) for loosening in decision.loosenings)
+    yield from (blocks.Labelled("To meet the budget", relaxation.text) for relaxation in decision.relaxations)
+
+
+def headline(view: RunView) -> Iterator[blocks.Block]:
+    """Return the beginning of a document: the pick, why, its warnings and the question."""
+    decision = view.decision
+    nothing = "no result yet" if view.unfinished and decision.pick is None else "nothing meets the budget"
+    title = text.name(decision.pick) if decision.pick and decision.feasible else nothing
+    yield blocks.Heading(f"advisor: {title}", "answer")
+    if view.unfinished:
+        yield blocks.Paragraph(blocks.Span(view.unfinished_sentence, "strong"), "unfinished")
+    if short := explanation(view):
+        yield blocks.Labelled("In short", short, "lead")
+    yield blocks.Paragraph(" ".join(filter(None, (decision.reason, decision.why_not_faster))))
+    if decision.rule:
+        yield blocks.Paragraph(decision.rule)
+    yield from warned(view)
+    question = [f"{label} {limit}" for label, limit in limits(view)]
+    yield blocks.Paragraph(f"Asked: {', '.join([view.request.question.task, *question])}. {counts(view)}")
+
+
+def summary(view: RunView) -> Iterator[blocks.Block]:
+    """Return what a notebook shows."""
+    decision = view.decision
+    if view.unfinished:
+        yield blocks.Paragraph(view.unfinished_sentence)
+    yield blocks.Paragraph(blocks.Span(decision.reason, "strong"))
+    yield from warned(view)
+    if decision.runner_up is not None:
+        yield blocks.Labelled("Runner-up", decision.runner_up_reason)
+    yield from (blocks.Paragraph(relaxation.text) for relaxation in decision.relaxations)
+    if decision.pick is not None:
+        yield from written_table(view)
+    yield blocks.Paragraph((f"{counts(view)} Report: ", blocks.Span(f"{view.folder}/report.html", "code")))
+
+
+def _fitted_table(view: RunView, console: Console, rows: Sequence[Evaluation]) -> Table:
+    """Return the fullest table that fits the terminal; if none does, the last one, with names on several lines."""
+    for layout in (each for each in _LAYOUTS if each.memory or console.width < MEMORY_WIDTH):
+        block = _laid_out(view, rows, layout)
+        table = terminal.table(block.columns, block.rows, console, int(layout.roomy))
+        for row, look in zip(table.rows, block.looks, strict=True):
+            row.style = terminal.style(look)
+        table.caption = Text("\n".join(map(text.plain, block.notes)), style="dim")
+        table.caption_justify = "left"
+        needed = console.measure(table, options=console.options.update(max_width=_UNLIMITED))
+        if needed.maximum <= console.width:
+            break
+    return table
+
+
+def written_table(view: RunView) -> list[blocks.Block]:
+    """Return the short table for a document; nothing without a result."""
+    rows = shortlist(view)
+    return [_laid_out(view, rows, _WRITTEN)] if rows else []
+
+
+def _laid_out(view: RunView, rows: Sequence[Evaluation], layout: _Layout) -> blocks.DataTable:
+    cells = [_cells(view, row, rows, layout) for row in rows]
+    notes = [text.provenance_note(row) for row in rows]
+    columns = [blocks.TableColumn(title, left=title in _NAMES) for title in cells[0]]
+    shown = [list(by_title.values()) for by_title in cells]
+    per_row = layout.written or (layout.origins and len(set(notes)) > 1)
+    if per_row:
+        columns.append(blocks.TableColumn(f"from ({view.metric}, latency)", left=True))
+        shown = [[*row, note] for row, note in zip(shown, notes, strict=True)]
+    looks = [_look(view, row) for row in rows]
+    if layout.written:
+        return blocks.DataTable(columns, shown, looks=looks, notes=[JUDGED] if _are_judged(rows) else [])
+    return blocks.DataTable(columns, shown, looks=looks, notes=_legend(view, rows, () if per_row else notes))
+
+
+def _cells(view: RunView, row: Evaluation, rows: Sequence[Evaluation], layout: _Layout) -> dict[str, blocks.Words]:
+    """Return the cells of a row by the titles of their columns, which are the same for all ``rows``."""
+    configuration, whole, judged = row.configuration, layout.intervals, _are_judged(rows)
+    recipes = configuration.variant_name
+    first, _, second = recipes.partition(" ")
+    cells: dict[str, blocks.Words] = {
+        "": verdict(view, row) if layout.written else _mark(view, row),
+        "model": configuration.card,
+        "compression": (first, blocks.Span(second, "line")) if layout.folded and second else recipes,
+    }
+    if layout.written or any(other.configuration.target.device != HOST for other in rows):
+        cells["device"] = configuration.target.device
+    cells["threads" if whole else "thr."] = str(configuration.target.threads)
+    if judged and whole:
+        cells["validation % (95 %)"] = text.with_interval(row.accuracy)
+        cells["hold-out % (95 %)"] = text.with_interval(row.holdout_accuracy)
+    elif judged:
+        cells["valid."] = text.percent(row.accuracy)
+        cells["hold-out %"] = _share(row.holdout_accuracy)
+    elif whole:
+        cells[f"{view.metric} % (95 %)"] = text.with_interval(row.accuracy)
+    else:
+        cells[f"{view.metric} %"] = _share(row.accuracy)
+    if layout.robust and (any(other.capture.holdout for other in rows) or (layout.written and judged)):
+        cells["robust %"] = text.percent(row.capture.holdout)
+    if layout.written:
+        return cells | _written_cells(row)
+    p90 = f" ({text.milliseconds(row.latency_p90)})" if row.latency_p90 else ""
+    latency = text.milliseconds(row.latency) + p90 + ("*" if row.contended else "")
+    title = "ms, median (p90)" if judged else "latency ms, median (p90)"
+    cells[title if whole else "ms (p90)"] = latency
+    cells["size MB" if layout.memory else "MB"] = text.megabytes(row.size)
+    if layout.memory:
+        cells["memory MB"] = text.megabytes(row.memory)
+    return cells
+
+
+def _written_cells(row: Evaluation) -> dict[str, blocks.Words]:
+    """Return the figures that a document shows besides."""
+    sizes = (row.file_facts.download_bytes, row.file_facts.download_zstd_bytes)
+    deflated, zstd = (text.MISSING if size is None else f"{size / 1e6:.2f}" for size in sizes)
+    return {
+        "median ms": text.milliseconds(row.latency),
+        "p90 ms": text.milliseconds(row.latency_p90),
+        "size MB": text.megabytes(row.size),
+        "memory MB": text.megabytes(row.memory),
+        "deflated MB": deflated,
+        "zstd MB": zstd,
+    }
+
+
+def _mark(view: RunView, row: Evaluation) -> str:
+    key = row.configuration.key
+    if key == view.pick_key:
+        return "▶"
+    if key in {each.evaluation.configuration.key for each in view.incumbents}:
+        return "○"
+    return "≈" if key in view.tie_keys else ""
+
+
+def _are_judged(rows: Sequence[Evaluation]) -> bool:
+    """Return whether there are two accuracies, on validation and on the hold-out."""
+    return any(row.holdout_accuracy for row in rows)
+
+
+def _share(quantity: Quantity | None) -> str:
+    """Format a share with the larger side of its interval, for a narrow table."""
+    return f"{text.percent(quantity)} {text.half_width(quantity)}".rstrip()
+
+
+def _legend(view: RunView, rows: Sequence[Evaluation], notes: Sequence[str]) -> list[str]:
+    lines = [f"from ({view.metric}, latency): {'; '.join(dict.fromkeys(notes))}"] if notes else []
+    if _are_judged(rows):
+        chooses = "validation under capture conditions" if view.request.question.robust else "validation"
+        lines.append(f"ranked by {view.metric} on {chooses}")
+        lines[-1] += "; finalists ran once on the hold-out: expect that on images like these"
+        if not all(row.holdout_accuracy for row in rows):
+            lines.append(f"hold-out {text.MISSING}: not run there, because the file can hardly become the pick")
+        if any(row.capture.holdout for row in rows):
+            lines.append("robust: hold-out under capture conditions (poor light, motion blur, ...), at two strengths")
+    if view.by_device:
+        lines.append("each file with its figures on its slowest device; the other devices are listed below")
+    lines += devices.foreign_runtimes(view, rows)
+    if any(row.card_facts.as_it_is for row in rows):
+        lines.append("○ what you ship today")
+    if any(row.configuration.key in view.tie_keys for row in rows):
+        lines.append("≈ statistically tied with the most accurate")
+    if any(row.contended for row in rows):
+        lines.append("* timed while other programs used the machine")
+    hidden = len(view.decision.front) - sum(row.configuration.key in view.front_keys for row in rows)
+    return [*lines, f"{hidden} more on the front: see the report"] if hidden > 0 else lines
+
+
+def _look(view: RunView, row: Evaluation) -> str:
+    key = row.configuration.key
+    if key == view.pick_key:
+        return "strong good" if view.decision.feasible else "strong warn"
+    return "" if key in view.tie_keys or key in view.front_keys else "dim"

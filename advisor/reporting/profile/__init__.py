@@ -1,1 +1,0 @@
-"""Output of ``advisor benchmark`` and ``advisor profile``: tables on the terminal and ``profile.html``."""

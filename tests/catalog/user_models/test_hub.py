@@ -1,0 +1,144 @@
+"""TensorFlow Hub by its own package, as a real server on this machine plays it."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from advisor.catalog.user_models import handles
+from advisor.core.errors import StageError
+from advisor.downloads.files import Unavailable
+from advisor.isolation import CallLimits, ChildPool
+from tests.catalog.conftest import Answer, Shelf
+from tests.catalog.weights.conftest import own_settings
+from tests.processes import PATIENCE_S
+from tests.requirements import skip_or_fail
+
+pytestmark = pytest.mark.integration
+__all__ = ["own_settings"]
+
+HANDLE = "/google/imagenet/mobilenet_v1_025_32/classification/5"
+ASKED = f"{HANDLE}?tf-hub-format=compressed"
+MEMBERS = ("variables/variables.index", "variables/variables.data-00000-of-00001")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def package() -> None:
+    if importlib.util.find_spec(handles.PACKAGE) is None:
+        skip_or_fail("tensorflow-hub is not installed")
+
+
+@pytest.fixture(scope="module")
+def child(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ChildPool]:
+    """A child as the one that resolves handles; it imports the package once for all tests."""
+    folder = tmp_path_factory.mktemp("hub")
+    with ChildPool(folder / "log.txt", handles.settings(folder)) as pool:
+        yield pool
+
+
+def packed(members: dict[str, bytes], **special: tarfile.TarInfo) -> bytes:
+    """A tar.gz as the hub sends it; ``special`` headers stand for the members of their names."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:gz") as archive:
+        for folder in (".", "./variables"):
+            info = tarfile.TarInfo(folder)
+            info.type = tarfile.DIRTYPE
+            archive.addfile(info)
+        for name, data in members.items():
+            info = tarfile.TarInfo(f"./{name}")
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+        for info in special.values():
+            archive.addfile(info)
+    return out.getvalue()
+
+
+def files() -> dict[str, bytes]:
+    """Stand-ins for a SavedModel's variables."""
+    return {name: f"{name} ".encode() * 500 for name in MEMBERS}
+
+
+def resolve(child: ChildPool, url: str, *arguments: int) -> Path:
+    return Path(child.call(f"{handles.__name__}:download", url, *arguments, limits=CallLimits(seconds=2 * PATIENCE_S)))
+
+
+def test_a_handle_is_asked_for_its_archive_and_redirects_are_followed(shelf: Shelf) -> None:
+    shelf.put(ASKED, Answer(status=302, headers={"Location": f"{shelf.url}/storage/1.tar.gz"}))
+    shelf.put("/storage/1.tar.gz", packed(files() | {"saved_model.pb": b"never read"}))
+    with handles.resolved(shelf.url + HANDLE) as folder:
+        assert {name: (folder / name).read_bytes() for name in MEMBERS} == files()
+    assert not folder.exists()
+
+
+def test_without_the_package_the_extra_is_named(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handles, "PACKAGE", "tensorflow_hub_that_is_missing")
+    with (
+        pytest.raises(Unavailable, match=r"needs pip install 'ondevice-advisor\[hub\]'"),
+        handles.resolved(shelf.url + HANDLE),
+    ):
+        pass
+    assert shelf.requests == []
+
+
+def test_a_slow_server_ends_at_the_time_limit(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handles, "HUB_LIMITS", CallLimits(seconds=0.5))
+    shelf.put(ASKED, Answer(raw=b"HTTP/1.1 200 OK\r\n\r\n", drip_s=0.05))
+    with (
+        pytest.raises(Unavailable, match=r"mobilenet_v1_025_32.*timed out"),
+        handles.resolved(shelf.url + HANDLE),
+    ):
+        pass
+
+
+def test_a_handle_that_does_not_exist_is_named_with_the_answer(child: ChildPool, shelf: Shelf) -> None:
+    with pytest.raises(StageError, match="the server answers 404"):
+        resolve(child, shelf.url + HANDLE)
+
+
+def test_an_answer_that_is_no_archive_is_refused(child: ChildPool, shelf: Shelf) -> None:
+    shelf.put(ASKED, b"<html>a page about this model</html>")
+    with pytest.raises(StageError, match="does not appear to be a valid module"):
+        resolve(child, shelf.url + HANDLE)
+
+
+def test_an_archive_that_is_cut_off_is_refused(child: ChildPool, shelf: Shelf) -> None:
+    noise = {name: np.random.default_rng(0).bytes(400_000) for name in MEMBERS}
+    shelf.put(ASKED, Answer(packed(noise), cut_after=300_000))
+    with pytest.raises(StageError, match="tensorflow-hub: "):
+        resolve(child, shelf.url + HANDLE)
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE])
+def test_a_member_that_is_no_plain_file_is_refused(child: ChildPool, shelf: Shelf, kind: bytes) -> None:
+    info = tarfile.TarInfo(MEMBERS[1])
+    info.type, info.linkname = kind, "/etc/passwd"
+    shelf.put(ASKED, packed({MEMBERS[0]: files()[MEMBERS[0]]}, second=info))
+    with pytest.raises(StageError, match="tensorflow-hub: "):
+        resolve(child, shelf.url + HANDLE)
+
+
+@pytest.mark.parametrize("name", ["../../../escaped", "variables/../../escaped"])
+def test_a_path_that_leaves_the_archive_is_refused(child: ChildPool, shelf: Shelf, name: str) -> None:
+    shelf.put(ASKED, packed({name: b"x"} | files()))
+    with pytest.raises(StageError, match=r"Relative path .* is invalid"):
+        resolve(child, shelf.url + HANDLE)
+
+
+def test_an_absolute_path_is_one_of_the_folder(child: ChildPool, shelf: Shelf, tmp_path: Path) -> None:
+    outside = tmp_path / "escaped"
+    shelf.put(ASKED, packed({str(outside): b"x"} | files()))
+    with pytest.raises(StageError, match="tensorflow-hub: "):
+        resolve(child, shelf.url + HANDLE)
+    assert not outside.exists()
+
+
+def test_more_than_the_limit_is_refused(child: ChildPool, shelf: Shelf) -> None:
+    shelf.put(ASKED, packed({"variables/zeros": bytes(1_000_000)}))
+    with pytest.raises(StageError, match=r"more than 100\.0 kB when unpacked"):
+        resolve(child, shelf.url + HANDLE, 100_000)

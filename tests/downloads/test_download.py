@@ -1,0 +1,171 @@
+"""Downloads over a bad line, from a real server on this machine."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from advisor.downloads import download
+from advisor.downloads.files import Unavailable
+from advisor.downloads.transport import Client, Transport
+from tests.catalog.conftest import Answer, Shelf
+
+BODY = bytes(range(256)) * 8192
+
+
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait a hundredth of the real pauses."""
+    monkeypatch.setattr(download, "FIRST_PAUSE_S", 0.004)
+
+
+def fetch(url: str, target: Path, timeout_s: float = 5.0, most_bytes: int = download.MAX_DOWNLOAD_BYTES) -> None:
+    with Client(Transport(connect_timeout_s=timeout_s, read_timeout_s=timeout_s)) as client:
+        download.Download(client, url, target, lambda *_: None, most_bytes).run()
+
+
+def test_a_cut_off_download_goes_on_where_it_broke(shelf: Shelf, tmp_path: Path) -> None:
+    url = shelf.put("/w", Answer(BODY, cut_after=1_000_000))
+    fetch(url, tmp_path / "w")
+    assert (tmp_path / "w").read_bytes() == BODY
+    first, second = shelf.asked("/w")
+    assert "Range" not in first
+    assert 0 < int(second["Range"].removeprefix("bytes=").rstrip("-")) <= 1_000_000
+
+
+def test_a_server_without_ranges_is_asked_for_the_whole_again(shelf: Shelf, tmp_path: Path) -> None:
+    url = shelf.put("/w", Answer(BODY, cut_after=1_000_000, ranges=False))
+    fetch(url, tmp_path / "w")
+    assert (tmp_path / "w").read_bytes() == BODY
+
+
+def left_by_an_earlier_run(shelf: Shelf, target: Path, answer: Answer, path: str = "/w") -> int:
+    """Begin a download that fails in the middle; return how many bytes it left."""
+    broken = replace(answer, cut_after=700_000, cuts=1, raw_part=b"HTTP/1.1 404 Gone\r\n\r\n")
+    with pytest.raises(Unavailable):
+        fetch(shelf.put(path, broken), target)
+    shelf.requests.clear()
+    return target.stat().st_size
+
+
+def test_what_an_earlier_run_left_is_continued(shelf: Shelf, tmp_path: Path) -> None:
+    had = left_by_an_earlier_run(shelf, tmp_path / "w", Answer(BODY))
+    assert 0 < had < len(BODY)
+    fetch(shelf.put("/w", BODY), tmp_path / "w")
+    assert (tmp_path / "w").read_bytes() == BODY
+    (asked,) = shelf.asked("/w")
+    assert (asked["Range"], asked["If-Range"]) == (f"bytes={had}-", Answer(BODY).version)
+
+
+def test_the_time_of_the_last_change_is_a_version_too(shelf: Shelf, tmp_path: Path) -> None:
+    dated = Answer(BODY, versions=False, headers={"Last-Modified": "Sat, 21 Nov 2026 08:00:00 GMT"})
+    left_by_an_earlier_run(shelf, tmp_path / "w", dated)
+    fetch(shelf.put("/w", dated), tmp_path / "w")
+    assert (tmp_path / "w").read_bytes() == BODY
+    assert shelf.asked("/w")[0]["If-Range"] == "Sat, 21 Nov 2026 08:00:00 GMT"
+
+
+def test_a_file_that_changed_meanwhile_is_fetched_from_the_beginning(shelf: Shelf, tmp_path: Path) -> None:
+    left_by_an_earlier_run(shelf, tmp_path / "w", Answer(BODY[::-1]))
+    fetch(shelf.put("/w", BODY), tmp_path / "w")
+    assert (tmp_path / "w").read_bytes() == BODY
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [Answer(BODY, versions=False), Answer(BODY, versions=False, headers={"ETag": 'W/"1"'})],
+    ids=["none", "weak"],
+)
+def test_without_a_version_nothing_is_continued(shelf: Shelf, tmp_path: Path, answer: Answer) -> None:
+    (tmp_path / "w").write_bytes(BODY[:700_000])
+    fetch(shelf.put("/w", replace(answer, cut_after=1_000_000)), tmp_path / "w")
+    assert (tmp_path / "w").read_bytes() == BODY
+    assert all("Range" not in headers for headers in shelf.asked("/w"))
+
+
+def test_what_another_address_left_is_not_continued(shelf: Shelf, tmp_path: Path) -> None:
+    left_by_an_earlier_run(shelf, tmp_path / "w", Answer(BODY), "/other")
+    fetch(shelf.put("/w", BODY), tmp_path / "w")
+    assert "Range" not in shelf.asked("/w")[0]
+
+
+def part(content_range: str, version: str = Answer(BODY).version) -> bytes:
+    head = f"HTTP/1.1 206 Partial Content\r\nContent-Range: {content_range}\r\nETag: {version}\r\n"
+    return f"{head}Content-Length: 5\r\n\r\nwrong".encode()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        part(f"bytes 0-4/{len(BODY)}"),
+        part(f"bytes 700000-700004/{len(BODY)}"),
+        part("bytes 700000-700004/*"),
+        part("bytes -5-4/9"),
+        part(f"bytes 700000-{len(BODY) - 1}/{len(BODY)}"),
+        part("bytes 700000-700004/700005", '"other"'),
+        b"HTTP/1.1 206 Partial Content\r\nContent-Length: 5\r\n\r\nwrong",
+        b"HTTP/1.1 416 Range Not Satisfiable\r\nContent-Length: 0\r\n\r\n",
+    ],
+    ids=["another start", "another end", "no total", "negative", "length", "version", "no range", "416"],
+)
+def test_another_part_than_was_asked_for_is_not_used(shelf: Shelf, tmp_path: Path, wrong: bytes) -> None:
+    answer = Answer(BODY, cut_after=700_000, raw_part=wrong)
+    fetch(shelf.put("/w", answer), tmp_path / "w")
+    assert (tmp_path / "w").read_bytes() == BODY
+    assert ["Range" in headers for headers in shelf.asked("/w")] == [False, True, False]
+
+
+def test_a_file_that_is_whole_already_is_left_as_it_is(shelf: Shelf, tmp_path: Path) -> None:
+    fetch(shelf.put("/w", BODY), tmp_path / "w")
+    fetch(shelf.put("/w", BODY), tmp_path / "w")
+    assert (tmp_path / "w").read_bytes() == BODY
+    assert shelf.asked("/w")[1]["Range"] == f"bytes={len(BODY)}-"
+
+
+def test_a_busy_server_is_asked_again(shelf: Shelf, tmp_path: Path) -> None:
+    fetch(shelf.put("/w", Answer(BODY, refusals=3)), tmp_path / "w")
+    assert (tmp_path / "w").read_bytes() == BODY
+
+
+def test_a_server_that_stays_busy_is_given_up(shelf: Shelf, tmp_path: Path) -> None:
+    with pytest.raises(Unavailable, match="503"):
+        fetch(shelf.put("/w", Answer(BODY, refusals=99)), tmp_path / "w")
+    assert len(shelf.asked("/w")) == download.ATTEMPTS
+
+
+def test_pauses_between_attempts_grow(shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr(download.time, "sleep", pauses.append)
+    fetch(shelf.put("/w", Answer(BODY, refusals=4)), tmp_path / "w")
+    assert [pause for pause in pauses if pause] == [download.FIRST_PAUSE_S * 2**power for power in range(4)]
+
+
+def test_a_missing_file_is_not_asked_for_twice(shelf: Shelf, tmp_path: Path) -> None:
+    with pytest.raises(Unavailable, match="404"):
+        fetch(shelf.url + "/nothing", tmp_path / "w")
+    assert len(shelf.asked("/nothing")) == 1
+
+
+def test_a_line_that_always_breaks_at_the_start_is_given_up(shelf: Shelf, tmp_path: Path) -> None:
+    with pytest.raises(Unavailable, match="times"):
+        fetch(shelf.put("/w", Answer(BODY, cut_after=0, cuts=99)), tmp_path / "w")
+
+
+def test_a_server_that_does_not_answer_in_time_is_given_up(shelf: Shelf, tmp_path: Path) -> None:
+    with pytest.raises(Unavailable, match="time-out"):
+        fetch(shelf.put("/w", Answer(BODY, delay_s=60.0)), tmp_path / "w", timeout_s=0.05)
+
+
+def test_an_absurd_size_is_refused_before_a_byte_is_written(shelf: Shelf, tmp_path: Path) -> None:
+    with pytest.raises(Unavailable, match="2097152 bytes are announced, more than the 1000 of such a file"):
+        fetch(shelf.put("/w", BODY), tmp_path / "w", most_bytes=1000)
+    assert not (tmp_path / "w").exists()
+
+
+def test_the_password_in_an_address_is_in_no_message(shelf: Shelf, tmp_path: Path) -> None:
+    with pytest.raises(Unavailable) as raised:
+        fetch(shelf.url.replace("//", "//me:secret@") + "/nothing", tmp_path / "w")
+    assert "secret" not in str(raised.value)
+    assert shelf.asked("/nothing")[0]["Authorization"].startswith("Basic ")

@@ -1,0 +1,120 @@
+"""The index as pip's own configuration says it, and the registry as npm's does."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from advisor.downloads.files import Unavailable
+from advisor.downloads.tool_config import _unquoted, interpret, package_index, registry_for
+from tests.requirements import skip_or_fail
+
+LISTING = """global.index-url='https://me:p%40ss@index.example/simple'
+global.extra-index-url='https://two.example/simple file:///srv/simple'
+global.find-links='\\n/srv/wheels\\n/srv/more'
+global.cert='/etc/company.pem'
+global.timeout='60'
+install.trusted-host='two.example'
+download.proxy='http://proxy.example:3128'
+freeze.index-url='https://not.this/simple'
+"""
+
+
+def test_the_sections_that_install_uses_are_merged() -> None:
+    found = interpret(LISTING, {})
+    assert found.indexes == (
+        "https://me:p%40ss@index.example/simple",
+        "https://two.example/simple",
+        "file:///srv/simple",
+    )
+    assert found.links == ("/srv/wheels", "/srv/more")
+    transport = found.transport
+    assert (transport.ca_file, transport.proxy) == ("/etc/company.pem", "http://proxy.example:3128")
+    assert transport.trusted_hosts == ("two.example",)
+    assert (transport.connect_timeout_s, transport.read_timeout_s) == (15.0, 60.0)
+    assert transport.credentials == (("index.example", "me", "p@ss"),)
+
+
+def test_an_environment_variable_beats_the_files() -> None:
+    found = interpret(LISTING, {"PIP_INDEX_URL": "https://other.example/simple", "PIP_DEFAULT_TIMEOUT": "5"})
+    assert found.indexes[0] == "https://other.example/simple"
+
+
+def test_the_common_alias_of_the_timeout_is_known() -> None:
+    assert interpret("", {"PIP_DEFAULT_TIMEOUT": "5"}).transport.read_timeout_s == 5.0
+
+
+def test_no_index_leaves_the_folders() -> None:
+    found = interpret(LISTING, {"PIP_NO_INDEX": "1"})
+    assert (found.indexes, found.links) == ((), ("/srv/wheels", "/srv/more"))
+
+
+def test_without_any_configuration_the_public_index_is_used() -> None:
+    from pypi_simple import PYPI_SIMPLE_ENDPOINT
+
+    assert interpret("", {}).indexes == (PYPI_SIMPLE_ENDPOINT,)
+
+
+def test_secrets_are_not_in_the_representation() -> None:
+    transport = interpret(LISTING, {}).transport
+    assert "p@ss" not in repr(transport)
+
+
+@pytest.mark.integration
+def test_what_pip_itself_wrote_is_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PIP_NO_INDEX")
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
+    (tmp_path / "pip.conf").write_text("[global]\nindex-url = https://company.example/simple\n")
+    listed = subprocess.run(
+        [sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False
+    )
+    if listed.returncode != 0:
+        skip_or_fail("this Python has no pip")
+    assert package_index().indexes[0] == "https://company.example/simple"
+
+
+@pytest.fixture
+def without_npm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A machine without the program, in an empty folder."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+
+
+def test_without_npm_and_without_a_name_the_reason_is_given(without_npm: None) -> None:
+    with pytest.raises(Unavailable, match="npm is not installed"):
+        registry_for("tiny")
+
+
+def test_the_environment_names_the_registry(without_npm: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NPM_CONFIG_REGISTRY", "https://company.example/npm/")
+    assert registry_for("tiny").url == "https://company.example/npm"
+
+
+def test_a_scope_may_have_its_own_registry_and_token(
+    without_npm: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COMPANY_TOKEN", "t0ken")
+    (tmp_path / ".npmrc").write_text(
+        "registry=https://public.example/\n@team:registry=https://company.example/npm/\n"
+        "//company.example/npm/:_authToken=${COMPANY_TOKEN}\n"
+    )
+    assert registry_for("tiny").url == "https://public.example"
+    scoped = registry_for("@team/tiny")
+    assert scoped.url == "https://company.example/npm"
+    assert scoped.transport.tokens == (("//company.example/npm/", "t0ken"),)
+    assert "t0ken" not in repr(scoped)
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_a_value_is_read_as_pip_prints_it(value: str) -> None:
+    assert _unquoted(repr(value)) == value
+
+
+@pytest.mark.parametrize("value", ["60", "None", "'open", "", "'", r"'\x'"])
+def test_what_is_no_literal_of_text_stays(value: str) -> None:
+    assert _unquoted(value) == value

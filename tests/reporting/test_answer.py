@@ -1,0 +1,234 @@
+"""The answer on the terminal."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from advisor.core.evaluation import Evaluation, Status
+from advisor.core.quantity import Provenance, Quantity
+from advisor.reporting.answer import print_answer
+from advisor.reporting.files import recommendation_json
+from advisor.reporting.html import render_html
+from advisor.reporting.markdown import render_markdown
+from advisor.reporting.view import RunView
+from tests.reporting.views import HOSTILE, empty_view, few_view, infeasible_view, judged_view, run_view, running_view
+from tests.zones import zone
+
+
+def said(view: RunView, width: int = 140, encoding: str = "utf-8") -> str:
+    stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+    print_answer(view, Console(file=stream, width=width, highlight=False))
+    stream.flush()
+    assert isinstance(stream.buffer, io.BytesIO)
+    return stream.buffer.getvalue().decode(encoding)
+
+
+def table_of(output: str) -> list[str]:
+    lines = output.splitlines()
+    start = next(index for index, line in enumerate(lines) if "──" in line)
+    end = next(index for index, line in enumerate(lines) if line.startswith("from (top-1"))
+    return lines[start + 1 : end]
+
+
+def test_table_has_ten_rows_at_most_and_marks_the_pick_first() -> None:
+    view = run_view()
+    rows = table_of(said(view))
+
+    assert view.decision.pick is not None
+    assert 2 <= len(rows) <= 10
+    assert rows[0].startswith("▶")
+    assert view.decision.pick.configuration.card in rows[0]
+    assert sum("▶" in row for row in rows) == 1
+
+
+def test_headers_carry_units() -> None:
+    header = said(run_view()).splitlines()[0]
+
+    assert all(part in header for part in ("top-1 %", "latency ms, median (p90)", "size MB", "memory MB"))
+
+
+@pytest.mark.parametrize(
+    ("width", "names"),
+    [(140, ("validation %", "hold-out %")), (160, ("hold-out %", "robust %")), (80, ("valid.", "hold-out %"))],
+)
+def test_both_accuracies_stand_side_by_side_by_name(width: int, names: tuple[str, str]) -> None:
+    view = judged_view()
+    output = said(view, width)
+    pick = view.decision.pick
+    assert pick is not None
+    assert pick.accuracy is not None
+    assert pick.holdout_accuracy is not None
+    assert all(name in output.splitlines()[0] for name in names)
+    row = table_of(output.replace("ranked by top-1", "from (top-1"))[0]
+    assert row.index(f"{pick.accuracy.value:.1f}") < row.index(f"{pick.holdout_accuracy.value:.1f}")
+    assert all(len(line) <= width for line in output.splitlines())
+    assert "on the hold-out: expect that on images like these" in " ".join(output.split())
+
+
+@pytest.mark.parametrize("width", [100, 110, 120, 135, 150, 180])
+@pytest.mark.parametrize("training", ["head", "finetune_cached"])
+def test_from_a_hundred_columns_on_no_figure_is_left_out(width: int, training: str) -> None:
+    output = said(_trained(judged_view(), training), width)
+
+    header = output.splitlines()[0]
+    assert all(title in header for title in ("hold-out %", "(p90)", "size MB", "memory MB"))
+    assert "efficientnet_lite0_224 " in output.splitlines()[2], "no name is folded"
+    assert all(len(line) <= width for line in output.splitlines())
+
+
+@pytest.mark.parametrize(("width", "shown"), [(80, False), (100, True), (120, True), (150, True)])
+def test_the_accuracy_under_capture_conditions_has_a_column_where_it_fits(width: int, shown: bool) -> None:
+    assert ("robust %" in said(judged_view(), width)) == shown
+
+
+def test_memory_stays_if_long_names_need_several_lines() -> None:
+    view = run_view(card_suffix="_with_a_name_that_does_not_fit_on_one_line_of_this_terminal")
+    lines = said(view, 100).splitlines()
+
+    assert "memory MB" in lines[0]
+    assert all(len(line) <= 100 for line in lines)
+
+
+def _trained(view: RunView, training: str) -> RunView:
+    """Return the view with this training recipe in the whole answer."""
+
+    def trained(row: Evaluation) -> Evaluation:
+        return replace(row, configuration=replace(row.configuration, training=training))
+
+    decision = view.decision
+    assert decision.pick is not None
+    ties, front = (tuple(map(trained, rows)) for rows in (decision.ties, decision.front))
+    return replace(view, decision=replace(decision, pick=trained(decision.pick), ties=ties, front=front))
+
+
+def test_reason_runner_up_counts_and_next_command_follow() -> None:
+    view = run_view()
+    output = " ".join(said(view).split())
+
+    assert f"Pick: {view.decision.reason}" in output
+    assert "How sure: With the validation images and timings drawn again, the pick stays in " in output
+    assert f"Runner-up: {view.decision.runner_up_reason}" in output
+    assert "2 failed, 2 skipped" in output
+    assert f"Next: {view.next_command}" in output
+
+
+def test_configurations_that_the_search_did_not_reach_are_counted_apart() -> None:
+    view = run_view()
+    one = next(row for row in view.evaluations if row.status is Status.SKIPPED)
+    key = replace(one.configuration, card="mobilenet_v1_0.5_224")
+    stopped = replace(one, configuration=key, stage="stop", reason="not started: stopped at --time-limit 3min")
+    planned = {**view.manifest, "configurations": len(view.evaluations) + 7}
+    output = said(replace(view, evaluations=(*view.evaluations, stopped), manifest=planned))
+    assert f"{len(view.evaluations) + 7} configurations: " in output
+    assert "2 failed, 2 skipped, 7 not reached." in " ".join(output.split())
+
+
+def test_a_search_that_has_not_ended_says_so_first() -> None:
+    output = " ".join(said(running_view()).split())
+    assert output.startswith("Search is running, 34 of 100 configurations have results. This is the answer so far (")
+    assert "advisor search --resume runs/20260131-1200-image-classification" in output
+    assert "Next: " not in output
+
+
+def test_the_answer_so_far_has_the_user_s_time_and_the_document_has_utc() -> None:
+    view = running_view()
+    with zone("CET-1"):
+        shown = [said(view), render_markdown(view), render_html(view)]
+    assert all("2026-01-31 13:00:00 CET" in " ".join(text.split()) for text in shown)
+    assert '"at": "2026-01-31T12:00:00+00:00"' in recommendation_json(view)
+
+
+def test_high_risks_are_warnings_below_the_reason() -> None:
+    output = " ".join(said(few_view()).split())
+    warning = "Warning, few images: 1 of 6 classes has fewer than 10 validation images, 'glass' only 4"
+    assert output.index("Pick: ") < output.index(warning) < output.index("Runner-up: ")
+
+
+def test_infeasible_run_says_so_with_the_price_of_each_relaxation() -> None:
+    view = infeasible_view()
+    output = " ".join(said(view).split())
+
+    assert "Nothing meets the budget: closest to the limits is" in output
+    assert view.decision.relaxations
+    assert all(f"To meet the budget: {relaxation.text}" in output for relaxation in view.decision.relaxations)
+    assert "Pick:" not in output
+
+
+def test_run_in_which_all_failed_has_no_table() -> None:
+    output = said(empty_view())
+
+    assert "No candidate could be evaluated" in output
+    assert "▶" not in output
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 160])
+def test_no_line_is_wider_than_the_terminal(width: int) -> None:
+    assert all(len(line.rstrip()) <= width for line in said(run_view(), width).splitlines())
+
+
+def test_eighty_columns_hold_each_row_on_one_line() -> None:
+    rows = table_of(said(run_view(), 80))
+
+    assert all(any(char.isdigit() for char in row[30:]) for row in rows)
+
+
+def test_provenance_stands_on_each_row_where_rows_differ() -> None:
+    view = run_view()
+    pick = view.decision.pick
+    assert pick is not None
+    predicted = Quantity(9.0, "ms", Provenance.PREDICTED, 7.0, 12.0, source="pixel 4 profile")
+    mixed = replace(pick, latency=predicted)
+    output = said(replace(view, decision=replace(view.decision, pick=mixed)), width=160)
+
+    assert "measured, predicted (host)" in output
+    assert "measured, measured (host)" in output
+
+
+def test_plain_output_has_no_colour_codes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    stream = io.StringIO()
+
+    print_answer(run_view(), Console(file=stream, force_terminal=True, width=140))
+
+    assert "\x1b[3" not in stream.getvalue()
+
+
+def test_escape_sequences_in_names_do_not_reach_the_terminal() -> None:
+    output = said(run_view(card_suffix="\x1b]0;owned\x07[red]"))
+
+    assert "\x1b" not in output
+    assert "\x07" not in output
+    assert "[red]" in output
+
+
+def test_ascii_output_says_the_same() -> None:
+    output = said(run_view(classes=HOSTILE), encoding="ascii")
+
+    assert "> " in output
+    assert "Pick:" in output
+
+
+@pytest.mark.parametrize(("width", "title"), [(140, "mAP@0.5 % (95 %)"), (80, "mAP@0.5 %")])
+def test_the_accuracy_of_detectors_is_their_mean_average_precision(detectors: RunView, width: int, title: str) -> None:
+    output = said(detectors, width)
+    assert title in output.splitlines()[0]
+    assert "from (mAP@0.5, latency)" in output
+    assert "top-1" not in output
+
+
+def test_finalists_among_detectors_are_ranked_by_their_precision_on_validation(detectors: RunView) -> None:
+    pick = detectors.decision.pick
+    assert pick is not None
+    judged = replace(pick, holdout_accuracy=Quantity(90.0, "%", Provenance.MEASURED))
+    output = said(replace(detectors, decision=replace(detectors.decision, pick=judged)))
+    assert "ranked by mAP@0.5 on validation; finalists ran once on the hold-out" in " ".join(output.split())
+
+
+def test_the_accuracy_of_classifiers_is_top_1() -> None:
+    output = said(run_view())
+    assert "top-1 % (95 %)" in output.splitlines()[0]
+    assert "mAP" not in output

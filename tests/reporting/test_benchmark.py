@@ -1,0 +1,54 @@
+"""Timings of files on this machine: sorted and filtered, on the terminal and in the document."""
+
+from __future__ import annotations
+
+import io
+
+from rich.console import Console
+
+from advisor.measurement import host
+from advisor.measurement.latency.conditions import Conditions
+from advisor.measurement.latency.findings import Benchmark, FileBenchmark
+from advisor.measurement.latency.results import LatencyResult, ModelTiming
+from advisor.measurement.latency.trust import judge
+from advisor.reporting.benchmark import TIMINGS, print_benchmark, timings, with_timings
+from tests.measurement.latency.test_latency import QUIET, series
+
+
+def timed(model: str, *latencies_ms: float) -> FileBenchmark:
+    """Return a file with a latency for each thread count from 1 on; without any it failed."""
+    results: list[LatencyResult] = [
+        judge(series([[value] * 3] * 8, None, threads), QUIET)  # type: ignore[arg-type]
+        for threads, value in enumerate(latencies_ms, start=1)
+    ]
+    timing = ModelTiming(model, tuple(results), None, None, None, None, "litert", "quick", host.describe())
+    return FileBenchmark(model, 4_000_000, 1000, timing if results else None, "" if results else "damaged")
+
+
+FOUND = Benchmark(
+    (timed("slow.tflite", 9.0, 6.0), timed("fast.tflite", 7.0, 3.0), timed("broken.tflite")),
+    (), "quick", "default", Conditions(2, 0.0), host.describe(), (),
+)  # fmt: skip
+
+
+def test_timings_are_sorted_across_files_and_keep_the_letters() -> None:
+    shown = TIMINGS.select("latency").of(timings(FOUND))
+    console = Console(file=io.StringIO(), width=80)
+    print_benchmark(FOUND, console, shown)
+    assert isinstance(console.file, io.StringIO)
+    table = console.file.getvalue().partition("verdict")[2].partition("\n\n")[0]
+    rows = [line.split()[:3] for line in table.splitlines() if line[:1] in ("A", "B", "C")]
+    assert rows[:4] == [["B", "2", "3.00"], ["A", "2", "6.00"], ["B", "1", "7.00"], ["A", "1", "9.00"]]
+    assert rows[4][0] == "C"
+
+
+def test_the_document_has_the_files_and_timings_that_pass() -> None:
+    shown = TIMINGS.select("latency", ["threads=1", "latency<8ms"]).of(timings(FOUND))
+    (file,) = with_timings(FOUND, shown).files
+    assert file.timing is not None
+    assert (file.model, [row.threads for row in file.timing.results]) == ("fast.tflite", [1])
+
+
+def test_a_failed_file_can_be_selected() -> None:
+    shown = TIMINGS.select("", ["failure=*damaged*"]).of(timings(FOUND))
+    assert [file.model for file in with_timings(FOUND, shown).files] == ["broken.tflite"]

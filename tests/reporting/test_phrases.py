@@ -1,0 +1,99 @@
+"""The order in which evaluations are shown."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+from advisor.core.decision import decide
+from advisor.core.evaluation import Evaluation, Status
+from advisor.engine.pipeline.names import StageName
+from advisor.reporting.phrases import funnel, ranked, shortlist
+from advisor.reporting.view import load_view
+from tests.engine.conftest import Searched, photos, shared_folder, warm_cache, with_images
+from tests.reporting.views import empty_view, infeasible_view, run_view
+
+
+def test_shortlist_starts_with_the_pick_and_holds_both_ends_of_the_front() -> None:
+    view = run_view()
+    keys = [row.configuration.key for row in shortlist(view)]
+    front = [row.configuration.key for row in view.decision.front]
+
+    assert keys[0] == view.pick_key
+    assert len(keys) == len(set(keys)) <= 10
+    assert front[0] in keys
+
+
+def test_shortlist_shows_a_tied_file_once_whatever_its_threads() -> None:
+    rows = shortlist(run_view(threads=(1, 2, 4)))
+    tied = [row.configuration for row in rows[1:5]]
+
+    assert len({(row.card, row.compression) for row in tied}) == len(tied)
+
+
+def test_ranked_holds_every_evaluation_once_and_failures_last() -> None:
+    view = run_view()
+    rows = ranked(view)
+
+    assert sorted(row.configuration for row in rows) == sorted(row.configuration for row in view.evaluations)
+    assert rows[0].configuration.key == view.pick_key
+    assert not any(row.accuracy for row in rows[-4:])
+
+
+__all__ = ["photos", "shared_folder", "warm_cache", "with_images"]
+
+
+def test_the_stages_of_a_real_search_are_steps_in_the_order_of_the_work(with_images: Searched) -> None:
+    view = load_view(with_images.run)
+    stages = {row.stage for row in view.evaluations if row.status is not Status.OK}
+    steps = [step.name for step in funnel(view)]
+    assert stages
+    assert stages <= set(StageName)
+    assert steps == ["planned", *(stage for stage in StageName if stage in stages), *steps[-3:]]
+
+
+def test_every_stage_has_its_place_whatever_the_order_of_the_evaluations() -> None:
+    view = run_view()
+    rows = [row.configuration for row in view.evaluations][: len(StageName)]
+    stopped = tuple(
+        Evaluation(configuration, Status.SKIPPED, reason="why", stage=stage)
+        for configuration, stage in zip(rows, reversed(StageName), strict=True)
+    )
+    steps = funnel(replace(view, evaluations=stopped, decision=decide(stopped, view.budget)))
+    assert [step.name for step in steps] == ["planned", *StageName, "meets the budget"]
+    assert [step.left for step in steps] == [*range(len(StageName), -1, -1), 0]
+
+
+def test_a_stage_of_another_version_comes_last() -> None:
+    view = run_view()
+    known, unknown = (
+        replace(row, status=Status.FAILED, stage=stage)
+        for row, stage in zip(view.evaluations, (StageName.STOP, "weights"), strict=False)
+    )
+    steps = funnel(replace(view, evaluations=(unknown, known)))
+    assert [step.name for step in steps][1:3] == [StageName.STOP, "weights"]
+
+
+def test_funnel_adds_up_from_the_plan_to_the_pick() -> None:
+    steps = funnel(run_view())
+
+    assert [steps[0].left, steps[-1].left] == [90, 1]
+    assert all(before.left - after.lost == after.left for before, after in pairwise(steps))
+
+
+def test_funnel_says_why_candidates_left() -> None:
+    steps = {step.name: step for step in funnel(run_view())}
+
+    assert steps[StageName.TIMING].reasons == (("the child process was killed after 120 s", 2),)
+    assert {reason for reason, _ in steps["meets the budget"].reasons} == {
+        "over the size limit",
+        "over the latency limit",
+    }
+
+
+def test_funnel_of_an_infeasible_run_ends_at_the_budget() -> None:
+    assert [(step.name, step.left) for step in funnel(infeasible_view())][-1] == ("meets the budget", 0)
+
+
+def test_funnel_of_a_run_in_which_all_failed_ends_empty() -> None:
+    assert funnel(empty_view())[-1].left == 0
