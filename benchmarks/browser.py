@@ -114,7 +114,7 @@ def agreement(file: Path, runtime: str) -> tuple[str, int]:
         interpreter.set_tensor(given["index"], one[None])
         interpreter.invoke()
         expected.append(interpreter.get_tensor(got["index"]).reshape(-1).astype(np.float64))
-    shift = 128 if runtime == "onnxruntime-web" and inputs.dtype == np.int8 else 0  # int8 twins take and give uint8
+    shift = 128 if runtime == "onnxruntime-web" and inputs.dtype == np.int8 else 0  # int8 exports take and give uint8
     given_there = (inputs.astype(np.int16) + shift).astype(np.uint8) if shift else inputs
     outputs, known = BrowserConnection(runtime).outputs(file, given_there) - shift, np.array(expected)
     same = int((outputs.argmax(axis=1) == known.argmax(axis=1)).sum())

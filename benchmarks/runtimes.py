@@ -22,7 +22,7 @@ import numpy as np
 from advisor.core.errors import AdvisorError
 from advisor.core.units import plural
 from advisor.devices.connections.host import HostConnection
-from advisor.devices.connections.twins import file_for
+from advisor.devices.connections.runtime_files import file_for
 from advisor.devices.profiles.runtimes import LITERT, local_runtimes, title_of
 from advisor.measurement.latency.results import Ratio
 from advisor.measurement.on_device.findings import DeviceRow
@@ -112,17 +112,18 @@ def measured(network: str, form: str, file: Path, runtimes: Sequence[RuntimeHere
 
 
 def agreement(file: Path, runtimes: Sequence[RuntimeHere]) -> tuple[str, str]:
-    """Return on how many inputs the twins give the file's answer, and the largest difference in % of the range."""
+    """Return on how many inputs the exports give the file's answer, and the largest difference in % of the range."""
     facts = []
     for each in runtimes:
         try:
             facts.append(file_for(each.runtime, file).facts)
         except AdvisorError:
             continue
-    twins = [each for each in facts if each]
-    if not twins:
+    exports = [each for each in facts if each]
+    if not exports:
         return "", ""
-    same, difference = min(each["same_answers"] for each in twins), max(each["largest_difference"] for each in twins)
+    same = min(each["same_answers"] for each in exports)
+    difference = max(each["largest_difference"] for each in exports)
     return f"{same:g}", f"{100 * difference:.2g} %"
 
 

@@ -16,7 +16,7 @@ _SCALARS = frozenset({float, int, str, bool})
 
 _NEW_NAMES = {
     "agreement_pictures": "agreement_images", "reached_over": "connection", "held_ms": "p90_ms",
-    "elsewhere": "required_devices", "promised": "guaranteed",
+    "elsewhere": "required_devices", "promised": "guaranteed", "twin": "onnx_export",
 }  # fmt: skip
 """Names of entries in documents of older versions, with the names of today."""
 

@@ -121,14 +121,14 @@ class RemoteFacts:
         connection: the connection's label.
         delegated: operators that a delegate took, and all of them; None where no delegate says so.
         operators: time of each operator as the device's tool printed it.
-        twin: comparison of the file with its twin for another runtime; empty if the file itself ran.
+        onnx_export: comparison of the file with its ONNX export; empty if the file itself ran.
         page_bytes: what a page downloads to run the file in a browser, the runtime and the file; None elsewhere.
     """
 
     connection: str
     delegated: tuple[int, int] | None = None
     operators: tuple[Mapping[str, object], ...] = ()
-    twin: Mapping[str, object] = field(default_factory=dict)
+    onnx_export: Mapping[str, object] = field(default_factory=dict)
     page_bytes: int | None = None
 
 

@@ -21,7 +21,7 @@ PARTS = "advisor.bundle_parts"
 
 @dataclass(frozen=True)
 class ExportedModel:
-    """What is exported.
+    """The model that a bundle exports, with its run.
 
     Attributes:
         run: the run.
@@ -39,7 +39,7 @@ class ExportedModel:
 
     @property
     def metadata(self) -> Metadata:
-        """What the file says of its input."""
+        """The metadata of the file, which describe its input."""
         found = read_metadata(self.artefact)
         assert found is not None, "prepare() refused a model that does not describe itself"
         return found
@@ -49,7 +49,7 @@ class BundlePart(Protocol):
     """Files of a bundle in the folder of the target's name."""
 
     CONTENT: str
-    """What the files are, for the bundle's README; the words of the task are filled in."""
+    """Description of the files in the bundle's README; the words of the task are filled in."""
 
     WITH_UNKNOWN_CLASS: bool
     """The files can have a class for unknown things."""

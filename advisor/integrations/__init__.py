@@ -1,1 +1,1 @@
-"""What advisor works with besides its own parts. Each folder registers itself by an entry point."""
+"""Connect advisor with other programs and devices. Each folder registers itself by an entry point."""

@@ -100,7 +100,7 @@ class Interpreter(Protocol):
     """The package whose version the results depend on."""
 
     INSTALL: str
-    """How to install it."""
+    """The way to install it."""
 
     def available(self) -> bool:
         """Return whether the interpreter is installed."""

@@ -42,13 +42,13 @@ def to_float_io(data: bytes) -> bytes:
     for place, stored in enumerate(graph.inputs):
         version = _version(graph.tensors[stored], _QUANTIZE_VERSIONS)
         if version:
-            graph.inputs[place] = _float_twin(model, graph, stored, signature.inputs)
+            graph.inputs[place] = _float_copy(model, graph, stored, signature.inputs)
             code = schema.BuiltinOperator.QUANTIZE
             first.append(new_operator(model, code, [graph.inputs[place]], stored, version=version))
     for place, stored in enumerate(graph.outputs):
         version = _version(graph.tensors[stored], _DEQUANTIZE_VERSIONS)
         if version:
-            graph.outputs[place] = _float_twin(model, graph, stored, signature.outputs)
+            graph.outputs[place] = _float_copy(model, graph, stored, signature.outputs)
             code = schema.BuiltinOperator.DEQUANTIZE
             last.append(new_operator(model, code, [stored], graph.outputs[place], version=version))
     graph.operators = [*first, *graph.operators, *last]
@@ -90,12 +90,12 @@ def _version(tensor: schema.TensorT, versions: Mapping[int, int]) -> int:
     return versions[tensor.type]
 
 
-def _float_twin(model: schema.ModelT, graph: schema.SubGraphT, index: int, entries: list[schema.TensorMapT]) -> int:
+def _float_copy(model: schema.ModelT, graph: schema.SubGraphT, index: int, entries: list[schema.TensorMapT]) -> int:
     """Add a float32 tensor that takes the place of tensor ``index`` in the entries of a signature."""
     tensor = graph.tensors[index]
-    twin = add_tensor(model, graph, (tensor.name or b"") + b"_float32", tensor.shape, _FLOAT32)
-    _redirect(entries, index, twin)
-    return twin
+    copy = add_tensor(model, graph, (tensor.name or b"") + b"_float32", tensor.shape, _FLOAT32)
+    _redirect(entries, index, copy)
+    return copy
 
 
 def _redirect(entries: list[schema.TensorMapT], old: int, new: int) -> None:

@@ -1,8 +1,8 @@
 """Remove the transposes that converters from other frameworks leave, by computing in NHWC what they compute in NCHW.
 
-Every tensor in NCHW that is a transposed one in NHWC has that one as its twin. An operator whose inputs have twins runs
-on the twins, with its axes moved; behind it stands a transpose for those that still want its result in NCHW. Those that
-nobody needs are removed at the end, and a file that would not have fewer transposes stays as it is.
+Every tensor in NCHW that is a transposed one in NHWC has that one as its counterpart. An operator whose inputs
+have counterparts runs on these, with its axes moved; behind it stands a transpose for those that still want its result
+in NCHW. Those that nobody needs are removed at the end, and a file that would not have fewer transposes stays as it is.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class _Relayout:
 
     def __init__(self, model: schema.ModelT, graph: schema.SubGraphT, signature: schema.SignatureDefT) -> None:
         self._model, self._graph, self._signature = model, graph, signature
-        self._twins: dict[int, int] = {}
+        self._turned_of: dict[int, int] = {}
         self._same: dict[int, int] = {}
         self._operators: list[schema.OperatorT] = []
 
@@ -102,11 +102,11 @@ class _Relayout:
     def _take(self, operator: schema.OperatorT, name: str) -> None:
         order = self._order(operator, name)
         source, target = int(operator.inputs[0]) if len(operator.inputs) else -1, int(operator.outputs[0])
-        if order == TO_NHWC and source in self._twins:
-            self._same[target] = self._twins[source]
+        if order == TO_NHWC and source in self._turned_of:
+            self._same[target] = self._turned_of[source]
             return
         if order == TO_NCHW:
-            self._twins[target] = source
+            self._turned_of[target] = source
         elif order is None and self._moved(operator, name):
             return
         self._operators.append(operator)
@@ -124,15 +124,15 @@ class _Relayout:
         return None
 
     def _moved(self, operator: schema.OperatorT, name: str) -> bool:
-        """Add the operator on the twins of its inputs and return True, if it has them and can be moved."""
+        """Add the operator on the counterparts of its inputs and return True, if it has them and can be moved."""
         images = [int(tensor) for tensor in operator.inputs if self._is_image(int(tensor), operator, name)]
-        if not any(tensor in self._twins for tensor in images) or not all(map(self._can_turn, images)):
+        if not any(tensor in self._turned_of for tensor in images) or not all(map(self._can_turn, images)):
             return False
         if name == "RESHAPE":
             return self._reshape(operator)
         move = self._rule(name)
         moved = copy.copy(operator)
-        moved.inputs = [self._twin(int(tensor)) if tensor in images else int(tensor) for tensor in operator.inputs]
+        moved.inputs = [self._nhwc(int(tensor)) if tensor in images else int(tensor) for tensor in operator.inputs]
         moved.builtinOptions = copy.copy(operator.builtinOptions)
         if move is None or not move(moved, name):
             return False
@@ -145,7 +145,7 @@ class _Relayout:
         return True
 
     def _rule(self, name: str) -> Callable[[schema.OperatorT, str], bool] | None:
-        """Return the function that moves the axes of an operator on twins; it returns False where it cannot."""
+        """Return the function that moves the axes of an operator on counterparts; it returns False where it cannot."""
         if name in _POINTWISE:
             return self._constants
         if name in _BY_DIMENSION:
@@ -211,11 +211,11 @@ class _Relayout:
         return True
 
     def _reshape(self, operator: schema.OperatorT) -> bool:
-        """Read the twin where both have the same values in the same order."""
-        twin = self._twin(int(operator.inputs[0]))
-        if not _is_view(self._shape(twin), TO_NCHW):
+        """Read the counterpart where both have the same values in the same order."""
+        counterpart = self._nhwc(int(operator.inputs[0]))
+        if not _is_view(self._shape(counterpart), TO_NCHW):
             return False
-        operator.inputs = [twin, *operator.inputs[1:]]
+        operator.inputs = [counterpart, *operator.inputs[1:]]
         self._operators.append(operator)
         return True
 
@@ -227,22 +227,22 @@ class _Relayout:
         return not constant and len(self._shape(tensor)) == _IMAGE_RANK
 
     def _can_turn(self, tensor: int) -> bool:
-        return tensor in self._twins or _is_view(self._shape(tensor), TO_NHWC)
+        return tensor in self._turned_of or _is_view(self._shape(tensor), TO_NHWC)
 
-    def _twin(self, tensor: int) -> int:
-        """Return the twin of a tensor, a view of it if it has none yet."""
-        if tensor not in self._twins:
-            self._twins[tensor] = self._turned(tensor)
-            self._write(self._twins[tensor], tensor, TO_NHWC)
-        return self._twins[tensor]
+    def _nhwc(self, tensor: int) -> int:
+        """Return the counterpart of a tensor, a view of it if it has none yet."""
+        if tensor not in self._turned_of:
+            self._turned_of[tensor] = self._turned(tensor)
+            self._write(self._turned_of[tensor], tensor, TO_NHWC)
+        return self._turned_of[tensor]
 
     def _turned(self, tensor: int) -> int:
         return self._add(_ordered(self._shape(tensor), TO_NHWC), self._graph.tensors[tensor].type)
 
     def _give_back(self, turned: int, wanted: int) -> None:
-        """Write the NCHW tensor ``wanted`` from its twin."""
+        """Write the NCHW tensor ``wanted`` from its counterpart."""
         self._write(wanted, turned, TO_NCHW)
-        self._twins[wanted] = turned
+        self._turned_of[wanted] = turned
 
     def _write(self, target: int, source: int, order: tuple[int, ...]) -> None:
         """Add the operator that turns ``source`` into ``target``: a view of it where that is enough."""

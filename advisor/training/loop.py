@@ -14,7 +14,7 @@ Batch = TypeVar("Batch")
 
 
 class Training(Protocol[Batch]):
-    """What :func:`run` trains."""
+    """A training that :func:`run` performs."""
 
     def goes_on(self) -> bool:
         """Return whether to begin another epoch."""

@@ -17,7 +17,7 @@ from advisor.core.errors import UsageError
 from advisor.core.integrations import integration, registered
 from advisor.core.names import EXECUTORS
 from advisor.devices import show
-from advisor.devices.connections.twins import TWINS, TwinMaker
+from advisor.devices.connections.runtime_files import EXPORTERS, Exporter
 from advisor.devices.profiles.runtimes import RUNTIMES, LocalRuntime, local_runtimes, runtime_of
 from advisor.engine.execution import ExecutorSource
 from advisor.exporting.parts import PARTS, BundlePart
@@ -25,7 +25,7 @@ from advisor.measurement.microcontrollers import COMPILERS, INTERPRETERS, Compil
 
 ASKED = {
     EXECUTORS: ExecutorSource, EXPERIMENT_LOGS: ExperimentLog, PARTS: BundlePart, RUNTIMES: LocalRuntime,
-    TWINS: TwinMaker, INTERPRETERS: Interpreter, COMPILERS: Compiler, INTEGRATIONS: IntegrationCommand,
+    EXPORTERS: Exporter, INTERPRETERS: Interpreter, COMPILERS: Compiler, INTEGRATIONS: IntegrationCommand,
 }  # fmt: skip
 """What each group offers."""
 

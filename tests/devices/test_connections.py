@@ -115,7 +115,7 @@ def test_ssh_measures_and_leaves_nothing_behind(ssh_server: SshServer, model: Pa
 
 
 @pytest.mark.integration
-def test_ssh_measures_the_twin_in_onnx_runtime(ssh_server: SshServer, model: Path) -> None:
+def test_ssh_measures_the_onnx_export_in_onnx_runtime(ssh_server: SshServer, model: Path) -> None:
     require_onnx()
     (found,) = ssh(ssh_server).measure(MeasurementJob((model,), (1,), "load", runtime="onnxruntime"))
     assert found.model == model

@@ -66,12 +66,12 @@ def test_another_device_needs_no_runtime() -> None:
 
 
 @pytest.mark.parametrize("form", ["dynamic_int8", "weight_int4", "int16x8"])
-def test_forms_without_a_twin_are_not_taken(form: str) -> None:
+def test_forms_without_an_onnx_export_are_not_taken(form: str) -> None:
     assert show(ONNX).target().incompatibility(form).endswith(f"not {form}")
 
 
 @pytest.mark.parametrize("form", ["float32", "float16", "weight_int8", "int8", "pruned_50"])
-def test_forms_with_a_twin_are_taken(form: str) -> None:
+def test_forms_with_an_onnx_export_are_taken(form: str) -> None:
     assert show(ONNX).target().incompatibility(form) == ""
 
 

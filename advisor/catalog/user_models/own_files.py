@@ -43,7 +43,7 @@ class ModelFacts:
 
 
 class OwnFiles(Protocol):
-    """What is done with users' own files of a task."""
+    """Functions for users' own files of a task."""
 
     search_options: str
     """The options that a search for the task needs, beside ``--candidates``."""

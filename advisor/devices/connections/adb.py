@@ -11,7 +11,7 @@ from pathlib import Path
 
 from advisor.core.errors import StageError, UsageError
 from advisor.devices.connections.protocol import MeasurementJob, Timing
-from advisor.devices.connections.twins import needs_twin
+from advisor.devices.connections.runtime_files import needs_export
 from advisor.isolation.process import Finished, run_program
 
 _TIMINGS = re.compile(
@@ -166,7 +166,7 @@ class AdbConnection:
     def measure(self, job: MeasurementJob) -> tuple[Timing, ...]:
         """See :class:`advisor.devices.connections.protocol.Connection`."""
         job.check()
-        if needs_twin(job.runtime):
+        if needs_export(job.runtime):
             raise UsageError(f"benchmark_model runs .tflite files, not {job.runtime}", "name a target with tflite")
         self._check_attached()
         folder = f"{_FOLDER}/advisor-{_key(self.binary, job)}"

@@ -13,7 +13,7 @@ from typing import Any
 
 from advisor.core.errors import StageError
 from advisor.devices.connections.protocol import MeasurementJob, Timing
-from advisor.devices.connections.twins import file_for, with_facts
+from advisor.devices.connections.runtime_files import file_for, with_facts
 from advisor.isolation import agent
 from advisor.isolation.agent import Block, SeriesDocument
 from advisor.isolation.process import Finished, run_program
@@ -54,11 +54,11 @@ class HostConnection:
     def measure(self, job: MeasurementJob) -> tuple[Timing, ...]:
         """See :class:`advisor.devices.connections.protocol.Connection`."""
         job.check()
-        twins = {model: file_for(job.runtime, model) for model in job.models}
-        names = [str(twins[model].path.resolve()) for model in job.models]
+        exports = {model: file_for(job.runtime, model) for model in job.models}
+        names = [str(exports[model].path.resolve()) for model in job.models]
         argv = [str(self.python), str(self.agent), *agent_arguments(job, names)]
         document = read_document(run_program(argv, timeout_s=job.timeout_s))
-        return with_facts(timings_of_agent(document, job.models, names), twins)
+        return with_facts(timings_of_agent(document, job.models, names), exports)
 
 
 def agent_arguments(job: MeasurementJob, names: Sequence[str]) -> list[str]:

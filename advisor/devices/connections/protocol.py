@@ -23,7 +23,7 @@ class MeasurementJob:
         threads: thread counts; every model is measured at each.
         effort: name of the agent's effort, which sets the duration.
         timeout_s: seconds after which the measurement fails.
-        runtime: runtime that runs the models; one that does not run ``.tflite`` files runs their twins.
+        runtime: runtime that runs the models; one that does not run ``.tflite`` files runs their exports.
     """
 
     models: tuple[Path, ...]

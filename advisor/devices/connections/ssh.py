@@ -14,7 +14,7 @@ from pathlib import Path
 from advisor.core.errors import StageError, UsageError
 from advisor.devices.connections.host import AGENT, agent_arguments, read_document, timings_of_agent
 from advisor.devices.connections.protocol import MeasurementJob, Timing
-from advisor.devices.connections.twins import file_for, with_facts
+from advisor.devices.connections.runtime_files import file_for, with_facts
 from advisor.isolation import Scratch
 from advisor.isolation.process import Finished, run_program
 from advisor.store.files import sha256_file
@@ -104,12 +104,12 @@ class _Session:
 
     def measure(self, job: MeasurementJob) -> tuple[Timing, ...]:
         """Copy, run, read and clean up; files stay on the device only after a lost connection, for the next attempt."""
-        twins = {model: file_for(job.runtime, model) for model in job.models}
-        files = _named([twins[model].path for model in job.models])
+        exports = {model: file_for(job.runtime, model) for model in job.models}
+        files = _named([exports[model].path for model in job.models])
         folder, lost = f"{_FOLDER}/{_key(files, job)}", False
         try:
             finished = self._attempted(folder, files, job)
-            return with_facts(timings_of_agent(read_document(finished), job.models, list(files)[1:]), twins)
+            return with_facts(timings_of_agent(read_document(finished), job.models, list(files)[1:]), exports)
         except _LostConnection as error:
             lost = True
             raise StageError(f"lost the connection to {self._connection.label}: {error}") from error

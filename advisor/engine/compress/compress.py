@@ -50,7 +50,7 @@ class FileForms:
 
     @property
     def spec(self) -> InputSpec | None:
-        """How an image becomes the file's input; None with samples."""
+        """The size and normalisation of the file's input image; None with samples."""
         return self.asked.spec
 
     def stands_in(self, _materials: Materials) -> bool:

@@ -22,10 +22,10 @@ EXPECTATION_S = 1.5
 REFIT_S = 0.6
 REWRITE_S = 0.2
 TIMING_S = 1.4
-TWIN_S, RUNTIME_S, ARENA_S = 8.0, 4.0, 3.0
+EXPORT_S, RUNTIME_S, ARENA_S = 8.0, 4.0, 3.0
 """Seconds of one core (of the whole machine for timing) that the stages took on an AMD EPYC with MobileNetV2."""
 
-TWIN_BYTES = 1_200_000_000
+EXPORT_BYTES = 1_200_000_000
 """Memory of the converter to ONNX and its libraries."""
 
 CALIBRATE_S, CALIBRATE_AGAIN_S = 7.5, 2.5
@@ -117,9 +117,9 @@ def rough_ms(card: Card, recipe: str, threads: int) -> float:
     return rough_latency_ms(card, recipe) / float(threads**0.9)
 
 
-def twin_bytes(card: Card, recipe: str) -> int:
+def export_bytes(card: Card, recipe: str) -> int:
     """Return the expected memory while a file is converted to ONNX; tf2onnx took 4.1 GB for a file of 102 MB."""
-    return TWIN_BYTES + round(30 * rough_size(card, recipe))
+    return EXPORT_BYTES + round(30 * rough_size(card, recipe))
 
 
 def rough_size(card: Card, recipe: str) -> float:

@@ -163,8 +163,8 @@ class VariantStages:
 
     def measured_in(self, target: LocalTarget) -> Stage[RuntimeFigures]:
         """Return the stage that measures the file that ships in another runtime of this machine."""
-        expected = cost.twin_bytes(self.card, self.compression)
-        return measured_in(self._scope, self.ships, target, twin_bytes=expected)
+        expected = cost.export_bytes(self.card, self.compression)
+        return measured_in(self._scope, self.ships, target, export_bytes=expected)
 
     @cached_property
     def checked_in(self) -> Callable[[str], Stage[MicroCheck]]:

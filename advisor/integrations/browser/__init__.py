@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from advisor.core.errors import UsageError
-from advisor.devices.connections.twins import needs_twin, twin_maker
+from advisor.devices.connections.runtime_files import exporter_for, needs_export
 from advisor.devices.profiles.measurements import PRECISIONS
 from advisor.devices.profiles.runtimes import on_this_machine
 from advisor.devices.profiles.values import WEB_RUNTIME, DeviceProfile, DeviceTarget
@@ -31,7 +31,7 @@ class Chromium:
         here = host_profile()
         counts = sorted({target.threads for target in here.targets})
         targets = [_in_browser("litert", WEB_RUNTIME, threads, PRECISIONS, ()) for threads in counts]
-        forms = twin_maker(ONNX_RUNTIME).FORMS
+        forms = exporter_for(ONNX_RUNTIME).FORMS
         targets += [_in_browser("onnxruntime", ONNX_RUNTIME, threads, ("float32", "int8"), forms) for threads in counts]
         targets.append(replace(targets[0], name="litert-webgpu", accelerator="gpu", precisions=("float32", "float16")))
         title = on_this_machine(self.title, here)
@@ -42,8 +42,8 @@ class Chromium:
         from advisor.integrations.browser.connection import PACKAGES, chromium_version
 
         package = PACKAGES[target.runtime]
-        twin = twin_maker(target.runtime).versions() if needs_twin(target.runtime) else {}
-        return {"chromium": chromium_version(), package.package: package.version, **twin}
+        export = exporter_for(target.runtime).versions() if needs_export(target.runtime) else {}
+        return {"chromium": chromium_version(), package.package: package.version, **export}
 
     def missing(self) -> tuple[str, str]:
         """See :class:`advisor.devices.profiles.runtimes.LocalRuntime`."""

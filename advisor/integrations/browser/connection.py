@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from advisor.core.errors import StageError, UsageError, install_extra
 from advisor.devices.connections.host import agent_arguments, read_document, timings_of_agent
 from advisor.devices.connections.protocol import MeasurementJob, Timing
-from advisor.devices.connections.twins import file_for, with_facts
+from advisor.devices.connections.runtime_files import file_for, with_facts
 from advisor.downloads.files import MemberFile, WeightSource
 from advisor.isolation import Scratch
 from advisor.isolation.process import TimedOut, run_program
@@ -100,7 +100,7 @@ class BrowserConnection:
     """Measures in the browser of this machine.
 
     Attributes:
-        runtime: ``litert-web``, or ``onnxruntime-web`` for the ONNX twins of files.
+        runtime: ``litert-web``, or ``onnxruntime-web`` for the ONNX exports of files.
         accelerator: ``cpu``, or ``gpu`` for LiteRT on WebGPU.
     """
 
@@ -119,12 +119,12 @@ class BrowserConnection:
         ``page_bytes``: the sizes of the runtime and the file, which a browser loads.
         """
         job.check()
-        twins = {model: file_for(self.runtime, model) for model in job.models}
-        files = {str(twin.path.resolve()): model for model, twin in twins.items()}
+        exports = {model: file_for(self.runtime, model) for model in job.models}
+        files = {str(export.path.resolve()): model for model, export in exports.items()}
         document = self._document(agent_arguments(job, list(files)), job.timeout_s)
         package = PACKAGES[self.runtime]
         document |= {"runtime": package.package, "runtime_version": package.version}
-        timings = with_facts(timings_of_agent(document, tuple(files.values()), tuple(files)), twins)
+        timings = with_facts(timings_of_agent(document, tuple(files.values()), tuple(files)), exports)
         browser = f" in Chromium {document.get('browser')}"
         return tuple(self._with_sizes(replace(one, runtime=one.runtime + browser)) for one in timings)
 

@@ -1,4 +1,4 @@
-"""ONNX Runtime on this machine's CPU, and the ONNX twins of files, which other runtimes may run too."""
+"""ONNX Runtime on this machine's CPU, and the ONNX exports of files, which other runtimes may run too."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from advisor.core.errors import UsageError, install_extra
-from advisor.devices.connections.twins import SMALL_DIFFERENCE, keep_twin
+from advisor.devices.connections.runtime_files import SMALL_DIFFERENCE, keep_export
 from advisor.devices.profiles import runtimes
 from advisor.devices.profiles.values import HOST, DeviceProfile, DeviceTarget
 from advisor.isolation import CallLimits
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from advisor.devices.connections.protocol import Connection
 
 PACKAGES = ("onnx", "onnxruntime", "tf2onnx")
-"""Packages that make ONNX twins and run them."""
+"""Packages that make ONNX exports and run them."""
 
 FORMS = ("float32", "float16", "weight_int8", "int8", "pruned_50", "pruned_75", "clustered_16")
-"""Forms with an ONNX twin that computes the same. Weights stored as float16 are widened in the twin, as LiteRT does on
+"""Forms with an ONNX export that computes the same. Weights stored as float16 are widened in it, as LiteRT does on
 loading. ONNX has no operators that compute as LiteRT does with ``dynamic_int8``, ``weight_int4`` and ``int16x8``."""
 
 TITLE = "ONNX"
@@ -29,7 +29,7 @@ LIMITS = CallLimits(seconds=600, memory_bytes=8_000_000_000)
 
 
 class OnnxRuntime:
-    """ONNX Runtime on this machine's CPU, which runs the ONNX twin of a file."""
+    """ONNX Runtime on this machine's CPU, which runs the ONNX export of a file."""
 
     name = f"{HOST}:onnxruntime"
     title = "ONNX Runtime"
@@ -67,12 +67,12 @@ RUNTIME = OnnxRuntime()
 
 
 def versions() -> Mapping[str, str]:
-    """Return the versions of the packages; see :class:`advisor.devices.connections.twins.TwinMaker`."""
+    """Return the versions of the packages; see :class:`advisor.devices.connections.runtime_files.Exporter`."""
     return {package: runtimes.installed_version(package) for package in PACKAGES}
 
 
 def inputs(sha256: str) -> dict[str, str]:
-    """Return what a twin depends on; see :class:`advisor.devices.connections.twins.TwinMaker`."""
+    """Return what an export depends on; see :class:`advisor.devices.connections.runtime_files.Exporter`."""
     found = versions()
     for package in PACKAGES:
         if not found[package]:
@@ -81,7 +81,7 @@ def inputs(sha256: str) -> dict[str, str]:
 
 
 def write(model: Path, folder: Path) -> None:
-    """Write the ONNX twin of a file; see :class:`advisor.devices.connections.twins.TwinMaker`."""
-    from advisor.integrations.onnxruntime.twin import write_twin
+    """Write the ONNX export of a file; see :class:`advisor.devices.connections.runtime_files.Exporter`."""
+    from advisor.integrations.onnxruntime.export import write_onnx
 
-    keep_twin(write_twin(str(model), str(folder / "model.onnx"), SMALL_DIFFERENCE), folder, TITLE)
+    keep_export(write_onnx(str(model), str(folder / "model.onnx"), SMALL_DIFFERENCE), folder, TITLE)

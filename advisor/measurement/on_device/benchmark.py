@@ -12,7 +12,7 @@ from advisor.core.errors import AdvisorError, StageError, UsageError
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.units import plural, show_bytes
 from advisor.devices.connections.protocol import Connection, MeasurementJob, Timing
-from advisor.devices.connections.twins import needs_twin
+from advisor.devices.connections.runtime_files import needs_export
 from advisor.devices.profiles import MEASURABLE_RUNTIMES, runtime_remark
 from advisor.devices.profiles.runtimes import local_runtimes
 from advisor.isolation.agent import SeriesDocument
@@ -72,7 +72,7 @@ def benchmark_on_device(
         compared: tuple[Ratio, ...] = ()
     else:
         here = profile.name in local_runtimes()
-        if not here and target.runtime not in MEASURABLE_RUNTIMES and not needs_twin(target.runtime):
+        if not here and target.runtime not in MEASURABLE_RUNTIMES and not needs_export(target.runtime):
             raise UsageError(
                 f"{profile.name}:{target.name} runs {target.runtime}, which cannot be measured over a connection",
                 "name a target with TensorFlow Lite, or remove the connection for a prediction",

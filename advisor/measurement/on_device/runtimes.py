@@ -9,7 +9,7 @@ from pathlib import Path
 from advisor.core.errors import AdvisorError
 from advisor.devices.connections.host import HostConnection
 from advisor.devices.connections.protocol import Connection, MeasurementJob, Timing
-from advisor.devices.connections.twins import file_for
+from advisor.devices.connections.runtime_files import file_for
 from advisor.measurement.latency.results import Ratio
 from advisor.measurement.latency.timing import effort_named, ratios
 from advisor.measurement.on_device.benchmark import measured_row
@@ -71,7 +71,7 @@ def benchmark_in_runtimes(
 
 
 def _agreement(file: ModelFile, each: RuntimeHere) -> str:
-    """Return how the twin for a runtime agrees with the file; empty if the runtime runs the file itself, or cannot."""
+    """Return how the export for a runtime agrees with the file; empty if the runtime runs the file, or cannot."""
     try:
         facts = file_for(each.runtime, file.path).facts
     except AdvisorError:

@@ -63,7 +63,7 @@ def test_other_runtimes_and_an_interpreter_run_the_file_that_ships_if_they_take_
     assert all(rounded.ships in stage.after for stage in rounded.in_other_runtimes)
     assert len({*rounded.in_other_runtimes, *floats.in_other_runtimes}) == 5
     (large, small) = (
-        next(stage for stage in with_all_before(each.in_other_runtimes) if stage.name is StageName.TWIN)
+        next(stage for stage in with_all_before(each.in_other_runtimes) if stage.name is StageName.ONNX)
         for each in (floats, rounded)
     )
     assert large.resources.memory_bytes > small.resources.memory_bytes > 1e9

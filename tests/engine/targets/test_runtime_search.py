@@ -35,12 +35,12 @@ def test_each_file_is_measured_in_each_runtime(stored: LoadedRun) -> None:
     measured = {(row.configuration.target.device, row.configuration.compression) for row in ok}
     assert {(device, form) for device in (LITERT, ONNX) for form in ("float32", "int8")} <= measured
     assert all(row.latency is not None and row.latency.provenance is Provenance.MEASURED for row in ok)
-    twins = [row.remote.twin for row in ok if row.remote is not None]
-    assert twins
-    assert all(twin["same_answers"] == 32 for twin in twins)
+    exports = [row.remote.onnx_export for row in ok if row.remote is not None]
+    assert exports
+    assert all(export["same_answers"] == 32 for export in exports)
 
 
-def test_a_form_without_a_twin_is_skipped_there_with_the_reason(stored: LoadedRun) -> None:
+def test_a_form_without_an_onnx_export_is_skipped_there_with_the_reason(stored: LoadedRun) -> None:
     rows = [row for row in stored.evaluations if row.configuration.compression == "dynamic_int8"]
     there = [row for row in rows if row.configuration.target.device == ONNX]
     assert all(row.status is Status.SKIPPED and "not dynamic_int8" in row.reason for row in there)

@@ -55,7 +55,7 @@ def test_a_runtime_that_cannot_run_the_file_is_a_failed_row(tmp_path: Path) -> N
     wrong.write_bytes(small_models.unknown_operator())
     found = benchmark_in_runtimes([wrong], [LITERT, ONNX], (1,), "load")
     assert [row.failure.partition(":")[0] for row in found.failed] == ["custom.tflite in host"] * 2
-    assert "no ONNX twin" in found.failed[1].failure
+    assert "no ONNX export" in found.failed[1].failure
 
 
 @pytest.mark.parametrize(

@@ -67,11 +67,11 @@ Calibration = tuple[Path, ...]
 
 
 class FormInputs(Protocol):
-    """What the forms of a float file are made from besides the file."""
+    """Inputs of the forms of a float file besides the file."""
 
     @property
     def spec(self) -> InputSpec | None:
-        """How an image becomes the file's input; None for a file of other inputs."""
+        """The size and normalisation of the file's input image; None for a file of other inputs."""
 
     def stands_in(self, materials: Materials) -> bool:
         """Return whether fixed-seed random values replace the trained ones."""

@@ -1,4 +1,4 @@
-"""Stages that run a file on this machine in another runtime than LiteRT: its twin, its latency, its arena."""
+"""Stages that run a file on this machine in another runtime than LiteRT: its export, its latency, its arena."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.core.codec import parse
-from advisor.devices.connections.twins import Twin, needs_twin, read_twin, twin_maker
+from advisor.devices.connections.runtime_files import RuntimeFile, exporter_for, needs_export, read_export
 from advisor.devices.profiles.runtimes import local_runtimes
 from advisor.engine.pipeline import cost
 from advisor.engine.pipeline.materials import LocalTarget, Materials, read_result, versions
@@ -34,9 +34,9 @@ from advisor.measurement.microcontrollers import MicroCheck, interpreter_of
 ARENA_BYTES = 1_200_000_000
 
 
-def twin(scope: Scope, source: Source, runtime: str, memory_bytes: int = cost.TWIN_BYTES) -> Stage[Twin]:
+def exported(scope: Scope, source: Source, runtime: str, memory_bytes: int = cost.EXPORT_BYTES) -> Stage[RuntimeFile]:
     """Write the file for a runtime that computes the same as a ``.tflite`` file; it may take ``memory_bytes``."""
-    maker = twin_maker(runtime)
+    maker = exporter_for(runtime)
 
     def inputs(_materials: Materials, results: Results) -> Inputs:
         return maker.inputs(artefact_of(source, results).sha256)
@@ -45,14 +45,14 @@ def twin(scope: Scope, source: Source, runtime: str, memory_bytes: int = cost.TW
         return partial(maker.write, artefact_of(source, results).path, folders.out)
 
     return Stage(
-        StageName.TWIN, with_detail(scope, "", source), maker.VERSION,
+        StageName.ONNX, with_detail(scope, "", source), maker.VERSION,
         f"writing {scope.compression} as {maker.TITLE} for",
-        after(source), inputs, job, read_twin, cost.TWIN_S, Resources(Pool.HEAVY, memory_bytes, maker.LIMITS),
+        after(source), inputs, job, read_export, cost.EXPORT_S, Resources(Pool.HEAVY, memory_bytes, maker.LIMITS),
     )  # fmt: skip
 
 
 def measured_in(
-    scope: Scope, source: Source, target: LocalTarget, effort: str = "", twin_bytes: int = cost.TWIN_BYTES
+    scope: Scope, source: Source, target: LocalTarget, effort: str = "", export_bytes: int = cost.EXPORT_BYTES
 ) -> Stage[RuntimeFigures]:
     """Measure a file in another runtime of this machine, with no other work running.
 
@@ -63,7 +63,7 @@ def measured_in(
         source: the file.
         target: the runtime, its accelerator and its number of threads.
         effort: name of the timing effort; empty for that of the search.
-        twin_bytes: expected memory while its twin is made.
+        export_bytes: expected memory while its export is made.
     """
     runtime = local_runtimes()[target.device]
 
@@ -88,8 +88,8 @@ def measured_in(
         return partial(jobs.measure, target.device, target.target, path, effort or materials.effort)
 
     needed: tuple[Stage[Any], ...] = after(source)
-    if needs_twin(target.target.runtime):
-        needed = (*needed, twin(scope, source, target.target.runtime, twin_bytes))
+    if needs_export(target.target.runtime):
+        needed = (*needed, exported(scope, source, target.target.runtime, export_bytes))
     detail = f"{target.device}:{target.target.name} {effort}".strip()
     return Stage(
         StageName.RUNTIME, with_detail(scope, detail, source), "1",

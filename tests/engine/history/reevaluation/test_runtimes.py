@@ -34,7 +34,7 @@ REQUEST = {"threads": [1], "candidates": ["net"]}
 @pytest.fixture
 def run(tmp_path: Path, shared_folder: Path, monkeypatch: pytest.MonkeyPatch) -> RunFolder:
     """A run on this machine with one real file."""
-    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(shared_folder / "twins"))
+    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(shared_folder / "exports"))
     made = write_run(tmp_path / "runs", [], request=REQUEST, manifest=host_manifest({}))
     made.append(with_file(made, evaluation("net", "float32", threads=1)))
     return made

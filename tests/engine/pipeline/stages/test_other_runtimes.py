@@ -56,8 +56,8 @@ def kinds(stage: Stage[Any], given: Materials, remeasure: bool = False) -> list[
 
 @pytest.fixture
 def given(shared_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Materials:
-    """A cache that the tests share, because a twin takes seconds."""
-    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(shared_folder / "twins"))
+    """A cache that the tests share, because an export takes seconds."""
+    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(shared_folder / "exports"))
     return materials(cache_root() / "artifacts", effort="load")
 
 
@@ -71,7 +71,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return {"contended": len(made) == 1 and effort == "disturbed"}
 
     monkeypatch.setattr(other_runtimes_jobs, "measure", measure)
-    monkeypatch.setattr("advisor.engine.pipeline.stages.other_runtimes.needs_twin", lambda _runtime: False)
+    monkeypatch.setattr("advisor.engine.pipeline.stages.other_runtimes.needs_export", lambda _runtime: False)
     return made
 
 
@@ -87,17 +87,17 @@ def test_a_file_is_converted_and_measured_with_an_interval_and_the_date(given: M
     assert found.latency.source.startswith(f"{runtime} on this machine, measured on {day}, ")
     assert found.memory is not None
     assert found.remote is not None
-    assert found.remote.twin["same_answers"] == found.remote.twin["inputs"] == 32
+    assert found.remote.onnx_export["same_answers"] == found.remote.onnx_export["inputs"] == 32
     assert (found.timing.threads, found.timing.effort) == (1, "load")
     assert found.contended or walk(stage, given) == found, "a disturbed measurement is not kept"
 
 
-def test_a_file_without_a_twin_fails_with_the_reason(given: Materials, tmp_path: Path) -> None:
+def test_a_file_without_an_onnx_export_fails_with_the_reason(given: Materials, tmp_path: Path) -> None:
     require_onnx()
     stage = measured_in(SCOPE, file(tmp_path, small_models.unknown_operator()), target(*HERE))
-    with ChildPool() as pool, pytest.raises(StageAborted, match="no ONNX twin") as end:
+    with ChildPool() as pool, pytest.raises(StageAborted, match="no ONNX export") as end:
         walk(stage, given, pool)
-    assert (end.value.status, end.value.stage) == (Status.FAILED, StageName.TWIN)
+    assert (end.value.status, end.value.stage) == (Status.FAILED, StageName.ONNX)
 
 
 def test_a_runtime_that_is_removed_during_a_search_fails_with_how_to_get_it_back(

@@ -1,4 +1,4 @@
-"""The ONNX twin of a file: the types of its activations, and the comparison with the file."""
+"""The ONNX export of a file: the types of its activations, and the comparison with the file."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.devices.connections.twins import difference_of
-from advisor.integrations.onnxruntime.twin import INPUTS, compared, plain_tables, to_uint8, write_twin
+from advisor.devices.connections.runtime_files import difference_of
+from advisor.integrations.onnxruntime.export import INPUTS, compared, plain_tables, to_uint8, write_onnx
 from advisor.tflite.rewrite import pack, unpack
 from tests.devices.requirements import require_onnx
 from tests.measurement import small_models
@@ -76,7 +76,7 @@ def test_integers_that_differ_by_a_step_are_ties() -> None:
         (32, np.nan, 0.0, "nan%"),
     ],
 )
-def test_a_twin_that_computes_something_else_is_refused(
+def test_an_onnx_export_that_computes_something_else_is_refused(
     same: int, difference: float, kernels: float, words: str
 ) -> None:
     facts = {"inputs": 32, "same_answers": same, "largest_difference": difference, "kernels_difference": kernels}
@@ -86,11 +86,11 @@ def test_a_twin_that_computes_something_else_is_refused(
 
 
 @pytest.mark.integration
-def test_an_int8_twin_computes_what_its_file_does(tmp_path: Path) -> None:
+def test_an_int8_onnx_export_computes_what_its_file_does(tmp_path: Path) -> None:
     require_onnx()
     file = tmp_path / "model.tflite"
     file.write_bytes(small_models.quantized(small_models.classifier(), tmp_path, 32))
-    facts = write_twin(str(file), str(tmp_path / "model.onnx"))
+    facts = write_onnx(str(file), str(tmp_path / "model.onnx"))
     assert isinstance(facts, dict), facts
     assert facts["same_answers"] == INPUTS
     assert facts["largest_difference"] <= 0.01
@@ -103,17 +103,17 @@ def test_weights_that_are_widened_first_belong_to_their_operator(tmp_path: Path)
     require_onnx()
     from onnx import load
 
-    file, twin = tmp_path / "model.tflite", tmp_path / "model.onnx"
+    file, export = tmp_path / "model.tflite", tmp_path / "model.onnx"
     file.write_bytes(small_models.weight_int8(small_models.classifier()))
-    facts = write_twin(str(file), str(twin))
+    facts = write_onnx(str(file), str(export))
     assert isinstance(facts, dict), facts
     assert facts["largest_difference"] < 0.01
-    assert "DequantizeLinear" in [node.op_type for node in load(str(twin)).graph.node]
+    assert "DequantizeLinear" in [node.op_type for node in load(str(export)).graph.node]
 
 
-def test_a_file_that_litert_does_not_run_has_no_twin(tmp_path: Path) -> None:
+def test_a_file_that_litert_does_not_run_has_no_onnx_export(tmp_path: Path) -> None:
     file = tmp_path / "custom.tflite"
     file.write_bytes(small_models.unknown_operator())
-    reason = write_twin(str(file), str(tmp_path / "model.onnx"))
+    reason = write_onnx(str(file), str(tmp_path / "model.onnx"))
     assert isinstance(reason, str)
     assert "unresolved custom op: Nobody" in reason

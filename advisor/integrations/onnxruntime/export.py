@@ -1,4 +1,4 @@
-"""Write the ONNX twin of a ``.tflite`` file with tf2onnx, and compare the two; runs in a child process."""
+"""Write the ONNX export of a ``.tflite`` file with tf2onnx, and compare the two; runs in a child process."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ SEED = 20_261
 
 
 @dataclass(frozen=True)
-class TwinFacts:
-    """Comparison of a twin with its file, on the same inputs.
+class ExportFacts:
+    """Comparison of an export with its file, on the same inputs.
 
     Attributes:
         inputs: number of inputs.
         same_answers: inputs on which the largest value of every output has the same index.
         largest_difference: largest difference of an output value, as a share of the output's range: of the values of
             a float output, of the type of an integer one.
-        kernels_difference: the same between LiteRT's own kernels, with XNNPACK and without; 0 where the twin differs
+        kernels_difference: the same between LiteRT's own kernels, with XNNPACK and without; 0 where the export differs
             little, so that they were not compared.
-        transposes: number of Transpose operators in the twin; one brings the image into ONNX's order.
+        transposes: number of Transpose operators in the export; one brings the image into ONNX's order.
     """
 
     inputs: int
@@ -49,21 +49,21 @@ class TwinFacts:
     transposes: int
 
 
-def write_twin(model: str, twin: str, small: float = 0.03) -> dict[str, float] | str:
-    """Write the ONNX twin of a file and return its :class:`TwinFacts` as JSON, or why there is no twin.
+def write_onnx(model: str, export: str, small: float = 0.03) -> dict[str, float] | str:
+    """Write the ONNX export of a file and return its :class:`ExportFacts` as JSON, or why there is no export.
 
-    LiteRT's own kernels are compared, too, where the twin differs by more than ``small``.
+    LiteRT's own kernels are compared, too, where the export differs by more than ``small``.
     """
     try:
         inputs, outputs = _answered(model)
         converted = to_uint8(_converted(model))
-        Path(twin).write_bytes(converted.SerializeToString())
-        same, largest = compared(outputs, _run_twin(twin, inputs))
+        Path(export).write_bytes(converted.SerializeToString())
+        same, largest = compared(outputs, _run_onnx(export, inputs))
         kernels = compared(outputs, _answered(model, xnnpack=False)[1])[1] if largest > small else 0.0
     except StageError as error:
         return error.message
     operators = Counter(node.op_type for node in converted.graph.node)
-    return asdict(TwinFacts(INPUTS, same, largest, kernels, operators["Transpose"]))
+    return asdict(ExportFacts(INPUTS, same, largest, kernels, operators["Transpose"]))
 
 
 def _converted(model: str) -> ModelProto:
@@ -152,7 +152,7 @@ def compared(ours: Sequence[Sequence[Array]], theirs: Sequence[Sequence[Array]])
 
     Args:
         ours: for each input, the outputs of the ``.tflite`` file.
-        theirs: for each input, the outputs of its twin.
+        theirs: for each input, the outputs of its export.
     """
     import numpy as np
 
@@ -167,7 +167,7 @@ def compared(ours: Sequence[Sequence[Array]], theirs: Sequence[Sequence[Array]])
 
 
 def _same_answer(ours: Array, theirs: Array) -> bool:
-    """Return whether the twin's largest value is at the file's; of integers, one step less will do (a tie)."""
+    """Return whether the export's largest value is at the file's; of integers, one step less will do (a tie)."""
     step = 1 if ours.dtype.kind in "iu" else 0
     return bool(ours.astype(float).max() - float(ours.flat[theirs.argmax()]) <= step)
 
@@ -211,14 +211,14 @@ def _run(interpreter: Any, inputs: Sequence[Array]) -> list[Array]:
     return [interpreter.get_tensor(detail["index"]) for detail in interpreter.get_output_details()]
 
 
-def _run_twin(twin: str, inputs: Sequence[Sequence[Array]]) -> list[list[Array]]:
-    """Run the twin; int8 values are shifted on the way in and out, because it has them as uint8."""
+def _run_onnx(export: str, inputs: Sequence[Sequence[Array]]) -> list[list[Array]]:
+    """Run the export; int8 values are shifted on the way in and out, because it has them as uint8."""
     import numpy as np
     import onnxruntime
 
     found = []
     try:
-        session = onnxruntime.InferenceSession(twin, providers=["CPUExecutionProvider"])
+        session = onnxruntime.InferenceSession(export, providers=["CPUExecutionProvider"])
         names = [each.name for each in session.get_inputs()]
         for values in inputs:
             shifted = [(v.astype(np.int16) + 128).astype(np.uint8) if v.dtype == np.int8 else v for v in values]
@@ -226,7 +226,7 @@ def _run_twin(twin: str, inputs: Sequence[Sequence[Array]]) -> list[list[Array]]
             found.append([v.astype(np.int16) - 128 if v.dtype == np.uint8 else v for v in outputs])
     except Exception as error:  # ONNX Runtime's errors have no common class
         raise StageError(
-            f"ONNX Runtime cannot run the twin: {first_line(str(error)) or type(error).__name__}"
+            f"ONNX Runtime cannot run the export: {first_line(str(error)) or type(error).__name__}"
         ) from error
     return found
 
