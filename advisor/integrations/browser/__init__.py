@@ -39,8 +39,7 @@ class Chromium:
 
     def versions(self, target: DeviceTarget) -> Mapping[str, str]:
         """See :class:`advisor.devices.profiles.runtimes.LocalRuntime`."""
-        from advisor.integrations.browser.connection import chromium_version
-        from advisor.integrations.browser.packages import PACKAGES
+        from advisor.integrations.browser.connection import PACKAGES, chromium_version
 
         package = PACKAGES[target.runtime]
         export = exporter_for(target.runtime).versions() if needs_export(target.runtime) else {}
@@ -48,8 +47,7 @@ class Chromium:
 
     def missing(self) -> tuple[str, str]:
         """See :class:`advisor.devices.profiles.runtimes.LocalRuntime`."""
-        from advisor.integrations.browser.connection import chromium_program
-        from advisor.integrations.browser.packages import LITERT, fetched
+        from advisor.integrations.browser.connection import LITERT, chromium_program, fetched
 
         try:
             chromium_program()
@@ -68,7 +66,7 @@ class Chromium:
 def _in_browser(
     stem: str, runtime: str, threads: int, precisions: tuple[str, ...], forms: tuple[str, ...]
 ) -> DeviceTarget:
-    from advisor.integrations.browser.packages import PACKAGES
+    from advisor.integrations.browser.connection import PACKAGES
 
     name = f"{stem}-wasm{f'-x{threads}' if threads > 1 else ''}"
     return DeviceTarget(name, runtime, "cpu", threads, PACKAGES[runtime].version, precisions, forms=forms)

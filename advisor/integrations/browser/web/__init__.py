@@ -52,7 +52,7 @@ def web_page(model: ShippedModel, evaluation: Evaluation) -> dict[str, bytes]:
     Raises:
         UsageError: the runtime is not cached and cannot be fetched.
     """
-    from advisor.integrations.browser.packages import LITERT, fetched
+    from advisor.integrations.browser.connection import LITERT, fetched
 
     runtime = fetched(LITERT)
     found = {name: _runtime_script(runtime, stem) for name, stem in RUNTIMES.items()}
