@@ -1,17 +1,26 @@
-"""``compress``, ``diagnose`` and ``check_data``: what they refuse, and what they pass on."""
+"""``compress``, ``diagnose`` and ``check_data``: what they refuse, and what they pass on.
+
+``benchmark``, ``benchmark_device`` and ``profile``: what they refuse, and what they pass on.
+"""
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
-from advisor.api import check_data, compress, diagnose
-from advisor.core.errors import UsageError
+from advisor.api import State, benchmark, benchmark_device, check_data, compress, diagnose, doctor, profile
+from advisor.api.measuring import thread_counts
+from advisor.cli.main import app
+from advisor.core.errors import ExitCode, UsageError
 from advisor.engine.compress import compress as work
 from advisor.engine.compress import question
+from advisor.engine.targets import benchmarking
+from advisor.measurement.latency import session
 from tests.datasets.folders import make
 from tests.measurement import small_models
 
@@ -96,3 +105,106 @@ def test_a_manifest_that_cannot_be_written_is_refused_before_the_check(tmp_path:
 def test_a_card_that_there_is_not_is_refused(photos: Path) -> None:
     with pytest.raises(UsageError, match="did you mean 'mobilenet_v2_1.0_224'"):
         check_data(photos, card="mobilenet_v2_1.0_225")
+
+
+def test_thread_counts_are_numbers_or_all() -> None:
+    assert thread_counts((1, "2")) == (1, 2)
+    assert thread_counts(["all"]) == (len(os.sched_getaffinity(0)),)
+
+
+@pytest.mark.parametrize("wrong", ["0", 0, "-1", "many", 1.5])
+def test_a_thread_count_below_one_is_refused(wrong: Any) -> None:
+    with pytest.raises(UsageError, match=f"--threads: '{wrong}' is not a number of threads"):
+        thread_counts([wrong])
+
+
+def test_a_benchmark_passes_every_argument_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(session, "benchmark", lambda *models, **options: seen.append((models, options)))
+    options = {
+        "effort": "full", "shape": (1, 2), "kernels": "builtin", "runtime": "r", "cpus": (0,), "contended": True,
+        "sustained_s": 5.0, "pipeline": False, "image": "a.jpg", "force": True, "tell": print,
+    }  # fmt: skip
+    benchmark("a.tflite", "b.tflite", threads=["2"], **options)
+    assert seen == [(("a.tflite", "b.tflite"), {**options, "threads": (2,)})]
+
+
+def test_a_benchmark_on_a_device_passes_every_argument_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(benchmarking, "benchmark_device", lambda *given: seen.append(given))
+    benchmark_device(
+        "a.tflite", device="board:cpu", accelerator="cpu", adb="R58", benchmark_model="bm", cores="f0", threads=[2],
+        effort="full", profiles=["own"], tell=print,
+    )  # fmt: skip
+    ((models, device, accelerator, settings, *rest),) = seen
+    assert (models, device, accelerator) == (("a.tflite",), "board:cpu", "cpu")
+    assert (settings.adb, settings.benchmark_model, settings.cores) == ("R58", Path("bm"), "f0")
+    assert rest == [["own"], (2,), "full", print]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "this machine's CPU is not a device"),
+        ({"device": "host", "accelerator": "cpu"}, "this machine's CPU is not a device"),
+        ({"accelerator": "gpuu"}, "unknown accelerator 'gpuu' (did you mean 'gpu'?)"),
+        ({"accelerator": "npu"}, "advisor cannot measure the npu of this machine"),
+        ({"ssh": "pi@board"}, "--ssh and --adb need the name of a device"),
+        ({"device": "raspberry-pi-4", "cores": "f0"}, "--benchmark-model and --cores need --adb"),
+        ({"device": "raspberry-pi-5x"}, "did you mean 'raspberry-pi-5'"),
+        ({"device": "raspberry-pi-4", "effort": "fast"}, "effort 'fast'"),
+    ],
+)
+def test_a_device_that_cannot_be_meant_is_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        benchmark_device("a.tflite", **options)
+    assert message in caught.value.message
+
+
+@pytest.mark.parametrize("function", [benchmark, profile], ids=["benchmark", "profile"])
+def test_a_file_that_is_missing_is_refused(function: Any, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no model file"):
+        function(tmp_path / "absent.tflite")
+
+
+@pytest.mark.integration
+def test_a_file_that_the_runtime_refuses_is_an_error_of_usage(tmp_path: Path) -> None:
+    from tests.measurement import small_models
+
+    (tmp_path / "custom.tflite").write_bytes(small_models.unknown_operator())
+    with pytest.raises(UsageError, match="unresolved custom op"):
+        profile(tmp_path / "custom.tflite")
+
+
+@pytest.mark.integration
+def test_this_machine_is_ready() -> None:
+    states = {check.name: check.state for check in doctor()}
+    assert states["python"] is State.OK
+    assert states["ai-edge-litert"] is State.OK
+    assert states["child process"] is State.OK
+
+
+def test_a_cache_that_cannot_be_written_is_named_with_its_way_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path / "file" / "cache"))
+    cache = next(check for check in doctor(run_model=False) if check.name == "cache")
+    assert cache.state is State.FAILED
+    assert "ADVISOR_CACHE_DIR" in cache.hint
+
+
+@pytest.mark.integration
+def test_a_machine_that_is_not_ready_is_no_fault_of_advisors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path / "file" / "cache"))
+    ended = CliRunner().invoke(app, ["doctor"])
+    assert "FAILED" in ended.stdout
+    assert ended.exit_code == ExitCode.USAGE
+
+
+def test_no_weights_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path))
+    weights = next(check for check in doctor(run_model=False) if check.name == "weights")
+    assert weights.state is State.WARNING
+    assert weights.found.startswith("0 of ")

@@ -1,12 +1,34 @@
-"""The command line of ``python -m benchmarks accuracy``."""
+"""The command line of ``python -m benchmarks accuracy``.
+
+Which images a search within a time limit learns from, and which are scored apart. The benchmark of the pick
+compares rules on the same drawn images. Which searches the benchmark runs, and on which images. What the summary
+reads from the tables of the parts. The pieces of the table of accuracies: what is stopped is made anew, what is
+there is taken, cards replace theirs.
+"""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 
+import numpy as np
 import pytest
 
+from advisor.core.evaluation import Evaluation
+from benchmarks import tables
 from benchmarks.accuracy import PARTS, main
+from benchmarks.accuracy_finetune import HEADER as FINETUNE_HEADER
+from benchmarks.accuracy_limit import cases_of, drawn
+from benchmarks.accuracy_pick import DRAWS, FORMER, HEADER, RULES, Candidate, _rows, former, most_accurate, ours
+from benchmarks.accuracy_search import HEADER as ACCURACY_SEARCH_HEADER
+from benchmarks.accuracy_search import NAME, Case, labelled, with_classes
+from benchmarks.accuracy_search import cases_of as accuracy_search_cases_of
+from benchmarks.accuracy_summary import main as accuracy_summary_main
+from benchmarks.accuracy_summary import of_claims, of_head, of_search, of_seeds, of_tuned
+from benchmarks.training_accuracy import FINETUNED, HEAD, Steps, put
+from benchmarks.training_accuracy import HEADER as TRAINING_ACCURACY_HEADER
+from tests.datasets.folders import make
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -27,3 +49,180 @@ def test_without_a_part_the_help_names_all_parts(
     monkeypatch.setattr(sys, "argv", ["accuracy", "--help"])
     main()
     assert ",".join(PARTS) in capsys.readouterr().out
+
+
+def test_a_draw_leaves_three_of_ten_images_of_each_class_out(tmp_path: Path) -> None:
+    make(tmp_path / "set", apple=10, banana=20)
+    learnt, test = drawn(tmp_path / "set", "0", tmp_path / "draw")
+    counts = {part: [len(list((part / name).iterdir())) for name in ("apple", "banana")] for part in (learnt, test)}
+    assert counts == {learnt: [7, 14], test: [3, 6]}
+    names = [{str(path.relative_to(part)) for path in part.glob("*/*")} for part in (learnt, test)]
+    assert not names[0] & names[1]
+
+
+def test_two_draws_differ(tmp_path: Path) -> None:
+    make(tmp_path / "set", apple=20)
+    parts = [drawn(tmp_path / "set", draw, tmp_path / draw)[1] for draw in ("0", "1")]
+    assert len({tuple(sorted(path.name for path in part.glob("*/*"))) for part in parts}) == 2
+
+
+def test_an_unknown_set_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="'flowers' is not one of grocery, trashnet"):
+        list(cases_of(["flowers"], ["0"], tmp_path))
+
+
+IMAGES = 652
+
+
+def candidate(
+    card: str, form: str, wrong: Sequence[int], latency_ms: float, size_bytes: int, holdout: float
+) -> Candidate:
+    right = np.ones(IMAGES, dtype=bool)
+    right[list(wrong)] = False
+    return Candidate(card, form, right, holdout, latency_ms, size_bytes)
+
+
+RECORDED = (
+    candidate("network", "float32", range(93), 9.0, 34_000_000, 82.7),
+    candidate("network", "weight_int8", range(94), 4.6, 31_000_000, 82.6),
+    candidate("network", "int8", (*range(90), *range(640, 647)), 3.2, 9_700_000, 82.5),
+    candidate("costly", "float32", range(573, 652), 120.0, 150_000_000, 84.0),
+)
+"""A search on groceries: forms of one network three images apart, and a more accurate network that costs too much."""
+
+
+def known(each: Evaluation) -> list[float]:
+    by_form = {(row.card, row.form): row.right for row in RECORDED}
+    right: list[float] = by_form[each.configuration.card, each.configuration.compression].astype(float).tolist()
+    return right
+
+
+def test_the_rules_differ_on_forms_three_images_apart() -> None:
+    evaluations = [each.judged(np.arange(IMAGES)) for each in RECORDED]
+    assert former(evaluations, known).configuration.compression == "weight_int8"
+    assert ours(evaluations, known).configuration.compression == "int8"
+    assert most_accurate(evaluations, known).configuration.card == "costly"
+
+
+def test_a_table_has_a_row_for_each_rule_against_the_former_one() -> None:
+    rows = _rows("0,1", 300, {0: RECORDED, 1: RECORDED[:3]})
+    assert [row[3] for row in rows] == list(RULES)
+    assert all(len(row) == len(HEADER) for row in rows)
+    by_rule = {row[3]: row for row in rows}
+    assert by_rule[FORMER][5:7] == ("+0.00 ± 0.00", "1.00")
+    assert float(by_rule["this rule"][6]) <= 1.0  # type: ignore[arg-type]
+    assert DRAWS >= 20
+
+
+def test_every_seed_of_trashnet_is_a_search_with_a_time_limit() -> None:
+    cases = list(accuracy_search_cases_of(["trashnet"], [3, 4]))
+    assert [case.name for case in cases] == ["trashnet, seed 3", "trashnet, seed 4"]
+    assert cases[1].options == ("--seed", "4")
+
+
+def test_an_unknown_set_is_refused_of_accuracy_search() -> None:
+    with pytest.raises(SystemExit, match="'trash' is not one of grocery, grocery_train, trashnet"):
+        list(accuracy_search_cases_of(["trash"], [0]))
+
+
+def test_a_subset_has_the_first_classes_that_every_part_has(tmp_path: Path) -> None:
+    make(tmp_path / "set" / "train", apple=2, banana=2, carrot=2)
+    make(tmp_path / "set" / "val", banana=1, carrot=1)
+    make(tmp_path / "set" / "test", apple=1, banana=1, carrot=1)
+    small = with_classes(Case("all", tmp_path / "set"), 1, tmp_path / "small")
+    assert sorted(str(path.relative_to(small.data)) for path in small.data.glob("*/*")) == [
+        "test/banana", "train/banana", "val/banana",
+    ]  # fmt: skip
+
+
+def test_a_subset_with_a_test_of_its_own_has_the_same_classes_in_both(tmp_path: Path) -> None:
+    make(tmp_path / "train", apple=2, banana=2)
+    make(tmp_path / "test", apple=1, banana=1)
+    small = with_classes(Case("train", tmp_path / "train", test=tmp_path / "test"), 1, tmp_path / "small")
+    assert [path.name for path in small.data.iterdir()] == ["apple"]
+    assert small.test is not None
+    assert [label for _, label in labelled(small.test)] == ["apple"]
+
+
+def row(name: str, claimed: str, scored: str) -> tuple[str, ...]:
+    return (name, "net", "head", "int8", "80.0 (70.0-90.0)", claimed, scored, "", "", "21.0", "6.0", "12.0")
+
+
+@pytest.fixture
+def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(tables, "RESULTS", tmp_path)
+    return tmp_path
+
+
+def test_figures_are_those_of_the_shipped_file(results: Path) -> None:
+    rows = [row("grocery", "70.0 (68.0-72.0)", "70.0"), row("trashnet, seed 0", "90.0", "90.0")]
+    tables.keep(NAME, "title", ACCURACY_SEARCH_HEADER, [*rows, row("trashnet, seed 1", "92.0", "92.0")])
+    assert of_search("grocery") == "70.0 (net head int8; 15 CPU min after features)"
+    assert of_seeds() == "91.0 ± 1.4 (2 seeds, 21 CPU min)"
+    assert of_claims() == "equal (3 searches)"
+
+
+def test_a_claim_that_differs_is_named(results: Path) -> None:
+    tables.keep(NAME, "title", ACCURACY_SEARCH_HEADER, [row("grocery", "70.0 (68.0-72.0)", "69.8")])
+    assert of_claims() == "differs: grocery"
+
+
+def test_what_was_not_measured_is_told(results: Path) -> None:
+    accuracy_summary_main()
+    assert (results / "accuracy.md").read_text().count("not measured") == 6
+
+
+def test_fine_tuned_networks_are_those_of_at_most_six_million_parameters(results: Path) -> None:
+    rows = [
+        (f"case {place}", "trashnet", str(place % 2), network, "", "", "", top1, "", "", "")
+        for place, (network, top1) in enumerate(
+            [("mobilenet_v2_1.0_224", "90.0"), ("mobilenet_v2_1.0_224", "92.0"), ("inception_v3_299", "95.0")]
+        )
+    ]
+    tables.keep("accuracy_finetune", "title", FINETUNE_HEADER, rows)
+    assert of_tuned() == "91.0 (mobilenet_v2_1.0_224, 2 seeds)"
+
+
+def test_the_head_is_that_of_the_int8_file(results: Path) -> None:
+    header = ("case", "set", "network", "method", "top-1 %")
+    rows = [
+        ("a", "grocery", "mobilenet_v2_1.0_224", "ours", "71.9"),
+        ("b", "grocery", "mobilenet_v2_1.0_224", "ours, int8 file, seed 0", "71.6"),
+        ("c", "trashnet", "mobilenet_v2_1.0_224", "ours, int8 file, seed 0", "90.0"),
+    ]
+    tables.keep("accuracy_head", "title", header, rows)
+    assert of_head() == "71.6"
+
+
+CARD = "mobilenet_v1_0.25_128"
+
+
+def test_a_step_that_is_stopped_is_made_anew_and_one_that_ended_is_not(tmp_path: Path) -> None:
+    def stopped(path: Path) -> None:
+        path.write_text("a part")
+        raise KeyboardInterrupt
+
+    def whole(path: Path) -> None:
+        path.write_text("all of it")
+
+    def again(path: Path) -> None:
+        raise AssertionError(path)
+
+    with pytest.raises(KeyboardInterrupt):
+        Steps(CARD, tmp_path)._kept("step.txt", stopped)
+    assert Steps(CARD, tmp_path)._kept("step.txt", whole).read_text() == "all of it"
+    assert Steps(CARD, tmp_path)._kept("step.txt", again).read_text() == "all of it"
+
+
+def test_a_training_counts_as_done_when_it_is_scored(tmp_path: Path) -> None:
+    steps = Steps(CARD, tmp_path)
+    steps._kept(f"{HEAD}.npz", lambda path: path.write_bytes(b""))
+    assert (steps.has(HEAD), steps.has(FINETUNED)) == (True, False)
+
+
+def test_a_cards_rows_replace_its_own_and_no_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "RESULTS", tmp_path)
+    for card, accuracy in (("a", "80 %"), ("b", "81 %"), ("a", "82 %")):
+        put([(card, HEAD, accuracy, *[""] * (len(TRAINING_ACCURACY_HEADER) - 3))])
+    lines = (tmp_path / "training_accuracy.csv").read_text().splitlines()[1:]
+    assert [line.split(",")[:3] for line in lines] == [["b", "head", "81 %"], ["a", "head", "82 %"]]

@@ -1,14 +1,30 @@
-"""The exhaustive table as a search problem: what is due for an evaluation, and what it reaches."""
+"""The exhaustive table as a search problem: what is due for an evaluation, and what it reaches.
+
+The plot of what is reached against seconds. When the answer so far is a first one, and from when on it is the final
+one. The way that knows everything: it keeps to the ladder, and is no longer than evaluating in the table's order.
+The replay of forms that are left out.
+"""
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
+from advisor.core.evaluation import Evaluation
+from advisor.core.quantity import Provenance, Quantity
 from advisor.core.training import FINETUNE_TOP, HEAD, HEAD_SUBSET
+from benchmarks import cost_table
+from benchmarks.cost_plot import plot
 from benchmarks.cost_table import CORES, PROBLEMS, Problem, Purse, Row, read
+from benchmarks.dominated import CARDS, drawn, summary
+from benchmarks.first_answer import AnswerSoFar, Watch, table
+from benchmarks.hindsight import in_hindsight
 from tests.benchmarks.conftest import made
+from tests.builders import evaluation
 
 CARD = "mobilenet_v2_1.0_224"
 
@@ -79,3 +95,99 @@ def test_the_table_that_is_kept_has_the_problem_whole(name: str) -> None:
     assert len(problem.rows) >= 72
     assert set(problem.rows.values()) <= {problem.row(each) for each in problem.plan.configurations()}
     assert all(row.timing_s > 0 for row in problem.rows.values())
+
+
+CURVES = {"advisor": [[0.5, 0.9, 1.0], [0.3, 0.9, 1.0], [0.6, 0.8, 1.0]], "random": [[0.1, 0.5, 1.0]]}
+
+
+def _lines() -> list[list[tuple[float, float]]]:
+    tree = ElementTree.fromstring(plot(CURVES, 600.0, {0.95: 0.25}))
+    found = [each.attrib["points"] for each in tree.iter() if each.tag.endswith("polyline")]
+    return [[tuple(map(float, pair.split(","))) for pair in points.split()] for points in found]
+
+
+def test_every_method_has_a_line_that_begins_with_nothing_and_ends_with_everything() -> None:
+    first, second = _lines()
+    assert first[0] == second[0]
+    assert first[-1] == second[-1]
+    assert first[0][1] > first[-1][1]  # y grows downwards
+
+
+def test_a_line_is_the_median_over_seeds() -> None:
+    first, second = _lines()
+    share = (first[0][1] - first[1][1]) / (first[0][1] - first[-1][1])
+    assert round(share, 2) == 0.5
+    assert first[1][1] < second[1][1]
+
+
+def test_the_axes_and_the_methods_are_named() -> None:
+    text = "".join(ElementTree.fromstring(plot(CURVES, 600.0, {0.95: 0.25})).itertext())
+    assert all(each in text for each in ("advisor", "random", "seconds", "500", "hypervolume", "95% to reach by here"))
+
+
+SMALL, LARGE = evaluation("small"), evaluation("large")
+TUNED = replace(LARGE, configuration=replace(LARGE.configuration, training="finetune_cached"))
+JUDGED = replace(TUNED, holdout_accuracy=Quantity(80.0, "%", Provenance.MEASURED))
+
+
+def _measured(*picks: Evaluation | None) -> list[object]:
+    """Return the measured column for picks at 10, 20, ... seconds."""
+    answers = [AnswerSoFar(10.0 * place, pick) for place, pick in enumerate(picks, start=1)]
+    return [row[2] for row in table(answers, cpu_s=90.0, wall_s=100.0)]
+
+
+def test_the_final_answer_counts_from_its_last_change() -> None:
+    assert _measured(None, SMALL, TUNED, SMALL, TUNED, JUDGED)[:6] == ["1.5", "20", "60", "50", "50", "100"]
+
+
+def test_a_pick_without_a_holdout_figure_never_has_one() -> None:
+    assert _measured(SMALL)[1:5] == ["10", "never", "10", "10"]
+
+
+def test_lines_are_noted_when_they_are_there(tmp_path: Path) -> None:
+    stopped, watch = threading.Event(), Watch(tmp_path / "lines")
+    follower = threading.Thread(target=watch.follow, args=(stopped,))
+    follower.start()
+    watch.file.write_text("one\ntwo\nhalf")
+    while not watch.seen:
+        stopped.wait(0.05)
+    stopped.set()
+    follower.join()
+    assert [count for _, count in watch.seen] == [2]
+
+
+def test_it_evaluates_everything_once_and_each_card_from_rung_to_rung(rows: list[Row]) -> None:
+    problem = Problem(PROBLEMS["rungs"], rows)
+    order = list(in_hindsight(problem))
+    assert {row for row in order if row.answers} == set(problem.answers)
+    assert len(set(order)) == len(order)
+    for card in {row.card for row in order}:
+        climbed = [problem.trainings.index(row.training) for row in order if row.card == card]
+        assert climbed == sorted(climbed)
+
+
+def test_it_is_no_longer_than_any_order(rows: list[Row]) -> None:
+    problem = Problem(PROBLEMS["rungs"], rows)
+    shortest = problem.course(in_hindsight(problem)).until(0.9)
+    assert shortest < problem.course(iter(problem.rows.values())).until(0.9)
+
+
+def test_it_does_not_fine_tune_first_what_adds_least(rows: list[Row]) -> None:
+    order = [row for row in in_hindsight(Problem(PROBLEMS["rungs"], rows)) if row.training == FINETUNE_TOP]
+    assert order[0].base == "efficientnet_lite0_224"  # two points more at the same price, time and size
+
+
+def test_a_draw_decides_on_every_form_and_makes_every_float32_file() -> None:
+    draw = drawn(cost_table.read("head"), 0, "cheapest first")
+    assert len({row.card for row in draw.made}) == CARDS
+    assert draw.left_out
+    assert "float32" not in {row.recipe for row in draw.left_out}
+    assert 0.9 < draw.kept <= 1.0
+
+
+def test_what_is_lost_is_counted() -> None:
+    draw = drawn(cost_table.read("head"), 0, "cheapest first")
+    member = draw.members[0]
+    lossy = type(draw)(tuple(row for row in draw.made if row != member), (*draw.left_out, member))
+    assert summary("", [lossy])[4] == summary("", [draw])[4] + 1
+    assert lossy.kept < draw.kept

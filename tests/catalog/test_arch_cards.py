@@ -1,16 +1,32 @@
-"""The graphs of these families against their cards: counts, ends, names, and what was published about them."""
+"""The graphs of these families against their cards: counts, ends, names, and what was published about them.
+
+The graphs convert to files of builtin operators alone, which LiteRT runs and which compute what Keras does. Real
+weights on real photographs: every card whose weights can be had sees what is in them.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import io
+from collections import Counter
 from collections.abc import Iterator
 from math import prod
 from typing import Any
 
+import numpy as np
 import pytest
 
 from advisor.catalog import architectures
+from advisor.catalog import load_catalogue as catalog_load_catalogue
+from advisor.catalog.build import build_model, fill_randomly
 from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import load_catalogue
+from advisor.catalog.convert import to_tflite
+from advisor.catalog.weights.fetching import fetch
+from advisor.core.errors import WeightsError
+from advisor.downloads.files import FetchOptions, WeightsFile
+from advisor.tflite import model as tflite_model
+from tests.requirements import skip_or_fail
 
 pytestmark = pytest.mark.integration
 
@@ -133,3 +149,137 @@ def rounding(value: int) -> int:
     while value % (unit * 10) == 0:
         unit *= 10
     return unit
+
+
+GRAPHS: list[Any] = [
+    ("shufflenet_v2", 64, {"width": 0.5}),
+    *(
+        pytest.param(*graph, marks=pytest.mark.slow)
+        for graph in (
+            ("mobilenet_v3", 96, {"size": "small", "width": 1.0}),
+            ("mobilenet_v3", 96, {"size": "large", "width": 0.75}),
+            ("mobilenet_v3", 96, {"size": "small", "width": 1.0, "minimalistic": True}),
+            ("mnasnet", 96, {"width": 0.75}),
+            ("resnet", 64, {"depth": 18}),
+            ("resnet", 64, {"depth": 50}),
+            ("inception_v1", 96, {}),
+            ("inception_v2", 96, {}),
+            ("inception_v4", 107, {}),
+            ("inception_resnet_v2", 107, {}),
+            ("efficientnet", 160, {}),
+            ("nasnet", 64, {}),
+            ("densenet", 64, {}),
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize(("architecture", "size", "arguments"), GRAPHS)
+def test_a_converted_graph_has_builtin_operators_alone_and_computes_the_same(
+    architecture: str, size: int, arguments: dict[str, Any]
+) -> None:
+    graph = architectures.build(architecture, size, 10, arguments)
+    fill_randomly(graph)
+    data = to_tflite(graph)
+
+    read = tflite_model.read(data)
+    assert [operator.name for operator in read.operators if operator.name.startswith(("CUSTOM", "Flex"))] == []
+    assert [tensor.shape for tensor in read.inputs] == [(1, size, size, 3)]
+    image = np.random.default_rng(1).normal(size=(1, size, size, 3)).astype(np.float32)
+    expected, actual = graph(image, training=False), run(data, image)
+    for name in ("features", "probabilities"):
+        scale = float(np.abs(expected[name]).max())
+        assert actual[name] == pytest.approx(np.asarray(expected[name]), abs=1e-4 * scale)
+
+
+@pytest.mark.slow
+def test_the_operators_are_those_of_the_converters_own_way_from_keras() -> None:
+    import tensorflow as tf
+
+    graph = architectures.build("mobilenet_v2", 64, 10, {"width": 0.35})
+    fill_randomly(graph)
+    with contextlib.redirect_stdout(io.StringIO()):
+        slow = tf.lite.TFLiteConverter.from_keras_model(graph).convert()
+
+    ours, theirs = (tflite_model.read(data) for data in (to_tflite(graph), slow))
+    assert Counter(operator.name for operator in ours.operators) == Counter(
+        operator.name for operator in theirs.operators
+    )
+    assert ours.signatures[0].key == theirs.signatures[0].key
+    assert {name for name, _ in ours.signatures[0].outputs} == {name for name, _ in theirs.signatures[0].outputs}
+
+
+def run(data: bytes, image: np.ndarray) -> dict[str, np.ndarray]:
+    from ai_edge_litert.interpreter import Interpreter
+
+    runner = Interpreter(model_content=data).get_signature_runner()
+    (name,) = runner.get_input_details()
+    return runner(**{name: image})
+
+
+CATS = (281, 282, 285)  # tabby, tiger cat, Egyptian cat
+DRINKS = (504, 967, 968)  # coffee mug, espresso, cup
+TEMPLES = (442, 663, 698, 832, 975)  # bell cote, monastery, palace, stupa, lakeside
+TOWERS = (517, 540, 562, 657, 682, 733, 744)  # crane, drilling platform, fountain, missile, obelisk, pole, projectile
+
+CATALOGUE = catalog_load_catalogue()
+PACKAGED = [card for card in CATALOGUE.values() if any(source.kind != "url" for source in card.weights)]
+QUICK_OF_GOLDEN = ("squeezenet_1.1_227", "squeezenet_1.1_224_onnx", "mobilenet_v1_0.25_224")
+
+
+def weights_of(card: Card) -> WeightsFile:
+    """The card's weights from the user's cache or the index.
+
+    The test needs one of the two and skips where it has neither.
+    """
+    try:
+        return fetch(card, FetchOptions())
+    except WeightsError as error:
+        if "sha256" in error.message:
+            raise  # a file that came but is another one is a failure, not an absence
+        skip_or_fail(f"the weights cannot be fetched: {error.message}")
+
+
+def photograph(name: str, card: Card) -> Any:
+    from PIL import Image
+    from skimage import data
+    from sklearn.datasets import load_sample_image
+
+    # Of scikit-learn's two, the flower is of a kind that ImageNet's classes do not know.
+    pixels = load_sample_image("china.jpg") if name == "china" else getattr(data, name)()
+    photo = Image.fromarray(pixels).resize((card.input_size, card.input_size), Image.Resampling.BILINEAR)
+    scaled = (np.asarray(photo, np.float32) - card.preprocessing.mean) / card.preprocessing.std
+    return scaled[None].astype(np.float32)
+
+
+def tflite(model: Any) -> Any:
+    from ai_edge_litert.interpreter import Interpreter
+
+    return Interpreter(model_content=to_tflite(model)).get_signature_runner("serving_default")
+
+
+@pytest.mark.parametrize(
+    "card",
+    [
+        pytest.param(card, id=card.name, marks=[pytest.mark.slow] * (card.name not in QUICK_OF_GOLDEN))
+        for card in PACKAGED
+    ],
+)
+def test_photographs_get_their_labels_and_the_converted_file_agrees(card: Card) -> None:
+    import keras
+
+    model = build_model(card, weights_of(card))
+    runner = tflite(model)
+    for name, expected in (("chelsea", CATS), ("coffee", DRINKS), ("rocket", TOWERS), ("china", TEMPLES)):
+        photo = photograph(name, card)
+        found = {key: np.asarray(value) for key, value in model(photo).items()}
+        assert int(found["probabilities"].argmax()) - card.label_offset in expected, name
+        converted = runner(image=photo)
+        assert set(converted) == {"probabilities", "features"}
+        assert np.abs(converted["probabilities"] - found["probabilities"]).max() < 1e-4
+    keras.backend.clear_session()
+
+
+def test_every_family_of_the_first_search_has_weights_on_an_index() -> None:
+    families = {card.family for card in PACKAGED}
+    assert {"mobilenet_v1", "mobilenet_v2", "squeezenet", "efficientnet_lite", "inception_v3"} <= families

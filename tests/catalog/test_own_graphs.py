@@ -1,4 +1,7 @@
-"""MobileNet V1 and V2, SqueezeNet, EfficientNet-Lite and Inception V3 against their cards."""
+"""MobileNet V1 and V2, SqueezeNet, EfficientNet-Lite and Inception V3 against their cards.
+
+What lets the originals' weights fit: torch's padding and names, Slim's scopes, the order and scaling of Keras.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ import pytest
 from advisor.catalog import architectures, load_catalogue
 from advisor.catalog.build import build_model, fill_randomly
 from advisor.catalog.cards import Card
+from advisor.catalog.catalogue import load_catalogue as catalogue_load_catalogue
 
 pytestmark = pytest.mark.integration
 
@@ -122,3 +126,145 @@ def test_arguments_that_an_architecture_does_not_take_are_a_usage_error(name: st
 
     with pytest.raises(UsageError, match=f"architecture '{name}' cannot be built"):
         architectures.build(name, 96, 10, arguments)
+
+
+def layers_with_weights(model: Any) -> list[Any]:
+    return [layer for layer in model.layers if layer.weights]
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_a_convolution_pads_both_sides_alike_as_torch_does(stride: int) -> None:
+    import keras
+
+    from advisor.catalog.architectures.torchvision import convolution
+
+    image = keras.Input((6, 6, 1), batch_size=1)
+    model = keras.Model(image, convolution(image, 1, 3, stride, "sum"))
+    model.get_layer("sum").set_weights([np.ones((3, 3, 1, 1), np.float32)])
+    values = np.arange(36, dtype=np.float32).reshape(6, 6)
+    padded = np.pad(values, 1)
+    expected = [[padded[y : y + 3, x : x + 3].sum() for x in range(0, 6, stride)] for y in range(0, 6, stride)]
+    assert np.asarray(model(values[None, :, :, None]))[0, :, :, 0] == pytest.approx(np.array(expected))
+
+
+def test_pooling_pads_both_sides_alike_as_torch_does() -> None:
+    import keras
+
+    from advisor.catalog.architectures.torchvision import max_pool
+
+    image = keras.Input((4, 4, 1), batch_size=1)
+    values = np.arange(16, dtype=np.float32).reshape(1, 4, 4, 1)
+    pooled = np.asarray(keras.Model(image, max_pool(image, "pool"))(values))
+    assert pooled[0, :, :, 0].tolist() == [[5, 7], [13, 15]]
+
+
+def test_a_shuffle_interleaves_the_two_halves() -> None:
+    import keras
+
+    from advisor.catalog.architectures.torchvision import shuffled
+
+    left, right = (keras.Input((2, 3, 4), batch_size=1) for _ in range(2))
+    model = keras.Model([left, right], shuffled(left, right, "unit"))
+    rng = np.random.default_rng(0)
+    first, second = (rng.normal(size=(1, 2, 3, 4)).astype(np.float32) for _ in range(2))
+    shuffled = np.asarray(model([first, second]))
+    assert np.array_equal(shuffled[..., 0::2], first)
+    assert np.array_equal(shuffled[..., 1::2], second)
+
+
+def test_resnet_18_carries_torchvisions_module_names() -> None:
+    blocks = [f"layer{stage}.{block}" for stage in range(1, 5) for block in range(2)]
+    modules = [f"{block}.{part}" for block in blocks for part in ("conv1", "bn1", "conv2", "bn2")]
+    shortcuts = [f"layer{stage}.0.downsample.{part}" for stage in range(2, 5) for part in range(2)]
+    model = architectures.build("resnet", 64, 10, {"depth": 18})
+    assert {layer.name for layer in layers_with_weights(model)} == {"conv1", "bn1", "fc", *modules, *shortcuts}
+
+
+def test_shufflenet_carries_torchvisions_module_names() -> None:
+    model = architectures.build("shufflenet_v2", 64, 10, {"width": 0.5})
+    halving = [f"branch1.{part}" for part in range(4)]
+    names = {"conv1.0", "conv1.1", "conv5.0", "conv5.1", "fc"}
+    for stage, units in ((2, 4), (3, 8), (4, 4)):
+        names |= {f"stage{stage}.0.{part}" for part in halving}
+        names |= {f"stage{stage}.{unit}.branch2.{part}" for unit in range(units) for part in (0, 1, 3, 4, 5, 6)}
+    assert {layer.name for layer in layers_with_weights(model)} == names
+
+
+def test_mnasnet_carries_torchvisions_module_names() -> None:
+    model = architectures.build("mnasnet", 64, 10, {"width": 0.5})
+    names = {f"layers.{part}" for part in (0, 1, 3, 4, 6, 7, 14, 15)} | {"classifier.1"}
+    for stack, repeats in enumerate((3, 3, 3, 2, 4, 1)):
+        parts = (0, 1, 3, 4, 6, 7)
+        names |= {f"layers.{stack + 8}.{block}.layers.{part}" for block in range(repeats) for part in parts}
+    assert {layer.name for layer in layers_with_weights(model)} == names
+
+
+def test_slims_normalization_has_no_gamma_and_stands_under_its_convolution() -> None:
+    model = architectures.build("inception_v1", 64, 10, {})
+    convolution = model.get_layer("Mixed_5b.Branch_2.Conv2d_0a_3x3")
+    norm = model.get_layer("Mixed_5b.Branch_2.Conv2d_0a_3x3.BatchNorm")
+    assert [weight.name for weight in convolution.weights] == ["kernel"]
+    assert [weight.name for weight in norm.weights] == ["beta", "moving_mean", "moving_variance"]
+
+
+def test_inception_v2_begins_with_a_biased_separable_convolution() -> None:
+    model = architectures.build("inception_v2", 64, 10, {})
+    depthwise, pointwise = (model.get_layer(f"Conv2d_1a_7x7.{half}") for half in ("depthwise", "pointwise"))
+    assert depthwise.kernel.shape == (7, 7, 3, 8)
+    assert [weight.shape for weight in pointwise.weights] == [(1, 1, 24, 64), (64,)]
+    assert "Conv2d_1a_7x7.BatchNorm" not in {layer.name for layer in model.layers}
+
+
+@pytest.mark.parametrize(
+    ("architecture", "arguments", "size", "original", "options"),
+    [
+        ("mobilenet_v3", {"size": "small", "width": 0.75}, 64, "MobileNetV3Small", {"alpha": 0.75}),
+        pytest.param(
+            "mobilenet_v3",
+            {"size": "large", "width": 1.0, "minimalistic": True},
+            64,
+            "MobileNetV3Large",
+            {"minimalistic": True},
+            marks=pytest.mark.slow,
+        ),
+        pytest.param("densenet", {}, 64, "DenseNet121", {}, marks=pytest.mark.slow),
+        pytest.param("nasnet", {}, 64, "NASNetMobile", {}, marks=pytest.mark.slow),
+        pytest.param("inception_resnet_v2", {}, 75, "InceptionResNetV2", {}, marks=pytest.mark.slow),
+    ],
+)
+def test_weights_stand_in_the_order_of_keras_own_graph(
+    architecture: str, arguments: dict[str, Any], size: int, original: str, options: dict[str, Any]
+) -> None:
+    from keras import applications
+
+    own = architectures.build(architecture, size, 10, arguments)
+    network = getattr(applications, original)
+    keras_own = network(input_shape=(size, size, 3), classes=10, weights=None, **options)
+    shapes = [
+        [[tuple(weight.shape) for weight in layer.weights] for layer in layers_with_weights(model)]
+        for model in (own, keras_own)
+    ]
+    assert shapes[0] == shapes[1]
+
+
+@pytest.mark.slow
+def test_efficientnets_card_scales_pixels_as_keras_graph_does() -> None:
+    from keras import applications, layers
+
+    card = catalogue_load_catalogue()["efficientnet_b0_224"]
+    size = 128
+    original = applications.EfficientNetB0(input_shape=(size, size, 3), weights=None, classes=10)
+    own = architectures.build("efficientnet", size, 10, {})
+    fill_randomly(own)
+    scaling = next(layer for layer in original.layers if isinstance(layer, layers.Normalization))
+    backbone = [layer for layer in layers_with_weights(original) if layer is not scaling]
+    for source, target in zip(layers_with_weights(own), backbone, strict=True):
+        target.set_weights(source.get_weights())
+    mean, std = np.float32(card.preprocessing.mean), np.float32(card.preprocessing.std)
+    # Keras divides by 255 first, so its statistics are the card's on that scale.
+    scaling.set_weights([mean / 255, (std / 255) ** 2, np.int64(0)])
+    scaling.finalize_state()
+    pixels = np.random.default_rng(0).uniform(0, 255, (1, size, size, 3)).astype(np.float32)
+    expected = np.asarray(original(pixels, training=False))
+    assert expected.std() > 0.01
+    assert np.asarray(own((pixels - mean) / std, training=False)["probabilities"]) == pytest.approx(expected, abs=1e-4)

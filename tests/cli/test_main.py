@@ -1,12 +1,31 @@
+"""What a shell completes, asked as a shell does.
+
+The exit codes of the commands are those of the documentation. Progress of commands that take a while, and
+``--quiet``. The end of an interrupted search.
+"""
+
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import time
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
 from advisor import __version__
+from advisor.cli import completion
+from advisor.cli.main import app
+from advisor.cli.progress import QUIET, SlowSteps, download_bars, note, progress
+from advisor.core.errors import ExitCode, StageError, UsageError, WeightsError
 from tests.cli.conftest import Advisor
+from tests.cli.test_plan import commands
+from tests.run_folders import write_run
 
 HEAVY = ("tensorflow", "keras", "optuna", "pandas", "plotly", "sklearn", "skimage", "ai_edge_litert", "scipy", "numpy")
 
@@ -36,3 +55,232 @@ def test_nothing_heavy_is_loaded_at_the_start() -> None:
 
 def test_an_unknown_command_is_a_usage_error(advisor: Advisor) -> None:
     assert advisor("serch").code == 2
+
+
+def completed(words: str, option: str, given: str) -> list[str]:
+    """Return what a shell completes for an option or argument of a command."""
+    command: Any = typer.main.get_command(app)
+    for word in words.split():
+        command = command.commands[word]
+    context = command.make_context(words, [], resilient_parsing=True)
+    (asked,) = (each for each in command.params if each.name == option)
+    return [each.value for each in asked.shell_complete(context, given)]
+
+
+@pytest.mark.parametrize(
+    ("option", "given", "found"),
+    [
+        ("candidates", "mobilenet_v2_1.0_2", "mobilenet_v2_1.0_224"),
+        ("candidates", "squeezenet_1.1_227,mobilenet_v2_1.0_22", "squeezenet_1.1_227,mobilenet_v2_1.0_224"),
+        ("device", "host,raspberry-pi-4", "host,raspberry-pi-4"),
+        ("compressions", "weight", "weight_int8"),
+        ("training", "finetune_c", "finetune_cached"),
+        ("metric", "bal", "balanced-accuracy"),
+        ("prefer", "lat", "latency"),
+        ("sampler", "ns", "nsga2"),
+        ("task", "object-c", "object-counting"),
+    ],
+)
+def test_names_are_completed_after_the_last_comma(option: str, given: str, found: str) -> None:
+    assert found in completion.of(option)(given)
+
+
+def test_an_option_that_takes_anything_has_no_completion() -> None:
+    assert completion.of("budget")("5") == []
+
+
+def test_runs_are_completed_in_the_folder_that_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert completion.runs("") == []
+    for folder in ("runs", "old"):
+        write_run(tmp_path / folder, name="first")
+    names = {Path(run).name for run in completion.runs("runs/")}
+    assert "latest" in names
+    assert len(names) == 2
+    assert all(run.startswith("old/") for run in completion.runs("old/"))
+
+
+@pytest.mark.parametrize(
+    ("words", "option", "given", "found"),
+    [
+        ("benchmark", "device", "raspberry-pi-4", "raspberry-pi-4"),
+        ("devices calibrate", "name", "raspberry-pi-4", "raspberry-pi-4"),
+        ("devices show", "name", "raspberry-pi-4", "raspberry-pi-4"),
+        ("reevaluate", "device", "raspberry-pi-4", "raspberry-pi-4"),
+        ("report", "must_run_on", "host,raspberry-pi-4", "host,raspberry-pi-4"),
+        ("report", "prefer", "lat", "latency"),
+        ("compress", "recipe", "float32,weight", "float32,weight_int8"),
+        ("catalog show", "name", "mobilenet_v2_1.0_22", "mobilenet_v2_1.0_224"),
+        ("catalog fetch", "names", "mobilenet_v", "mobilenet_v2"),
+        ("data check", "card", "mobilenet_v2_1.0_22", "mobilenet_v2_1.0_224"),
+        ("data check", "task", "object-c", "object-counting"),
+        ("explain", "term", "p9", "p90"),
+    ],
+)
+def test_commands_complete_cards_devices_recipes_and_terms(words: str, option: str, given: str, found: str) -> None:
+    assert found in completed(words, option, given)
+
+
+@pytest.mark.parametrize(
+    ("words", "argument"),
+    [("report", "run"), ("export", "run"), ("compare", "after"), ("reevaluate", "run"), ("search", "resume")],
+)
+def test_commands_complete_runs(words: str, argument: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_run(tmp_path / "runs")
+    assert "runs/latest" in completed(words, argument, "")
+
+
+def test_a_shell_gets_the_names(starts_processes: None) -> None:
+    asked = {"_ADVISOR_COMPLETE": "complete_bash", "COMP_WORDS": "advisor search --metric wor", "COMP_CWORD": "3"}
+    script = "import sys; sys.argv[0] = 'advisor'; from advisor.cli.main import main; main()"
+    command = [sys.executable, "-c", script]
+    said = subprocess.run(command, env={**os.environ, **asked}, capture_output=True, text=True, check=False)
+    assert said.stdout.split() == ["worst-group"]
+
+
+def test_the_numbers_are_those_of_the_documentation() -> None:
+    assert {code.name: code.value for code in ExitCode} == {
+        "OK": 0, "INTERNAL_ERROR": 1, "USAGE": 2, "UNSATISFIED": 3, "CHANGED": 4, "INTERRUPTED": 130,
+    }  # fmt: skip
+    assert [error.exit_code for error in (UsageError, WeightsError, StageError)] == [2, 2, 1]
+
+
+ARGUMENTS = {
+    "search": ("--budget", "50"),
+    "init": (),
+    "plan": ("--candidates", "mobilenet_v2_0.5_224", "--compressions", "float32"),
+    "benchmark": ("nowhere.tflite",),
+    "profile": ("nowhere.tflite",),
+    "compress": ("nowhere.tflite", "--recipe", "int8"),
+    "catalog list": ("--filter", "family=squeezenet"),
+    "catalog show": ("squeezenet_1.1_227",),
+    "catalog fetch": ("mobilenet_v2_0.5_224", "--offline"),
+    "catalog check": ("--catalog", "nowhere.yaml"),
+    "catalog add": ("nowhere.tflite",),
+    "devices list": ("--filter", "kind=phone"),
+    "devices show": ("raspberry-pi-4",),
+    "devices add": ("nowhere.yaml",),
+    "devices remove": ("raspberry-pi-4",),
+    "devices calibrate": ("nowhere",),
+    "data check": ("nowhere",),
+    "report": ("nowhere",),
+    "export": ("nowhere", "--list"),
+    "compare": ("nowhere", "nowhere"),
+    "reevaluate": ("nowhere",),
+    "explain": ("p90",),
+    "serve": ("--runs", "nowhere"),
+    "mcp": ("--folder", "nowhere"),
+    "doctor": ("--sort", "nothing"),
+}
+"""Arguments with which each command ends soon, with an answer or with an error."""
+
+
+def wait_for(said: Callable[[], bool]) -> None:
+    """Wait until something was written, for a minute at most."""
+    end = time.monotonic() + 60
+    while not said():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_a_short_step_is_not_shown_in_a_log(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress("the first") as tell:
+        tell("a step")
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_long_step_gets_one_line_in_a_log(capsys: pytest.CaptureFixture[str]) -> None:
+    said: list[str] = []
+
+    def written(line: str) -> bool:
+        said.append(capsys.readouterr().err)
+        return line in "".join(said)
+
+    with SlowSteps("the first", wait_s=0.0, every_s=30.0) as steps:
+        wait_for(lambda: written("the first\n"))
+        steps.tell("the next")
+        wait_for(lambda: written("the next\n"))
+        steps.tell("the next")
+    assert "".join(said) == "the first\nthe next\n"
+
+
+def test_a_long_wait_of_short_steps_gets_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    numbers = count()
+    with SlowSteps("the first", wait_s=0.2, every_s=30.0) as steps:
+
+        def written() -> bool:
+            steps.tell(f"step {next(numbers)}")
+            return "step " in capsys.readouterr().err
+
+        wait_for(written)
+
+
+def test_a_program_that_follows_gets_a_line_for_each_step(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ADVISOR_PROGRESS", "lines")
+    with progress("the first") as tell:
+        tell("a step\x1b[31m")
+        tell("the next")
+    assert capsys.readouterr() == ("", "a step\\x1b[31m\nthe next\n")
+
+
+def test_quiet_shows_no_step_no_download_and_no_note(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ADVISOR_PROGRESS", "lines")
+    token = QUIET.set(True)
+    with progress("the first") as tell, download_bars() as advance:
+        tell("a step")
+        advance("net.tflite", 1, 2)
+        note("wrote report.md")
+    QUIET.reset(token)
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("command", commands(typer.main.get_command(app)))
+def test_every_command_can_be_quiet(command: Any) -> None:
+    assert any({"--quiet", "-q"} <= set(part.opts) for part in command.params)
+
+
+def test_the_arguments_are_those_of_all_commands() -> None:
+    assert set(ARGUMENTS) == {each.id for each in commands(typer.main.get_command(app))}
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_a_quiet_command_says_only_its_answer_or_its_error_without_colour(
+    advisor: Advisor, name: str, tmp_path: Path
+) -> None:
+    terminal = {"FORCE_COLOR": "1", "NO_COLOR": "1", "ADVISOR_PROGRESS": "lines"}
+    said = advisor(*name.split(), *ARGUMENTS[name], "--quiet", **terminal)
+    assert said.err == "" if said.code == 0 else said.err.startswith(("error: ", "nowhere")) or said.code == 3
+    assert bool(said.out) or bool(said.err)
+    assert "\x1b[3" not in said.out + said.err
+
+
+WITH_A_THREAD_THAT_WORKS = """
+import importlib, sys, threading, time
+from types import SimpleNamespace
+from advisor import api
+from advisor.cli.main import main
+command = importlib.import_module("advisor.cli.search")
+command.ENDS_WITHIN_S = 0.2
+command.show_answer = lambda *_: None
+api.search = lambda **_: SimpleNamespace(interrupted=True, path="runs/mine", view=None)
+threading.Thread(target=time.sleep, args=(600,)).start()
+sys.argv = ["advisor", "search", "--budget", "50ms"]
+main()
+"""
+
+
+@pytest.mark.integration
+@pytest.mark.usefixtures("starts_processes")
+def test_an_interrupted_search_ends_although_a_thread_still_works(tmp_path: Path) -> None:
+    said = subprocess.run(
+        [sys.executable, "-c", WITH_A_THREAD_THAT_WORKS],
+        cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert said.returncode == ExitCode.INTERRUPTED
+    assert "continue with: advisor search --resume runs/mine" in said.stderr

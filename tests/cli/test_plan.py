@@ -1,19 +1,33 @@
-"""``advisor plan``: what a search would do and what it would take; nothing is spent."""
+"""``advisor plan``: what a search would do and what it would take; nothing is spent.
+
+``advisor init``: a request file with a comment for every option. ``advisor explain``: terms in a few sentences,
+with a page that exists. ``--json``: every command has it, and prints one document with its version.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 import typer
+import yaml
 from typer.testing import CliRunner
 
 import advisor as package
 from advisor.catalog.catalogue import load_catalogue
 from advisor.cli.main import app
+from advisor.compression.recipes.listed import RECIPES
+from advisor.core.metrics import METRICS
+from advisor.core.training import choosable
+from advisor.engine.question import resolve
+from advisor.engine.question.options import REQUEST_OPTIONS
+from advisor.reporting.glossary import Term, term, terms
 from tests.cli.conftest import Advisor
 from tests.documents import problems
 
@@ -169,3 +183,133 @@ def test_the_configurations_are_a_table_from_python(monkeypatch: pytest.MonkeyPa
     assert sorted(found["threads"].unique()) == [1, 2]
     assert (found["latency_median_ms"] > 0).all()
     assert found["skipped_because"].isna().all()
+
+
+def test_the_options_that_were_given_are_set_and_all_others_are_comments(advisor: Advisor, tmp_path: Path) -> None:
+    said = advisor("init", "--budget", "50ms", "--threads", "1,2", "--offline")
+    assert said.code == 0, said.err
+    text = (tmp_path / "advisor.yaml").read_text()
+    written = {"schema_version": 1, "budget": "50ms", "threads": ["1", "2"], "offline": True}
+    assert yaml.safe_load(text) == written
+    assert all(f"# {name}:" in text for name in REQUEST_OPTIONS if name not in written)
+    assert "# Latency limit that 9 of 10 runs meet" in text
+
+
+def test_a_search_reads_it_with_and_without_the_comments(advisor: Advisor, tmp_path: Path) -> None:
+    assert advisor("init", "ask.yaml", "--budget", "50ms", "--licence", "MIT,Apache-2.0").code == 0
+    file = tmp_path / "ask.yaml"
+    asked = resolve({"budget": "50ms", "licence": "MIT,Apache-2.0"}).written
+    assert resolve({}, file).written == asked
+    lines = [line.removeprefix("# ") for line in file.read_text().splitlines()]
+    defaults = [line for line in lines if line.split(": ")[0] in REQUEST_OPTIONS]
+    file.write_text("\n".join(defaults))
+    assert resolve({}, file).written == asked
+
+
+def test_editors_find_the_schema_that_it_keeps(advisor: Advisor, tmp_path: Path) -> None:
+    assert advisor("init", "--budget", "50ms").code == 0
+    text = (tmp_path / "advisor.yaml").read_text()
+    schema = json.loads(Path(text.splitlines()[0].partition("$schema=")[2]).read_text())
+    jsonschema.validate(yaml.safe_load(text), schema)
+    assert set(schema["properties"]) == {"schema_version", *REQUEST_OPTIONS}
+
+
+def test_a_file_is_replaced_by_force_only(advisor: Advisor, tmp_path: Path) -> None:
+    (tmp_path / "advisor.yaml").write_text("budget: 10ms\n")
+    said = advisor("init")
+    assert (said.code, "already exists" in said.err) == (2, True)
+    assert advisor("init", "--force").code == 0
+
+
+def test_an_option_that_a_search_would_refuse_is_not_written(advisor: Advisor, tmp_path: Path) -> None:
+    said = advisor("init", "--budget", "50")
+    assert said.code == 2
+    assert "did you mean --budget 50ms?" in said.err
+    assert not (tmp_path / "advisor.yaml").exists()
+
+
+def test_a_folder_that_does_not_exist_is_named(advisor: Advisor) -> None:
+    said = advisor("init", "nowhere/advisor.yaml")
+    assert (said.code, "the folder 'nowhere' does not exist" in said.err) == (2, True)
+
+
+def test_a_term_is_explained_with_a_page(advisor: Advisor) -> None:
+    said = advisor("explain", "hold-out")
+    assert said.code == 0, said.err
+    assert said.out.startswith("hold-out\nImages that neither trained")
+    assert said.out.endswith("More: docs/search.md#how-to-read-the-figures\n")
+
+
+def test_a_term_of_several_words_needs_no_quotes(advisor: Advisor) -> None:
+    assert "hand-held phone" in advisor("explain", "capture", "conditions").out
+
+
+def test_an_unknown_term_shows_the_nearest(advisor: Advisor) -> None:
+    said = advisor("explain", "holdut")
+    assert (said.code, "did you mean 'holdout'?" in said.err) == (2, True)
+
+
+def test_without_a_term_all_are_listed_and_programs_get_their_texts(advisor: Advisor) -> None:
+    assert "p90, pick, predicted" in " ".join(advisor("explain").out.split())
+    assert len(json.loads(advisor("explain", "--json").out)["terms"]) == len(terms())
+
+
+@pytest.mark.parametrize("name", ["P90", "90th percentile", "Top_1", "DYNAMIC-INT8"])
+def test_case_dashes_and_other_names_do_not_matter(name: str) -> None:
+    assert term(name).text
+
+
+@pytest.mark.parametrize("explained", terms(), ids=lambda each: each.name)
+def test_each_has_two_to_four_sentences_and_a_heading_that_exists(explained: Term, project: Path) -> None:
+    assert 2 <= len(re.findall(r"\.(?:\s|$)", explained.text)) <= 4
+    page, _, anchor = explained.page.partition("#")
+    headings = re.findall(r"^#+ (.*)$", (project / "docs" / page).read_text(), re.MULTILINE)
+    anchors = [re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-") for heading in headings]
+    assert not anchor or anchor in anchors
+
+
+def test_what_a_user_can_choose_by_name_is_explained() -> None:
+    default_recipes = ("float32", "float16", "dynamic_int8", "weight_int8", "int8", "mixed_int8", "qat_int8")
+    assert set(default_recipes) <= {recipe.name for recipe in RECIPES}
+    for name in (*choosable(), *METRICS, *default_recipes):
+        assert name in ("none", "cost-saved", "worst-group") or term(name)
+
+
+PROTOCOL = "mcp"
+"""The command whose standard output belongs to a protocol, which is JSON already."""
+
+
+def commands(group: Any, *names: str) -> Iterator[Any]:
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands(command, *names, name)
+        else:
+            yield pytest.param(command, id=" ".join((*names, name)))
+
+
+@pytest.mark.parametrize("command", commands(typer.main.get_command(app)))
+def test_every_command_has_the_option(command: Any) -> None:
+    assert any("--json" in part.opts for part in command.params) is (command.name != PROTOCOL)
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    ("arguments", "entry"),
+    [(("init", "--budget", "50ms"), "path"), (("explain", "p90"), "terms"), (("devices", "list"), "devices")],
+)
+def test_standard_output_is_one_document(advisor: Advisor, arguments: tuple[str, ...], entry: str) -> None:
+    said = advisor(*arguments, "--json")
+    document = json.loads(said.out)
+    assert next(iter(document)) == "schema_version"
+    assert document[entry]
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    "arguments",
+    [("report", "nowhere"), ("plan", "--budget", "50"), ("explain", "pg90"), ("serve", "--runs", "nowhere")],
+)
+def test_standard_output_is_empty_after_an_error(advisor: Advisor, arguments: tuple[str, ...]) -> None:
+    said = advisor(*arguments, "--json")
+    assert (said.code, said.out) == (2, "")
+    assert said.err.startswith("error: ")

@@ -1,4 +1,7 @@
-"""``advisor report``: another answer to another question, for free."""
+"""``advisor report``: another answer to another question, for free.
+
+``advisor compare`` ends with 4 where the recommendation changed. ``advisor reevaluate`` as a user types it.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,11 @@ import pytest
 
 from advisor.core.evaluation_facts import ImageAnswers
 from advisor.core.quantity import Provenance, Quantity
-from tests.builders import present
-from tests.cli.conftest import Advisor
+from advisor.engine.history.reevaluation.changes import host_manifest
+from tests.builders import evaluation, present
+from tests.cli.conftest import Advisor, Said
+from tests.documents import problems
+from tests.predictor import REQUEST, own_profile, rows
 from tests.run_folders import candidates, write_judged_detectors, write_run
 
 
@@ -185,3 +191,139 @@ def test_a_reader_that_closes_the_pipe_does_not_change_the_exit_code(advisor: Ad
         complaint = present(process.stderr).read()
     assert process.returncode == 3
     assert b"Broken pipe" not in complaint
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> tuple[str, str, str]:
+    """Names of a run, of an equal one, and of one whose pick became too slow."""
+    slow = evaluation("best", "int8", accuracy=92, half_width=1, latency=60, size=6e6)
+    changed = [slow, *candidates()[1:]]
+    made = [write_run(tmp_path / "runs", rows, name=name) for name, rows in (("a", None), ("b", None), ("c", changed))]
+    first, second, third = (f"runs/{run.path.name}" for run in made)
+    return first, second, third
+
+
+def test_equal_runs_end_with_zero(advisor: Advisor, runs: tuple[str, str, str]) -> None:
+    said = advisor("compare", runs[0], runs[1])
+    assert said.code == 0, said.err
+    assert "The pick did not change: best int8" in said.out
+
+
+@pytest.mark.parametrize("form", ["text", "markdown", "json"])
+def test_a_changed_pick_ends_with_four(advisor: Advisor, runs: tuple[str, str, str], form: str) -> None:
+    said = advisor("compare", runs[0], runs[2], "--format", form)
+    assert said.code == 4, said.err
+    if form == "json":
+        assert json.loads(said.out)["outcome"] == "changed"
+        assert problems("comparison", json.loads(said.out)) == []
+    else:
+        assert "The pick changed from best int8" in said.out
+
+
+def test_a_half_written_run_is_compared_and_said(advisor: Advisor, runs: tuple[str, str, str], tmp_path: Path) -> None:
+    evaluations = tmp_path / runs[1] / "evaluations.jsonl"
+    evaluations.write_text(evaluations.read_text()[:-30])
+    said = advisor("compare", runs[0], runs[1])
+    assert said.code == 0, said.err
+    assert "has 1 unreadable line" in said.err
+    assert "small: candidate -> not a candidate in the second run" in said.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("nowhere", "runs/latest"), "'nowhere' is not a run folder"),
+        (("runs/latest", "runs/latest", "--format", "jsn"), "did you mean 'json'"),
+    ],
+)
+def test_wrong_use_is_refused_of_compare(
+    advisor: Advisor, runs: tuple[str, str, str], arguments: tuple[str, ...], words: str
+) -> None:
+    said = advisor("compare", *arguments)
+    assert said.code == 2
+    assert words in said.err
+
+
+def test_json_is_short_for_its_format(advisor: Advisor, runs: tuple[str, str, str]) -> None:
+    said = advisor("compare", runs[0], runs[2], "--json")
+    assert said.code == 4
+    assert said.out == advisor("compare", runs[0], runs[2], "--format", "json").out
+
+
+@pytest.fixture
+def run_of_reevaluate(tmp_path: Path) -> Path:
+    own_profile(tmp_path / "devices")
+    return write_run(tmp_path / "runs", rows(), request=REQUEST, manifest=host_manifest({})).path
+
+
+@pytest.fixture
+def again(advisor: Advisor) -> Advisor:
+    def call(*arguments: str, **environment: str) -> Said:
+        return advisor("reevaluate", *arguments, **environment)
+
+    return call
+
+
+def test_a_device_that_changes_the_pick_ends_with_four_and_the_reason(again: Advisor, run_of_reevaluate: Path) -> None:
+    said = again("runs/latest", "--device", "raspberry-pi-4")
+    assert said.code == 4, said.err
+    assert "The pick changed from inception_v3_299 float32" in said.out
+    assert "breaks the budget: p90 latency" in said.out
+    assert "2 answers: 1 changed" in said.out
+
+
+def test_nothing_changed_ends_with_zero(again: Advisor, run_of_reevaluate: Path) -> None:
+    said = again("runs/latest")
+    assert said.code == 0, said.err
+    assert "nothing changed since" in said.out
+
+
+def test_json_names_the_new_run_and_its_report_is_there(
+    again: Advisor, run_of_reevaluate: Path, tmp_path: Path
+) -> None:
+    said = again("--all", "--profiles", "devices", "--format", "json")
+    assert said.code == 4, said.err
+    document = json.loads(said.out)
+    assert problems("reevaluation", document) == []
+    assert document["changed"] == 1
+    (changed,) = [row for row in document["results"] if row["changed"]]
+    assert changed["device"] == "our-kiosk"
+    assert changed["causes"] == ["the device our-kiosk was added"]
+    assert changed["comparison"]["outcome"] == "changed"
+    assert json.loads((Path(changed["new_run"]) / "recommendation.json").read_text())["pick"]
+
+
+def test_markdown_is_fit_for_an_issue(again: Advisor, run_of_reevaluate: Path) -> None:
+    said = again("--all", "--profiles", "devices", "--format", "markdown")
+    assert said.code == 4, said.err
+    assert said.out.startswith("## advisor: 2 answers: 1 changed")
+
+
+def test_a_re_evaluated_run_is_reported_like_any_other(
+    again: Advisor, advisor: Advisor, run_of_reevaluate: Path
+) -> None:
+    assert again("runs/latest", "--device", "raspberry-pi-4").code == 4
+    said = advisor("report", "runs/latest", "--prefer", "accuracy")
+    assert said.code == 0, said.err
+    assert "predicted (raspberry-pi-4)" in said.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((), "name one run, or --all"),
+        (("runs/latest", "--all"), "name one run, or --all"),
+        (("nowhere",), "'nowhere' is not a run folder"),
+        (("--all", "--runs", "nowhere"), "'nowhere' is not a folder"),
+        (("--all", "--device", "galaxy-s42"), "unknown device 'galaxy-s42'"),
+        (("--all", "--profiles", "nowhere"), "nowhere is not a folder of device profiles"),
+        (("--all", "--format", "yaml"), "unknown 'yaml'"),
+    ],
+)
+def test_wrong_use_is_refused_of_reevaluate(
+    again: Advisor, run_of_reevaluate: Path, arguments: tuple[str, ...], words: str
+) -> None:
+    said = again(*arguments)
+    assert said.code == 2
+    assert words in said.err
+    assert "Traceback" not in said.err

@@ -1,10 +1,20 @@
-"""One line of an error or a text, for messages."""
+"""One line of an error or a text, for messages.
+
+Untrusted text never steers a terminal. Reasons for a pick, in words.
+"""
 
 from __future__ import annotations
 
+import unicodedata
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from advisor.core.errors import ExitCode, UsageError, first_line, install_extra, last_line, message_of, require_extra
+from advisor.core.escape import visible
+from advisor.core.reasons import comparison
+from tests.builders import evaluation
 
 
 @pytest.mark.parametrize(
@@ -34,3 +44,24 @@ def test_a_missing_package_is_wrong_usage_and_the_hint_installs_it() -> None:
     with pytest.raises(UsageError, match="no such package") as raised:
         require_extra("a_package_that_is_missing", "ray", "no such package")
     assert (raised.value.hint, raised.value.exit_code) == (install_extra("ray"), ExitCode.USAGE)
+
+
+STEERING = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
+"""Categories of control, format and private characters, of lone surrogates, and of separators of lines."""
+
+
+def test_an_escape_sequence_is_written_out() -> None:
+    assert visible("\x1b[31mred\u202e\nnext") == "\\x1b[31mred\\u202e\nnext"
+
+
+@given(st.text())
+def test_lines_stay_lines_and_nothing_else_is_a_control_character(text: str) -> None:
+    shown = visible(text)
+    assert shown.count("\n") == text.count("\n")
+    assert not {unicodedata.category(char) for char in shown if char not in "\n\u200c\u200d"} & STEERING
+    shown.encode("utf-8")
+
+
+def test_a_difference_that_rounds_to_nothing_has_no_minus() -> None:
+    text = comparison(evaluation("one", accuracy=80.0), evaluation("two", accuracy=80.04))
+    assert ": +0.0 points, " in text

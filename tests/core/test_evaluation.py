@@ -1,3 +1,5 @@
+"""Addresses of ``--storage``."""
+
 from __future__ import annotations
 
 import json
@@ -7,10 +9,14 @@ from typing import Any
 
 import pytest
 
+from advisor.compression.recipes import RECIPES
+from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.evaluation_facts import CardFacts, FileFacts, ImageAnswers
 from advisor.core.evaluation_json import evaluation_from_json, evaluation_to_json
+from advisor.core.forms import FORMS, Form, form_of
 from advisor.core.latency_distribution import SHARES
+from advisor.core.names import check_storage, without_password
 from advisor.core.quantity import Provenance, Quantity
 from tests.builders import configuration, evaluation
 
@@ -258,3 +264,52 @@ def test_only_an_accuracy_by_costs_may_be_below_0() -> None:
 def test_the_key_tells_configurations_apart() -> None:
     keys = {configuration(compression=c, threads=t).key for c in ("int8", "float32") for t in (1, 2)}
     assert len(keys) == 4
+
+
+def test_every_recipe_is_in_the_table_and_nothing_else() -> None:
+    assert {one.name for one in RECIPES} == set(FORMS)
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_what_stands_for_a_form_stands_for_itself(form: Form) -> None:
+    assert form_of(form.like).like == form.like
+    assert form_of(form.name).name == form.name
+    assert form_of(form.name).like == form.like
+
+
+def test_a_measured_precision_is_its_own_form() -> None:
+    assert form_of("uint8") == Form("uint8", "uint8")
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("postgresql://me:pw@host/db", "postgresql://me@host/db"),
+        ("postgresql://me@host/db", "postgresql://me@host/db"),
+        ("--storage=postgresql://me:p%40w@host:5/db?host=/run/x", "--storage=postgresql://me@host:5/db?host=/run/x"),
+        ("postgres://host/db?user=me&password=pw", "postgres://host/db?user=me"),
+        ("journal", "journal"),
+    ],
+)
+def test_passwords_are_taken_out_of_addresses(written: str, shown: str) -> None:
+    assert without_password(written) == shown
+
+
+@pytest.mark.parametrize("storage", ["journal", "sqlite", "postgresql://me@host/db"])
+def test_a_valid_storage_is_returned_as_it_is(storage: str) -> None:
+    assert check_storage(storage) == storage
+
+
+@pytest.mark.parametrize(
+    ("storage", "words"),
+    [
+        ("jornal", "did you mean 'journal'"),
+        ("mysql://me:hidden@host/db", "unknown 'mysql://...'"),
+        ("postgresql://me:hidden@host", "names no database"),
+    ],
+)
+def test_another_storage_is_refused_without_its_password(storage: str, words: str) -> None:
+    with pytest.raises(UsageError, match="--storage") as refused:
+        check_storage(storage)
+    assert words in refused.value.message
+    assert "hidden" not in refused.value.message

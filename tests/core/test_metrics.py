@@ -1,9 +1,38 @@
-"""The facts of the metrics fit together."""
+"""The facts of the metrics fit together.
+
+Tables of costs are read, and what is wrong in them is named. Facts of a classifier's probabilities survive a run
+folder, and damaged ones are unknown.
+"""
 
 from __future__ import annotations
 
+import json
+import math
+from dataclasses import replace
+
+import pytest
+
+from advisor.core.confidence_facts import (
+    Bin,
+    ConfidenceFacts,
+    CoverageThreshold,
+    Mistake,
+    Point,
+    Reachable,
+    RecallThreshold,
+    ShippedThresholds,
+    Threshold,
+)
+from advisor.core.costs import Costs, parse_costs
+from advisor.core.errors import UsageError
+from advisor.core.evaluation_facts import ImageAnswers
+from advisor.core.evaluation_json import evaluation_from_json, evaluation_to_json
+from advisor.core.guarantees import Guarantees, Shares
 from advisor.core.metrics import METRICS, TOP1
+from advisor.core.statistics import Interval
+from advisor.core.unknown_facts import LeftOut, OtherThings, UnknownFacts
 from advisor.tasks import CLASSIFICATION
+from tests.builders import evaluation
 
 
 def test_a_metric_is_found_by_its_name() -> None:
@@ -13,3 +42,137 @@ def test_a_metric_is_found_by_its_name() -> None:
 
 def test_classifiers_are_judged_by_top_1_by_default() -> None:
     assert METRICS[TOP1].label == CLASSIFICATION.metric
+
+
+TABLE = "class,cat,dog\ncat,0,1\ndog,5,0\n"
+
+
+def test_rows_are_true_classes_and_columns_answers() -> None:
+    costs = parse_costs(TABLE)
+    assert costs == Costs(("cat", "dog"), ((0, 1), (5, 0)))
+    assert costs.of(("dog", "cat")) == ((0, 5), (1, 0))
+
+
+def test_the_order_of_rows_and_columns_does_not_count() -> None:
+    other = parse_costs("\ufeff, dog ,cat\n\n dog,0,5\ncat,1.0,0\n", "costs.csv")
+    assert other.of(("cat", "dog")) == ((0, 1), (5, 0))
+    assert other.text == parse_costs(TABLE).text == "class,cat,dog\ncat,0,1\ndog,5,0\n"
+
+
+def test_a_text_is_read_as_it_was_written() -> None:
+    costs = Costs(('a,"b"', "c\nd"), ((0, 1 / 3), (1e-6, 0)))
+    assert parse_costs(costs.text) == costs
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "no costs of two classes"),
+        ("class,cat\ncat,0\n", "no costs of two classes"),
+        ('class,"cat,dog\n', "cannot be read as CSV"),
+        ("class,cat,dog\ncat,0,1\n", "a column for the class 'dog' and no row"),
+        ("class,cat,dog\ncat,0,1\ndgo,1,0\n", "line 3 of 'c.csv' is for the class 'dgo', which has no column (did"),
+        ("class,cat,dog\ncat,0,1\ndog,1\n", "line 3 of 'c.csv' (class 'dog') has 1 costs"),
+        ("class,cat,dog\ncat,0,1,2\ndog,1,0\n", "line 2 of 'c.csv' (class 'cat') has 3 costs"),
+        ("class,cat,cat\ncat,0,1\n", "two columns for the class 'cat' (line 1)"),
+        ("class,cat,dog\ncat,0,1\ndog,1,0\ncat,0,1\n", "two rows for the class 'cat' (line 4)"),
+        ("class,cat,\ncat,0,1\n", "a class without a name in line 1"),
+        ("class,cat,dog\ncat,0,-1\ndog,1,0\n", "line 2 of 'c.csv': the answer 'dog' to the class 'cat' costs '-1'"),
+        ("class,cat,dog\ncat,0,nan\ndog,1,0\n", "costs 'nan', which is not a number"),
+        ("class,cat,dog\ncat,0,inf\ndog,1,0\n", "costs 'inf', which is not a number"),
+        ("class,cat,dog\ncat,0,much\ndog,1,0\n", "costs 'much', which is not a number"),
+        ("class,cat,dog\ncat,0,1\ndog,1,2\n", "and a right answer costs 0"),
+        ("class,cat,dog\ncat,0,0\ndog,0,0\n", "all costs of 'c.csv' are 0"),
+        ("class,cat,dog\ncat,0,0\ndog,1,0\n", "the answer 'dog' costs 0 for every class"),
+    ],
+)
+def test_a_wrong_table_is_refused(text: str, message: str) -> None:
+    with pytest.raises(UsageError) as error:
+        parse_costs(text, "c.csv")
+    assert message in error.value.message
+    assert error.value.message.startswith("--costs: ")
+    assert error.value.hint
+
+
+@pytest.mark.parametrize(
+    ("classes", "message"),
+    [
+        (("cat", "dogs"), "the images have no class 'dog' of 'c.csv' (did you mean 'dogs'?)"),
+        (("cat", "dog", "fish"), "'c.csv' has no row and column for the class 'fish'"),
+    ],
+)
+def test_the_classes_must_be_those_of_the_images(classes: tuple[str, ...], message: str) -> None:
+    with pytest.raises(UsageError) as error:
+        parse_costs(TABLE, "c.csv").of(classes)
+    assert message in error.value.message
+
+
+PART = Interval(0.03, 0.02, 0.05)
+ONE = Threshold(0.9, Interval(0.97, 0.95, 0.99), 60, 100)
+FACTS = ConfidenceFacts(
+    0.8, PART, PART, PART, PART, (Bin(0.5, 0.4, 20),), 0.95, ONE, {"cat": ONE, "dog": None},
+    Reachable(0.97, 0.4), (Mistake("a.jpg", "0" * 64, 0, 1, 0.9),),
+    Guarantees(Shares(0.95, {"cat": 0.9}), Shares(0.9), 0.8), {"dog": Reachable(0.8, 0.2)},
+    {"cat": RecallThreshold(0.9, 0.91, 0.0312504999, PART, None, 30, 100)},
+    CoverageThreshold(0.8, 0.81, 0.93, Threshold(0.7, PART, 82, 100)), ONE, (Point(0.9, 60, 58), Point(0.1, 100, 80)),
+)  # fmt: skip
+
+
+def test_coverage_is_the_share_of_images_with_an_answer() -> None:
+    assert (ONE.coverage, Threshold(0.9, None, 0, 0).coverage) == (0.6, 0.0)
+
+
+def test_a_product_applies_what_was_asked_for_and_can_be_guaranteed() -> None:
+    assert FACTS.thresholds == ShippedThresholds(0.9, {"cat": 0.9}, {"cat": 0.03125})
+    assert replace(FACTS, wanted=Guarantees(), recall={}, coverage=None).thresholds == ShippedThresholds()
+    assert replace(FACTS, threshold=None).thresholds.plain == 0.7
+    short = replace(FACTS.recall["cat"], guaranteed=0.89)
+    assert replace(FACTS, recall={"cat": short}).thresholds.recall == {}
+    assert FACTS.thresholds.least("cat") == 0.9
+    assert [one.least("dog") for one in (ShippedThresholds(0.5), ShippedThresholds())] == [0.5, 0.0]
+
+
+def test_they_are_read_as_they_were_written() -> None:
+    row = replace(evaluation("one"), answers=ImageAnswers({"cat": 0.5}, confidence=FACTS))
+    assert evaluation_from_json(evaluation_to_json(row)).answers.confidence == FACTS
+
+
+def test_those_of_an_older_version_are_read() -> None:
+    row = replace(evaluation("one"), answers=ImageAnswers({"cat": 0.5}, confidence=FACTS))
+    older = json.dumps(evaluation_to_json(row)).replace('"guaranteed"', '"promised"')
+    assert "promised" in older
+    assert evaluation_from_json(json.loads(older)).answers.confidence == FACTS
+
+
+@pytest.mark.parametrize(("images", "of"), [(-1, 10), (11, 10)])
+def test_an_impossible_number_of_answers_is_unknown(images: int, of: int) -> None:
+    document = evaluation_to_json(replace(evaluation("one"), answers=ImageAnswers({"cat": 0.5}, confidence=FACTS)))
+    document["details"]["confidence"]["coverage"]["at"] |= {"images": images, "of": of}
+    assert evaluation_from_json(document).answers.confidence is None
+
+
+@pytest.mark.parametrize("temperature", [0.0, -1.0, float("inf"), float("nan"), "warm"])
+def test_an_impossible_temperature_is_unknown(temperature: object) -> None:
+    document = evaluation_to_json(replace(evaluation("one"), answers=ImageAnswers({"cat": 0.5}, confidence=FACTS)))
+    document["details"]["confidence"]["temperature"] = temperature
+    found = evaluation_from_json(document).answers
+    assert found.confidence is None
+
+
+PART_OF_UNKNOWN_FACTS = Interval(0.8, 0.7, 0.9)
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.5, 1e308, math.nan, math.inf])
+def test_a_share_outside_0_and_1_is_refused(share: float) -> None:
+    for make in (
+        lambda: UnknownFacts(accepted=share),
+        lambda: UnknownFacts(kept=Interval(0.5, 0.4, share)),
+        lambda: LeftOut(PART_OF_UNKNOWN_FACTS, share, 5),
+        lambda: OtherThings(PART_OF_UNKNOWN_FACTS, Interval(share, 0.0, 1.0), 5),
+    ):
+        with pytest.raises(ValueError, match="no share between 0 and 1"):
+            make()
+
+
+def test_figures_that_are_not_known_are_allowed() -> None:
+    assert UnknownFacts().auroc is None

@@ -1,15 +1,23 @@
 from __future__ import annotations
 
+import os
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
+from skimage import data
 from skimage import data as skimage_data
 
-from advisor.core.errors import StageError
+from advisor.core.errors import StageError, UsageError
+from advisor.datasets.capture import CONDITIONS, STRENGTHS, TESTS, CaptureCondition, apply, captures, random_capture
+from advisor.datasets.dataset import Dataset
+from advisor.datasets.decode import require_unchanged
 from advisor.datasets.images import InputSpec, load
-from tests.datasets.folders import image
+from advisor.datasets.others import read_others
+from advisor.datasets.survey import Survey, survey
+from tests.datasets.folders import fill, image, make
 
 SIZE = 32
 
@@ -103,3 +111,212 @@ def test_normalise_is_per_channel() -> None:
     result = InputSpec(2, (0.0, 127.0, 5.0), (255.0, 128.0, 5.0)).normalise(pixels)
     assert result.dtype == np.float32
     np.testing.assert_allclose(result, [[[0, 0, 50], [1, -127 / 128, 1]]], rtol=1e-6)
+
+
+@pytest.fixture
+def dataset(tmp_path: Path) -> Dataset:
+    return survey(make(tmp_path / "data", cat=9, dog=9)).dataset
+
+
+def _require(dataset: Dataset) -> None:
+    require_unchanged([image.path for image in dataset.images], [image.stamp for image in dataset.images])
+
+
+def test_images_that_lie_as_they_lay_pass(dataset: Dataset) -> None:
+    _require(dataset)
+
+
+def test_a_image_that_went_and_one_that_changed_are_told_of(dataset: Dataset) -> None:
+    dataset.images[2].path.unlink()
+    image(1, (90, 60)).save(dataset.images[5].path)
+    with pytest.raises(StageError, match=r"2 images changed .*002\.jpg") as caught:
+        _require(dataset)
+    assert "search again" in caught.value.hint
+
+
+def test_a_image_replaced_by_one_of_the_same_size_is_seen_by_its_time(dataset: Dataset) -> None:
+    path = dataset.images[0].path
+    path.write_bytes(path.read_bytes())
+    os.utime(path, ns=(1, 1))
+    with pytest.raises(StageError, match="1 image changed"):
+        _require(dataset)
+
+
+SIZE_OF_CAPTURE = 96
+BY_NAME = {condition.name: condition for condition in CONDITIONS}
+
+each = pytest.mark.parametrize("condition", CONDITIONS, ids=lambda condition: condition.name)
+
+
+@pytest.fixture(scope="module")
+def image_of_capture() -> np.ndarray:
+    from PIL import Image
+
+    return np.asarray(Image.fromarray(data.astronaut()).resize((SIZE_OF_CAPTURE, SIZE_OF_CAPTURE)))
+
+
+def _distance(first: np.ndarray, second: np.ndarray) -> float:
+    return float(np.abs(first.astype(float) - second).mean())
+
+
+@each
+def test_a_condition_keeps_shape_and_type(condition: CaptureCondition, image_of_capture: np.ndarray) -> None:
+    for strength in STRENGTHS:
+        changed = apply(image_of_capture, condition, strength, 3)
+        assert changed.shape == image_of_capture.shape
+        assert changed.dtype == np.uint8
+
+
+@each
+@pytest.mark.parametrize("size", [1, 2, 7, 8, 15])
+def test_the_smallest_images_can_be_taken_too(condition: CaptureCondition, size: int) -> None:
+    tiny = np.full((size, size, 3), 128, np.uint8)
+    assert apply(tiny, condition, strength=2.0, seed=1).shape == tiny.shape
+
+
+@each
+def test_equal_seeds_give_equal_pixels(condition: CaptureCondition, image_of_capture: np.ndarray) -> None:
+    np.testing.assert_array_equal(
+        apply(image_of_capture, condition, 1.0, 7), apply(image_of_capture, condition, 1.0, 7)
+    )
+
+
+@each
+def test_strength_zero_changes_next_to_nothing(condition: CaptureCondition, image_of_capture: np.ndarray) -> None:
+    assert _distance(apply(image_of_capture, condition, 0.0, 1), image_of_capture) < 1.5
+
+
+@each
+def test_twice_the_strength_changes_more(condition: CaptureCondition, image_of_capture: np.ndarray) -> None:
+    mild, strong = (
+        np.mean([_distance(apply(image_of_capture, condition, strength, seed), image_of_capture) for seed in range(8)])
+        for strength in STRENGTHS
+    )
+    assert 1.0 < mild < strong
+
+
+@each
+def test_the_image_given_stays_as_it_is(condition: CaptureCondition, image_of_capture: np.ndarray) -> None:
+    before = image_of_capture.copy()
+    apply(image_of_capture, condition, 2.0, 5)
+    np.testing.assert_array_equal(image_of_capture, before)
+
+
+@pytest.mark.parametrize("name", ["framing", "perspective", "fisheye"])
+def test_geometry_shows_nothing_from_outside_the_frame(name: str) -> None:
+    white = np.full((SIZE_OF_CAPTURE, SIZE_OF_CAPTURE, 3), 255, np.uint8)
+    for seed in range(5):
+        assert apply(white, BY_NAME[name], 2.0, seed).min() == 255
+
+
+def test_low_light_darkens(image_of_capture: np.ndarray) -> None:
+    mild, strong = (apply(image_of_capture, BY_NAME["low light"], strength, 0).mean() for strength in STRENGTHS)
+    assert strong < mild < 0.8 * image_of_capture.mean()
+
+
+def test_a_colour_cast_shifts_grey_off_grey() -> None:
+    grey = np.full((SIZE_OF_CAPTURE, SIZE_OF_CAPTURE, 3), 120, np.uint8)
+    channels = apply(grey, BY_NAME["colour cast"], 1.0, 0)[0, 0].astype(int)
+    assert channels.max() - channels.min() > 10
+
+
+def test_the_lens_keeps_centre_and_corners(image_of_capture: np.ndarray) -> None:
+    dots = np.zeros((SIZE_OF_CAPTURE, SIZE_OF_CAPTURE, 3), np.uint8)
+    dots[SIZE_OF_CAPTURE // 2 - 4 : SIZE_OF_CAPTURE // 2 + 4, SIZE_OF_CAPTURE // 2 - 4 : SIZE_OF_CAPTURE // 2 + 4] = 255
+    seen = apply(dots, BY_NAME["fisheye"], 2.0, 0)[..., 0] > 127
+    rows, columns = np.nonzero(seen)
+    assert abs(rows.mean() - SIZE_OF_CAPTURE / 2) < 2
+    assert abs(columns.mean() - SIZE_OF_CAPTURE / 2) < 2
+    assert seen.sum() > 2 * 64
+
+
+@pytest.mark.parametrize(
+    "array", [np.zeros((8, 9, 3), np.uint8), np.zeros((8, 8), np.uint8), np.zeros((8, 8, 3), np.float32)]
+)
+def test_what_is_no_square_rgb_image_is_refused(array: np.ndarray) -> None:
+    with pytest.raises(ValueError, match="square RGB"):
+        apply(array, CONDITIONS[0], 1.0, 0)
+
+
+@pytest.mark.parametrize("strength", [-1.0, float("nan")])
+def test_a_strength_below_zero_is_refused(strength: float, image_of_capture: np.ndarray) -> None:
+    with pytest.raises(ValueError, match="strength"):
+        apply(image_of_capture, CONDITIONS[0], strength, 0)
+
+
+def test_captures_are_all_tests_of_the_loaded_image(tmp_path: Path) -> None:
+    path = fill(tmp_path, 1, suffix=".png")[0]
+    found = list(captures(path, 32))
+    assert len(found) == len(TESTS) == 2 * len(CONDITIONS)
+    assert all(_distance(one, load(path, 32)) > 0 for one in found)
+    for first, second in zip(found, captures(path, 32), strict=True):
+        np.testing.assert_array_equal(first, second)
+
+
+def test_a_random_capture_follows_its_seed(image_of_capture: np.ndarray) -> None:
+    np.testing.assert_array_equal(random_capture(image_of_capture, [4, 1]), random_capture(image_of_capture, [4, 1]))
+    assert len({random_capture(image_of_capture, [4, epoch]).tobytes() for epoch in range(6)}) == 6
+
+
+SIDE = 64
+
+
+def draw(path: Path, seed: int) -> Path:
+    """Write a picture of soft random blocks."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    blocks = np.random.default_rng(seed).integers(0, 256, (8, 8, 3), dtype=np.uint8)
+    Image.fromarray(blocks).resize((SIDE, SIDE), Image.Resampling.BICUBIC).save(path, quality=95)
+    return path
+
+
+@pytest.fixture
+def known(tmp_path: Path) -> Survey:
+    for seed in range(6):
+        draw(tmp_path / "data" / "ab"[seed % 2] / f"{seed}.jpg", seed)
+    return survey(tmp_path / "data")
+
+
+def test_images_at_any_depth_are_read(known: Survey, tmp_path: Path) -> None:
+    files = {draw(tmp_path / "others" / name, seed) for name, seed in (("1.jpg", 10), ("deep/er/2.png", 11))}
+    images, note = read_others(tmp_path / "others", known)
+    assert {image.path for image in images} == files
+    assert note == "--unknown: 2 images of other things"
+
+
+def test_copies_of_known_images_are_left_out_and_counted(known: Survey, tmp_path: Path) -> None:
+    draw(tmp_path / "others" / "1.jpg", 10)
+    shutil.copy(tmp_path / "data" / "a" / "0.jpg", tmp_path / "others" / "same.jpg")
+    with Image.open(tmp_path / "data" / "b" / "1.jpg") as image:
+        image.resize((90, 90)).save(tmp_path / "others" / "resized.png")
+    images, note = read_others(tmp_path / "others", known)
+    assert [image.path.name for image in images] == ["1.jpg"]
+    assert note == "--unknown: 1 image of other things; left out: 2 show the same as images of --data"
+
+
+def test_a_file_that_cannot_be_read_is_counted(known: Survey, tmp_path: Path) -> None:
+    draw(tmp_path / "others" / "1.jpg", 10)
+    (tmp_path / "others" / "2.jpg").write_bytes(b"no image")
+    assert read_others(tmp_path / "others", known)[1].endswith("left out: 1 cannot be read")
+
+
+def test_a_folder_of_known_images_alone_is_refused(known: Survey, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="can be used: 3 show the same as images of --data"):
+        read_others(tmp_path / "data" / "a", known)
+
+
+def test_a_folder_without_images_is_refused(known: Survey, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UsageError, match="--unknown: no image below"):
+        read_others(tmp_path / "empty", known)
+
+
+def test_a_missing_folder_names_the_nearest_one(known: Survey, tmp_path: Path) -> None:
+    draw(tmp_path / "others" / "1.jpg", 10)
+    with pytest.raises(UsageError, match="does not exist") as caught:
+        read_others(tmp_path / "other", known)
+    assert "others" in caught.value.hint
+
+
+def test_a_file_in_place_of_a_folder_is_refused(known: Survey, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is not a folder"):
+        read_others(draw(tmp_path / "others.jpg", 10), known)

@@ -3,13 +3,21 @@ from __future__ import annotations
 import os
 import shutil
 import struct
+from io import BytesIO
 from pathlib import Path
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from PIL import Image, ImageEnhance, ImageOps
 
 from advisor.core.errors import UsageError
 from advisor.datasets.checks.check import require_usable
 from advisor.datasets.dataset import Dataset
+from advisor.datasets.duplicates import THUMBNAIL, Pair, groups, near_duplicates
+from advisor.datasets.look_alikes import groups_tell_classes, look_alikes, silhouettes
 from advisor.datasets.survey import survey
 from tests.datasets.folders import fill, image, make
 
@@ -203,3 +211,150 @@ def test_trashnet_is_read_whole(trashnet: Path) -> None:
     dataset = read(trashnet)
     assert dataset.counts == (403, 501, 410, 594, 482, 137)
     assert dataset.rejected == ()
+
+
+def _thumbnails(images: list[Image.Image]) -> np.ndarray:
+    size = (THUMBNAIL, THUMBNAIL)
+    return np.stack([np.asarray(image.convert("L").resize(size, Image.Resampling.BILINEAR)) for image in images])
+
+
+def _recompressed(image: Image.Image, quality: int) -> Image.Image:
+    stored = BytesIO()
+    image.save(stored, "JPEG", quality=quality)
+    return Image.open(stored)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda image: image,
+        lambda image: image.resize((150, 150)),
+        lambda image: _recompressed(image, 20),
+        lambda image: ImageEnhance.Brightness(image).enhance(1.15),
+        lambda image: ImageEnhance.Contrast(image).enhance(0.8),
+        lambda image: ImageOps.grayscale(image),
+        lambda image: image.crop((3, 3, image.width - 3, image.height - 3)),
+    ],
+)
+def test_changed_copies_are_found_and_nothing_else(photographs: list[Image.Image], change: object) -> None:
+    copies = [change(image) for image in photographs]  # type: ignore[operator]
+    found = near_duplicates(_thumbnails(photographs + copies))
+    assert {(pair.first, pair.second) for pair in found} == {(index, index + 4) for index in range(4)}
+
+
+def test_mirrored_images_are_not_the_same(photographs: list[Image.Image]) -> None:
+    assert near_duplicates(_thumbnails([photographs[0], ImageOps.mirror(photographs[0])])) == ()
+
+
+def test_different_images_are_not_alike() -> None:
+    assert near_duplicates(_thumbnails([image(seed) for seed in range(300)])) == ()
+
+
+def test_flat_images_of_other_levels_are_not_alike() -> None:
+    flat = [Image.new("L", (40, 40), level) for level in (10, 11, 120, 240)]
+    assert {(pair.first, pair.second) for pair in near_duplicates(_thumbnails(flat))} == {(0, 1)}
+
+
+def test_equal_images_have_similarity_one(photographs: list[Image.Image]) -> None:
+    (pair,) = near_duplicates(_thumbnails([photographs[0], photographs[1], photographs[0]]))
+    assert pair == Pair(0, 2, 1.0)
+
+
+def test_pairs_across_blocks_are_found(monkeypatch: pytest.MonkeyPatch, photographs: list[Image.Image]) -> None:
+    from advisor.datasets import duplicates
+
+    thumbnails = _thumbnails([*photographs, *photographs])
+    whole = near_duplicates(thumbnails)
+    monkeypatch.setattr(duplicates, "_BLOCK", 3)
+    assert near_duplicates(thumbnails) == whole
+
+
+@given(st.lists(st.tuples(st.integers(0, 19), st.integers(0, 19)).filter(lambda pair: pair[0] != pair[1]), max_size=30))
+def test_groups_join_what_pairs_link(links: list[tuple[int, int]]) -> None:
+    found = groups([Pair(min(link), max(link), 1.0) for link in links], 20)
+    place = {index: number for number, group in enumerate(found) for index in group}
+    assert all(place[first] == place[second] for first, second in links)
+    assert sum(map(len, found)) == len({index for link in links for index in link})
+
+
+CLASSES, EACH = 4, 40
+
+
+def _single(seed: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8], list[int]]:
+    """Independent images; the colours of a class are near its own point."""
+    random = np.random.default_rng(seed)
+    labels = [label for label in range(CLASSES) for _ in range(EACH)]
+    centres = random.normal(128, 12, (CLASSES, 12))
+    values = centres[labels] + random.normal(0, 20, (len(labels), 12))
+    return *_small(values), labels
+
+
+def _visits(seed: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8], list[int]]:
+    """Five visits a class; the images of a visit are near its own point."""
+    random = np.random.default_rng(seed)
+    labels = [label for label in range(CLASSES) for _ in range(EACH)]
+    centres = random.normal(128, 25, (5 * CLASSES, 12))
+    visits = [place // (EACH // 5) for place in range(len(labels))]
+    values = centres[visits] + random.normal(0, 4, (len(labels), 12))
+    return *_small(values), labels
+
+
+def _small(values: NDArray[np.float64]) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    whole = np.clip(values, 0, 255).astype(np.uint8)
+    return whole.reshape(len(whole), 2, 2, 3), whole
+
+
+def test_visits_are_found() -> None:
+    colours, _, labels = _visits(0)
+    groups = look_alikes(colours, labels)
+    for visit in range(5 * CLASSES):
+        start = visit * EACH // 5
+        assert len(set(groups[start : start + EACH // 5])) == 1
+
+
+def test_cells_share_no_group() -> None:
+    colours, _, labels = _single(0)
+    groups = look_alikes(colours, labels)
+    assert len(set(zip(groups, labels, strict=True))) == len(set(groups))
+
+
+def test_visits_tell_classes() -> None:
+    for seed in range(10):
+        colours, histograms, labels = _visits(seed)
+        assert groups_tell_classes(colours, histograms, labels, look_alikes(colours, labels))
+
+
+def test_accidental_groups_of_single_images_tell_nothing() -> None:
+    for seed in range(10):
+        colours, histograms, labels = _single(seed)
+        assert not groups_tell_classes(colours, histograms, labels, look_alikes(colours, labels))
+
+
+def test_classes_with_colours_of_their_own_need_no_groups() -> None:
+    random = np.random.default_rng(0)
+    labels = [label for label in range(CLASSES) for _ in range(EACH)]
+    centres = random.permutation(np.linspace(40, 210, CLASSES))[:, None].repeat(12, axis=1)
+    colours, histograms = _small(centres[labels] + random.normal(0, 10, (len(labels), 12)))
+    assert not groups_tell_classes(colours, histograms, labels, look_alikes(colours, labels))
+
+
+def test_one_group_for_each_class_tells_nothing() -> None:
+    colours, histograms, labels = _visits(0)
+    assert not groups_tell_classes(colours, histograms, labels, labels)
+
+
+def test_clear_visits_count_where_classes_have_colours_of_their_own() -> None:
+    for seed in range(5):
+        random = np.random.default_rng(seed)
+        labels = [label for label in range(CLASSES) for _ in range(EACH)]
+        centres = random.permutation(np.linspace(40, 210, CLASSES)).repeat(5)[:, None] + random.normal(0, 8, (20, 12))
+        visits = [place // (EACH // 5) for place in range(len(labels))]
+        colours, histograms = _small(centres[visits] + random.normal(0, 2, (len(labels), 12)))
+        assert groups_tell_classes(colours, histograms, labels, look_alikes(colours, labels))
+
+
+def test_silhouettes_of_two_clear_clusters_are_near_one() -> None:
+    places = np.array([0.0, 1.0, 100.0, 101.0])
+    found = silhouettes(np.abs(places[:, None] - places), np.array([0, 0, 1, 1]))
+    assert (found > 0.98).all()
+    assert (silhouettes(np.abs(places[:, None] - places), np.array([0, 1, 0, 1])) < 0).all()

@@ -1,15 +1,26 @@
-"""Choosing models, adding measurements, and what they do; writing the profile."""
+"""Choosing models, adding measurements, and what they do; writing the profile.
+
+A device at hand measured over a real connection, and its profile kept. CSVs of latencies: what is refused, and that
+writing reads back.
+"""
 
 from __future__ import annotations
 
+import math
+import pickle
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from advisor.core.errors import UsageError
-from advisor.devices.calibration import with_measurements
-from advisor.devices.calibration_report import calibration_report
+from advisor.core.errors import SeveralErrors, UsageError
+from advisor.devices.calibration import calibrate, check_target, with_measurements
+from advisor.devices.calibration_report import calibration_report, expected_error
+from advisor.devices.connections.ssh import SshConnection
+from advisor.devices.kernels.timing import design
 from advisor.devices.latency.features import FeatureTable
 from advisor.devices.prediction.predictor import CALIBRATED, Predictor
 from advisor.devices.profiles import (
@@ -21,8 +32,10 @@ from advisor.devices.profiles import (
     load_profiles,
     read_profile,
 )
-from advisor.devices.profiles.measurements import Measurement
-from advisor.devices.profiles.team import write_profile
+from advisor.devices.profiles.host import host_profile
+from advisor.devices.profiles.measurements import PRECISIONS, Measurement, read_measurements, write_measurements
+from advisor.devices.profiles.team import folder_of, own_folder, write_profile
+from tests.devices.conftest import SshServer
 
 TARGET = DeviceTarget("cpu-x4", "ai-edge-litert", "cpu", 4, "2.3.0", ("float32",))
 BOARD = DeviceProfile(
@@ -118,3 +131,193 @@ def test_a_profile_in_place_survives_one_that_is_refused(tmp_path: Path) -> None
         write_profile(replace(BOARD, kind="toaster"), tmp_path)
     assert path.read_bytes() == before
     assert sorted(p.name for p in tmp_path.iterdir()) == ["our-board.csv", "our-board.yaml"]
+
+
+@pytest.fixture
+def board() -> DeviceProfile:
+    """This machine under another name."""
+    return replace(host_profile(), name="our-board")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"runtime": "ncnn"}, {"accelerator": "npu"}, {"precisions": ("int16x8",)}],
+)
+def test_only_cpu_targets_that_run_float_or_int8_files_are_calibrated(
+    board: DeviceProfile, change: dict[str, object]
+) -> None:
+    check_target(board, board.target("cpu-x1"))
+    other = DeviceTarget(**{**vars(board.target("cpu-x1")), "name": "other", **change})
+    with pytest.raises(UsageError, match="our-board:other cannot be calibrated") as refused:
+        check_target(replace(board, targets=(*board.targets, other)), other)
+    assert "cpu-x1" in refused.value.hint
+
+
+def test_what_was_measured_is_kept_and_judged(
+    board: DeviceProfile, predictor: Predictor, features: FeatureTable, tmp_path: Path
+) -> None:
+    floats = {"mobilenet_v2_1.0_224": 6.5, "mobilenet_v1_1.0_224": 10.0, "resnet_50_224": 75.0}
+    names = tuple(floats)
+    latency = {
+        (name, form): ms / (2 if form == "int8" else 1) for name, ms in floats.items() for form in ("float32", "int8")
+    }
+    target, models = board.target("cpu-x1"), list(features.models.values())
+    after = with_measurements(board, target, latency)
+    rows = read_profile(write_profile(after, tmp_path)).measurements
+    assert {(row.model, row.precision, row.latency_ms, row.target, row.source_repo) for row in rows} == {
+        (*key, value, "cpu-x1", CALIBRATED) for key, value in latency.items()
+    }
+    for form in ("float32", "int8"):
+        report = calibration_report(predictor, board, after, target, models, form)
+        assert set(report.models) == set(names)
+        assert len(report.before) == len(report.after) == 3
+        assert report.expected_after < report.expected_before
+
+
+def test_an_error_is_expected_only_of_models_that_are_predicted(
+    board: DeviceProfile, predictor: Predictor, features: FeatureTable
+) -> None:
+    target, model = board.target("cpu-x1"), features.models["mobilenet_v2_1.0_224"]
+    after = with_measurements(board, target, {(model.name, "float32"): 6.5})
+    assert 0 < expected_error(predictor, board, target, "float32", [model]) < 2
+    assert math.isnan(expected_error(predictor, after, target, "float32", [model]))
+
+
+def test_a_shipped_profile_is_copied_and_the_team_s_own_changed_in_place(profiles: Profiles, tmp_path: Path) -> None:
+    shipped = profiles["raspberry-pi-4"]
+    assert folder_of(shipped) == own_folder()
+    assert folder_of(replace(shipped, origin=tmp_path / "raspberry-pi-4.yaml")) == tmp_path
+
+
+@pytest.mark.slow
+def test_a_board_is_calibrated_over_ssh(
+    board: DeviceProfile, predictor: Predictor, ssh_server: SshServer, tmp_path: Path
+) -> None:
+    connection = SshConnection("device", sys.executable, program=ssh_server.client)
+    own = replace(board, origin=tmp_path / "our-board.yaml")
+    told: list[str] = []
+    found = calibrate(own, own.target("cpu-x1"), connection, predictor, 1, told.append, kernels=True)
+    assert found.runtime.startswith("ai-edge-litert==")
+    kept = read_profile(found.path)
+    assert [(row.precision, row.latency_ms > 0) for row in kept.measurements] == [("float32", True), ("int8", True)]
+    assert {kernel.form for kernel in kept.kernels} == {"float32", "int8"}
+    assert len(kept.kernels) + len(found.left_out) == 2 * len(design())
+    assert [report.form for report in found.reports] == ["float32", "int8"]
+    assert any(line.startswith("int8: expected median error") for line in told)
+
+
+HEADER = "target,model,precision,latency_ms,statistic,flag\n"
+GOOD = "cpu,net,int8,12.5,median,\n"
+
+
+def read(tmp_path: Path, text: str) -> tuple[Measurement, ...]:
+    path = tmp_path / "gadget.csv"
+    path.write_text(text)
+    return read_measurements(path, ["cpu"])
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ("cpu,net,int8,0,median,", "is not a latency"),
+        ("cpu,net,int8,1e9,median,", "is not a latency"),
+        ("cpu,net,int8,-3,median,", "is not a latency"),
+        ("cpu,net,int8,nan,median,", "is not a latency"),
+        ("cpu,net,int8,inf,median,", "is not a latency"),
+        ("cpu,net,int8,12 ms,median,", "is not a number"),
+        ("gpu,net,int8,12,median,", "unknown target 'gpu'"),
+        ("cpu,net,int4,12,median,", "unknown precision 'int4'"),
+        ("cpu,net,int8,12,medium,", "did you mean 'median'"),
+        ("cpu,net,int8,12,median,spikey", "did you mean 'spiky'"),
+        ("cpu, ,int8,12,median,", "the model has no name"),
+        ("cpu,net,int8,12", "more or fewer fields"),
+        ("cpu,net,int8,12,median,,extra", "more or fewer fields"),
+    ],
+)
+def test_a_bad_row_is_refused_with_file_and_line(tmp_path: Path, row: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words) as caught:
+        read(tmp_path, f"{HEADER}{GOOD}{row}\n")
+    assert f"{tmp_path}/gadget.csv:3:" in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("version", "accepted"),
+    [
+        ("2.17.0", True),
+        ("2", True),
+        ("1.30.0+qairt2.50.0", True),
+        ("xnnpack2022-02-08+armhf", True),
+        ("2.18.0-dev20240710", True),
+        ("unstated", True),
+        ("", True),
+        ("latest", False),
+        ("tflite 2.17", False),
+        ("arm64", False),
+    ],
+)
+def test_a_runtime_version_is_a_version(tmp_path: Path, version: str, accepted: bool) -> None:
+    text = f"target,model,precision,latency_ms,runtime_version\ncpu,net,int8,12.5,{version}\n"
+    if accepted:
+        assert read(tmp_path, text)[0].runtime_version == version
+        return
+    with pytest.raises(UsageError, match=f"gadget.csv:2: runtime_version '{version}' is not a version"):
+        read(tmp_path, text)
+
+
+def test_all_bad_rows_are_reported_at_once(tmp_path: Path) -> None:
+    rows = ["cpu,net,int8,-3,median,", "cpu,other,int8,3,median,", "cpu,net,int8,3,meen,", GOOD.strip()]
+    with pytest.raises(SeveralErrors) as caught:
+        read(tmp_path, HEADER + GOOD + "\n".join(rows) + "\n")
+    assert [part.message.split(": ")[0].rsplit(":")[-1] for part in caught.value.parts] == ["3", "5", "6"]
+    assert pickle.loads(pickle.dumps(caught.value)).message == caught.value.message
+
+
+def test_of_many_bad_rows_the_first_are_shown(tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        read(tmp_path, HEADER + "cpu,net,int8,-3,median,\n" * 50)
+    assert len(caught.value.message.splitlines()) == SeveralErrors.SHOWN + 2
+    assert caught.value.message.endswith("... and 30 more")
+
+
+def test_the_same_figure_twice_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is already in line 2"):
+        read(tmp_path, HEADER + GOOD + GOOD)
+
+
+@pytest.mark.parametrize(
+    ("header", "words"),
+    [("target,model,precision,latency\n", "did you mean 'latency_ms'"), ("target,model,precision\n", "is missing")],
+)
+def test_a_bad_header_is_refused(tmp_path: Path, header: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        read(tmp_path, header)
+
+
+def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "gadget.csv"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(UsageError, match="cannot be read"):
+        read_measurements(path, ["cpu"])
+
+
+names = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc", "Zs", "Zl", "Zp"]), min_size=1)
+rows = st.builds(
+    Measurement,
+    target=st.just("cpu"),
+    model=names,
+    precision=st.sampled_from(PRECISIONS),
+    latency_ms=st.floats(1e-3, 1e6).map(lambda value: float(f"{value:.6g}")),
+    peak_memory_bytes=st.none() | st.integers(0, 2**40),
+    source_repo=names,
+    job=names,
+    input_side=st.none() | st.integers(1, 1024),
+    graph=names,
+    runtime_version=st.sampled_from(["", "unstated", "2.17.0", "qairt2.50.0"]),
+)
+
+
+@given(st.lists(rows, unique_by=lambda row: (row.model, row.precision, row.job)))
+def test_what_is_written_reads_back(tmp_path_factory: pytest.TempPathFactory, measurements: list[Measurement]) -> None:
+    path = tmp_path_factory.mktemp("csv") / "gadget.csv"
+    write_measurements(path, measurements)
+    assert list(read_measurements(path, ["cpu"])) == measurements

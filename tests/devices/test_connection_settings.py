@@ -1,19 +1,33 @@
-"""How a device is reached, written in its profile: read, refused with file and line, written back, and no secrets."""
+"""How a device is reached, written in its profile: read, refused with file and line, written back, and no secrets.
+
+The machine that runs the advisor, as a device.
+"""
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from advisor.compression.recipes import recipe
 from advisor.core.errors import UsageError
+from advisor.core.file_features import FileFeatures, Traits
 from advisor.devices.connections.settings import ConnectionSettings
 from advisor.devices.connections.ssh import SshConnection
-from advisor.devices.profiles import read_profile
+from advisor.devices.latency.features import Architecture, FeatureTable, ModelFeatures, model_features, read_features
+from advisor.devices.latency.processor import target_vector
+from advisor.devices.profiles import host, listing, read_profile
 from advisor.devices.profiles.team import write_profile
+from advisor.engine.targets.target_devices import TargetDevices
+from advisor.isolation.resources import usable_cores
+from advisor.tflite.float16 import to_float16
+from tests.builders import present
+from tests.measurement.small_models import classifier, swish_net
 
 BOARD = """\
 name: board
@@ -115,3 +129,105 @@ def test_the_agent_is_not_asked_for_an_accelerator() -> None:
 def test_one_way_must_be_meant(settings: ConnectionSettings) -> None:
     with pytest.raises(UsageError, match="the connection is not clear"):
         settings.connect()
+
+
+X86 = """\
+processor\t: 0
+model\t\t: 2
+model name\t: AMD EPYC 9B14
+cpu MHz\t\t: 2596.096
+flags\t\t: fpu sse2 avx2 avx512f
+"""
+BOARD_OF_HOST = "processor\t: 0\nBogoMIPS\t: 108.00\nHardware\t: BCM2835\nModel\t\t: Raspberry Pi 4 Model B Rev 1.4\n"
+
+
+def with_cpuinfo(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str) -> None:
+    path = tmp_path / "cpuinfo"
+    path.write_text(text)
+    monkeypatch.setattr(host, "_CPUINFO", path)
+    monkeypatch.setattr(host, "_MAX_FREQUENCY", tmp_path / "none")
+
+
+def test_an_x86_processor_is_named_with_its_vectors_and_clock(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with_cpuinfo(monkeypatch, tmp_path, X86)
+    profile = host.host_profile()
+    assert profile.soc == "AMD EPYC 9B14"
+    assert (profile.cores[0].core, profile.cores[0].max_mhz) == ("AMD EPYC 9B14 (AVX-512)", 2596)
+    vector = target_vector(profile, profile.targets[0], "float32")
+    assert vector is not None
+    assert vector[:2] == pytest.approx((math.log(32 * 2.596), math.log(2.596)))
+
+
+def test_a_board_is_named_by_its_hardware(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with_cpuinfo(monkeypatch, tmp_path, BOARD_OF_HOST)
+    assert host.processor_name() == "BCM2835"
+    assert host.host_profile().cores[0].max_mhz is None
+
+
+@pytest.mark.parametrize(("text", "remarks"), [(X86, 0), (BOARD_OF_HOST, 1)])
+def test_a_processor_that_is_no_known_core_is_said_in_the_profile_and_the_plan(
+    text: str, remarks: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with_cpuinfo(monkeypatch, tmp_path, text)
+    found = TargetDevices(host=True).remarks
+    assert found == listing.remarks(host.host_profile())
+    assert len(found) == remarks
+    assert all("'BCM2835' is not known" in remark for remark in found)
+    assert TargetDevices(host=False).remarks == ()
+
+
+@pytest.mark.integration
+def test_a_system_that_states_nothing_still_has_a_profile(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with_cpuinfo(monkeypatch, tmp_path, "")
+    profile = host.host_profile()
+    assert profile.soc
+    assert profile.target().threads <= usable_cores()
+
+
+@pytest.fixture(scope="module")
+def found() -> FileFeatures:
+    return read_features(classifier(32, 4))
+
+
+def test_what_a_file_computes_is_counted(found: FileFeatures) -> None:
+    assert found.form == "float32"
+    assert found.input_size == 32
+    assert found.macs > 0
+    assert found.parameters > 0
+    assert found.layers == sum(found.operators.values())
+    assert found.arena_bytes > 0
+
+
+def test_halved_weights_are_told_by_the_file(found: FileFeatures) -> None:
+    halved = read_features(to_float16(classifier(32, 4)))
+    assert halved.form == "float16"
+    assert (halved.macs, halved.layers) == (found.macs, found.layers)
+
+
+@pytest.mark.parametrize("name", ["weight_int8", "dynamic_int8"])
+def test_the_form_of_a_recipe_s_file_is_the_recipe_s(name: str) -> None:
+    images = np.random.default_rng(0).uniform(-1, 1, (4, 64, 64, 3)).astype(np.float32)
+    assert read_features(recipe(name).apply(swish_net(64, 64), images)).form == name
+
+
+def test_smooth_activations_are_seen(found: FileFeatures) -> None:
+    assert read_features(swish_net()).traits.smooth > found.traits.smooth
+
+
+def test_a_measured_model_is_taken_for_itself_only_where_the_file_computes_as_much(found: FileFeatures) -> None:
+    listed = ModelFeatures("net", "nets", float(found.macs), 1e4, 32, 9.0)
+    table = FeatureTable({"net": listed}, (Architecture("net", "nets", 9.0, Traits()),))
+    same = present(model_features(found, "net", "nets", table))
+    larger = present(model_features(replace(found, macs=2 * found.macs), "net", "nets", table))
+    assert (same.name, same.family) == ("net", "nets")
+    assert larger.name != "net"
+    assert np.isfinite(larger.vector).all()
+
+
+def test_a_file_that_computes_nothing_has_no_features(found: FileFeatures) -> None:
+    assert model_features(replace(found, macs=0), "net", "nets", FeatureTable({}, ())) is None
+
+
+def test_a_damaged_file_is_refused() -> None:
+    with pytest.raises(UsageError):
+        read_features(classifier(32, 4)[:200])

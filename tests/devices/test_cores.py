@@ -1,16 +1,39 @@
-"""Processor cores: their names, what they compute in a cycle, and what a runtime uses of it."""
+"""Processor cores: their names, what they compute in a cycle, and what a runtime uses of it.
+
+What a file takes of a device's memory, computed from the file and held against a process that ran it. Releases of a
+runtime: how far apart they are, and what one tells about the next.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from advisor.core.errors import UsageError
+from advisor.core.file_features import FileFeatures
+from advisor.core.quantity import Provenance
+from advisor.devices.connections.host import HostConnection
+from advisor.devices.connections.protocol import MeasurementJob
+from advisor.devices.latency.base import fit_base
+from advisor.devices.latency.features import ModelFeatures, features_of
+from advisor.devices.latency.model import estimate, queries_of, queries_of_known
+from advisor.devices.latency.posterior import posterior_of
 from advisor.devices.latency.processor import arithmetic, running_cores, target_vector
+from advisor.devices.latency.references import UNSTATED, distance
+from advisor.devices.latency.releases import change
+from advisor.devices.latency.table import LatencyTable
+from advisor.devices.prediction.memory import RUNTIME_BYTES, predicted_memory
 from advisor.devices.profiles import Cluster, DeviceProfile, DeviceTarget, Profiles, listing, read_profile
 from advisor.devices.profiles.cores import Core, core_named, core_remarks, find_core, read_cores
+from advisor.tflite.float16 import to_float16
+from advisor.tflite.model import read
+from benchmarks.latency_protocols.validation import hide
+from tests.builders import present
+from tests.devices.test_latency import made_table
+from tests.measurement import small_models
 
 PUBLISHED = ("llvm", "cpufp", "vfpbench", "guide", "zchrissirhcz/pixel", "stackoverflow", "AnandTech")
 
@@ -128,3 +151,130 @@ def test_an_unknown_processor_or_number_of_threads_has_no_speed(profiles: Profil
     assert target_vector(unknown, unknown.target(), "float32") is None
     target = DeviceTarget("onnxruntime-cpu-x1-unstated-threads", "onnxruntime", "cpu")
     assert target_vector(device("A53"), target, "int8") is None
+
+
+@pytest.fixture(scope="module")
+def found() -> FileFeatures:
+    return features_of(read(small_models.classifier()))
+
+
+def test_a_cpu_holds_activations_weights_and_a_packed_copy(found: FileFeatures) -> None:
+    memory = present(predicted_memory(found, "cpu"))
+    assert memory.provenance is Provenance.PREDICTED
+    assert memory.value > RUNTIME_BYTES + found.arena_bytes + 2 * found.weight_bytes
+    assert memory.low is not None
+    assert memory.high is not None
+    assert memory.low < memory.value < memory.high
+
+
+def test_halved_weights_are_widened_by_the_kernels(found: FileFeatures) -> None:
+    halved = features_of(read(to_float16(small_models.classifier())))
+    assert halved.weight_bytes < found.weight_bytes
+    assert halved.held_bytes == pytest.approx(2 * halved.weight_bytes, rel=0.1)
+
+
+def test_a_microcontroller_keeps_weights_in_flash(found: FileFeatures) -> None:
+    memory = present(predicted_memory(found, "mcu"))
+    assert memory.value == found.arena_bytes
+    assert "flash" in memory.source
+
+
+def test_tensorflow_lite_micro_keeps_more_than_activations(found: FileFeatures) -> None:
+    memory = present(predicted_memory(found, "mcu", "tflite-micro"))
+    assert memory.value == found.micro_arena_bytes
+    assert "tensor arena of TensorFlow Lite Micro" in memory.source
+    older = present(predicted_memory(replace(found, micro_arena_bytes=0), "mcu", "tflite-micro"))
+    assert older.value == found.arena_bytes
+
+
+def test_an_accelerator_s_driver_is_not_known(found: FileFeatures) -> None:
+    memory = present(predicted_memory(found, "npu"))
+    assert memory.value == found.arena_bytes + found.weight_bytes
+    assert (memory.low, memory.high) == (None, None)
+
+
+def test_what_was_kept_before_it_was_read_has_no_figure(found: FileFeatures) -> None:
+    assert predicted_memory(replace(found, weight_bytes=0), "cpu") is None
+
+
+@pytest.mark.integration
+def test_what_a_process_took_is_near(found: FileFeatures, agent: Path, model: Path) -> None:
+    (timing,) = HostConnection(agent).measure(MeasurementJob((model,), effort="load"))
+    memory = present(predicted_memory(found, "cpu"))
+    assert timing.memory_bytes is not None
+    # A few kilobytes of model: the runtime itself is nearly all of it.
+    assert timing.memory_bytes < 3 * memory.value
+
+
+NONE = np.array([], dtype=np.intp)
+FASTER = np.linspace(-0.5, -0.1, 24)
+"""What the later release gains on each network (log)."""
+
+
+@pytest.fixture(scope="module")
+def releases() -> LatencyTable:
+    """Twelve devices with an early release; the first eight with a later one, too. They are the last columns."""
+    table = made_table()
+    early = tuple(replace(c, version="1.20.0") for c in table.columns)
+    late = tuple(replace(c, target="cpu-late", version="1.25.0") for c in table.columns[:8])
+    values = fit_base(table).filled
+    return replace(table, columns=(*early, *late), values=np.vstack([values, values[:8] + FASTER]))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "steps"),
+    [
+        ("1.23.0+qairt2.37.1", "1.30.0+qairt2.50.0", 13),
+        ("2.17.0+qairt2.42.0", "qairt2.50.0", 8),
+        ("2.17.0", "2.17.1", 0),
+        ("1.9.0", "2.1.0", 10),
+        ("2.17.0", "", UNSTATED),
+        ("unstated", "2.17.0", UNSTATED),
+        ("", "", 0),
+    ],
+)
+def test_the_distance_is_in_minor_releases(one: str, other: str, steps: int) -> None:
+    assert distance(one, other) == distance(other, one) == steps
+
+
+def test_further_releases_change_more(releases: LatencyTable) -> None:
+    assert 0 < change(releases, "tflite", 1) < change(releases, "tflite", 5) < change(releases, "tflite", 20)
+    assert change(releases, "tflite", 0) == 0
+
+
+def test_the_next_release_is_predicted_network_by_network(releases: LatencyTable) -> None:
+    index = len(releases.columns) - 1
+    shown, _ = hide(releases, [index])
+    posterior = posterior_of(fit_base(shown), releases.columns[index], NONE, np.zeros(0))
+    found = estimate(posterior, queries_of_known(posterior.base, np.arange(24)))
+    assert posterior.reference == "release"
+    assert np.abs(found.mean - releases.values[index]).max() < 0.05
+    assert np.abs(releases.values[7] - releases.values[index]).max() > 0.4
+
+
+def test_a_release_that_nobody_ran_is_the_last_one_with_a_wide_interval(releases: LatencyTable) -> None:
+    base = fit_base(releases)
+    column = releases.columns[-1]
+    deviations = []
+    for version in ("1.26.0", "1.45.0"):
+        later = replace(column, target="cpu-later", version=version)
+        posterior = posterior_of(base, later, NONE, np.zeros(0))
+        found = estimate(posterior, queries_of_known(posterior.base, np.arange(24)))
+        assert np.abs(found.mean - releases.values[-1]).max() < 0.1
+        deviations.append(float(np.median(found.deviation)))
+    assert deviations[0] < deviations[1]
+
+
+def test_a_network_that_nobody_measured_gets_the_ratio_of_similar_ones(releases: LatencyTable) -> None:
+    index = len(releases.columns) - 1
+    model = ModelFeatures("new", "f1", float(np.exp(20)), float(np.exp(15)), 224, 80)
+    shown, _ = hide(releases, [index])
+    base = fit_base(shown)
+    late, early = (
+        estimate(posterior, queries_of(posterior.base, [model])).mean[0]
+        for posterior in (
+            posterior_of(base, releases.columns[index], NONE, np.zeros(0)),
+            posterior_of(base, releases.columns[7], np.arange(24), releases.values[7]),
+        )
+    )
+    assert FASTER.min() < late - early < FASTER.max()

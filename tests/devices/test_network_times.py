@@ -1,21 +1,46 @@
-"""Times of operators from timed kernels, and of networks as their sum."""
+"""Times of operators from timed kernels, and of networks as their sum.
+
+The benchmark of latency prediction. Measurements that contradict the others of a target. Throttling: a steady slow-
+down is told, noise is not.
+"""
 
 from __future__ import annotations
 
+import json
 import math
+import random
+import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from advisor.catalog.catalogue import load_catalogue
 from advisor.core.errors import UsageError
+from advisor.devices.connections.adb import parse_output
+from advisor.devices.connections.host import rising, slowdown, throttling, timings_of_agent
 from advisor.devices.kernels.timing import design
+from advisor.devices.latency.base import fit_base
+from advisor.devices.latency.model import contradicting, estimate, queries_of_known
 from advisor.devices.latency.network_times import OPERATORS_FILE, NetworkTimes, model_operators, write_operators
 from advisor.devices.latency.operator_times import OperatorTimes
+from advisor.devices.latency.outliers import agreeing, student
+from advisor.devices.latency.posterior import LatencyPosterior, posterior_of
+from advisor.devices.latency.table import LatencyTable
 from advisor.isolation import ChildPool
 from advisor.tflite.model import read
 from advisor.tflite.surgery import select_output
 from advisor.tflite.work import CONVOLUTION, DENSE, DEPTHWISE, Work, counted, works_of
+from benchmarks.latency_protocols.further import wrong_anchor
+from benchmarks.latency_protocols.regimes import effective_number
+from benchmarks.latency_protocols.validation import hide
+from tests.devices.test_adb import PRINTED
+from tests.devices.test_latency import made_table
 
 
 def microseconds(work: Work) -> float:
@@ -122,3 +147,173 @@ def test_measured_networks_show_how_the_sum_errs_with_the_bytes_of_weights(times
     light, heavy = "mobilenet_v1_0.25_192", "resnet_50_224"
     apart = [corrected.predict(known[name])[0] - math.log(times.network(known[name])[0]) for name in (light, heavy)]
     assert apart[1] - apart[0] == pytest.approx(error(heavy) - error(light), rel=0.4)
+
+
+PROJECT = Path(__file__).resolve().parents[2]
+
+
+def test_noise_is_what_neither_device_nor_network_explains(table: LatencyTable) -> None:
+    from benchmarks.latency_protocols.protocols import noise
+
+    (one, _) = noise(table, "float32")
+    assert one.both < one.offset <= one.raw
+    shifted = replace(table, values=table.values + np.arange(len(table.columns))[:, None])
+    assert noise(shifted, "float32")[0].offset == pytest.approx(one.offset)
+
+
+def test_the_page_names_the_parts_that_earlier_measurements_made() -> None:
+    from benchmarks.latency_prediction import OUT, STORED
+    from benchmarks.latency_protocols.page import markdown
+
+    kept = json.loads((OUT / STORED).read_text(encoding="utf-8"))
+    rows = [row for part in kept["made_on"] for row in kept[part].get("rows", ())]
+    current = {**kept, "made_on": dict.fromkeys(kept["made_on"], kept["data"])}
+    assert "Made before" not in markdown(rows, current)
+    older = {**current, "made_on": {**current["made_on"], "npu": "other", "cpu": "other"}}
+    assert "**Made before the measurements last changed: npu, cpu.**" in markdown(rows, older)
+
+
+def test_errors_that_are_equal_on_one_silicon_count_once_and_unrelated_ones_each() -> None:
+    random = np.random.default_rng(0)
+    groups = [f"s{i // 20}" for i in range(200)]
+    assert effective_number(np.repeat(random.normal(size=10), 20), groups) == pytest.approx(10, rel=0.01)
+    assert effective_number(random.normal(size=200), groups) > 100
+    assert effective_number(random.normal(size=200), ["s0"] * 200) == 1
+
+
+def test_unrelated_errors_of_one_size_on_each_silicon_count_as_alike() -> None:
+    random = np.random.default_rng(0)
+    sizes = np.repeat(np.exp(random.normal(0, 2, 10)), 20)
+    assert effective_number(sizes * random.choice([-1, 1], 200), [f"s{i // 20}" for i in range(200)]) < 15
+
+
+@pytest.mark.integration
+def test_an_unknown_part_is_refused() -> None:
+    argv = [sys.executable, "-m", "benchmarks", "latency_prediction", "--parts", "npu,spu"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, cwd=PROJECT)
+    assert done.returncode == 2
+    assert "unknown part spu; there are: npu, slow" in done.stderr
+
+
+SEEN = np.arange(6)
+
+
+@pytest.fixture(scope="module")
+def complete() -> LatencyTable:
+    table = made_table()
+    return LatencyTable(table.models, table.families, table.features, table.columns, fit_base(table).filled)
+
+
+def with_error(table: LatencyTable, factor: float, wrong: int = 2) -> tuple[LatencyPosterior, np.ndarray]:
+    """The posterior of the first target from six of its models, of which one is wrong, and the measured values."""
+    values = table.values[0, SEEN].copy()
+    values[wrong] += np.log(factor)
+    return posterior_of(fit_base(hide(table, [0])[0]), table.columns[0], SEEN, values), values
+
+
+@pytest.mark.parametrize("factor", [4.0, 0.25, 1000.0])
+def test_a_wrong_row_is_named_and_hardly_moves_the_others(complete: LatencyTable, factor: float) -> None:
+    posterior, values = with_error(complete, factor)
+    assert set(contradicting(posterior, values)) == {"m2"}
+    assert contradicting(posterior, values)["m2"] == pytest.approx(np.exp(complete.values[0, 2]), rel=0.2)
+    rest = np.arange(6, 24)
+    errors = estimate(posterior, queries_of_known(posterior.base, rest)).mean - complete.values[0, rest]
+    assert np.median(np.abs(errors)) < 0.05
+
+
+def test_right_rows_are_not_doubted(complete: LatencyTable) -> None:
+    posterior, values = with_error(complete, 1.0)
+    assert contradicting(posterior, values) == {}
+    assert posterior.doubts.max() < 0.05
+
+
+def test_two_measurements_cannot_tell_which_one_is_wrong(complete: LatencyTable) -> None:
+    values = complete.values[0, :2] + np.array([0.0, 3.0])
+    posterior = posterior_of(fit_base(complete), complete.columns[0], np.arange(2), values, excluded=[0])
+    assert np.array_equal(posterior.doubts, [0, 0])
+
+
+def test_at_most_a_third_is_set_aside() -> None:
+    residuals = np.array([[0.0, 0.0, 3.0, 0.0, 30.0, 300.0]])
+    assert [list(kept) for _, kept in agreeing(np.zeros(1), residuals, [0.01 * np.eye(6)])] == [[0, 1, 2, 3]]
+
+
+def test_the_density_is_students() -> None:
+    # Of two independent-looking values with the precision of one, and 4 degrees of freedom: scipy.stats.multivariate_t.
+    assert student(np.array([0.0]), 0.0, 1)[0] == pytest.approx(np.log(3 / 8))
+    assert student(np.array([1.0]), 0.0, 2)[0] == pytest.approx(-np.log(2 * np.pi) - 3 * np.log(1.25))
+
+
+def test_one_wrong_row_costs_shipped_npus_less_than_a_tenth(table: LatencyTable) -> None:
+    """Without weighing, a row that is four times too slow takes the share within 10 % from 0.8 to below 0.35."""
+
+    def pixels(column: object) -> bool:
+        return column in chosen
+
+    chosen = [c for c in table.columns if (c.device, c.runtime, c.precision) == ("galaxy-s24", "tflite", "float32")]
+    scores = wrong_anchor(table, pixels, 10, (1.0, 4.0), draws=4)
+    assert scores["k=10, one is 4x", "advisor"].row()["within_10"] > scores["k=10", "advisor"].row()["within_10"] - 0.1
+
+
+def test_blocks_that_keep_rising_are_throttling() -> None:
+    assert throttling([10, 10.5, 11, 12, 13, 14, 15, 15]).startswith("throttled: the last runs took 1.4")
+
+
+@pytest.mark.parametrize("blocks", [[], [5], [1, 2, 3], [10, 10.1, 9.9, 10, 10.05, 10], [10, 30, 9, 31, 10, 12]])
+def test_noise_and_too_few_blocks_are_not(blocks: list[float]) -> None:
+    assert throttling(blocks) == ""
+
+
+def test_a_device_that_speeds_up_is_not() -> None:
+    assert throttling([15, 14, 13, 12, 11, 10]) == ""
+
+
+@given(st.lists(st.floats(1, 1.05), min_size=4, max_size=30))
+def test_five_percent_of_noise_never_are(blocks: list[float]) -> None:
+    assert throttling(blocks) == ""
+
+
+@given(st.lists(st.floats(1, 1e3), min_size=2, max_size=20, unique=True))
+def test_tau_is_one_for_a_rise_and_minus_one_for_a_fall(values: list[float]) -> None:
+    assert rising(sorted(values)) == 1.0
+    assert rising(sorted(values, reverse=True)) == -1.0
+
+
+def test_slowdown_takes_the_medians_of_the_ends() -> None:
+    assert slowdown([10, 10, 999, 15, 20, 20]) == 2.0
+
+
+def series(clock: str) -> dict[str, Any]:
+    noise = random.Random(0)
+    rows = []
+    for block in range(8):
+        rising_ns, flat_ns = 1000.0 * (1 + 0.1 * block), 1000.0 + noise.random()
+        walls = [rising_ns] * 4
+        rows.append({"wall_ns": walls, "cpu_ns": [rising_ns if clock == "rising" else flat_ns] * 4})
+    return {"model": "a", "threads": 1, "first_ns": 1, "load_ns": 1, "blocks": rows}
+
+
+@pytest.mark.parametrize(("clock", "expected"), [("rising", "throttled"), ("flat", "")])
+def test_the_agents_blocks_are_judged_by_cpu_time(clock: str, expected: str) -> None:
+    (timing,) = timings_of_agent({"series": [series(clock)], "load": {}}, [Path("a.tflite")], ["a"])
+    assert timing.throttled.startswith(expected)
+    assert bool(timing.throttled) is bool(expected)
+
+
+@pytest.mark.parametrize(("waited", "expected"), [(0, "throttled"), (None, "throttled"), (600, "")])
+def test_of_several_threads_blocks_that_waited_for_a_processor_do_not_count(waited: int | None, expected: str) -> None:
+    document = series("rising")
+    blocks = [{**row, "cpu_ns": [], "waited_ns": waited, "elapsed_ns": 1000} for row in document["blocks"]]
+    (timing,) = timings_of_agent(
+        {"series": [{**document, "threads": 2, "blocks": blocks}], "load": {}}, [Path("a.tflite")], ["a"]
+    )
+    assert timing.throttled[:9] == expected
+
+
+def test_the_phones_tool_tells_it_by_first_mean_and_last() -> None:
+    def throttled(runs: str) -> str:
+        return parse_output(PRINTED.replace("count=50 first=12000 curr=11800", runs), Path("a.tflite"), 1).throttled
+
+    assert throttled("count=50 first=12000 curr=11800") == ""
+    assert throttled("count=50 first=9000 curr=14900") == "throttled: the last run took 1.66 times as long as the first"
+    assert throttled("count=50 first=12000 curr=14900") == ""

@@ -1,3 +1,5 @@
+"""The file that says what a search is doing."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -13,7 +15,7 @@ from advisor.engine.display import Bar, Display, Lines
 from advisor.engine.pipeline.events import EventKind, StageEvent
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.progress import Progress
-from advisor.engine.standing import Standing, read_standing
+from advisor.engine.standing import FILE, Standing, read_standing, write_standing
 from advisor.store import RunFolder
 from tests.builders import configuration
 from tests.engine.plans import planned
@@ -258,3 +260,22 @@ def test_work_that_is_no_stage_is_shown_while_it_lasts(capsys: pytest.CaptureFix
     progress.close()
     assert "left: measuring int8 of net on chromium" in during
     assert "left: waiting" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("standing", [Standing("reading images"), Standing("joining a", 3, 9, 75.2, 0.5)])
+def test_a_moment_is_read_as_it_was_written(tmp_path: Path, standing: Standing) -> None:
+    assert read_standing(RunFolder(tmp_path)) is None
+    write_standing(RunFolder(tmp_path), standing)
+    assert read_standing(RunFolder(tmp_path)) == standing
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{", '{"now": 1}', '{"now": ["a"], "share": "b"}'])
+def test_a_damaged_file_says_nothing(tmp_path: Path, content: str) -> None:
+    (tmp_path / FILE).write_text(content, encoding="utf-8")
+    assert read_standing(RunFolder(tmp_path)) is None
+
+
+def test_a_damaged_entry_is_left_out(tmp_path: Path) -> None:
+    content = '{"schema_version": 1, "now": "joining a", "left_s": "soon", "share": NaN, "more": 1}'
+    (tmp_path / FILE).write_text(content.replace("NaN", "[]"), encoding="utf-8")
+    assert read_standing(RunFolder(tmp_path)) == Standing("joining a")

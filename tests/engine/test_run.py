@@ -1,19 +1,46 @@
-"""The parts of a search's run: what is refused, and in which order cards get cores."""
+"""The parts of a search's run: what is refused, and in which order cards get cores.
+
+The answer so far of a search, whenever it has new evaluations. A new training recipe is one object: what decides
+and plans asks it, and lists no names.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType, SimpleNamespace
+from typing import Any
 
 import pytest
 
+from advisor.api.options import choices
 from advisor.catalog.catalogue import load_catalogue
+from advisor.core import training
+from advisor.core.budget import Budget
 from advisor.core.errors import UsageError
+from advisor.core.training import FINETUNE_TOP, HEAD, TrainingRecipe, in_order, lighter_than
+from advisor.engine import answering as module
+from advisor.engine.answering import Answer, answering
+from advisor.engine.execution.machine import Machine
+from advisor.engine.pipeline.images import Role
+from advisor.engine.pipeline.names import StageName
 from advisor.engine.question import resolve
 from advisor.engine.run import _disturbed, _priorities, _slug, refuse_what_cannot_work
+from advisor.engine.scheduling.cost_estimates import CostEstimates
+from advisor.engine.scheduling.promotion import FrontBound
+from advisor.engine.scheduling.suggesting import candidate_table
+from advisor.engine.space.plan import Plan
 from advisor.engine.space.resolved import resolve_parts
-from tests.builders import evaluation
-from tests.engine.plans import planned
+from advisor.store import RunFolder
+from advisor.tasks import CLASSIFICATION, DETECTION
+from tests.builders import RUNTIME, evaluation
+from tests.engine.plans import changed, planned
+from tests.processes import PATIENCE_S
+from tests.run_folders import write_run
 
 
 def test_a_time_limit_below_the_cheapest_candidate_is_refused() -> None:
@@ -44,3 +71,174 @@ def test_a_run_is_named_for_its_images_and_its_budget(tmp_path: Path) -> None:
     (tmp_path / "photos").mkdir()
     assert _slug(resolve({"data": str(tmp_path / "photos"), "budget": "50ms"})) == "photos-50ms"
     assert _slug(resolve({})) == "image-classification"
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunFolder:
+    monkeypatch.setattr(module, "LOOK_S", 0.005)
+    return write_run(tmp_path)
+
+
+def during(run: RunFolder, answer: Answer, work: Callable[[Machine], Coroutine[Any, Any, None]]) -> None:
+    """Do the work of a search in a loop of its own, with answers beside it."""
+    machine = Machine(1)
+
+    async def search() -> None:
+        async with answering(run, answer, machine):
+            await asyncio.wait_for(work(machine), timeout=PATIENCE_S)
+
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(asyncio.run, search()).result()
+
+
+async def until(seen: Callable[[], bool]) -> None:
+    while not seen():
+        await asyncio.sleep(0.005)
+
+
+def test_there_is_one_at_once_and_one_for_each_change(run: RunFolder) -> None:
+    seen: list[int] = []
+
+    async def work(_machine: Machine) -> None:
+        await until(lambda: len(seen) == 1)
+        await asyncio.sleep(0.1)
+        run.append(evaluation("another"))
+        await until(lambda: len(seen) == 2)
+
+    during(run, lambda folder: seen.append(len(folder.evaluations())), work)
+    assert seen == [3, 4]
+
+
+def test_no_answer_is_given_during_a_measurement(run: RunFolder) -> None:
+    seen: list[int] = []
+
+    async def work(machine: Machine) -> None:
+        await until(lambda: len(seen) == 1)
+        async with machine.alone():
+            run.append(evaluation("another"))
+            await asyncio.sleep(0.1)
+            assert len(seen) == 1
+        await until(lambda: len(seen) == 2)
+
+    during(run, lambda folder: seen.append(len(folder.evaluations())), work)
+
+
+def test_answers_rest_twenty_times_as_long_as_they_take_but_for_the_first(
+    run: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ticks, slept = iter((0.0, 0.5, 0.5, 1.5)), list[float]()
+    sleep = asyncio.sleep
+    monkeypatch.setattr(module, "time", SimpleNamespace(thread_time=lambda: next(ticks)))
+
+    async def noted(seconds: float) -> None:
+        slept.append(seconds)
+        await sleep(0.005)
+
+    monkeypatch.setattr(module, "asyncio", SimpleNamespace(**{**vars(asyncio), "sleep": noted}))
+
+    async def work(_machine: Machine) -> None:
+        while len(slept) < 2:
+            await sleep(0.005)
+        assert slept[0] == 0.0
+        run.append(evaluation("another"))
+        while max(slept) < 1.0:
+            await sleep(0.005)
+
+    during(run, lambda _folder: None, work)
+    assert max(slept) == 20.0
+
+
+def test_an_error_is_logged_and_the_search_goes_on(run: RunFolder, caplog: pytest.LogCaptureFixture) -> None:
+    called: list[RunFolder] = []
+
+    def broken(folder: RunFolder) -> None:
+        called.append(folder)
+        raise OSError("no space left on device")
+
+    async def work(_machine: Machine) -> None:
+        await until(lambda: len(called) == 1)
+        run.append(evaluation("another"))
+        await until(lambda: len(called) == 2)
+
+    with caplog.at_level(logging.WARNING):
+        during(run, broken, work)
+    assert "OSError: no space left on device" in caplog.text
+
+
+LIGHT = TrainingRecipe("light", "a second head", over=HEAD, gain=0.2, spread=0.05, points=1.5)
+HEAVY = TrainingRecipe("heavy", "adapters", layers=0.3, over=HEAD, gain=0.2, spread=0.05, points=1.5, step=2.0)
+CARD = "mobilenet_v2_1.0_224"
+
+
+@pytest.fixture(params=[LIGHT, HEAVY], ids=lambda recipe: recipe.name)
+def toy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> TrainingRecipe:
+    """Return a recipe that the table has after the head, as if it had been written there."""
+    recipe: TrainingRecipe = request.param
+    names = [*lighter_than(HEAD), HEAD, recipe.name, *training.TRAININGS]
+    table = {**training.TRAININGS, recipe.name: recipe}
+    monkeypatch.setattr(training, "TRAININGS", MappingProxyType({name: table[name] for name in dict.fromkeys(names)}))
+    return recipe
+
+
+def plan(toy: TrainingRecipe) -> Plan:
+    trainings = in_order((FINETUNE_TOP, toy.name, HEAD))
+    cards = load_catalogue().select([CARD])
+    return planned(cards, ("float32", "int8"), (1,), trainings, RUNTIME, images=100, validation=20, holdout=20)
+
+
+def test_its_rung_is_its_place_in_the_table(toy: TrainingRecipe) -> None:
+    assert plan(toy).trainings == (HEAD, toy.name, FINETUNE_TOP)
+    assert [each.training for each in plan(toy).configurations()[::2]] == [HEAD, toy.name, FINETUNE_TOP]
+    assert lighter_than(toy.name) == (*lighter_than(HEAD), HEAD)
+
+
+def test_users_choose_it_by_its_name(toy: TrainingRecipe) -> None:
+    assert toy.name in choices("training")
+    assert toy.name in CLASSIFICATION.trainings
+    assert resolve({"data": "photos", "training": [toy.name]}).question.trainings == (HEAD, toy.name)
+
+
+def test_a_task_that_it_does_not_train_refuses_it(toy: TrainingRecipe) -> None:
+    assert toy.name not in DETECTION.trainings
+    with pytest.raises(UsageError, match=toy.name):
+        resolve({"task": DETECTION.name, "data": "boxes", "training": [toy.name]})
+
+
+def test_hyperparameters_are_tuned_of_what_tunes_the_backbone(toy: TrainingRecipe) -> None:
+    request = {"data": "photos", "training": [toy.name], "tune_training": 6}
+    if toy.tunes_backbone:
+        assert resolve(request).question.tune_training == 6
+    else:
+        with pytest.raises(UsageError, match="nothing is fine-tuned"):
+            resolve(request)
+
+
+def test_the_name_of_a_candidate_mentions_it(toy: TrainingRecipe) -> None:
+    assert plan(toy).configuration(CARD, "int8", 1, toy.name).variant_name == f"{toy.name} int8"
+
+
+def test_it_is_trained_twice_judged_and_compressed_like_the_others(toy: TrainingRecipe) -> None:
+    workload = plan(toy).workload
+    assert workload.images[Role.HOLDOUT] == 20
+    assert workload.trained_twice(toy.name)
+    assert workload.judged(toy.name)
+    assert workload.recipes_of(toy.name) == ("float32", "int8")
+
+
+def test_its_gain_bounds_what_it_can_reach(toy: TrainingRecipe) -> None:
+    bound, head = FrontBound(Budget()), evaluation(CARD, accuracy=60.0)
+    assert bound.largest_gain(toy.name) == pytest.approx(toy.gain + 2 * toy.spread)
+    bound.add([head, evaluation("squeezenet_1.1_227", accuracy=99.0, latency=1.0, size=1e6)])
+    reason = bound.rejection_reason(replace(head.configuration, training=toy.name))
+    assert reason.startswith("even with 30 % fewer errors")
+    shown = replace(head, configuration=replace(head.configuration, training=toy.name))
+    bound.add([replace(shown, accuracy=evaluation(accuracy=100.0).accuracy)])
+    assert bound.largest_gain(toy.name) > toy.gain + 2 * toy.spread
+
+
+@pytest.mark.parametrize("toy", [LIGHT], indirect=True)
+def test_the_samplers_prior_has_its_points_and_its_head_has_a_price(toy: TrainingRecipe) -> None:
+    heads = changed(plan(toy), trainings=(HEAD, toy.name))
+    first, second = (row for row in candidate_table(heads, CostEstimates(heads)) if row.features["recipe"] == "int8")
+    assert second.prior == pytest.approx(first.prior + toy.points)
+    assert StageName.JOIN in {stage.name for stage in heads.costs.stages(heads.cards[0], [(toy.name, "int8")])}

@@ -1,30 +1,38 @@
-"""The bundle: complete, the same each time, checked by its own checker, refused where it would mislead."""
+"""The bundle: complete, the same each time, checked by its own checker, refused where it would mislead.
+
+The folder of a bundle: nothing else is replaced, and a bundle only by force. Test vectors of a bundle.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image
 
 from advisor.core.errors import UsageError
 from advisor.core.escape import markdown as escaped
-from advisor.core.evaluation_facts import ImageAnswers
+from advisor.core.evaluation_facts import DeviceFigures, ImageAnswers
 from advisor.engine.history.loaded_run import load_run
 from advisor.exporting.bundle import Bundle, export
-from advisor.exporting.snippets import PLATFORMS, render
+from advisor.exporting.model import ShippedModel
+from advisor.exporting.shipping import make_vectors
+from advisor.exporting.snippets import PLATFORMS, benchmark_lines, devices_of, render
 from advisor.reporting.risks import risks, warnings
 from advisor.reporting.view import load_view
 from advisor.store import RunFolder
 from advisor.tasks.classification.shipping import SHIPPING, answers
 from advisor.tflite.metadata import Metadata
 from advisor.tflite.metadata_writer import write_metadata
+from tests.builders import evaluation
 from tests.exporting.conftest import Pixels, evaluation_of, mediapipe_answers, replace_artefact
 
 FILES = {
@@ -264,3 +272,46 @@ def test_snippets_use_the_accelerator_or_say_that_they_do_not(bundle: Bundle, ac
     for text in (kotlin, swift):
         assert all(text.count(opening) == text.count(closing) for opening, closing in ("()", "{}", "[]"))
         assert "{%" not in text
+
+
+def test_another_folder_is_never_replaced(trained: RunFolder, tmp_path: Path) -> None:
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious" / "thesis.txt").write_text("x")
+    for force in (False, True):
+        with pytest.raises(UsageError, match="is not a bundle of advisor"):
+            export(trained.path, tmp_path / "precious", force=force)
+    assert (tmp_path / "precious" / "thesis.txt").read_text() == "x"
+
+
+def test_a_bundle_is_replaced_only_by_force(bundle: Bundle, trained: RunFolder, tmp_path: Path) -> None:
+    own = Path(shutil.copytree(bundle.path, tmp_path / "bundle"))
+    (own / "left over.txt").write_text("x")
+    with pytest.raises(UsageError, match="already holds a bundle"):
+        export(trained.path, own)
+    export(trained.path, own, force=True)
+    assert not (own / "left over.txt").exists()
+
+
+def test_what_the_runtime_prints_is_not_shown(capfd: pytest.CaptureFixture[str]) -> None:
+    def answering(_model: ShippedModel, images: Any) -> tuple[float, list[tuple[int, dict[str, Any]]]]:
+        os.write(2, b"INFO: Created a delegate\n")
+        return 0.1, [(0, {"label": int(images[0].max() > 0)})]
+
+    model = ShippedModel(b"", ("cat", "dog"), 0.0, 1.0, 8, ())
+    tolerance, (vector,) = make_vectors(model, answering)
+    assert (tolerance, vector.answer, len(vector.pixels)) == (0.1, {"label": 1}, 8 * 8 * 3)
+    assert capfd.readouterr().err == ""
+
+
+def test_without_other_devices_the_own_setting_is_all() -> None:
+    ((device, own),) = devices_of(evaluation("one", threads=4)).items()
+    assert (device, own.threads, own.provenance) == ("host", 4, "measured")
+    assert "--num_threads=4 --use_xnnpack=true" in benchmark_lines(own)[-1]
+
+
+def test_every_device_that_runs_the_file_has_its_own_line() -> None:
+    figures = DeviceFigures(accelerator="npu", runtime="tflite", latency_ms=2.0, provenance="predicted")
+    devices = {"phone": figures, "stick": replace(figures, reason="it takes int8 alone")}
+    found = devices_of(replace(evaluation("one"), device_figures=devices))
+    assert list(found) == ["host", "phone"]
+    assert "--use_nnapi=true" in benchmark_lines(found["phone"])[-1]

@@ -1,4 +1,7 @@
-"""The bundle of a detector: its code and its checker find the boxes that MediaPipe's ObjectDetector finds."""
+"""The bundle of a detector: its code and its checker find the boxes that MediaPipe's ObjectDetector finds.
+
+The bundle of a network that counts objects: its code finds the centres that were judged.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +23,16 @@ from PIL import Image
 from advisor.core.box_facts import BoxFacts, ClassBoxes
 from advisor.core.errors import UsageError
 from advisor.core.evaluation_facts import ImageAnswers
+from advisor.datasets.images import InputSpec
 from advisor.exporting.bundle import Bundle, export
 from advisor.exporting.shipped import check
+from advisor.measurement.counting import LEAST_SCORE, CentreFinder
 from advisor.store import RunFolder
-from advisor.tasks import DETECTION
+from advisor.tasks import COUNTING, DETECTION
 from advisor.tflite.metadata import read_metadata
 from advisor.tflite.postprocess import Suppression
 from tests.builders import evaluation, present
-from tests.detectors import COLOURS, SIDE, detector_file, write_cells
+from tests.detectors import COLOURS, SIDE, detector_file, marker_file, write_cells
 from tests.exporting.conftest import replace_artefact
 from tests.run_folders import write_run
 
@@ -214,3 +219,79 @@ def test_boxes_differ_by_more_than_the_tolerance(found: tuple[dict[str, Any], ..
     said = check.other_boxes(output(*found), ROW, 0.05)
     assert said.startswith(difference)
     assert bool(said) == bool(difference)
+
+
+FOUND_OF_COUNTERS = re.compile(r"(\d+\.png): (\w+) ([\d.]+) %, down, across: (\d+), (\d+)")
+COUNTED = re.compile(r"(\d+\.png): (\d+) (\w+)$", re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def made_of_counters(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
+    folder, row = tmp_path_factory.mktemp("counter"), evaluation("cells", "float32")
+    request = {"task": COUNTING.name, "data": "boxes"}
+    run = write_run(folder, [row], request=request, dataset={**DATASET, "train": 24, "validation": 8, "holdout": 8})
+    by_class = {name: ClassBoxes(8, 6, 0.83, 0.62, 0.25) for name in COLOURS}
+    answers = ImageAnswers(dict.fromkeys(COLOURS, 0.9), boxes=BoxFacts(LEAST_SCORE, None, by_class))
+    replace_artefact(run, row, marker_file(folder / "cells.tflite").read_bytes(), answers)
+    return export(run.path, folder / "bundle")
+
+
+def test_it_has_code_and_vectors_for_counting(made_of_counters: Bundle) -> None:
+    assert {"android/Counter.kt", "ios/Counter.swift", "python/count.py", "test_vectors/05.rgb"} <= set(
+        made_of_counters.files
+    )
+    assert not any("Detector" in name or "lassif" in name for name in made_of_counters.files)
+
+
+def test_the_file_is_the_measured_one_because_no_client_reads_a_threshold_of_a_map(made_of_counters: Bundle) -> None:
+    assert (made_of_counters.model.edits, made_of_counters.model.threshold) == ((), LEAST_SCORE)
+    assert hashlib.sha256(made_of_counters.model.content).hexdigest() == made_of_counters.evaluation.artefact_sha256
+
+
+@pytest.mark.integration
+def test_the_python_code_finds_the_centres_that_were_judged(made_of_counters: Bundle, tmp_path: Path) -> None:
+    write_cells(tmp_path / "cells", 6)
+    images = sorted((tmp_path / "cells").glob("*.png"))
+    done = ran(made_of_counters.path / "python" / "count.py", *images)
+    assert done.returncode == 0, done.stderr
+    found = CentreFinder(made_of_counters.path / "model.tflite", InputSpec(SIDE, (127.5,) * 3, (127.5,) * 3))
+    for path in images:
+        own = [row[1:] for row in FOUND_OF_COUNTERS.findall(done.stdout) if row[0] == path.name]
+        marks = found(path)
+        sure = marks.scores >= LEAST_SCORE
+        expected = zip(marks.labels[sure], 100 * marks.scores[sure], SIDE * marks.boxes[sure], strict=True)
+        for (label, percent, *place), (index, score, box) in zip(own, expected, strict=True):
+            assert label == COLOURS[index]
+            assert float(percent) == pytest.approx(float(score), abs=0.1)
+            assert [int(each) for each in place] == pytest.approx(box[:2].tolist(), abs=1)
+        numbers = {label: int(number) for name, number, label in COUNTED.findall(done.stdout) if name == path.name}
+        assert numbers == dict(zip(COLOURS, np.bincount(marks.labels[sure], minlength=3).tolist(), strict=True))
+    assert FOUND_OF_COUNTERS.search(done.stdout)
+
+
+@pytest.mark.integration
+def test_the_checker_passes_the_bundle_and_notices_another_score(made_of_counters: Bundle, tmp_path: Path) -> None:
+    assert ran(made_of_counters.path / "check.py").stdout.startswith("ok:")
+    own = Path(shutil.copytree(made_of_counters.path, tmp_path / "bundle"))
+    path, sums = own / "test_vectors" / "vectors.json", own / "SHA256SUMS"
+    old, document = hashlib.sha256(path.read_bytes()).hexdigest(), json.loads(path.read_text())
+    document["vectors"][0]["scores"][4] += 0.2
+    path.write_text(json.dumps(document))
+    sums.write_text(sums.read_text().replace(old, hashlib.sha256(path.read_bytes()).hexdigest()))
+    done = ran(own / "check.py")
+    assert done.returncode == 1
+    assert "WRONG: 00.rgb: a score of label 1 in row 0, column 1 is off by 0.2" in done.stdout
+
+
+def test_scores_within_the_tolerance_are_the_same() -> None:
+    answer = np.zeros((2, 2, 3), np.float32)
+    row = {"scores": [0.04] * 12}
+    assert check.other_scores([answer], row, 0.05) == ""
+    assert check.other_scores([answer], row, 0.03).startswith("a score of label 0 in row 0, column 0 is off by 0.0400")
+
+
+def test_the_card_says_how_an_object_is_read_from_the_map(made_of_counters: Bundle) -> None:
+    card = " ".join((made_of_counters.path / "model_card.md").read_text().split())
+    assert "Object counter with 3 classes" in card
+    assert "a cell with a score of at least 0.5 that is the highest of its class within 2 cells" in card
+    assert "ObjectDetector" not in card

@@ -1,23 +1,45 @@
-"""The shipped model: what MediaPipe takes, answering as the artefact that was measured."""
+"""The shipped model: what MediaPipe takes, answering as the artefact that was measured.
+
+The model card says what the shipped file was trained on, what to expect of it, and its risks. The code for apps,
+parsed by grammars of its languages: no syntax error in any of its variants.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import tree_sitter
+import tree_sitter_kotlin
+import tree_sitter_swift
 
+from advisor.core.confidence_facts import ShippedThresholds
 from advisor.core.errors import UsageError
+from advisor.core.evaluation import Evaluation, Status
+from advisor.core.quantity import Provenance, Quantity
+from advisor.core.training import choosable
 from advisor.datasets.images import InputSpec
-from advisor.exporting.bundle import Bundle
+from advisor.engine.history.loaded_run import LoadedRun, load_run
+from advisor.exporting.bundle import Bundle, choices, choose
+from advisor.exporting.documents import model_card
 from advisor.exporting.model import ShippedModel, prepare
+from advisor.exporting.shipping import Shipping
+from advisor.exporting.snippets import render
 from advisor.measurement.accuracy import predict_pixels
+from advisor.reporting.risks import Level, Risk
 from advisor.store import RunFolder
+from advisor.tasks import CLASSIFICATION, TASKS
 from advisor.tasks.classification.shipping import answers
 from advisor.tflite.metadata import Metadata, read_metadata
 from advisor.tflite.metadata_writer import write_metadata
 from advisor.tflite.surgery import select_output
+from tests.builders import evaluation
 from tests.exporting.conftest import FORMS, Pixels, evaluation_of, mediapipe_answers
+from tests.run_folders import candidates, write_run
 
 SCORE_TOLERANCE = 0.03
 ROUNDED_TOLERANCE = 0.05
@@ -97,3 +119,143 @@ def test_a_damaged_model_is_refused_by_name(trained: RunFolder) -> None:
     artefact = (trained.path / evaluation_of(trained, "float32").artefact).read_bytes()
     with pytest.raises(UsageError, match=r"half\.tflite is not a usable"):
         prepare(artefact[: len(artefact) // 2], "half.tflite")
+
+
+def stored(tmp_path: Path, *more: Evaluation) -> LoadedRun:
+    return load_run(write_run(tmp_path, [*candidates(), *more]).path)
+
+
+def test_the_first_choice_is_the_pick_and_the_second_the_runner_up(tmp_path: Path) -> None:
+    run = stored(tmp_path)
+    assert [e.configuration.card for e in choices(run.decision)] == ["best", "fast", "small"]
+    assert choose(run, None) == choose(run, "1") == run.decision.pick
+
+
+def test_one_artefact_is_one_choice_on_its_best_threads(tmp_path: Path) -> None:
+    run = stored(tmp_path, evaluation("fast", "int8", 2, accuracy=84, half_width=1, latency=3, size=5e6))
+    assert [e.configuration.card for e in choices(run.decision)] == ["best", "fast", "small"]
+    assert choose(run, "2").configuration.target.threads == 2
+
+
+def test_a_key_chooses_what_is_not_on_the_front(tmp_path: Path) -> None:
+    poor = evaluation("poor", accuracy=10, half_width=1, latency=40, size=9e6)
+    assert choose(stored(tmp_path, poor), poor.configuration.key).configuration == poor.configuration
+
+
+@pytest.mark.parametrize("number", ["0", "4"])
+def test_a_number_that_is_none_is_refused(tmp_path: Path, number: str) -> None:
+    with pytest.raises(UsageError, match="the numbers are 1 to 3"):
+        choose(stored(tmp_path), number)
+
+
+def test_a_misspelt_key_is_refused_with_the_nearest(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="did you mean 'small/head/int8@host:cpux1'"):
+        choose(stored(tmp_path), "smal/head/int8@host:cpux1")
+
+
+def test_what_failed_has_nothing_to_ship(tmp_path: Path) -> None:
+    failed = replace(evaluation("bad"), status=Status.FAILED, reason="converter crashed")
+    with pytest.raises(UsageError, match="converter crashed"):
+        choose(stored(tmp_path, failed), failed.configuration.key)
+
+
+MODEL = ShippedModel(b"", ("glass", "paper"), 127.5, 127.5, 224, ())
+WORDS = {
+    "none": "published weights",
+    "head": "head retrained on your images",
+    "finetune_cached": "last blocks fine-tuned on your images",
+    "finetune_top": "last layers fine-tuned on your images",
+    "finetune_all": "all layers fine-tuned on your images",
+}
+
+
+@pytest.mark.parametrize("training", choosable())
+def test_the_card_names_the_training(tmp_path: Path, training: str) -> None:
+    row = evaluation("net", "int8")
+    row = replace(row, configuration=replace(row.configuration, training=training))
+    card = model_card(load_run(write_run(tmp_path, [row]).path), row, MODEL, ())
+    assert f"net, {WORDS[training]}, compressed as" in card
+
+
+def test_the_card_has_both_accuracies_and_warns_beside_the_reason(tmp_path: Path) -> None:
+    row = replace(
+        evaluation("net", "int8", accuracy=90.0),
+        holdout_accuracy=Quantity(89.0, "%", Provenance.MEASURED, 86.0, 92.0, n=500),
+        new_conditions=Quantity(61.5, "%", Provenance.ESTIMATED, 50.0, 73.0),
+    )
+    run = load_run(write_run(tmp_path, [row]).path)
+    found = (
+        Risk("New conditions", Level.HIGH, "Expect about 61.5 % on images of another place or day, not *89.0 %*."),
+        Risk("Compression", Level.LOW, "int8 loses 0.0 points."),
+    )
+    card = model_card(run, row, MODEL, found)
+    assert "| top-1 on the hold-out (images like these) | 89.0 % | 86.0 % to 92.0 % | 500 |" in card
+    assert "| top-1 in new conditions (another visit, camera or day) | 61.5 % | 50.0 % to 73.0 % |" in card
+    warning = r"> **Warning, new conditions**: Expect about 61.5 % on images of another place or day, not \*89.0 %\*."
+    assert card.index(warning) < card.index("## Intended use")
+    assert "## Risks\n\n- low: Compression: int8 loses 0.0 points.\n" in card
+    assert card.count("Expect about") == 1
+
+
+LANGUAGES = {"android": tree_sitter_kotlin, "ios": tree_sitter_swift}
+MODEL_OF_SNIPPETS_PARSE = ShippedModel(b"", ("glass", "paper"), 127.5, 127.5, 224, (), ShippedThresholds(0.5))
+CODE = [(shipping, platform) for shipping in (task.shipping() for task in TASKS) for platform in LANGUAGES]
+
+
+def faults(node: Any) -> Iterator[str]:
+    """What the grammar does not take, with its line."""
+    if node.type == "ERROR" or node.is_missing:
+        yield f"line {node.start_point[0] + 1}: {node.text.decode()[:80]!r}"
+    for child in node.children if node.has_error else ():
+        yield from faults(child)
+
+
+def parsed(platform: str, source: str) -> list[str]:
+    parser = tree_sitter.Parser(tree_sitter.Language(LANGUAGES[platform].language()))
+    return list(faults(parser.parse(source.encode()).root_node))
+
+
+def written(shipping: Shipping, platform: str, accelerator: str = "cpu") -> str:
+    row = evaluation("mobilenet_v2_1.0_224")
+    target = replace(row.configuration.target, accelerator=accelerator)
+    row = replace(row, configuration=replace(row.configuration, target=target))
+    return render(shipping, platform, MODEL_OF_SNIPPETS_PARSE, row)[1]
+
+
+@pytest.mark.parametrize("accelerator", ["cpu", "gpu", "npu"])
+@pytest.mark.parametrize(("shipping", "platform"), CODE)
+def test_every_variant_is_valid_in_its_language(shipping: Shipping, platform: str, accelerator: str) -> None:
+    assert parsed(platform, written(shipping, platform, accelerator)) == []
+
+
+def classifier(platform: str, thresholds: ShippedThresholds) -> str:
+    shipping, model = CLASSIFICATION.shipping(), replace(MODEL_OF_SNIPPETS_PARSE, thresholds=thresholds)
+    return render(shipping, platform, model, evaluation("mobilenet_v2_1.0_224"))[1]
+
+
+@pytest.mark.parametrize("platform", LANGUAGES)
+def test_a_classifier_without_a_threshold_is_valid_too(platform: str) -> None:
+    source = classifier(platform, ShippedThresholds())
+    assert parsed(platform, source) == []
+    assert "least" not in source.lower()
+
+
+@pytest.mark.parametrize("platform", LANGUAGES)
+@pytest.mark.parametrize(
+    "thresholds",
+    [
+        ShippedThresholds(0.5, {"glass": 0.7, "paper": 0.000125}),
+        ShippedThresholds(None, {"glass": 0.7}, {"paper": 0.01}),
+        ShippedThresholds(recall={"glass": 0.25, "paper": 0.01}),
+    ],
+)
+def test_thresholds_of_classes_are_valid_too(platform: str, thresholds: ShippedThresholds) -> None:
+    source = classifier(platform, thresholds)
+    assert parsed(platform, source) == []
+    assert ("leastof" in source.lower().replace("_", "")) == bool(thresholds.by_class)
+    assert ("mayshow" in source.lower().replace("_", "")) == bool(thresholds.recall)
+
+
+@pytest.mark.parametrize(("shipping", "platform"), CODE)
+def test_a_fault_would_be_found(shipping: Shipping, platform: str) -> None:
+    assert parsed(platform, written(shipping, platform).replace("image)", "image))", 1))

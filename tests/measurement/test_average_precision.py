@@ -1,12 +1,20 @@
-"""Average precision of found boxes."""
+"""Average precision of found boxes.
+
+Right and wrong boxes from a threshold on. Centres in a map of scores, and how well they find objects.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
 from advisor.measurement import average_precision
 from advisor.measurement.average_precision import score, shares, threshold
+from advisor.measurement.box_counts import Matched, counts, match
+from advisor.measurement.counting import NEAR, centre_score, centre_shares, centres, match_centres
 from advisor.measurement.detection import Detections
 
 SIZES = [(100, 200)] * 4
@@ -166,3 +174,197 @@ def test_where_no_box_is_right_the_threshold_is_above_all() -> None:
     assert threshold([boxes(HERE)], [boxes(THERE, sure=0.6)], SIZES[:1], 1) == pytest.approx(0.8)
     assert threshold([boxes(HERE)], [boxes()], SIZES[:1], 1) == 0.5
     assert threshold([boxes()], [boxes()], SIZES[:1], 1) == 0.5
+
+
+HERE_OF_BOX_COUNTS, THERE_OF_BOX_COUNTS, BESIDE = (0.1, 0.1, 0.3, 0.3), (0.5, 0.5, 0.9, 0.9), (0.1, 0.15, 0.3, 0.35)
+SIZES_OF_BOX_COUNTS = [(100, 200)] * 2
+
+
+def boxes_of_box_counts(*rows: tuple[tuple[float, float, float, float], int, float]) -> Detections:
+    edges = np.array([edges for edges, _, _ in rows], np.float32).reshape(-1, 4)
+    labels = np.array([label for _, label, _ in rows], np.int64)
+    return Detections(edges, labels, np.array([score for _, _, score in rows], np.float32))
+
+
+def matched(true: list[Detections], found: list[Detections], threshold: float = 0.5) -> list[Matched]:
+    return match(true, found, SIZES_OF_BOX_COUNTS[: len(true)], 2, threshold)
+
+
+def test_each_box_of_each_image_has_its_own_flag() -> None:
+    true = [
+        boxes_of_box_counts((HERE_OF_BOX_COUNTS, 0, 1), (THERE_OF_BOX_COUNTS, 1, 1)),
+        boxes_of_box_counts((THERE_OF_BOX_COUNTS, 0, 1)),
+    ]
+    found = [
+        boxes_of_box_counts((THERE_OF_BOX_COUNTS, 1, 0.9), (BESIDE, 1, 0.8)),
+        boxes_of_box_counts((THERE_OF_BOX_COUNTS, 0, 0.7)),
+    ]
+    first, second = matched(true, found)
+    assert (first.seen.tolist(), first.right.tolist()) == ([False, True], [True, False])
+    assert (second.seen.tolist(), second.right.tolist()) == ([True], [True])
+
+
+def test_a_box_below_the_threshold_is_not_found() -> None:
+    true, found = (
+        [boxes_of_box_counts((HERE_OF_BOX_COUNTS, 0, 1))],
+        [boxes_of_box_counts((HERE_OF_BOX_COUNTS, 0, 0.5), (THERE_OF_BOX_COUNTS, 0, 0.4))],
+    )
+    (at,) = matched(true, found)
+    assert (at.right.tolist(), at.found.scores.tolist()) == ([True], [0.5])
+    (above,) = matched(true, found, threshold=0.51)
+    assert (above.seen.tolist(), above.right.tolist()) == ([False], [])
+
+
+def test_a_box_of_another_class_is_wrong() -> None:
+    (one,) = matched(
+        [boxes_of_box_counts((HERE_OF_BOX_COUNTS, 0, 1))], [boxes_of_box_counts((HERE_OF_BOX_COUNTS, 1, 0.9))]
+    )
+    assert (one.seen.tolist(), one.right.tolist(), one.errors) == ([False], [False], 2)
+
+
+def test_of_two_boxes_on_one_object_the_surer_one_is_right() -> None:
+    (one,) = matched(
+        [boxes_of_box_counts((HERE_OF_BOX_COUNTS, 0, 1))],
+        [boxes_of_box_counts((BESIDE, 0, 0.9), (HERE_OF_BOX_COUNTS, 0, 0.8))],
+    )
+    assert one.right.tolist() == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("true", "found", "f1", "errors"),
+    [
+        (
+            boxes_of_box_counts((HERE_OF_BOX_COUNTS, 0, 1), (THERE_OF_BOX_COUNTS, 1, 1)),
+            boxes_of_box_counts((HERE_OF_BOX_COUNTS, 0, 0.9)),
+            2 / 3,
+            1,
+        ),
+        (boxes_of_box_counts((HERE_OF_BOX_COUNTS, 0, 1)), boxes_of_box_counts(), 0.0, 1),
+        (boxes_of_box_counts(), boxes_of_box_counts((HERE_OF_BOX_COUNTS, 0, 0.9)), 0.0, 1),
+        (boxes_of_box_counts(), boxes_of_box_counts(), 1.0, 0),
+    ],
+)
+def test_f1_and_errors_of_an_image(true: Detections, found: Detections, f1: float, errors: int) -> None:
+    (one,) = matched([true], [found])
+    assert (one.f1, one.errors) == (pytest.approx(f1), errors)
+
+
+def test_true_found_and_right_boxes_are_counted_by_image_and_class() -> None:
+    true = [
+        boxes_of_box_counts((HERE_OF_BOX_COUNTS, 0, 1), (THERE_OF_BOX_COUNTS, 1, 1)),
+        boxes_of_box_counts((THERE_OF_BOX_COUNTS, 0, 1)),
+    ]
+    found = [
+        boxes_of_box_counts((THERE_OF_BOX_COUNTS, 1, 0.9), (BESIDE, 1, 0.8)),
+        boxes_of_box_counts((THERE_OF_BOX_COUNTS, 0, 0.7), (HERE_OF_BOX_COUNTS, 0, 0.6)),
+    ]
+    table = counts(matched(true, found), 2)
+    assert table.tolist() == [[[1, 0, 0], [1, 2, 1]], [[1, 2, 1], [0, 0, 0]]]
+
+
+def test_no_image_has_no_matches() -> None:
+    assert match([], [], [], 2, 0.5) == []
+    assert counts([], 2).shape == (0, 2, 3)
+
+
+MIDDLE, CORNER, OUTSIDE = (0.2, 0.2, 0.2, 0.2), (0.11, 0.11, 0.11, 0.11), (0.4, 0.4, 0.4, 0.4)
+
+
+def scores(*marks: tuple[int, int, int, float], side: int = 10) -> np.ndarray:
+    values = np.zeros((side, side, 2), np.float32)
+    for row, column, label, mark in marks:
+        values[row, column, label] = mark
+    return values
+
+
+def test_a_centre_is_the_highest_score_of_its_class_around() -> None:
+    found = centres(scores((2, 3, 0, 0.9), (2, 4, 0, 0.8), (2, 4, 1, 0.7)), 0.5)
+    assert found.labels.tolist() == [0, 1]
+    assert found.scores.tolist() == pytest.approx([0.9, 0.7])
+    assert found.boxes[0].tolist() == pytest.approx([0.25, 0.35, 0.25, 0.35])  # middle of row 2 and column 3
+
+
+def test_neighbours_with_equal_scores_are_one_centre() -> None:
+    found = centres(scores((5, 5, 0, 0.9), (5, 6, 0, 0.9), (5, 9, 0, 0.9)), 0.5)
+    assert len(found.labels) == 2
+
+
+def test_scores_below_the_least_one_are_no_centres() -> None:
+    assert len(centres(scores((2, 3, 0, 0.4)), 0.5).labels) == 0
+
+
+@given(arrays(np.float32, (7, 9, 2), elements=st.sampled_from([0.0, 0.25, 0.5, 0.75])))
+def test_two_centres_of_a_class_are_never_neighbours(values: np.ndarray) -> None:
+    found = centres(values, 0.25)
+    places = np.rint(found.boxes[:, :2] * values.shape[:2] - 0.5)
+    for label in (0, 1):
+        own = places[found.labels == label]
+        apart = np.abs(own[:, None] - own[None]).max(axis=-1)[~np.eye(len(own), dtype=bool)]
+        assert (apart > NEAR).all()
+    assert found.scores.tolist() == sorted(found.scores.tolist(), reverse=True)
+
+
+def only(true: Detections, found: Detections) -> Matched:
+    (matched,) = match_centres([true], [found])
+    return matched
+
+
+def test_a_centre_inside_the_box_of_an_object_finds_it() -> None:
+    matched = only(
+        boxes_of_box_counts((HERE_OF_BOX_COUNTS, 0, 1), (THERE_OF_BOX_COUNTS, 0, 1)),
+        boxes_of_box_counts((CORNER, 0, 0.9), (OUTSIDE, 0, 0.8)),
+    )
+    assert (matched.seen.tolist(), matched.right.tolist()) == ([True, False], [True, False])
+
+
+def test_a_centre_of_another_class_finds_nothing() -> None:
+    assert not only(boxes_of_box_counts((HERE_OF_BOX_COUNTS, 0, 1)), boxes_of_box_counts((MIDDLE, 1, 0.9))).right.any()
+
+
+def test_an_object_is_found_once() -> None:
+    matched = only(
+        boxes_of_box_counts((HERE_OF_BOX_COUNTS, 0, 1)), boxes_of_box_counts((CORNER, 0, 0.9), (MIDDLE, 0, 0.8))
+    )
+    assert matched.right.tolist() == [True, False]
+
+
+def test_a_centre_inside_two_boxes_finds_the_nearer_one() -> None:
+    wide = (0.0, 0.0, 1.0, 1.0)
+    matched = only(boxes_of_box_counts((wide, 0, 1), (HERE_OF_BOX_COUNTS, 0, 1)), boxes_of_box_counts((MIDDLE, 0, 0.9)))
+    assert matched.seen.tolist() == [False, True]
+
+
+def test_what_has_less_than_half_the_score_is_not_counted() -> None:
+    assert len(only(boxes_of_box_counts((HERE_OF_BOX_COUNTS, 0, 1)), boxes_of_box_counts((MIDDLE, 0, 0.49))).right) == 0
+
+
+def images(*found: tuple[int, int, int]) -> list[Matched]:
+    """Return images with objects of class 0: how many were found, how many were missed, how many marks are wrong."""
+    rows = []
+    for right, missed, wrong in found:
+        true = boxes_of_box_counts(
+            *[((0.0, 0.1 * place, 0.1, 0.1 * place + 0.1), 0, 1) for place in range(right + missed)]
+        )
+        marks = [((0.05, 0.1 * place + 0.05) * 2, 0, 0.9) for place in range(right)]
+        marks += [((0.5, 0.5, 0.5, 0.5), 0, 0.6)] * wrong
+        rows.append(only(true, boxes_of_box_counts(*marks)))  # type: ignore[arg-type]
+    return rows
+
+
+def test_f1_is_twice_the_right_marks_over_objects_and_marks() -> None:
+    reached = centre_score(images((3, 1, 0), (2, 0, 2)), 2)
+    assert reached.by_class == (pytest.approx(10 / 13), None)
+    assert reached.mean.value == pytest.approx(10 / 13)
+    assert reached.mean.low < reached.mean.value < reached.mean.high
+
+
+def test_the_shares_of_images_add_up_to_the_figure() -> None:
+    matched = images((3, 1, 0), (2, 0, 2), (4, 0, 0))
+    shares = centre_shares(matched, 2)
+    assert float(shares.mean()) == pytest.approx(centre_score(matched, 2).mean.value)
+    assert shares[2] == shares.max()
+
+
+def test_images_without_objects_cannot_be_scored() -> None:
+    with pytest.raises(ValueError, match="no image has a box"):
+        centre_score(images((0, 0, 1)), 2)

@@ -1,12 +1,27 @@
+"""Boxes that a detector finds, and the file that keeps them."""
+
 from __future__ import annotations
+
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from PIL import Image
 
+from advisor.core.errors import RuntimeRefusal, StageError, UsageError
 from advisor.core.statistics import Interval
+from advisor.datasets.capture import TESTS, captures
+from advisor.datasets.images import InputSpec
+from advisor.measurement.accuracy import captured_answers, predict_pixels, robustness
+from advisor.measurement.detection import Detector, load, save, true_boxes
 from advisor.measurement.unknown import Neighbours, accepted, auroc, mean_of, rule
+from advisor.tflite.postprocess import Suppression, append_postprocess
+from tests.datasets.folders import fill
+from tests.measurement import small_models
+from tests.measurement.test_average_precision import HERE, THERE, boxes
+from tests.tflite.graphs import tiny_detector, tiny_features
 
 RANDOM = np.random.default_rng(0)
 
@@ -89,3 +104,113 @@ def test_accepted_counts_unknown_images_below_the_score_that_keeps_known_ones() 
 def test_the_mean_of_independent_figures_is_narrower() -> None:
     found = mean_of([Interval(0.8, 0.7, 0.9)] * 4)
     assert (found.value, found.high - found.low) == (pytest.approx(0.8), pytest.approx(0.1))
+
+
+VIEW = InputSpec(16, (0.0,) * 3, (255.0,) * 3)
+
+
+def _brightest_channel(path: Path) -> Path:
+    """A classifier of three classes: which of red, green and blue has the greatest mean."""
+    build = small_models.Builder()
+    image = build.input(16)
+    path.write_bytes(build.finish({"image": image}, {"probabilities": build.mean(image)}))
+    return path
+
+
+def test_answers_are_those_to_each_capture(tmp_path: Path) -> None:
+    paths = fill(tmp_path / "pictures", 3, suffix=".png")
+    model = _brightest_channel(tmp_path / "m.tflite")
+    answers = captured_answers(model, paths, VIEW)
+    for place, path in enumerate(paths):
+        expected = predict_pixels(model, captures(path, 16), VIEW).argmax(axis=1)
+        np.testing.assert_array_equal(answers[:, place], expected)
+
+
+def test_the_mean_runs_over_tests_and_images() -> None:
+    answers = np.zeros((len(TESTS), 4), np.int64)
+    answers[0] = 1
+    found = robustness(answers, [0, 0, 0, 1])
+    right = (len(TESTS) - 1) * 3 + 1
+    assert found.accuracy.value == pytest.approx(right / (4 * len(TESTS)))
+    assert found.by_test[0] == (TESTS[0][0].name, TESTS[0][1], 0.25)
+    assert found.by_test[1][2] == 0.75
+    assert found.accuracy.low <= found.accuracy.value <= found.accuracy.high
+
+
+def test_more_images_make_the_interval_narrower() -> None:
+    def width(count: int) -> float:
+        answers = np.zeros((len(TESTS), count), np.int64)
+        found = robustness(answers, [place % 2 for place in range(count)]).accuracy
+        return found.high - found.low
+
+    assert width(400) < 0.5 * width(50)
+
+
+def test_answers_that_do_not_fit_the_labels_are_refused() -> None:
+    with pytest.raises(ValueError, match="tests"):
+        robustness(np.zeros((len(TESTS), 3), np.int64), [0, 1])
+
+
+VIEW_OF_DETECTION = InputSpec(2, (127.5,) * 3, (127.5,) * 3)
+ANCHORS = np.array([[0.2, 0.2, 0.2, 0.2], [0.5, 0.5, 0.4, 0.2], [0.9, 0.9, 0.4, 0.4]], np.float32)
+
+
+def test_what_is_saved_is_loaded_image_by_image(tmp_path: Path) -> None:
+    found = [boxes(HERE, THERE, labels=[0, 1], sure=0.5), boxes(), boxes(THERE, labels=[3])]
+    save(tmp_path / "found.npz", found)
+    for one, kept in zip(found, load(tmp_path / "found.npz"), strict=True):
+        assert kept.boxes.shape == one.boxes.shape
+        for name in ("boxes", "labels", "scores"):
+            assert getattr(kept, name).dtype == getattr(one, name).dtype
+            assert getattr(kept, name).tolist() == getattr(one, name).tolist()
+
+
+def test_images_in_which_nothing_is_found_are_saved_too(tmp_path: Path) -> None:
+    save(tmp_path / "found.npz", [boxes(), boxes()])
+    assert [one.boxes.shape for one in load(tmp_path / "found.npz")] == [(0, 4), (0, 4)]
+
+
+def test_true_boxes_are_sure() -> None:
+    (one, none) = (true_boxes(rows) for rows in (((1, *THERE), (0, *HERE)), ()))
+    assert one.labels.tolist() == [1, 0]
+    assert one.boxes == pytest.approx(np.array([THERE, HERE]))
+    assert one.scores.tolist() == [1.0, 1.0]
+    assert none.boxes.shape == (0, 4)
+
+
+@pytest.fixture
+def image(tmp_path: Path) -> Path:
+    path = tmp_path / "image.png"
+    pixels = np.array([10, 200, 40, 90, 60, 120, 250, 0, 30, 180, 220, 70], np.uint8).reshape(2, 2, 3)
+    Image.fromarray(pixels.repeat(8, axis=0).repeat(8, axis=1)).save(path)
+    return path
+
+
+def written(folder: Path, data: bytes) -> Path:
+    path = folder / "model.tflite"
+    path.write_bytes(data)
+    return path
+
+
+def test_a_detector_gives_boxes_within_the_image_the_surest_first(tmp_path: Path, image: Path) -> None:
+    data = append_postprocess(tiny_detector(), ANCHORS, Suppression(12, score=0.5, overlap=1.0))
+    found = Detector(written(tmp_path, data), VIEW_OF_DETECTION)(image)
+    assert len(found.boxes) == len(found.labels) == len(found.scores) > 1
+    assert found.boxes.min() >= 0.0
+    assert found.boxes.max() <= 1.0
+    assert sorted(found.scores, reverse=True) == found.scores.tolist()
+
+
+def test_a_model_without_detections_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(StageError, match="are not those of a detector"):
+        Detector(written(tmp_path, tiny_features()), VIEW_OF_DETECTION)
+
+
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError):
+        Detector(tmp_path / "no.tflite", VIEW_OF_DETECTION)
+
+
+def test_a_file_that_is_no_model_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeRefusal):
+        Detector(written(tmp_path, b"no model"), VIEW_OF_DETECTION)

@@ -1,12 +1,21 @@
-"""Recall and confusion of single classes."""
+"""Recall and confusion of single classes.
+
+The images with the most errors, as the page shows them. Small copies of images inside a page.
+"""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from dataclasses import replace
+from io import BytesIO
+from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
-from advisor.core.box_facts import BoxFacts, ClassBoxes
+from advisor.core.box_facts import BoxFacts, ClassBoxes, JudgedBox, JudgedImage
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import ImageAnswers
@@ -21,7 +30,9 @@ from advisor.reporting.classes import (
     recalls,
     weakest,
 )
+from advisor.reporting.outlines import BYTES_PER_PIXEL, DRAWN, LOOKS, SIDE, data_uri, photos
 from tests.builders import evaluation
+from tests.datasets.folders import image
 
 LABELS = ("cat", "dog", "owl")
 ANSWERS = ImageAnswers(confusion=((8, 2, 0), (1, 9, 0), (5, 0, 5)))
@@ -170,3 +181,100 @@ def test_many_classes_have_no_matrix_but_still_their_differences() -> None:
 def test_a_damaged_matrix_is_refused() -> None:
     with pytest.raises(UsageError, match="not 3 x 3"):
         confusions(judged(PICK), judged(((1, 0), (0, 1))), LABELS)
+
+
+LABELS_OF_JUDGED_IMAGES = ("cat", "dog")
+SEEN, MISSED = JudgedBox(0, 0.1, 0.2, 0.5, 0.6, 1.0, True), JudgedBox(1, 0.0, 0.0, 0.5, 0.5, 1.0, False)
+RIGHT, WRONG = JudgedBox(0, 0.1, 0.2, 0.5, 0.6, 0.876, True), JudgedBox(0, 0.0, 0.0, 0.5, 0.5, 0.5, False)
+
+
+def drawn(folder: Path, size: tuple[int, int] = (800, 400), **changes: object) -> JudgedImage:
+    """Draw an image, and return it with its boxes."""
+    Image.new("RGB", size, (90, 120, 150)).save(folder / "a.jpg")
+    sha256 = hashlib.sha256((folder / "a.jpg").read_bytes()).hexdigest()
+    image = JudgedImage("a.jpg", sha256, *size, 0.5, (SEEN, MISSED), (RIGHT, WRONG))
+    return replace(image, **changes)
+
+
+def test_an_image_is_embedded_small_with_its_result_in_words(tmp_path: Path) -> None:
+    (photo,) = photos([drawn(tmp_path)], tmp_path, LABELS_OF_JUDGED_IMAGES)
+    with Image.open(BytesIO(base64.b64decode(photo.image.split(",", 1)[1]))) as thumbnail:
+        assert thumbnail.size == (SIDE, SIDE // 2)
+    assert (photo.name, photo.width, photo.height, photo.f1) == ("a.jpg", 800, 400, 0.5)
+    assert photo.result == "1 of 2 true boxes found; missed: 1 dog; wrong: 1 cat"
+
+
+def test_each_kind_of_box_has_its_look_in_pixels_of_the_image(tmp_path: Path) -> None:
+    (photo,) = photos([drawn(tmp_path)], tmp_path, LABELS_OF_JUDGED_IMAGES)
+    assert [box.look for box in photo.boxes] == list(LOOKS) == ["seen", "missed", "right", "wrong"]
+    seen, right = photo.boxes[0], photo.boxes[2]
+    assert (seen.left, seen.top, seen.width, seen.height) == pytest.approx((160, 40, 320, 160))
+    assert (seen.title, right.title) == ("cat: true box, found", "cat: found, right, score 0.88")
+
+
+def test_an_image_without_errors_says_so_by_its_counts(tmp_path: Path) -> None:
+    (photo,) = photos([drawn(tmp_path, true=(SEEN,), found=(RIGHT,))], tmp_path, LABELS_OF_JUDGED_IMAGES)
+    assert photo.result == "1 of 1 true box found"
+
+
+@pytest.mark.parametrize("path", ["gone.jpg", ".", "../a.jpg"])
+def test_what_is_no_file_is_not_shown(tmp_path: Path, path: str) -> None:
+    assert photos([drawn(tmp_path, path=path)], tmp_path, LABELS_OF_JUDGED_IMAGES)[0].image == ""
+
+
+def test_an_image_that_is_not_the_judged_one_is_not_shown(tmp_path: Path) -> None:
+    assert photos([drawn(tmp_path, sha256="0" * 64)], tmp_path, LABELS_OF_JUDGED_IMAGES)[0].image == ""
+
+
+def test_a_class_that_has_no_name_keeps_its_number(tmp_path: Path) -> None:
+    (photo,) = photos([drawn(tmp_path)], tmp_path, ())
+    assert photo.result == "1 of 2 true boxes found; missed: 1 class 1; wrong: 1 class 0"
+
+
+def test_only_so_many_boxes_are_drawn_and_all_are_counted(tmp_path: Path) -> None:
+    (photo,) = photos([drawn(tmp_path, true=(SEEN,) * (DRAWN + 5), found=())], tmp_path, LABELS_OF_JUDGED_IMAGES)
+    assert len(photo.boxes) == DRAWN
+    assert photo.result.startswith(f"{DRAWN + 5} of {DRAWN + 5} ")
+
+
+def test_a_centre_has_a_small_square_around_it(tmp_path: Path) -> None:
+    centre = JudgedBox(0, 0.5, 0.25, 0.5, 0.25, 0.9, True)
+    (photo,) = photos([drawn(tmp_path, true=(), found=(centre,))], tmp_path, LABELS_OF_JUDGED_IMAGES)
+    (mark,) = photo.boxes
+    assert mark.width == mark.height > 2
+    assert (mark.left + mark.width / 2, mark.top + mark.height / 2) == pytest.approx((200, 200))
+
+
+SIDE_OF_THUMBNAILS = 132
+
+
+def test_a_thumbnail_is_small_and_carries_nothing_but_pixels(tmp_path: Path) -> None:
+    exif = Image.Exif()
+    exif[0x010E] = "a secret place"
+    image(3, (800, 400)).save(tmp_path / "a.jpg", exif=exif)
+    uri = data_uri(tmp_path / "a.jpg", SIDE_OF_THUMBNAILS)
+    assert uri.startswith("data:image/jpeg;base64,")
+    stored = base64.b64decode(uri.split(",", 1)[1])
+    assert b"secret" not in stored
+    with Image.open(BytesIO(stored)) as thumbnail:
+        assert thumbnail.size == (SIDE_OF_THUMBNAILS, SIDE_OF_THUMBNAILS // 2)
+
+
+@pytest.mark.parametrize("mode", ["P", "LA", "I;16", "CMYK", "1"])
+def test_every_mode_gives_a_thumbnail(tmp_path: Path, mode: str) -> None:
+    path = tmp_path / ("a.jpg" if mode == "CMYK" else "a.png")
+    plain = image(3)
+    (plain.convert("I").convert("I;16") if mode == "I;16" else plain.convert(mode)).save(path)
+    assert data_uri(path, SIDE_OF_THUMBNAILS)
+
+
+def test_what_cannot_be_read_gives_none(tmp_path: Path) -> None:
+    (tmp_path / "a.jpg").write_bytes(b"\xff\xd8\xff no")
+    assert data_uri(tmp_path / "a.jpg", SIDE_OF_THUMBNAILS) == data_uri(tmp_path / "gone.jpg", SIDE_OF_THUMBNAILS) == ""
+
+
+def test_a_thumbnail_of_noise_has_a_lower_quality_and_stays_small(tmp_path: Path) -> None:
+    noise = np.random.default_rng(0).integers(0, 256, (400, 400, 3), dtype=np.uint8)
+    Image.fromarray(noise).save(tmp_path / "a.png")
+    stored = base64.b64decode(data_uri(tmp_path / "a.png", SIDE_OF_THUMBNAILS).split(",", 1)[1])
+    assert 0 < len(stored) <= BYTES_PER_PIXEL * SIDE_OF_THUMBNAILS**2

@@ -1,20 +1,38 @@
-"""The files of a run: what programs read, and how they come to the disk."""
+"""The files of a run: what programs read, and how they come to the disk.
+
+The data of the page's script. Runs whose evaluations were damaged in any place: what cannot be read is left out,
+the report of the rest is made. Tables for any width and encoding.
+"""
 
 from __future__ import annotations
 
 import csv
 import json
+import logging
+import random
 import sys
+from io import BytesIO, StringIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fastparquet import ParquetFile
+from rich.console import Console
 
 from advisor.core.evaluation_json import evaluation_from_json
+from advisor.reporting.answer import print_answer
+from advisor.reporting.blocks import TableColumn
+from advisor.reporting.console import NARROW, WIDE, table, write
 from advisor.reporting.files import COLUMNS, front_csv, front_parquet, recommendation_json, write_all
-from advisor.reporting.view import RunView
-from tests.reporting.views import HOSTILE, infeasible_view, judged_view, run_view
+from advisor.reporting.html import render_html
+from advisor.reporting.markdown import render_markdown
+from advisor.reporting.payload import QUANTITIES, facets, payload
+from advisor.reporting.view import RunView, load_view
+from advisor.store import RunFolder
+from advisor.store.integrity import integrity_problems
+from tests.reporting.test_device_results import ROWS
+from tests.reporting.views import HOSTILE, empty_view, infeasible_view, judged_view, run_view
+from tests.run_folders import lines, write_run
 
 
 def recommendation(view: RunView) -> dict[str, Any]:
@@ -122,3 +140,125 @@ def test_no_cell_is_a_formula() -> None:
     view = run_view(card_prefix="=HYPERLINK(1)")
 
     assert all(row["card"].startswith("'=") for row in csv.DictReader(front_csv(view).splitlines()))
+
+
+def test_filters_have_at_least_two_values_each() -> None:
+    groups = {facet["field"]: [value for value, _ in facet["options"]] for facet in facets(run_view())}
+
+    assert groups["threads"] == ["1", "2"]
+    assert groups["compression"] == ["float32", "float16", "dynamic_int8", "weight_int8", "int8"]
+    assert "device" not in groups
+
+
+def test_wide_ranges_are_logarithmic_and_narrow_ones_linear() -> None:
+    view = run_view()
+
+    assert payload(view)["log"] == {"latency": True, "size": True}
+    assert payload(empty_view())["log"] == {"latency": False, "size": False}
+
+
+def test_row_points_at_the_origin_of_each_figure() -> None:
+    data = payload(run_view(data=False))
+    pick = data["rows"][0]
+
+    assert pick["pick"] is True
+    origins = {name: data["sources"][pick["q"][place][3]] for place, name in enumerate(QUANTITIES) if pick["q"][place]}
+    assert origins["accuracy"] == "published: paper"
+    assert origins["latency"] == "measured: this machine"
+
+
+def test_pick_and_runner_up_are_compared_first() -> None:
+    view = run_view()
+    data = payload(view)
+    runner_up = view.decision.runner_up
+
+    assert runner_up is not None
+    first, second = (data["rows"][index] for index in data["compare"])
+    assert first["pick"] is True
+    assert (second["card"], second["compression"]) == (
+        runner_up.configuration.card,
+        runner_up.configuration.compression,
+    )
+
+
+RUBBISH = (None, "", -1, float("inf"), float("nan"), [], {}, "x" * 300, {"a": 1}, ["y"], True, "\u202e<b>", 0)
+
+SHARE = {"value": 0.8, "low": 0.7, "high": 0.9}
+UNKNOWN = {
+    "auroc": SHARE, "float_auroc": SHARE, "accepted": 0.7, "label": "unknown", "file": "x.tflite", "size_bytes": 330000,
+    "by_class": {"glass": {"auroc": SHARE, "accepted": 0.8, "images": 81}}, "kept": SHARE, "precision": SHARE,
+    "others": {"found": SHARE, "auroc": SHARE, "images": 120},
+}  # fmt: skip
+
+
+def damaged(value: Any, rng: random.Random) -> Any:
+    """Replace something somewhere within a JSON value."""
+    if isinstance(value, dict) and value and rng.random() < 0.95:
+        key = rng.choice(list(value))
+        return {**value, key: damaged(value[key], rng)}
+    return rng.choice(RUBBISH)
+
+
+def rewrite(run: RunFolder, rows: list[Any]) -> None:
+    run.evaluations_file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_whatever_is_damaged_the_report_is_made(tmp_path: Path, seed: int) -> None:
+    logging.getLogger("advisor.reporting").setLevel(logging.CRITICAL)
+    rng = random.Random(seed)
+    run = write_run(tmp_path, ROWS, request={"device": "board,phone"})
+    rows = [json.loads(line) for line in lines(run)]
+    for row in rows:
+        row["details"] |= {"graph": {"macs": 1}, "latency_quantiles": [1.0] * 17, "licence": "MIT", "robustness": []}
+        row["details"] |= {"unknown": UNKNOWN}
+    for _ in range(6):
+        rewrite(run, [damaged(row, rng) if rng.random() < 0.6 else row for row in rows])
+        view = load_view(run)
+        assert render_html(view).startswith("<!doctype html>")
+        assert render_markdown(view)
+        json.loads(recommendation_json(view))
+        assert front_csv(view)
+        print_answer(view, Console(file=StringIO(), width=140))
+
+
+def test_a_line_that_cannot_be_read_is_said(tmp_path: Path) -> None:
+    run = write_run(tmp_path, ROWS, request={"device": "board,phone"})
+    rows = [json.loads(line) for line in lines(run)]
+    rewrite(run, [{**rows[0], "details": "none"}, {**rows[1], "family": 7}, *rows[2:]])
+    assert len(run.evaluations()) == 2
+    assert any("2 unreadable lines" in str(problem) for problem in integrity_problems(run))
+
+
+NAME = "mobilenet_v3_large_minimalistic_1.0_224"
+COLUMNS_OF_CONSOLE = (
+    TableColumn("model", left=True, whole=True),
+    TableColumn("ms"),
+    TableColumn("licence", left=True, width=WIDE),
+)
+
+
+def shown(width: int, encoding: str = "utf-8") -> str:
+    stream = BytesIO()
+    console = Console(file=TextIOWrapper(stream, encoding=encoding, write_through=True), width=width)
+    write([table(COLUMNS_OF_CONSOLE, [(NAME, "12.3 ±0.1", "Apache-2.0")], console)], console)
+    return stream.getvalue().decode(encoding)
+
+
+def test_a_name_stays_in_one_piece() -> None:
+    assert NAME in shown(NARROW)
+
+
+def test_a_figure_has_room_beside_a_name_where_it_is_narrow() -> None:
+    assert "12.3 ±0.1" in shown(40)
+
+
+def test_what_can_be_done_without_is_left_out_where_there_is_no_room() -> None:
+    assert "Apache-2.0" in shown(WIDE)
+    assert "Apache-2.0" not in shown(WIDE - 1)
+
+
+def test_a_terminal_without_unicode_gets_ascii() -> None:
+    said = shown(NARROW, "ascii")
+    assert "12.3 +0.1" in said
+    assert "----" in said

@@ -1,7 +1,9 @@
-"""The answer as Markdown."""
+"""The answer as Markdown. Untrusted text, wherever it goes."""
 
 from __future__ import annotations
 
+import json
+import unicodedata
 from dataclasses import replace
 
 import pytest
@@ -10,8 +12,14 @@ from hypothesis import strategies as st
 
 from advisor.core.escape import markdown
 from advisor.core.evaluation_facts import ImageAnswers
+from advisor.core.quantity import Provenance, Quantity
+from advisor.core.statistics import Interval
+from advisor.datasets.boxes import Box
 from advisor.engine.history.disagreements import Disagreement, Disagreements, ImageAnswer
 from advisor.reporting.markdown import render_markdown
+from advisor.reporting.outlines import COLOURS, DRAWN, outlines
+from advisor.reporting.templating import json_for_script
+from advisor.reporting.text import bounds, plain, points, share, spreadsheet
 from advisor.reporting.view import RunView
 from tests.reporting.views import (
     HOSTILE,
@@ -211,3 +219,68 @@ def test_the_mistakes_of_the_runner_up_are_compared_with_those_of_the_pick() -> 
     report = render_markdown(replace(view, decision=replace(view.decision, pick=pick, runner_up=runner_up)))
     said = "Of 20 validation images, the pick answers 5 wrongly, and the runner-up 2."
     assert f"- **Pick and runner-up**: {said} They differ most in \\*cat\\* taken for dog (4 and 1)." in report
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=20,
+)
+
+
+@given(values)
+def test_json_reads_back_and_holds_no_sign_of_html(value: object) -> None:
+    text = json_for_script(value)
+
+    assert json.loads(text) == value
+    assert not set(text) & set("<>&\u2028\u2029")
+
+
+@given(st.text())
+def test_plain_text_is_one_line_without_control_characters(text: str) -> None:
+    shown = plain(text)
+
+    assert not {char for char in shown if unicodedata.category(char) in ("Cc", "Cf", "Cs")} - {"\u200c", "\u200d"}
+    assert len(shown.splitlines()) <= 1
+
+
+def test_joiners_that_scripts_need_are_kept() -> None:
+    assert plain("می\u200cخواهم") == "می\u200cخواهم"
+
+
+@given(st.text())
+def test_cell_never_starts_as_a_formula(text: str) -> None:
+    assert str(spreadsheet(text))[:1] not in ("=", "+", "-", "@", "\t", "\r")
+
+
+def test_a_loss_that_rounds_to_zero_has_no_sign() -> None:
+    assert [points(Quantity(value, "points", Provenance.MEASURED)) for value in (-0.03, 0.0, -0.3)] == [
+        "0.0",
+        "0.0",
+        "-0.3",
+    ]
+
+
+def test_a_share_has_its_interval_in_percent_and_other_values_as_many_digits_as_wanted() -> None:
+    auroc = Interval(0.831, 0.792, 0.864)
+    assert share(auroc) == "83.1 (79.2\u201386.4)"
+    assert bounds(auroc, 2) == "0.83 (0.79\u20130.86)"
+
+
+def test_each_class_has_its_colour_and_suspects_are_marked() -> None:
+    boxes = [Box("cat", 1, 2, 11, 22), Box("dog", 0, 0, 5, 5), Box("cat", 3, 3, 4, 4)]
+    found = {one.name: one.path for one in outlines(boxes, boxes[1:2], {"cat": 0, "dog": 1})}
+    assert found == {
+        "c0": "M1.0 2.0h10.0v20.0h-10.0zM3.0 3.0h1.0v1.0h-1.0z",
+        "c1": "M0.0 0.0h5.0v5.0h-5.0z",
+        "marked": "M0.0 0.0h5.0v5.0h-5.0z",
+    }
+
+
+def test_many_classes_share_colours() -> None:
+    assert [one.name for one in outlines([Box("x", 0, 0, 1, 1)], (), {"x": COLOURS + 1})] == ["c1"]
+
+
+def test_only_so_many_boxes_are_drawn() -> None:
+    (one,) = outlines([Box("x", 0, 0, 1, 1)] * (DRAWN + 5), (), {"x": 0})
+    assert one.path.count("M") == DRAWN

@@ -1,20 +1,34 @@
-"""From a run folder on disk to its reports."""
+"""From a run folder on disk to its reports.
+
+``docs/schemas/recommendation.schema.json`` describes what is written. What the answer says of the accuracy to
+expect, and of how sure the pick is.
+"""
 
 from __future__ import annotations
 
+import json
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+from advisor.core.box_facts import BoxFacts
+from advisor.core.evaluation import Configuration, Evaluation, Status, Target
+from advisor.core.evaluation_facts import ImageAnswers
 from advisor.core.quantity import Provenance, Quantity
 from advisor.datasets.boxes.values import ONE_CLASS
 from advisor.engine.question import resolve
-from advisor.reporting.files import write_all
+from advisor.reporting.figures import certainty, expectations, key_figures
+from advisor.reporting.files import SCHEMA_VERSION, recommendation_json, write_all
 from advisor.reporting.phrases import so_far
 from advisor.reporting.view import RunView, load_view
 from advisor.store import RunFolder
 from advisor.tasks import CLASSIFICATION, DETECTION
+from tests import documents
 from tests.builders import evaluation
-from tests.reporting.views import run_view
+from tests.reporting.views import empty_view, infeasible_view, judged_view, run_view, running_view, unknown_view
 from tests.run_folders import images, write_run
 
 
@@ -111,3 +125,153 @@ def test_the_classes_of_detectors_are_those_of_the_boxes(detectors: RunView) -> 
     assert dataset.images == 60
     plain = replace(dataset, boxes_per_class={})
     assert (plain.classes, plain.counted) == ((ONE_CLASS,), "60")
+
+
+@pytest.fixture(scope="module")
+def validator() -> Any:
+    return documents.validator("recommendation", closed=True)
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        run_view(),
+        judged_view(),
+        run_view(data=False),
+        infeasible_view(),
+        empty_view(),
+        running_view(),
+        running_view(0),
+        unknown_view(),
+        unknown_view(auroc=None, float_auroc=None, accepted=None, by_class={}, kept=None, precision=None, others=None),
+    ],
+)
+def test_every_kind_of_answer_is_valid(validator: Any, view: RunView) -> None:
+    document = json.loads(recommendation_json(view))
+    assert [error.message for error in validator.iter_errors(document)] == []
+    assert document["schema_version"] == SCHEMA_VERSION
+
+
+def test_the_answer_of_detectors_is_valid_and_has_their_boxes_at_the_threshold(
+    validator: Any, judged_detectors: RunView
+) -> None:
+    document = json.loads(recommendation_json(judged_detectors))
+    assert [error.message for error in validator.iter_errors(document)] == []
+    judged = document["pick"]["details"]["holdout"]
+    assert judged["per_class_recall"] == {"cat": 0.91, "dog": 0.82, "owl": None}
+    assert (judged["boxes"]["threshold"], judged["boxes"]["coco"]) == (0.375, 0.512)
+    assert judged["boxes"]["by_class"]["cat"] == {
+        "true": 4, "found": 5, "precision": 0.6, "recall": 0.75, "count_error": 0.25,
+    }  # fmt: skip
+    assert [image["path"] for image in judged["boxes"]["worst"]] == ["first.png", "<b>gone.png", "last.png"]
+    judged["boxes"]["worst"][0]["found"][0].pop()
+    assert not validator.is_valid(document)
+
+
+def test_what_is_known_of_unknown_images_is_described_and_is_of_the_pick_alone(validator: Any) -> None:
+    view = unknown_view()
+    assert view.decision.pick is not None
+    document = json.loads(
+        recommendation_json(replace(view, decision=replace(view.decision, runner_up=view.decision.pick)))
+    )
+    facts, described = document["pick"]["details"]["unknown"], validator.schema["$defs"]["UnknownFacts"]["properties"]
+    assert set(facts) == set(described)
+    assert "unknown" not in document["runner_up"]["details"]
+    facts["others"]["found"] = 0.6
+    assert not validator.is_valid(document)
+
+
+def test_an_answer_so_far_says_how_far_the_search_came() -> None:
+    assert json.loads(recommendation_json(running_view()))["unfinished"] == {
+        "evaluated": 34, "configurations": 100, "running": True, "at": "2026-01-31T12:00:00+00:00",
+    }  # fmt: skip
+    assert json.loads(recommendation_json(run_view()))["unfinished"] is None
+
+
+def test_every_key_that_is_written_is_described(validator: Any) -> None:
+    document = json.loads(recommendation_json(run_view()))
+    described = validator.schema["$defs"]["Evaluation"]["properties"]
+    assert set(document) == set(validator.schema["properties"])
+    assert set(document["pick"]) == set(described)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("schema_version",), 2),
+        (("pick", "latency", "provenance"), "guessed"),
+        (("pick", "status"), "fine"),
+        (("pick", "configuration", "target", "threads"), 0),
+        (("pick", "details", "new"), 0),
+        (("front",), "none"),
+    ],
+)
+def test_what_means_something_else_is_not_valid(validator: Any, path: tuple[str, ...], value: Any) -> None:
+    document = deepcopy(json.loads(recommendation_json(run_view())))
+    place = document
+    for name in path[:-1]:
+        place = place[name]
+    place[path[-1]] = value
+    assert not validator.is_valid(document)
+
+
+HELD = Quantity(90.7, "%", Provenance.MEASURED, 85.3, 94.3, 0.95, 162, "hold-out")
+ESTIMATE = Quantity(62.4, "%", Provenance.ESTIMATED, 45.2, 75.9, 0.95, 648, "clusters")
+PICK = Evaluation(
+    Configuration("net", "head", "int8", Target("host", "litert", "cpu", 1)),
+    Status.OK, accuracy=replace(HELD, value=92.0, n=130), holdout_accuracy=HELD, new_conditions=ESTIMATE,
+)  # fmt: skip
+
+
+def test_the_holdout_is_for_images_like_these_and_the_estimate_for_new_conditions() -> None:
+    assert expectations(PICK) == (
+        ("On images like these", "90.7 % (85.3\u201394.3), measured on 162 images of the hold-out"),
+        ("In new conditions", "about 62 % (45\u201376), estimated for another visit, camera or day"),
+    )
+
+
+def test_a_candidate_that_is_no_finalist_has_the_figure_of_validation() -> None:
+    (_, plain), _ = expectations(replace(PICK, holdout_accuracy=None))
+    assert plain.endswith("measured on 130 images of the validation part")
+
+
+def test_nothing_is_estimated_beside_the_users_own_holdout() -> None:
+    (only,) = expectations(replace(PICK, new_conditions=replace(HELD, source="own split")))
+    assert only[0] == "On images like your hold-out"
+
+
+def test_without_an_estimate_nothing_is_said() -> None:
+    assert expectations(replace(PICK, new_conditions=None)) == ()
+
+
+def test_the_files_that_resampled_figures_pick_instead_are_named_with_their_shares() -> None:
+    view = run_view()
+    pick, first, *others = (e.configuration for e in view.ok if e.configuration.target.threads == 2)
+    rest = dict.fromkeys((other.key for other in others[:4]), 0.05)
+    chances = {first.key: 0.5, pick.key: 0.3, **rest}
+    picked = replace(view.decision, pick=view.ok[1], chances=chances)
+    assert view.ok[1].configuration == pick
+    said = certainty(replace(view, decision=picked))
+    assert "With the validation images and timings drawn again, the pick stays in 30 % of the draws" in said
+    assert f"otherwise it is {first.card} {first.variant_name} (50 %), " in said
+    assert said.endswith(", 2 others (10 %).")
+
+
+def test_nothing_is_said_of_certainty_where_nothing_meets_the_budget() -> None:
+    assert certainty(infeasible_view()) == ""
+
+
+def test_detectors_have_the_main_figure_of_coco() -> None:
+    chosen, judged = (
+        ImageAnswers(boxes=boxes)
+        for boxes in (BoxFacts(0.4, 0.6, {}, coco_interval=(0.55, 0.641)), BoxFacts(0.4, 0.5, {}))
+    )
+    validated, main = replace(PICK, answers=chosen), "COCO's main figure"
+    for row, label, value, remark in (
+        (validated, "mAP@0.5:0.95 on validation", "60.0 %", f"95 %: 55.0\u201364.1 \u00b7 {main}"),
+        (replace(validated, holdout_answers=judged), "mAP@0.5:0.95 on the hold-out", "50.0 %", main),
+    ):
+        (found,) = (figure for figure in key_figures(run_view(), row) if figure.label == label)
+        assert found.value == value
+        assert found.remark.startswith(remark)
+    assert not any("0.95" in figure.label for figure in key_figures(run_view(), PICK))

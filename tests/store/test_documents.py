@@ -1,13 +1,31 @@
-"""An entry of a wrong type is left out and named; the other entries of the document are used."""
+"""An entry of a wrong type is left out and named; the other entries of the document are used.
+
+Tables for pandas: types follow from the names of columns. Untrusted JSON is read whole or refused in one line that
+says where. Rows are found by their names, whichever block has them. YAML from strangers: whatever is in the file,
+reading it gives values or an error in words, and soon.
+"""
 
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
 from pathlib import Path
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from advisor.store.jsonfile import KINDS, read_document
+from advisor.core.errors import UsageError
+from advisor.devices.profiles import read_profile
+from advisor.engine.question import resolve
+from advisor.store.frames import COUNT, FLAG, NUMBER, TEXT, frame, type_of
+from advisor.store.jsonfile import KINDS, MAX_STRING, parse_json, read_document, read_json
+from advisor.store.rows import ROWS, add_block, cached_rows, write_block
+from advisor.store.yamlfile import read_yaml
 
 
 def written(folder: Path, **entries: object) -> Path:
@@ -44,3 +62,269 @@ def test_another_schema_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", KINDS)
 def test_a_document_that_is_missing_is_empty(tmp_path: Path, name: str) -> None:
     assert read_document(tmp_path / name).entries == {}
+
+
+@pytest.mark.parametrize(
+    ("column", "kind"),
+    [
+        ("card", TEXT),
+        ("latency_p90_ms", NUMBER),
+        ("top1_percent", NUMBER),
+        ("size_bytes", COUNT),
+        ("threads", COUNT),
+        ("meets_budget", FLAG),
+    ],
+)
+def test_the_name_of_a_column_says_its_type(column: str, kind: str) -> None:
+    assert type_of(column) == kind
+
+
+def test_missing_values_keep_the_types() -> None:
+    found = frame(["card", "latency_ms", "size_bytes", "contended"], [{"card": "net", "size_bytes": 3}, {}])
+    assert [str(kind) for kind in found.dtypes] == ["str", "float64", "Int64", "boolean"]
+    assert found.isna().to_numpy().tolist() == [[False, True, False, True], [True, True, True, True]]
+
+
+def test_a_table_without_rows_has_its_columns() -> None:
+    assert list(frame(["card", "threads"], []).columns) == ["card", "threads"]
+
+
+TEXTS = st.text(st.characters(exclude_characters="\0", codec="utf-8"))
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False)
+    | TEXTS,
+    lambda inner: st.lists(inner) | st.dictionaries(TEXTS, inner),
+)  # fmt: skip
+
+
+@given(VALUES)
+def test_plain_values_come_back_as_they_were_written(value: object) -> None:
+    assert parse_json(json.dumps(value)) == value
+
+
+@given(st.text() | st.text(st.sampled_from('[]{}",:0123456789eE.-+truefalsnN\\u')))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    try:
+        parse_json(text)
+    except ValueError as error:
+        assert len(str(error).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('{"a": 1,\n"b": }', "line 2: Expecting value"),
+        ("[" * 100_000 + "]" * 100_000, "values nested more than 64 deep"),
+        ('{"a": ' + "[" * 70 + "]" * 70 + "}", "a.0.0"),
+        ('{"a": [1, NaN]}', "a.1: a number that is not finite"),
+        ('{"a": 1e400}', "a: a number that is not finite"),
+        ('{"a": 1' + "0" * 400 + "}", "a: a whole number of more than 64 bits"),
+        ('{"a": ' + "9" * 5000 + "}", "a number of more than 4,300 digits"),
+        ('{"a": {"b": "\\u0000"}}', "a.b: a NUL character"),
+        ('{"a\\u0000": 1}', "a key with a NUL character"),
+        ('{"a": "\\ud800"}', "a: half a character"),
+        (json.dumps({"a": "x" * (MAX_STRING + 1)}), "a: a text of 65537 characters"),
+        ('"\\u001b" x', "line 1: Extra data"),
+    ],
+)  # fmt: skip
+def test_what_is_beyond_the_limits_is_named_with_its_place(text: str, words: str) -> None:
+    with pytest.raises(ValueError) as refused:  # noqa: PT011
+        parse_json(text)
+    assert str(refused.value).startswith(words)
+
+
+def test_a_pipe_is_refused_without_waiting_for_it(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.json")
+    with pytest.raises(UsageError, match=r"pipe.json: is not a plain file"):
+        read_json(tmp_path / "pipe.json")
+
+
+def test_a_file_that_is_too_large_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "large.json").write_text("[1, 2, 3]")
+    with pytest.raises(UsageError, match="larger than 4 B"):
+        read_json(tmp_path / "large.json", max_bytes=4)
+
+
+Floats = np.ndarray[tuple[int, ...], np.dtype[np.float32]]
+
+
+class Work:
+    """Counts what is computed: row i is (i, i + 0.5)."""
+
+    def __init__(self, names: Sequence[bytes]) -> None:
+        self.done: list[int] = []
+        self._names = names
+
+    def __call__(self, places: Sequence[int]) -> Floats:
+        numbers = [ALL.index(self._names[place]) for place in places]
+        self.done += numbers
+        return np.array([(number, number + 0.5) for number in numbers], np.float32).reshape(-1, 2)
+
+
+ALL = [sha256(str(number).encode()).digest() for number in range(40)]
+
+
+def _get(blocks: Path, numbers: Sequence[int], block: str = "") -> list[int]:
+    """Get rows, check them, add them as a block where it has a name; return what was computed."""
+    names = [ALL[number] for number in numbers]
+    work = Work(names)
+    rows = cached_rows(blocks, names, work)
+    assert rows[:, 0].tolist() == list(numbers)
+    if block:
+        folder = blocks.parent / block
+        folder.mkdir()
+        write_block(folder, names, rows)
+        add_block(blocks, folder)
+    return work.done
+
+
+def test_only_what_no_block_has_is_computed(tmp_path: Path) -> None:
+    blocks = tmp_path / "list.blocks"
+    assert _get(blocks, range(10), "first") == list(range(10))
+    assert _get(blocks, range(5, 15), "second") == list(range(10, 15))
+    assert _get(blocks, range(20)) == list(range(15, 20))
+    assert _get(blocks, [14, 0, 7]) == []
+
+
+def test_equal_images_share_a_row(tmp_path: Path) -> None:
+    blocks = tmp_path / "list.blocks"
+    _get(blocks, [3, 3, 4], "first")
+    assert _get(blocks, [3, 4, 3]) == []
+
+
+@pytest.mark.parametrize("damage", ["gone", "cut short", "other shape"])
+def test_a_damaged_block_is_computed_again(tmp_path: Path, damage: str) -> None:
+    blocks = tmp_path / "list.blocks"
+    _get(blocks, range(4), "first")
+    path = tmp_path / "first" / ROWS
+    if damage == "gone":
+        path.unlink()
+    elif damage == "cut short":
+        path.write_bytes(path.read_bytes()[:-5])
+    else:
+        np.save(path, np.zeros((3, 2), np.float32))
+    assert _get(blocks, range(4)) == list(range(4))
+
+
+def test_a_line_cut_short_by_a_kill_loses_that_block_alone(tmp_path: Path) -> None:
+    blocks = tmp_path / "list.blocks"
+    _get(blocks, range(4), "first")
+    _get(blocks, range(4, 8), "second")
+    blocks.write_bytes(blocks.read_bytes()[:-3])
+    assert _get(blocks, range(8), "third") == list(range(4, 8))
+    assert _get(blocks, range(8)) == []
+
+
+def test_a_listed_name_cannot_leave_the_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "inside"
+    folder.mkdir()
+    _get(tmp_path / "list.blocks", range(4), "outside")
+    blocks = folder / "list.blocks"
+    blocks.write_text("../outside\n")
+    assert _get(blocks, range(4)) == list(range(4))
+
+
+def test_no_pickle_is_read(tmp_path: Path) -> None:
+    blocks = tmp_path / "list.blocks"
+    _get(blocks, range(4), "first")
+    np.save(tmp_path / "first" / ROWS, np.array([{}] * 4, object), allow_pickle=True)
+    assert _get(blocks, range(4)) == list(range(4))
+
+
+def test_blocks_added_at_once_are_all_listed(tmp_path: Path) -> None:
+    blocks = tmp_path / "list.blocks"
+    folders = [tmp_path / f"block{number}" for number in range(20)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda folder: add_block(blocks, folder), folders * 2))
+    assert sorted(blocks.read_text().split()) == sorted(folder.name for folder in folders)
+
+
+ENDLESS = {
+    "lists": "[" * 100_000,
+    "lists that end": "[" * 100_000 + "]" * 100_000,
+    "mappings": "a: " + "{b: " * 100_000,
+    "dashes": "- " * 20_000,
+    "blocks": "\n".join(" " * depth + "a:" for depth in range(1500)),
+    "keys": "? " * 50_000,
+    "tags": "!!seq [" * 50_000,
+}
+BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{name}: &{name} [{', '.join(['*' + before] * 9)}]\n"
+    for before, name in zip("abcdefghij", "bcdefghijk", strict=True)
+)
+
+
+def file(folder: Path, text: str) -> Path:
+    path = folder / "given.yaml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("text", ENDLESS.values(), ids=ENDLESS)
+def test_endless_nesting_is_refused_with_its_line(tmp_path: Path, text: str) -> None:
+    with pytest.raises(UsageError, match=r"given\.yaml:\d+: "):
+        read_yaml(file(tmp_path, text))
+
+
+def test_aliases_that_would_fill_the_memory_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="aliases that grow to more than"):
+        read_yaml(file(tmp_path, BOMB))
+
+
+def test_a_number_of_a_million_digits_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"given\.yaml"):
+        read_yaml(file(tmp_path, "a: " + "9" * 1_000_000))
+
+
+def test_a_long_text_is_only_a_text(tmp_path: Path) -> None:
+    assert read_yaml(file(tmp_path, "a: " + "x" * 1_000_000)).values == {"a": "x" * 1_000_000}
+
+
+def test_a_file_over_the_limit_is_not_read(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"larger than 10 B"):
+        read_yaml(file(tmp_path, "a: 12345678"), max_bytes=10)
+
+
+@pytest.mark.parametrize(
+    "text", [*ENDLESS.values(), BOMB, "kind: !!python/name:os.system ''"], ids=[*ENDLESS, "bomb", "code"]
+)
+def test_device_profiles_and_requests_are_read_the_same_way(tmp_path: Path, text: str) -> None:
+    path = file(tmp_path, text)
+    with pytest.raises(UsageError):
+        read_profile(path)
+    with pytest.raises(UsageError, match="--request: "):
+        resolve({}, path)
+
+
+@pytest.mark.parametrize("text", ["a: !!timestamp foo", "a: !!bool foo", 'a: !!int ""', "a: !!float x"])
+def test_text_that_is_not_of_its_tags_kind_is_refused_with_its_line(tmp_path: Path, text: str) -> None:
+    with pytest.raises(UsageError, match=r"given\.yaml:1: .* is not of the kind"):
+        read_yaml(file(tmp_path, text))
+
+
+def test_a_number_of_many_sexagesimal_places_is_refused_at_once(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"given\.yaml:1: a number of 15001 characters"):
+        read_yaml(file(tmp_path, "a: 1" + ":20" * 5000))
+
+
+def test_a_nul_character_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"given\.yaml:2: a NUL character"):
+        read_yaml(file(tmp_path, 'a: 1\nb: "x\\0y"\n'))
+
+
+def test_keys_that_are_numbers_become_text_if_they_are_accepted(tmp_path: Path) -> None:
+    path = file(tmp_path, "names: {0: cat, 1: dog}")
+    assert read_yaml(path, number_keys=True).values == {"names": {"0": "cat", "1": "dog"}}
+    with pytest.raises(UsageError, match="the key 0 is not text"):
+        read_yaml(path)
+
+
+def test_a_number_and_its_text_are_the_same_key(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="the key '0' is there twice"):
+        read_yaml(file(tmp_path, '{0: cat, "0": dog}'), number_keys=True)
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UsageError, match="pipe: is not a plain file"):
+        read_yaml(tmp_path / "pipe")

@@ -1,17 +1,23 @@
+"""The arena of TFLM, computed; tests/integrations/microcontroller holds it against the interpreter's."""
+
 from __future__ import annotations
 
 from pathlib import Path
 from random import Random
 
+import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
 from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.tflite.arena import ALIGNMENT, Lifetime, activation_arena_bytes, lifetimes, plan
+from advisor.tflite.float16 import to_float16
+from advisor.tflite.macs import count
+from advisor.tflite.micro_arena import FIXED_BYTES, micro_arena
 from advisor.tflite.model import read
-
-from .graphs import Graph
+from tests.measurement import small_models
+from tests.tflite.graphs import INT32, Graph, tiny_classifier, tiny_features
 
 LIFETIMES = st.lists(
     st.builds(
@@ -125,3 +131,164 @@ def test_the_plan_does_not_depend_on_the_order_of_distinct_blocks(blocks: list[L
     expected = plan(shuffled)
     random.shuffle(shuffled)
     assert plan(shuffled) == expected
+
+
+OPERATORS = schema.BuiltinOperator
+
+
+def chain_of_micro_arena(*builtins: int, size: int = 1000) -> bytes:
+    """A model that passes (1, size) float values through unary operators."""
+    graph = Graph()
+    last = first = graph.tensor("image", (1, size))
+    for place, builtin in enumerate(builtins):
+        after = graph.tensor(f"step {place}", (1, size))
+        graph.operator(builtin, [last], [after])
+        last = after
+    return graph.finish({"image": first}, {"out": last})
+
+
+def test_the_input_s_memory_is_reused_once_it_was_read() -> None:
+    model = read(chain_of_micro_arena(*[OPERATORS.RELU6] * 3))
+    assert micro_arena(model).activations == 2 * 4000
+    assert activation_arena_bytes(model) > 2 * 4000
+
+
+def test_tensors_and_operators_are_kept_besides_activations() -> None:
+    short, long = (micro_arena(read(chain_of_micro_arena(*[OPERATORS.RELU6] * number))) for number in (2, 5))
+    assert long.persistent - short.persistent == 3 * (24 + 64 + 16)
+    assert long.total == long.activations + long.persistent
+
+
+def test_a_convolution_keeps_a_multiplier_and_a_shift_for_each_channel(tmp_path: Path) -> None:
+    data = small_models.classifier()
+    quantized = small_models.quantized(data, tmp_path, 32)
+    kept = micro_arena(read(quantized)).persistent - micro_arena(read(data)).persistent
+    assert kept == 2 * 4 * (16 + 16 + 32 + 4)  # the channels of its four layers with weights
+
+
+def test_where_activations_are_small_setting_up_needs_more() -> None:
+    arena = micro_arena(read(chain_of_micro_arena(*[OPERATORS.RELU6] * 20, size=4)))
+    assert arena.setup > arena.activations
+    assert arena.total == arena.persistent + arena.setup
+
+
+def test_a_graph_without_operators_needs_the_interpreter_alone() -> None:
+    assert micro_arena(read(chain_of_micro_arena(size=4))).persistent == FIXED_BYTES + 24
+
+
+SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "models"
+SIZES = st.integers(1, 5)
+
+
+def one_operator(builtin: int, source: tuple[int, ...], kernel: tuple[int, ...], output: tuple[int, ...]) -> bytes:
+    graph = Graph()
+    image = graph.tensor("image", source)
+    weights = graph.tensor("kernel", kernel, np.zeros(kernel, np.float32))
+    bias = graph.tensor("bias", (output[-1],), np.zeros(output[-1], np.float32))
+    result = graph.tensor("result", output)
+    graph.operator(builtin, [image, weights, bias], [result])
+    return graph.finish({"image": image}, {"result": result})
+
+
+@given(SIZES, SIZES, SIZES, SIZES, SIZES, SIZES)
+def test_convolution(height: int, width: int, inputs: int, outputs: int, rows: int, columns: int) -> None:
+    cost = count(
+        read(
+            one_operator(
+                schema.BuiltinOperator.CONV_2D,
+                (1, 9, 9, inputs),
+                (outputs, rows, columns, inputs),
+                (1, height, width, outputs),
+            )
+        )
+    )
+    assert cost.macs == height * width * outputs * rows * columns * inputs
+    assert cost.parameters == outputs * rows * columns * inputs + outputs
+
+
+def test_a_grouped_convolution_reads_its_group_alone() -> None:
+    data = one_operator(schema.BuiltinOperator.CONV_2D, (1, 8, 8, 12), (6, 3, 3, 4), (1, 8, 8, 6))
+    assert count(read(data)).macs == 8 * 8 * 6 * 3 * 3 * 4
+
+
+@given(SIZES, SIZES, SIZES, SIZES)
+def test_depthwise_convolution(height: int, channels: int, multiplier: int, rows: int) -> None:
+    outputs = channels * multiplier
+    data = one_operator(
+        schema.BuiltinOperator.DEPTHWISE_CONV_2D,
+        (1, 9, 9, channels),
+        (1, rows, rows, outputs),
+        (1, height, height, outputs),
+    )
+    assert count(read(data)).macs == height * height * outputs * rows * rows
+
+
+@given(SIZES, SIZES, SIZES)
+def test_fully_connected(batch: int, width: int, units: int) -> None:
+    data = one_operator(schema.BuiltinOperator.FULLY_CONNECTED, (batch, width), (units, width), (batch, units))
+    assert count(read(data)).macs == batch * width * units
+
+
+def test_transposed_convolution() -> None:
+    graph = Graph()
+    shape = graph.tensor("shape", (4,), np.array([1, 8, 8, 3], np.int32), INT32)
+    kernel = graph.tensor("kernel", (3, 2, 2, 5), np.zeros((3, 2, 2, 5), np.float32))
+    image = graph.tensor("image", (1, 4, 4, 5))
+    result = graph.tensor("result", (1, 8, 8, 3))
+    graph.operator(schema.BuiltinOperator.TRANSPOSE_CONV, [shape, kernel, image], [result])
+    assert count(read(graph.finish({"image": image}, {"result": result}))).macs == 4 * 4 * 5 * 3 * 2 * 2
+
+
+def test_a_matrix_product() -> None:
+    graph = Graph()
+    left, right = graph.tensor("left", (2, 3, 4)), graph.tensor("right", (2, 4, 5))
+    result = graph.tensor("result", (2, 3, 5))
+    graph.operator(schema.BuiltinOperator.BATCH_MATMUL, [left, right], [result])
+    data = graph.finish({"left": left, "right": right}, {"result": result})
+    assert count(read(data)).macs == 2 * 3 * 4 * 5
+
+
+def test_an_activation_costs_nothing() -> None:
+    assert (count(read(tiny_features())).macs, count(read(tiny_features())).parameters) == (0, 0)
+
+
+def test_shapes_and_axes_are_no_parameters(master: bytes) -> None:
+    mean = next(cost for cost in count(read(master)).operators if cost.name == "MEAN")
+    assert (mean.macs, mean.parameters) == (0, 0)
+
+
+def test_a_constant_read_twice_is_counted_once() -> None:
+    graph = Graph()
+    image = graph.tensor("image", (1, 4))
+    kernel = graph.tensor("kernel", (4, 4), np.zeros((4, 4), np.float32))
+    results = [graph.tensor(f"result {index}", (1, 4)) for index in range(2)]
+    graph.operator(schema.BuiltinOperator.FULLY_CONNECTED, [image, kernel, -1], [results[0]])
+    graph.operator(schema.BuiltinOperator.FULLY_CONNECTED, [results[0], kernel, -1], [results[1]])
+    cost = count(read(graph.finish({"image": image}, {"result": results[1]})))
+    assert (cost.macs, cost.parameters) == (32, 16)
+
+
+def test_float16_changes_neither_macs_nor_parameters(master: bytes) -> None:
+    before, after = count(read(master)), count(read(to_float16(master)))
+    assert (after.macs, after.parameters) == (before.macs, before.parameters)
+    convolutions = [
+        [(cost.macs, cost.parameters) for cost in whole.operators if cost.name == "CONV_2D"]
+        for whole in (before, after)
+    ]
+    assert convolutions[0] == convolutions[1]
+
+
+def test_operators_are_listed_with_their_output() -> None:
+    first, second = count(read(tiny_classifier(4, 3))).operators
+    assert (first.name, first.output) == ("RELU", "features")
+    assert (second.index, second.macs, second.parameters) == (1, 12, 15)
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="the foreign models are not beside the checkout")
+@pytest.mark.parametrize(
+    ("name", "millions"),
+    [("mobilenet_v1_0.25_128_quant.tflite", 14), ("tf2_mobilenet_v2_1.0_224_ptq.tflite", 300)],
+)
+def test_published_models_have_the_published_macs(name: str, millions: int) -> None:
+    """TF-Slim's tables of MobileNet checkpoints list these, in millions."""
+    assert count(read(SHARED / name)).macs / 1e6 == pytest.approx(millions, rel=0.05)

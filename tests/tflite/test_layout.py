@@ -1,19 +1,32 @@
-"""Transposes that converters leave are removed, and the file computes the same."""
+"""Transposes that converters leave are removed, and the file computes the same.
+
+What a file's operators cost: sizes, and what a runtime fuses.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 from ai_edge_litert import schema_py_generated as schema
+from scipy.special import softmax
 
 from advisor.catalog.trial_run import run
+from advisor.core.errors import UsageError
+from advisor.measurement.accuracy import predict_arrays
+from advisor.tflite.arena import activation_arena_bytes
 from advisor.tflite.layout import TO_NCHW, TO_NHWC, transposes, without_transposes
+from advisor.tflite.levels import last_width, with_levels
 from advisor.tflite.model import read
-from tests.tflite.graphs import INT32, Graph
+from advisor.tflite.surgery import attach_head, select_output
+from advisor.tflite.work import CONVOLUTION, DENSE, DEPTHWISE, Work, counted, works_of
+from tests.measurement.small_models import Builder
+from tests.tflite.conftest import Array, Quantize, Run
+from tests.tflite.graphs import INT32, Graph, tiny_features
 
 B = schema.BuiltinOperator
 NHWC, NCHW = (1, 4, 6, 8), (1, 8, 4, 6)
@@ -154,3 +167,181 @@ def test_a_file_without_transposes_stays_byte_for_byte() -> None:
     image = graph.tensor("image", NHWC)
     data = graph.finish({"image": image}, {"result": added(graph, B.RELU, [image], NHWC)})
     assert without_transposes(data) is data
+
+
+@pytest.fixture(scope="module")
+def backbone(master: bytes) -> bytes:
+    return select_output(master, "features")
+
+
+@pytest.fixture(scope="module")
+def levelled(backbone: bytes) -> bytes:
+    return with_levels(backbone)
+
+
+def test_the_trunks_own_features_come_first_and_unchanged(
+    backbone: bytes, levelled: bytes, images: list[Array], run: Run
+) -> None:
+    plain, wide = (run(data, {"image": images[0]})["features"] for data in (backbone, levelled))
+    assert wide.shape[1] > plain.shape[1]
+    np.testing.assert_array_equal(wide[:, : plain.shape[1]], plain)
+
+
+def test_each_level_is_the_mean_of_a_map_of_its_own_side(levelled: bytes) -> None:
+    model = read(levelled)
+    means = [operator for operator in model.operators if operator.name == "MEAN"]
+    sides = [model.tensors[operator.inputs[0]].shape[1] for operator in means[:-1]]
+    assert sides == sorted(set(sides), reverse=True)
+    assert len(sides) >= 3
+    assert all(side <= 96 // 4 for side in sides)
+
+
+def test_a_mean_follows_its_map_at_once_so_that_memory_stays(backbone: bytes, levelled: bytes) -> None:
+    assert activation_arena_bytes(read(levelled)) <= 1.01 * activation_arena_bytes(read(backbone))
+
+
+def test_a_head_on_all_levels_is_the_sum_of_heads_on_each(levelled: bytes, images: list[Array], run: Run) -> None:
+    random = np.random.default_rng(1)
+    features = run(levelled, {"image": images[0]})["features"]
+    weights = random.normal(0, 0.1, (features.shape[1], 4)).astype(np.float32)
+    bias = random.normal(size=4).astype(np.float32)
+    joined = attach_head(levelled, weights, bias)
+    found = run(joined, {"image": images[0]})["probabilities"]
+    np.testing.assert_allclose(found, softmax(features @ weights + bias), atol=1e-5)
+    names = [operator.name for operator in read(joined).operators]
+    assert "CONCATENATION" not in names
+    assert names.count("FULLY_CONNECTED") >= 3
+
+
+def test_levels_that_a_head_does_not_read_leave_the_file(
+    backbone: bytes, levelled: bytes, images: list[Array], run: Run
+) -> None:
+    random = np.random.default_rng(1)
+    width, last = run(levelled, {"image": images[0]})["features"].shape[1], last_width(levelled)
+    weights, bias = np.zeros((width, 4), np.float32), random.normal(size=4).astype(np.float32)
+    weights[:last] = random.normal(0, 0.1, (last, 4))
+    data, plain = attach_head(levelled, weights, bias), attach_head(backbone, weights[:last], bias)
+    assert [operator.name for operator in read(data).operators] == [operator.name for operator in read(plain).operators]
+    answers = [run(each, {"image": images[0]})["probabilities"] for each in (data, plain)]
+    np.testing.assert_array_equal(*answers)
+
+
+def test_the_last_layer_is_as_wide_as_without_levels(backbone: bytes, levelled: bytes) -> None:
+    assert last_width(levelled) == last_width(backbone) == read(backbone).outputs[0].shape[1]
+
+
+def test_the_joined_classifier_stays_within_one_delegate(levelled: bytes, images: list[Array], run: Run) -> None:
+    from ai_edge_litert.interpreter import Interpreter
+
+    width = run(levelled, {"image": images[0]})["features"].shape[1]
+    interpreter = Interpreter(
+        model_content=attach_head(levelled, np.zeros((width, 3), np.float32), np.zeros(3, np.float32))
+    )
+    interpreter.allocate_tensors()
+    names = [operator["op_name"] for operator in interpreter._get_ops_details()]
+    assert names.count("DELEGATE") == 1
+
+
+def test_a_quantized_head_answers_as_the_float_one(
+    levelled: bytes, images: list[Array], run: Run, quantize: Quantize, tmp_path: Path
+) -> None:
+    random = np.random.default_rng(2)
+    rows = np.concatenate([run(levelled, {"image": image})["features"] for image in images])
+    weights = (random.normal(size=(rows.shape[1], 3)) / (rows.std(axis=0)[:, None] + 1) / 50).astype(np.float32)
+    joined = attach_head(levelled, weights, -(rows.mean(axis=0) @ weights).astype(np.float32))
+    (tmp_path / "float.tflite").write_bytes(joined)
+    (tmp_path / "int8.tflite").write_bytes(quantize(joined, "static_wi8_ai8"))
+    exact, rounded = (predict_arrays(tmp_path / f"{name}.tflite", images) for name in ("float", "int8"))
+    np.testing.assert_allclose(rounded, exact, atol=0.1)
+
+
+def test_a_trunk_without_maps_comes_back_as_it_is() -> None:
+    assert with_levels(tiny_features()) == tiny_features()
+
+
+def test_operators_keep_the_order_that_they_run_in(backbone: bytes, levelled: bytes) -> None:
+    before = [operator.name for operator in read(backbone).operators]
+    after = [operator.name for operator in read(levelled).operators]
+    kept = iter(after)
+    assert all(name in kept for name in before)
+
+
+def test_a_damaged_file_is_a_usage_error(backbone: bytes) -> None:
+    with pytest.raises(UsageError, match="not a usable"):
+        with_levels(backbone[:4000])
+
+
+OPERATORS = schema.BuiltinOperator
+BOUNDS = {"begin": [0, 0, 0, 0], "end": [1, 2, 2, 4], "strides": [1, 1, 1, 1]}
+
+
+def test_a_network_is_its_layers_with_their_sizes() -> None:
+    builder = Builder()
+    image = builder.input(16)
+    stem = builder.convolution(image, 8, kernel=3, stride=2)
+    pooled = builder.mean(builder.depthwise(stem))
+    scores = builder.dense(pooled, 5)
+    works = works_of(read(builder.finish({"image": image}, {"scores": scores})))
+    assert works == (
+        Work(CONVOLUTION, 64, 8, 3, 9, 2, 16 * 16 * 3),
+        Work(DEPTHWISE, 64, 8, 1, 9, 1, 64 * 8),
+        Work("MEAN", 1, 8, read=64 * 8),
+        Work(DENSE, 1, 5, 8, read=8),
+    )
+    assert [work.macs for work in works] == [64 * 8 * 27, 64 * 8 * 9, 8, 40]
+    assert [work.weights for work in works] == [8 * 27, 8 * 9, 0, 40]
+
+
+def padded_of_work(consumers: int) -> bytes:
+    """A PAD that feeds one or two convolutions."""
+    builder = Builder()
+    image = builder.input(4)
+    margins = builder.constant(np.array([[0, 0], [1, 1], [1, 1], [0, 0]], np.int32), INT32)
+    wider = builder.operator(OPERATORS.PAD, [image, margins], (1, 6, 6, 3), schema.PadOptionsT())
+    outputs = {f"y{place}": builder.convolution(wider, 4) for place in range(consumers)}
+    return builder.finish({"image": image}, outputs)
+
+
+def test_a_pad_before_one_convolution_takes_no_time() -> None:
+    assert [work.kind for work in works_of(read(padded_of_work(1)))] == [CONVOLUTION]
+    assert [work.kind for work in works_of(read(padded_of_work(2)))] == ["PAD", CONVOLUTION, CONVOLUTION]
+
+
+def test_a_clamp_takes_no_time_and_an_operator_on_constants_runs_at_loading() -> None:
+    graph = Graph()
+    image = graph.tensor("image", (1, 4))
+    stored = graph.tensor("stored", (1, 4), np.ones(4, np.float32))
+    expanded, total, clamped = (graph.tensor(name, (1, 4)) for name in ("expanded", "total", "clamped"))
+    graph.operator(OPERATORS.LOGISTIC, [stored], [expanded])
+    graph.operator(OPERATORS.ADD, [image, stored], [total], schema.AddOptionsT())
+    graph.operator(OPERATORS.RELU, [total], [clamped])
+    works = works_of(read(graph.finish({"image": image}, {"y": clamped, "z": expanded})))
+    assert works == (Work("ADD", 1, 4, read=4),)
+
+
+def test_a_clamp_of_a_result_that_others_read_takes_time() -> None:
+    graph = Graph()
+    image = graph.tensor("image", (1, 4))
+    total, clamped, other = (graph.tensor(name, (1, 4)) for name in ("total", "clamped", "other"))
+    graph.operator(OPERATORS.ADD, [image, image], [total], schema.AddOptionsT())
+    graph.operator(OPERATORS.RELU, [total], [clamped])
+    graph.operator(OPERATORS.LOGISTIC, [total], [other])
+    works = works_of(read(graph.finish({"image": image}, {"y": clamped, "z": other})))
+    assert [work.kind for work in works] == ["ADD", "RELU", "LOGISTIC"]
+
+
+def test_equal_operators_are_counted() -> None:
+    one, other = Work("ADD", 1, 4, read=8), Work("ADD", 1, 2, read=4)
+    assert counted([one, other, one]) == ((other, 1), (one, 2))
+
+
+def test_a_split_writes_all_its_parts_and_a_slice_reads_only_its_own() -> None:
+    graph = Graph()
+    image = graph.tensor("image", (1, 2, 2, 8))
+    axis = graph.tensor("axis", (), np.array(3, np.int32), INT32)
+    bounds = [graph.tensor(name, (4,), np.array(values, np.int32), INT32) for name, values in BOUNDS.items()]
+    left, right, part = (graph.tensor(name, (1, 2, 2, 4)) for name in ("left", "right", "part"))
+    graph.operator(OPERATORS.SPLIT, [axis, image], [left, right], schema.SplitOptionsT(numSplits=2))
+    graph.operator(OPERATORS.STRIDED_SLICE, [image, *bounds], [part], schema.StridedSliceOptionsT())
+    works = works_of(read(graph.finish({"image": image}, {"a": left, "b": right, "c": part})))
+    assert works == (Work("SPLIT", 4, 8, read=32), Work("STRIDED_SLICE", 4, 4, read=16))

@@ -2,18 +2,222 @@ from __future__ import annotations
 
 import io
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+from ai_edge_litert import schema_py_generated as schema
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from advisor.core.errors import UsageError
-from advisor.tflite.metadata import read_metadata
+from advisor.core.errors import StageError, UsageError
+from advisor.tflite.float16 import to_float16
+from advisor.tflite.interface import fold_normalization, to_float_io
+from advisor.tflite.metadata import Metadata, one_line, read_metadata
 from advisor.tflite.metadata_writer import write_metadata
+from advisor.tflite.model import read
+from advisor.tflite.surgery import attach_head, select_output
+from tests.builders import present
+from tests.tflite.conftest import Array, Quantize, Run
+from tests.tflite.graphs import Graph, tiny_features
 
-from .graphs import tiny_features
-from .test_metadata_writer import described, tiny_classifier_of_images
+HOSTILE = ("a, b", 'say "x"', "<script>alert(1)</script>", "Größe 日本 🐈", "two\nlines", "x" * 300, "", "  ' ; \\ ")
+STORED = (*HOSTILE[:4], "two lines", *HOSTILE[5:])
+MEAN = (123.675, 116.28, 103.53)
+STD = (58.395, 57.12, 57.375)
+
+
+def tiny_classifier_of_images(classes: int) -> bytes:
+    graph = Graph()
+    image = graph.tensor("image", (1, 2, 2, 3))
+    out = graph.tensor("out", (1, classes))
+    graph.operator(schema.BuiltinOperator.RESHAPE, [image], [out])
+    return graph.finish({"image": image}, {"out": out})
+
+
+def described(
+    labels: tuple[str, ...], mean: tuple[float, ...] = (127.5,), std: tuple[float, ...] = (127.5,)
+) -> Metadata:
+    return Metadata("Birds", labels, mean, std, "Tells birds apart", "The team", "Apache-2.0", "1.2")
+
+
+def test_what_is_written_is_read() -> None:
+    data = tiny_classifier_of_images(len(HOSTILE))
+    assert read_metadata(write_metadata(data, described(HOSTILE))) == described(STORED)
+
+
+def test_a_threshold_of_a_classifier_is_read_back() -> None:
+    metadata = replace(described(("a", "b")), threshold=0.75)
+    assert read_metadata(write_metadata(tiny_classifier_of_images(2), metadata)) == metadata
+
+
+def test_scores_of_single_classes_are_read_back() -> None:
+    metadata = replace(described(("a", "b")), threshold=0.5, by_class=(0.5, 0.875))
+    assert read_metadata(write_metadata(tiny_classifier_of_images(2), metadata)) == metadata
+
+
+def test_text_that_is_no_unicode_is_written_with_a_mark_in_its_place() -> None:
+    """Names of folders may hold any bytes, which Python hands on as lone surrogates."""
+    metadata = Metadata("caf\udce9", ("caf\udce9",), (0.0,), (1.0,))
+    found = present(read_metadata(write_metadata(tiny_classifier_of_images(1), metadata)))
+    assert (found.name, found.labels) == ("caf?", ("caf?",))
+
+
+def test_the_model_itself_is_unchanged() -> None:
+    data = tiny_classifier_of_images(2)
+    assert read(write_metadata(data, described(("a", "b")))).subgraphs == read(data).subgraphs
+
+
+def test_the_same_description_gives_the_same_bytes() -> None:
+    data = tiny_classifier_of_images(2)
+    first = write_metadata(data, described(("a", "b")))
+    assert write_metadata(data, described(("a", "b"))) == first
+    assert write_metadata(first, described(("a", "b"))) == first
+
+
+def test_a_description_replaces_the_one_before() -> None:
+    first = write_metadata(tiny_classifier_of_images(2), described(("a", "b")))
+    second = write_metadata(first, described(("c", "d")))
+    found = present(read_metadata(second))
+    assert found.labels == ("c", "d")
+    assert len(second) == len(first)
+    assert [entry.name for entry in schema.ModelT.InitFromPackedBuf(second).metadata] == [b"TFLITE_METADATA"]
+
+
+def test_an_edit_of_the_graph_drops_the_description() -> None:
+    data = write_metadata(tiny_classifier_of_images(2), described(("a", "b")))
+    assert read_metadata(select_output(data, "out")) is None
+
+
+def test_equal_channels_are_written_as_one_number() -> None:
+    data = write_metadata(tiny_classifier_of_images(1), described(("a",), (127.5,) * 3, (127.5,) * 3))
+    found = present(read_metadata(data))
+    assert (found.mean, found.std) == ((127.5,), (127.5,))
+
+
+def test_channels_that_differ_are_kept_apart() -> None:
+    found = present(read_metadata(write_metadata(tiny_classifier_of_images(1), described(("a",), MEAN, STD))))
+    assert found.mean == pytest.approx(MEAN)
+    assert found.std == pytest.approx(STD)
+
+
+@given(st.lists(st.text(max_size=20), min_size=1, max_size=6))
+@settings(deadline=None)
+def test_any_labels_survive_one_a_line(labels: list[str]) -> None:
+    found = present(read_metadata(write_metadata(tiny_classifier_of_images(len(labels)), described(tuple(labels)))))
+    assert found.labels == tuple(one_line(label) for label in labels)
+    assert all(len(label.splitlines()) <= 1 for label in found.labels)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "reason"),
+    [
+        (described(("a",)), "1 labels do not fit a model of 2 classes"),
+        (described(("a", "b"), (1.0, 2.0), (1.0, 2.0)), "does not fit"),
+        (described(("a", "b"), (1.0,), (1.0, 1.0, 1.0)), "does not fit"),
+        (described(("a", "b"), (0.0,), (0.0,)), "finite and positive"),
+        (described(("a", "b"), (float("inf"),), (1.0,)), "finite and positive"),
+    ],
+)
+def test_a_description_that_does_not_fit_is_refused(metadata: Metadata, reason: str) -> None:
+    with pytest.raises(StageError, match=reason):
+        write_metadata(tiny_classifier_of_images(2), metadata)
+
+
+def test_only_image_classifiers_are_described() -> None:
+    with pytest.raises(StageError, match="one image input and one output"):
+        write_metadata(tiny_features(2), described(("a", "b")))
+
+
+# --- MediaPipe, the client that must load what ships -----------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def photographs() -> list[Array]:
+    """Photographs of the model's size, (96, 96, 3) uint8: how a client resizes is not what is tested here."""
+    from PIL import Image
+    from skimage import data
+
+    shown = (data.astronaut(), data.coffee(), data.chelsea())
+    return [np.asarray(Image.fromarray(photo).resize((96, 96))) for photo in shown]
+
+
+def normalized(photo: Array, mean: tuple[float, ...] = (127.5,), std: tuple[float, ...] = (127.5,)) -> Array:
+    """The model's input, (1, 96, 96, 3)."""
+    return np.asarray(((photo - np.array(mean)) / np.array(std)).astype(np.float32)[None])
+
+
+@pytest.fixture(scope="module")
+def classifier(master: bytes, photographs: list[Array], run: Run) -> bytes:
+    """A model that tells the photographs apart: each class's weights are one photograph's own features."""
+    backbone = select_output(master, "features")
+    features = [run(backbone, {"image": normalized(photo)})["features"][0] for photo in photographs]
+    centred = np.stack(features) - np.mean(features, axis=0)
+    weights = centred.T / np.linalg.norm(centred, axis=1) ** 2 * 10
+    return attach_head(backbone, weights, -np.mean(features, axis=0) @ weights)
+
+
+LABELS = ("astronaut, <b>", 'a "coffee"', "Katze 🐈")
+
+
+def ask_mediapipe(data: bytes, photo: Array) -> tuple[str, float]:
+    """Return the label that MediaPipe puts first, and its score."""
+    import mediapipe
+    from mediapipe.tasks import python as tasks
+    from mediapipe.tasks.python import vision
+
+    options = vision.ImageClassifierOptions(base_options=tasks.BaseOptions(model_asset_buffer=data), max_results=1)
+    with vision.ImageClassifier.create_from_options(options) as client:
+        answer = client.classify(mediapipe.Image(image_format=mediapipe.ImageFormat.SRGB, data=photo))
+    first = answer.classifications[0].categories[0]
+    return str(first.category_name), float(first.score)
+
+
+def assert_mediapipe_agrees(data: bytes, metadata: Metadata, photographs: list[Array], run: Run) -> None:
+    """Both runtimes must call every photograph by its own label, with nearly the same score."""
+    shipped = write_metadata(data, metadata)
+    for place, photo in enumerate(photographs):
+        scores = run(shipped, {"image": normalized(photo, metadata.mean, metadata.std)})["probabilities"][0]
+        label, score = ask_mediapipe(shipped, photo)
+        assert (int(scores.argmax()), label) == (place, metadata.labels[place])
+        assert score == pytest.approx(float(scores[place]), abs=0.03)
+
+
+def test_mediapipe_takes_the_float_model(classifier: bytes, photographs: list[Array], run: Run) -> None:
+    assert_mediapipe_agrees(classifier, described(LABELS), photographs, run)
+
+
+def test_mediapipe_takes_the_float16_model(classifier: bytes, photographs: list[Array], run: Run) -> None:
+    assert_mediapipe_agrees(to_float16(classifier), described(LABELS), photographs, run)
+
+
+@pytest.mark.parametrize("recipe", ["dynamic_wi8_afp32", "weight_only_wi8_afp32"])
+def test_mediapipe_takes_quantized_weights(
+    classifier: bytes, photographs: list[Array], run: Run, quantize: Quantize, recipe: str
+) -> None:
+    assert_mediapipe_agrees(quantize(classifier, recipe), described(LABELS), photographs, run)
+
+
+def test_mediapipe_takes_the_int8_model_by_float_io(
+    classifier: bytes, photographs: list[Array], run: Run, quantize: Quantize
+) -> None:
+    inputs = [normalized(photo) for photo in photographs]
+    data = quantize(classifier, "static_wi8_ai8", inputs)
+    with pytest.raises(ValueError, match="uint8/float32, got INT8"):
+        ask_mediapipe(write_metadata(data, described(LABELS)), photographs[0])
+    assert_mediapipe_agrees(to_float_io(data), described(LABELS), photographs, run)
+
+
+def test_mediapipe_takes_a_normalization_by_channel_inside(
+    classifier: bytes, photographs: list[Array], run: Run
+) -> None:
+    uneven = ((120.0, 127.5, 130.0), (126.0, 127.5, 129.0))
+    with pytest.raises(NotImplementedError, match="Per-channel"):
+        ask_mediapipe(write_metadata(classifier, described(LABELS, *uneven)), photographs[0])
+    folded = fold_normalization(classifier, *uneven)
+    assert_mediapipe_agrees(folded, described(LABELS, (0.0,), (1.0,)), photographs, run)
+
 
 SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "models"
 

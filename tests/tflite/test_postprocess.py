@@ -36,7 +36,7 @@ from .graphs import (
     tiny_detector,
     tiny_features,
 )
-from .test_metadata_writer import described
+from .test_metadata import described
 
 ANCHORS = np.array([[0.2, 0.2, 0.2, 0.2], [0.5, 0.5, 0.4, 0.2], [0.8, 0.7, 0.1, 0.3]], np.float32)
 VALUES = np.array([[[0.5, -1.0, 2.0, -3.0], [1.0, 0.2, -2.5, 0.1], [-2.0, 3.0, 0.3, 1.5]]], np.float32)

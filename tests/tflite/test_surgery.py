@@ -1,3 +1,8 @@
+"""Files of other converters get activations and paddings as TensorFlow's converter writes them.
+
+Values become the numbers of a tensor and come back.
+"""
+
 from __future__ import annotations
 
 import numpy as np
@@ -5,12 +10,18 @@ import pytest
 from ai_edge_litert import schema_py_generated as schema
 from scipy.special import softmax
 
+from advisor.compression.diagnosis.running import InspectableModel
 from advisor.core.errors import StageError, UsageError
+from advisor.tflite.layout import TO_NCHW, TO_NHWC, without_transposes
 from advisor.tflite.model import read
-from advisor.tflite.surgery import attach_head, select_output
-
-from .conftest import Array, Quantize, Run
-from .graphs import FLOAT32, features_graph, tiny_classifier, tiny_features
+from advisor.tflite.quantization import dequantize, quantize
+from advisor.tflite.rewrite import unpack
+from advisor.tflite.simplify import simplified
+from advisor.tflite.surgery import attach_head, operator_alone, select_output
+from tests.measurement import small_models
+from tests.tflite.conftest import Array, Quantize, Run
+from tests.tflite.graphs import FLOAT32, Graph, features_graph, tiny_classifier, tiny_features
+from tests.tflite.test_layout import NCHW, NHWC, B, added, floats, integers, outputs, transposed
 
 
 @pytest.fixture(scope="module")
@@ -172,3 +183,82 @@ def test_a_fully_quantized_classifier_takes_and_gives_int8_and_agrees(
     raw = run(data, {"image": np.clip(stored, -128, 127).astype(np.int8)})["probabilities"]
     probabilities = (raw.astype(np.float32) - output.quantization.zero_points[0]) * output.quantization.scales[0]
     np.testing.assert_allclose(probabilities, run(classifier, {"image": images[0]})["probabilities"], atol=0.1)
+
+
+@pytest.mark.parametrize("index", range(4))
+def test_an_operator_alone_does_what_it_does_in_its_graph(index: int) -> None:
+    data = small_models.classifier(32)
+    whole = InspectableModel(data, "whole")
+    whole(np.random.default_rng(0).uniform(-1, 1, (1, 32, 32, 3)).astype(np.float32))
+    tables = unpack(data)
+    file, inputs = operator_alone(tables, index)
+    single = InspectableModel(file, "single")
+    single(*(whole.read(tensor) for tensor in inputs))
+    expected = whole.read(tables.subgraphs[0].operators[index].outputs[0])
+    np.testing.assert_array_equal(single.output, expected)
+
+
+def test_what_expands_a_stored_kernel_comes_along() -> None:
+    from advisor.tflite.float16 import to_float16
+    from advisor.tflite.model import read
+
+    data = to_float16(small_models.classifier(32))
+    place = next(i for i, one in enumerate(read(data).operators) if one.name == "CONV_2D")
+    file, inputs = operator_alone(unpack(data), place)
+    assert len(inputs) == 1
+    assert {one.name for one in read(file).operators} == {"DEQUANTIZE", "CONV_2D"}
+
+
+CONVOLUTION = schema.Conv2DOptionsT(strideH=1, strideW=1, dilationHFactor=1, dilationWFactor=1)
+
+
+def kinds(data: bytes) -> list[str]:
+    return [operator.name for operator in read(data).operators]
+
+
+def maps(graph: Graph, image: int) -> int:
+    inputs = [image, floats(graph, 8, 1, 1, 3), floats(graph, 8)]
+    return added(graph, B.CONV_2D, inputs, NHWC, CONVOLUTION)
+
+
+def test_an_activation_from_which_a_transpose_separated_it_joins_the_convolution() -> None:
+    graph = Graph()
+    image = graph.tensor("image", (1, 4, 6, 3))
+    clipped = added(graph, B.RELU6, [transposed(graph, maps(graph, image), TO_NCHW, NCHW)], NCHW)
+    data = graph.finish({"image": image}, {"result": transposed(graph, clipped, TO_NHWC, NHWC)})
+    edited = simplified(without_transposes(data))
+    assert kinds(edited) == ["CONV_2D"]
+    assert outputs(edited)["result"] == pytest.approx(outputs(data)["result"], abs=1e-6)
+
+
+def test_an_activation_of_what_others_read_stays() -> None:
+    graph = Graph()
+    image = graph.tensor("image", (1, 4, 6, 3))
+    source = maps(graph, image)
+    clipped = added(graph, B.RELU, [source], NHWC)
+    total = added(graph, B.ADD, [source, clipped], NHWC, schema.AddOptionsT())
+    data = graph.finish({"image": image}, {"result": total})
+    assert kinds(simplified(data)) == ["CONV_2D", "RELU", "ADD"]
+
+
+@pytest.mark.parametrize(("positive", "kind"), [(True, "PAD"), (False, "PADV2")])
+def test_a_max_pooling_of_positive_values_is_padded_with_zeros(positive: bool, kind: str) -> None:
+    graph = Graph()
+    image = graph.tensor("image", (1, 4, 6, 3))
+    source = maps(graph, image)
+    source = added(graph, B.RELU, [source], NHWC) if positive else source
+    lowest = graph.tensor("lowest", (1,), np.asarray([np.finfo(np.float32).min], np.float32))
+    margins = integers(graph, (0, 0), (1, 1), (1, 1), (0, 0))
+    padded = added(graph, B.PADV2, [source, margins, lowest], (1, 6, 8, 8), schema.PadV2OptionsT())
+    pool = schema.Pool2DOptionsT(padding=schema.Padding.VALID, filterHeight=3, filterWidth=3, strideH=1, strideW=1)
+    data = graph.finish({"image": image}, {"result": added(graph, B.MAX_POOL_2D, [padded], NHWC, pool)})
+    edited = simplified(data)
+    assert kinds(edited) == ["CONV_2D", kind, "MAX_POOL_2D"]
+    assert outputs(edited)["result"] == pytest.approx(outputs(data)["result"], abs=1e-6)
+
+
+def test_quantise_rounds_clips_and_comes_back() -> None:
+    detail = {"dtype": np.int8, "quantization": (0.5, -3)}
+    stored = quantize(np.array([0.0, 0.24, 0.26, 1e9, -1e9], np.float32), detail)
+    assert stored.tolist() == [-3, -3, -2, 127, -128]
+    assert dequantize(stored[:3], detail).tolist() == [0.0, 0.0, 0.5]

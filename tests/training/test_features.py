@@ -7,11 +7,16 @@ import numpy as np
 import pytest
 
 from advisor.core.errors import StageError
-from advisor.datasets.images import InputSpec
-from advisor.training.features import extract, joined
+from advisor.datasets.images import InputSpec, load
+from advisor.training import batches
+from advisor.training import labels as module
+from advisor.training.batches import Batches
+from advisor.training.features import AS_IT_IS, CAPTURED, extract, joined
+from advisor.training.labels import left_out, suspects
 from tests.datasets.folders import fill
 from tests.measurement import small_models
 from tests.tflite.graphs import Graph
+from tests.training.head.blobs import blobs
 
 VIEW = InputSpec(8, (127.5,) * 3, (127.5,) * 3)
 
@@ -90,3 +95,158 @@ def test_a_row_that_no_part_has_is_an_error(tmp_path: Path) -> None:
     np.save(tmp_path / "one.npy", np.zeros((4, 3), np.float32))
     with pytest.raises(IndexError, match="row 4 of features in parts with 4 rows"):
         joined([tmp_path / "one.npy"], np.array([0, 4]))
+
+
+SIZE = 20
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return fill(tmp_path_factory.mktemp("pictures"), 1, suffix=".png")[0]
+
+
+def test_as_it_is_is_the_plain_image(path: Path) -> None:
+    np.testing.assert_array_equal(AS_IT_IS.apply(path, SIZE), load(path, SIZE))
+
+
+def test_a_view_is_the_same_each_time(path: Path) -> None:
+    for view in CAPTURED:
+        np.testing.assert_array_equal(view.apply(path, SIZE), view.apply(path, SIZE))
+
+
+def test_features_are_those_of_the_view(path: Path, tmp_path: Path) -> None:
+    build = small_models.Builder()
+    image = build.input(8)
+    (tmp_path / "m.tflite").write_bytes(build.finish({"image": image}, {"features": build.mean(image)}))
+    view = CAPTURED[0]
+    found = extract(tmp_path / "m.tflite", [path], InputSpec(8, (0.0,) * 3, (1.0,) * 3), augmentation=view)
+    np.testing.assert_allclose(found[0], view.apply(path, 8).mean(axis=(0, 1)), rtol=1e-4)
+
+
+def test_captured_views_differ_from_the_image_and_from_each_other(path: Path) -> None:
+    seen = {view.apply(path, SIZE).tobytes() for view in (AS_IT_IS, *CAPTURED)}
+    assert len(seen) == 1 + len(CAPTURED)
+
+
+@pytest.mark.parametrize("cached", [True, False])
+def test_batches_hold_images_and_labels_in_the_order_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cached: bool
+) -> None:
+    if not cached:
+        monkeypatch.setattr(batches, "MAX_CACHE_BYTES", 0)
+    paths = fill(tmp_path / "pictures", 7)
+    made = Batches(paths, range(7), 16, tmp_path / "kept.npy")
+    order = np.array([5, 1, 6, 0, 2])
+    found = list(made.epoch(order, 2))
+    assert [len(labels) for _, labels in found] == [2, 2, 1]
+    assert np.concatenate([labels for _, labels in found]).tolist() == order.tolist()
+    np.testing.assert_array_equal(found[1][0][0], load(paths[6], 16))
+    assert (tmp_path / "kept.npy").exists() == cached
+
+
+def test_the_cache_is_used_again(tmp_path: Path) -> None:
+    paths = fill(tmp_path / "pictures", 3)
+    Batches(paths, [0, 1, 0], 16, tmp_path / "kept.npy")
+    for path in paths:
+        path.unlink()
+    ((images, _),) = Batches(paths, [0, 1, 0], 16, tmp_path / "kept.npy").epoch(np.arange(3), 8)
+    assert images.shape == (3, 16, 16, 3)
+
+
+def test_a_cache_of_another_shape_is_made_anew(tmp_path: Path) -> None:
+    paths = fill(tmp_path / "pictures", 3)
+    Batches(paths, [0, 1, 0], 16, tmp_path / "kept.npy")
+    ((images, _),) = Batches(paths[:2], [0, 1], 8, tmp_path / "kept.npy").epoch(np.arange(2), 8)
+    assert images.shape == (2, 8, 8, 3)
+
+
+def _regression(landmarks: int) -> module._Regression:
+    features, labels = blobs(80)
+    return module._fit((features / 8).astype(np.float32), np.eye(3)[labels], 0, landmarks)
+
+
+@pytest.mark.parametrize("landmarks", [80, 30])
+def test_a_row_gets_the_answer_of_a_fit_to_the_others(landmarks: int) -> None:
+    regression = _regression(landmarks)
+    answers = regression.without_each()
+    for row in (0, 17, 79):
+        np.testing.assert_allclose(answers[row], regression._fitted_without([row])[0], atol=1e-6)
+
+
+@pytest.mark.parametrize("landmarks", [80, 30])
+def test_so_does_a_group(landmarks: int) -> None:
+    regression, group = _regression(landmarks), [3, 4, 40, 71]
+    np.testing.assert_allclose(regression.without(group), regression._fitted_without(group), atol=1e-6)
+
+
+def test_a_group_of_more_than_the_landmarks_is_left_out_too() -> None:
+    regression, group = _regression(30), list(range(0, 80, 2))
+    kernel = module._kernel(regression.rows, regression.places, group)
+    others = np.setdiff1d(np.arange(80), group)
+    rest = module._kernel(regression.rows, regression.places, others)
+    normal = regression.normal - kernel.T @ kernel
+    np.testing.assert_allclose(
+        regression.without(group), kernel @ np.linalg.solve(normal, rest.T @ regression.wanted[others]), atol=1e-6
+    )
+
+
+def test_copies_with_one_wrong_label_do_not_vouch_for_each_other() -> None:
+    features, labels = blobs(300)
+    features[1:5], given = features[0], list(labels)
+    given[0:5] = [(labels[0] + 1) % 3] * 5
+    together = [tuple(range(5))]
+    apart, joined = (left_out(features, given, groups, 0) for groups in ((), together))
+    assert joined[:5, given[0]].max() < apart[:5, given[0]].min()
+
+
+def test_probabilities_are_those_of_every_image() -> None:
+    features, labels = blobs(60)
+    probabilities = left_out(features, labels, (), 0)
+    assert probabilities.shape == (60, 3)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-4)
+    np.testing.assert_array_equal(probabilities, left_out(features, labels, (), 0))
+
+
+def test_classes_of_five_are_enough() -> None:
+    features, labels = blobs(15)
+    assert left_out(features, labels, (), 0).shape == (15, 3)
+
+
+def test_images_that_are_all_the_same_get_finite_probabilities() -> None:
+    probabilities = left_out(np.ones((20, 7), np.float32), [0, 1] * 10, [(0, 1, 2)], 0)
+    assert np.isfinite(probabilities).all()
+
+
+def test_classes_whose_images_are_all_in_one_group_get_finite_probabilities() -> None:
+    features, labels = blobs(30)
+    group = [index for index, label in enumerate(labels) if label == 1]
+    assert np.isfinite(left_out(features, labels, [group], 0)).all()
+    assert np.isfinite(left_out(features, labels, [list(range(30))], 0)).all()
+
+
+@pytest.mark.parametrize("landmarks", [300, 60])
+def test_swapped_labels_are_named_with_the_right_one(landmarks: int) -> None:
+    features, labels = blobs(300)
+    given = list(labels)
+    for index in range(0, 300, 20):
+        given[index] = (labels[index] + 1) % 3
+    found = suspects(given, left_out(features, given, (), 0, landmarks))
+    swapped = set(range(0, 300, 20))
+    assert len(swapped & {one.index for one in found}) >= 13
+    assert len(found) <= 17
+    assert all(one.suggested == labels[one.index] and one.better > one.given for one in found if one.index in swapped)
+
+
+def test_so_are_those_of_many_classes() -> None:
+    features, labels = blobs(3000, classes=100, apart=0.8)
+    swapped = np.random.default_rng(1).permutation(3000)[:150]
+    given = np.array(labels)
+    given[swapped] = (given[swapped] + 1) % 100
+    found = {one.index for one in suspects(given.tolist(), left_out(features, given.tolist(), (), 0, 500))}
+    assert len(found & {*swapped}) >= 0.8 * len(swapped)
+    assert len(found & {*swapped}) >= 0.6 * len(found)
+
+
+def test_right_labels_are_left_alone() -> None:
+    features, labels = blobs(300)
+    assert suspects(labels, left_out(features, labels, (), 0)) == ()

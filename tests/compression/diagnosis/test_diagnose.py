@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 
 from advisor.compression.diagnosis.diagnose import compare
+from advisor.compression.diagnosis.pairs import fitted, pairs, short_name
 from advisor.compression.diagnosis.values import Diagnosis
 from advisor.compression.diagnosis.words import cause
 from advisor.compression.recipes import recipe
 from advisor.core.errors import UsageError
+from advisor.tflite.model import Model, read
 from advisor.tflite.postprocess import cut_postprocess, put_back
 from advisor.tflite.rewrite import pack, unpack
 from tests.detectors import SIDE, detector_file
@@ -177,3 +179,77 @@ def test_a_quantized_origin_is_refused(tmp_path: Path, float_model: bytes, photo
     quantized = recipe("int8").apply(float_model, photographs)
     with pytest.raises(UsageError, match="is quantized itself"):
         _against(tmp_path, quantized, quantized, photographs)
+
+
+@pytest.mark.parametrize(
+    ("name", "short"),
+    [
+        ("functional_1/block_3_depthwise_relu_1/Relu6;functional_1/block_3_depthwise_BN_1/add", "block_3_depthwise"),
+        ("functional_1/block_1_project_BN_1/batchnorm/add_1;functional_1/block_1_project_1/c", "block_1_project"),
+        ("head/logits", "head/logits"),
+        ("StatefulPartitionedCall_1:0", ""),
+        ("stem/conv/Conv2D", "stem/conv"),
+        ("activation12", "activation12"),
+    ],
+)
+def test_a_short_name_tells_the_layer(name: str, short: str) -> None:
+    assert short_name(name) == short
+
+
+@pytest.mark.parametrize("form", ["int8", "int8_float_io", "dynamic_int8", "weight_int8", "int16x8"])
+def test_every_operator_finds_its_own(float_model: bytes, photographs: np.ndarray, form: str) -> None:
+    reference, quantized = read(float_model), read(recipe(form).apply(float_model, photographs))
+    found = pairs(quantized, reference)
+    assert [pair.reference for pair in found] == list(range(len(reference.operators)))
+    assert all(_kind(quantized, pair.quantized) == _kind(reference, pair.reference) for pair in found)
+
+
+def test_operators_are_matched_by_order_where_the_names_are_gone(float_model: bytes, photographs: np.ndarray) -> None:
+    tables = unpack(recipe("int8_float_io").apply(float_model, photographs))
+    for place, tensor in enumerate(tables.subgraphs[0].tensors):
+        tensor.name = f"t{place}".encode()
+    reference = read(float_model)
+    found = pairs(read(pack(tables)), reference)
+    assert [pair.reference for pair in found] == list(range(len(reference.operators)))
+
+
+def _kind(model: Model, index: int) -> str:
+    return model.operators[index].name
+
+
+RANDOM = np.random.default_rng(0)
+KERNEL = RANDOM.standard_normal((16, 3, 3, 8))
+FACTORS = RANDOM.uniform(1.2, 8.0, 16)
+
+
+@pytest.mark.parametrize("axis", [0, 3])
+def test_factors_are_found_through_rounding(axis: int) -> None:
+    kernel = KERNEL if axis == 0 else np.moveaxis(KERNEL, 0, 3)
+    shape = [1] * 4
+    shape[axis] = -1
+    stored = np.rint(kernel * FACTORS.reshape(shape) * 20) / 20
+    found = fitted(kernel, stored, axis)
+    assert found is not None
+    np.testing.assert_allclose(found, FACTORS, rtol=0.02)
+
+
+def test_rounding_alone_is_no_factor() -> None:
+    assert fitted(KERNEL, np.rint(KERNEL * 4) / 4, 0) is None
+
+
+def test_a_channel_without_weights_is_told_by_its_bias() -> None:
+    kernel, biases = KERNEL.copy(), np.full(16, 2.0)
+    kernel[5] = 1e-9
+    stored = kernel * FACTORS.reshape(-1, 1, 1, 1)
+    stored[5] = 1e-3
+    found = fitted(kernel, stored, 0, biases * FACTORS, biases)
+    assert found is not None
+    np.testing.assert_allclose(found, FACTORS, rtol=0.02)
+
+
+def test_what_is_no_multiple_keeps_the_factor_one() -> None:
+    stored = KERNEL * FACTORS.reshape(-1, 1, 1, 1)
+    stored[3] = RANDOM.standard_normal((3, 3, 8))
+    found = fitted(KERNEL, stored, 0)
+    assert found is not None
+    assert found[3] == 1

@@ -2,15 +2,24 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from ai_edge_litert.interpreter import Interpreter
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from advisor.compression.make import deflated_bytes
 from advisor.compression.quantization.correction import correct
-from advisor.compression.quantization.grid import Grid, Grids
-from advisor.compression.quantization.observe import observe
+from advisor.compression.quantization.grid import Grid, Grids, clusters, spread
+from advisor.compression.quantization.observe import (
+    LEVELS,
+    Activation,
+    Observation,
+    Observer,
+    observe,
+    widened_for_pixels,
+)
 from advisor.compression.recipes import recipe
+from advisor.core.errors import StageError
 from advisor.tflite.model import read
 
 kernels = arrays(np.float64, (3, 2, 2, 4), elements=st.floats(-100, 100))
@@ -130,3 +139,171 @@ def test_the_bias_of_a_channel_without_weights_survives(
     stored = np.frombuffer(tensor.buffer, stored_as)
     assert tensor.quantization is not None
     assert stored[5] * tensor.quantization.scales[5] == pytest.approx(value, rel=1e-2)
+
+
+kernels_of_grid = arrays(np.float32, (4, 6), elements=st.floats(-10, 10, width=32))
+
+
+@given(kernels_of_grid, st.integers(2, 16))
+def test_each_weight_takes_the_nearest_value(kernel: np.ndarray, count: int) -> None:
+    values, places = clusters(kernel, count)
+    assert len(values) == count
+    distances = np.abs(kernel[..., None] - values)
+    taken = np.take_along_axis(distances, places[..., None], axis=-1)[..., 0]
+    np.testing.assert_allclose(taken, distances.min(axis=-1), atol=1e-5)
+
+
+def test_few_values_are_kept_exactly() -> None:
+    kernel = np.random.default_rng(0).choice(np.array([-1.0, 0.0, 0.5], np.float32), (8, 8))
+    values, places = clusters(kernel, 16)
+    np.testing.assert_allclose(values[places], kernel, atol=1e-6)
+
+
+def _problem(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Inputs that know much of each other, weights, and coarse steps."""
+    draw = np.random.default_rng(seed)
+    rows = draw.normal(size=(500, 4)) @ draw.normal(size=(4, 12)) + 0.1 * draw.normal(size=(500, 12))
+    weights = draw.normal(size=(12, 5))
+    return rows, weights, np.abs(weights).max(axis=0) / 7
+
+
+@given(st.integers(0, 1000))
+def test_outputs_move_less_than_by_rounding_to_the_nearest(seed: int) -> None:
+    rows, weights, steps = _problem(seed)
+    moments = rows.T @ rows / len(rows)
+    errors = [
+        np.square(rows @ (rounded - weights)).mean()
+        for rounded in (spread(weights, steps, moments), np.rint(weights / steps) * steps)
+    ]
+    assert errors[0] < errors[1]
+
+
+@given(st.integers(0, 1000))
+def test_weights_are_multiples_of_their_steps_and_the_greatest_stays(seed: int) -> None:
+    rows, weights, steps = _problem(seed)
+    found = spread(weights, steps, rows.T @ rows / len(rows), last=7) / steps
+    np.testing.assert_allclose(found, np.rint(found), atol=1e-9)
+    np.testing.assert_array_equal(np.rint(np.abs(found).max(axis=0)), 7)
+
+
+def test_channels_with_inputs_of_their_own_are_rounded_as_each_alone() -> None:
+    rows, weights, steps = _problem(0)
+    moments = np.stack([rows.T @ rows / len(rows) * (1 + channel) for channel in range(5)])
+    found = spread(weights, steps, moments)
+    for channel in range(5):
+        one = slice(channel, channel + 1)
+        # Each alone goes by the size of its inputs; together they go in order.
+        order = np.argsort(-np.diag(moments[channel]), kind="stable")
+        again = spread(weights[order][:, one], steps[one], moments[channel][np.ix_(order, order)])
+        assert (
+            np.abs(rows[:, order] @ (again - weights[order][:, one])).mean()
+            < 2 * np.abs(rows @ (found - weights)[:, one]).mean() + 1e-6
+        )
+
+
+def test_inputs_that_no_image_shows_are_rounded_to_the_nearest() -> None:
+    weights = np.random.default_rng(0).normal(size=(6, 2))
+    np.testing.assert_allclose(spread(weights, np.full(2, 0.1), np.zeros((6, 6))), np.rint(weights / 0.1) * 0.1)
+
+
+@pytest.fixture(scope="module")
+def observation(float_model: bytes, photographs: np.ndarray) -> Observation:
+    return observe(float_model, photographs)
+
+
+def test_every_activation_is_noted(float_model: bytes, observation: Observation) -> None:
+    model = read(float_model)
+    wanted = {model.subgraphs[0].inputs[0], *(index for operator in model.operators for index in operator.outputs)}
+    assert set(observation.activations) == wanted
+    assert all(one.means.shape == (model.tensors[at].shape[-1],) for at, one in observation.activations.items())
+
+
+def test_what_is_noted_is_what_the_model_computes(
+    float_model: bytes, photographs: np.ndarray, observation: Observation
+) -> None:
+    interpreter = Interpreter(model_content=float_model)
+    interpreter.allocate_tensors()
+    output = interpreter.get_output_details()[0]["index"]
+    answers = []
+    for image in photographs:
+        interpreter.set_tensor(interpreter.get_input_details()[0]["index"], image[None])
+        interpreter.invoke()
+        answers.append(interpreter.get_tensor(output)[0])
+    found = observation.activations[read(float_model).subgraphs[0].outputs[0]]
+    np.testing.assert_allclose(found.highs, np.max(answers, axis=0), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(found.means, np.mean(answers, axis=0), rtol=1e-4, atol=1e-6)
+
+
+def test_every_layer_has_the_covariance_of_what_it_sees(float_model: bytes, observation: Observation) -> None:
+    model = read(float_model)
+    kernels = {op.inputs[1]: op.name for op in model.operators if len(op.inputs) > 2}
+    assert set(observation.moments) == set(kernels)
+    for at, moments in observation.moments.items():
+        shape = model.tensors[at].shape
+        weights = int(np.prod(shape[1:]))
+        wanted = (shape[3], shape[1] * shape[2]) if kernels[at] == "DEPTHWISE_CONV_2D" else (weights,)
+        assert moments.shape == (*wanted, wanted[-1])
+        np.testing.assert_allclose(moments, np.swapaxes(moments, -1, -2), atol=1e-6)
+        assert np.linalg.eigvalsh(moments).min() > -1e-6
+
+
+def test_what_is_made_of_an_observation_is_forgotten_with_it(float_model: bytes, photographs: np.ndarray) -> None:
+    observer = Observer()
+    observer(float_model, photographs[:3])
+    observer.corrected["form"] = b"made"
+    observer(float_model, photographs[:3])
+    assert observer.corrected == {"form": b"made"}
+    observer(float_model, photographs[:4])
+    assert observer.corrected == {}
+
+
+def test_the_same_question_is_asked_once(float_model: bytes, photographs: np.ndarray) -> None:
+    observer = Observer()
+    first = observer(float_model, photographs[:3])
+    assert observer(float_model, photographs[:3].copy()) is first
+    assert observer(float_model, photographs[:4]) is not first
+
+
+def test_values_that_are_not_finite_are_refused(float_model: bytes, photographs: np.ndarray) -> None:
+    with pytest.raises(StageError, match="not finite"):
+        observe(float_model, np.full_like(photographs[:1], np.inf))
+
+
+values = arrays(np.float32, (30, 2), elements=st.floats(-1000, 1000, width=32))
+
+
+def _activation(values: np.ndarray) -> Activation:
+    return Activation(values.min(0), values.max(0), values.mean(0))
+
+
+@given(values)
+def test_the_span_holds_zero_and_all_that_was_seen(values: np.ndarray) -> None:
+    low, high = _activation(values).range
+    assert low <= min(values.min(), 0)
+    assert high >= max(values.max(), 0)
+
+
+def test_outliers_keep_their_place_and_pixels_get_room() -> None:
+    values = np.random.default_rng(0).normal(size=(200_000, 1)).astype(np.float32)
+    values[0] = 10.0
+    observation = Observation({3: _activation(values), 5: _activation(values)}, {}, sources=(5,))
+    found = observation.ranges()
+    assert found[3] == (values.min(), 10.0)
+    assert found[5][1] > 10.0
+    assert observation.ranges(16)[5] == found[3]
+
+
+def test_pixels_do_not_fall_half_way_between_steps() -> None:
+    pixels = ((np.arange(256, dtype=np.float32) - 127.5) / 127.5)[:, None]
+    low, high = widened_for_pixels(_activation(pixels).range)
+    step = (high - low) / LEVELS
+    assert len(np.unique(np.rint(pixels / step))) > 250
+    assert len(np.unique(np.rint((np.arange(256) - 127.5) * 1.0))) < 140
+
+
+def test_ranges_hold_what_a_single_calibration_image_reaches(float_model: bytes, photographs: np.ndarray) -> None:
+    loud = np.concatenate([photographs[:20] * 0.1, photographs[:1] * 8])
+    tensor = read(recipe("int8").apply(float_model, loud)).inputs[0]
+    assert tensor.quantization is not None
+    reach = tensor.quantization.scales[0] * 255
+    assert reach >= 0.99 * (loud.max() - loud.min())

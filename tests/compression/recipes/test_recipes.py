@@ -1,14 +1,30 @@
 from __future__ import annotations
 
+import itertools
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
+from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter
 
 from advisor.compression.recipes import RECIPES, recipe
-from advisor.compression.recipes.base import Needs
+from advisor.compression.recipes.base import Compressed, Needs, RecipeInputs
+from advisor.compression.recipes.mixed import (
+    Deviation,
+    FloatComparison,
+    Mixed,
+    OperatorChoice,
+    comparison_for,
+    float_work,
+)
+from advisor.compression.recipes.suitable import require_plain_float
 from advisor.core.errors import StageError, UnsupportedRecipe, UsageError
 from advisor.measurement.accuracy import predict_arrays
+from advisor.tflite.macs import count
 from advisor.tflite.model import read
+from tests.tflite.graphs import edited
 
 MADE = [one for one in RECIPES if one.needs < Needs.TRAINING]
 NAMES = [one.name for one in MADE]
@@ -121,3 +137,156 @@ def test_nothing_is_printed(float_model: bytes, photographs: np.ndarray, capfd: 
     shown = "".join(capfd.readouterr())
     assert "Quantiz" not in shown
     assert "%|" not in shown
+
+
+def _trial(drop: float, work: int) -> OperatorChoice:
+    return OperatorChoice(frozenset(), Deviation(drop, drop), work, b"")
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [((0.4, 1), (0.1, 2)), ((0.4, 9), (0.6, 1)), ((0.6, 9), (0.7, 1)), ((0.1, 1), (0.2, 1))],
+)
+def test_within_the_limit_work_counts_and_outside_it_the_drop(one: tuple[float, int], other: tuple[float, int]) -> None:
+    assert _trial(*one).better_than(_trial(*other), 0.5)
+    assert not _trial(*other).better_than(_trial(*one), 0.5)
+
+
+@pytest.fixture(scope="module")
+def mixed(float_model: bytes, photographs: np.ndarray) -> Compressed:
+    return Mixed().make(float_model, RecipeInputs(photographs, max_drop_points=-1.0, seconds=20))
+
+
+def test_what_misses_the_limit_is_left_in_float(mixed: Compressed) -> None:
+    model = read(mixed.data)
+    kernels = [model.tensors[op.inputs[1]].dtype for op in model.operators if op.name.endswith("CONV_2D")]
+    assert not mixed.notes["within_max_drop"]
+    assert len(mixed.notes["float_operators"]) == kernels.count("float32") + sum(
+        "CONV_2D" not in row for row in mixed.notes["float_operators"]
+    )
+
+
+def test_the_notes_say_what_it_cost(mixed: Compressed) -> None:
+    notes = mixed.notes
+    assert notes["drop_points"] <= notes["int8_drop_points"]
+    assert 0 < notes["float_share"] <= 1
+    assert notes["tried"] > 1
+
+
+def test_float_work_is_none_in_int8_and_grows_with_the_operators_in_float(
+    float_model: bytes, photographs: np.ndarray, mixed: Compressed
+) -> None:
+    works = [float_work(read(data)) for data in (recipe("int8").apply(float_model, photographs), mixed.data)]
+    assert works[0] == 0
+    assert works[0] < works[1]
+    assert float_work(read(float_model)) > count(read(float_model)).macs
+
+
+def test_int8_that_keeps_within_the_limit_is_kept(float_model: bytes, photographs: np.ndarray) -> None:
+    made = recipe("mixed_int8").make(float_model, RecipeInputs(photographs, max_drop_points=100.0))
+    assert made.notes["float_operators"] == []
+    assert made.data == recipe("int8").apply(float_model, photographs)
+
+
+def test_a_slow_machine_makes_the_same_file(
+    float_model: bytes, photographs: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inputs = RecipeInputs(photographs, max_drop_points=-1.0)
+    usual = Mixed().make(float_model, inputs)
+    hours = itertools.count(step=3600)
+    monkeypatch.setattr("time.monotonic", lambda: float(next(hours)))
+    slow = Mixed().make(float_model, inputs)
+    assert slow == usual
+    assert slow.notes["tried"] > 1
+
+
+def test_without_time_the_best_so_far_is_given(float_model: bytes, photographs: np.ndarray) -> None:
+    made = recipe("mixed_int8").make(float_model, RecipeInputs(photographs, max_drop_points=-1.0, seconds=0.0))
+    assert made.notes["tried"] == 1
+
+
+def test_the_float_model_loses_nothing_against_itself(float_model: bytes, photographs: np.ndarray) -> None:
+    deviation = comparison_for(float_model, RecipeInputs(photographs))(float_model)
+    assert deviation == Deviation(0.0, 0.0)
+
+
+def test_labels_make_it_a_loss_of_accuracy(float_model: bytes, photographs: np.ndarray) -> None:
+    judge = FloatComparison(float_model, photographs, None)
+    right = tuple(int(row.argmax()) for row in judge._floats)
+    form = recipe("weight_int4").apply(float_model, photographs)
+    told = FloatComparison(float_model, photographs, right)(form).drop_points
+    assert told == pytest.approx(judge(form).drop_points)
+
+
+NAMES_OF_SUITABLE = [one.name for one in RECIPES]
+SHARED_MODELS = Path(__file__).resolve().parents[4] / "shared" / "data" / "models"
+
+
+def test_a_plain_float_model_passes(float_model: bytes) -> None:
+    require_plain_float(float_model, "int8")
+
+
+@pytest.mark.parametrize("form", ["int8", "dynamic_int8", "weight_int8", "float16", "int16x8", "int8_float_io"])
+@pytest.mark.parametrize("name", ["float32", "int8", "rounded"])
+def test_compressed_models_are_refused(float_model: bytes, photographs: np.ndarray, form: str, name: str) -> None:
+    compressed = recipe(form).apply(float_model, photographs)
+    with pytest.raises(UnsupportedRecipe, match=f"{name} does not apply: .*already") as caught:
+        recipe(name).apply(compressed, photographs)
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize("file", ["mobilenet_v1_0.25_128_quant.tflite", "tf2_mobilenet_v2_1.0_224_ptq.tflite"])
+@pytest.mark.parametrize("name", NAMES_OF_SUITABLE)
+def test_published_quantized_models_are_refused(file: str, name: str) -> None:
+    if not SHARED_MODELS.is_dir():
+        pytest.skip("../shared/data/models is not here")
+    with pytest.raises(UnsupportedRecipe, match="quantized already"):
+        recipe(name).apply((SHARED_MODELS / file).read_bytes())
+
+
+def test_open_shapes_are_refused(float_model: bytes) -> None:
+    def open_batch(model: Any) -> None:
+        graph = model.subgraphs[0]
+        graph.tensors[graph.inputs[0]].shapeSignature = [-1, 32, 32, 3]
+
+    with pytest.raises(UnsupportedRecipe, match=r"\(-1, 32, 32, 3\).*is open"):
+        require_plain_float(edited(float_model, open_batch), "int8")
+
+
+def test_custom_operators_are_refused_by_name(float_model: bytes) -> None:
+    def custom(model: Any) -> None:
+        code = model.operatorCodes[0]
+        code.builtinCode = schema.BuiltinOperator.CUSTOM
+        code.deprecatedBuiltinCode = schema.BuiltinOperator.CUSTOM
+        code.customCode = b"FlexErf"
+        for operator in model.subgraphs[0].operators:
+            if operator.opcodeIndex == 0:
+                operator.builtinOptionsType, operator.builtinOptions = 0, None
+
+    with pytest.raises(UnsupportedRecipe, match=r"select TensorFlow operators.*FlexErf"):
+        require_plain_float(edited(float_model, custom), "int8")
+
+
+def test_several_graphs_are_refused(float_model: bytes) -> None:
+    def twice(model: Any) -> None:
+        model.subgraphs = [model.subgraphs[0], model.subgraphs[0]]
+
+    with pytest.raises(UnsupportedRecipe, match="2 graphs"):
+        require_plain_float(edited(float_model, twice), "int8")
+
+
+def test_several_signatures_are_refused_by_name(float_model: bytes) -> None:
+    def twice(model: Any) -> None:
+        first = model.signatureDefs[0]
+        second = schema.SignatureDefT(
+            signatureKey=b"train", subgraphIndex=0, inputs=first.inputs, outputs=first.outputs
+        )
+        model.signatureDefs = [first, second]
+
+    with pytest.raises(UnsupportedRecipe, match="'train'"):
+        require_plain_float(edited(float_model, twice), "int8")
+
+
+def test_a_damaged_file_is_a_usage_error(float_model: bytes) -> None:
+    with pytest.raises(UsageError):
+        recipe("float32").apply(float_model[: len(float_model) // 2])

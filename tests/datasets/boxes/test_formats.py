@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -12,7 +14,7 @@ from hypothesis import strategies as st
 from advisor.core.errors import UsageError
 from advisor.datasets.boxes import list_boxes
 from advisor.datasets.boxes.reading import survey_boxes
-from tests.datasets.boxes.writers import WRITERS, Photo, photos, write, write_voc, write_yolo
+from tests.datasets.boxes.writers import WRITERS, Photo, coco, photos, save, write, write_coco, write_voc, write_yolo
 
 LABELS = st.sampled_from(("cat", "dog", "traffic light", "Müll 垃圾", "a<b>&c", 'say "hi", then'))
 LEFT, TOP = st.integers(0, 50), st.integers(0, 35)
@@ -99,3 +101,230 @@ def test_a_missing_path_names_the_nearest(tmp_path: Path) -> None:
 
 def test_another_kind_of_file_is_refused(tmp_path: Path) -> None:
     assert "neither a table" in _refused(write(tmp_path / "set.txt", "x")).message
+
+
+def _set(tmp_path: Path, **changed: Any) -> Path:
+    """Write a set with some of the lists changed."""
+    root = write_coco(tmp_path / "set", photos(3, "cat", "dog"))
+    content = coco(photos(3, "cat", "dog"))
+    write(root / "annotations" / "instances.json", json.dumps({**content, **changed}))
+    return root
+
+
+def _annotations(**of_second: Any) -> list[dict[str, Any]]:
+    found = coco(photos(3, "cat", "dog"))["annotations"]
+    return [found[0], {**found[1], **of_second}, *found[2:]]
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"image_id": 99}, "its image_id is not in 'images'"),
+        ({"image_id": [1]}, "its image_id is not in 'images'"),
+        ({"category_id": 99}, "its category_id is not in 'categories'"),
+        ({"bbox": [1, 2, 3]}, "bbox is not a list of four numbers"),
+        ({"bbox": "all"}, "bbox is not a list of four numbers"),
+        ({"bbox": [10, 10, -4, 5]}, "the right edge is left of the left one, or the bottom above the top"),
+        ({"bbox": [0.1, 0.1, 0.4, 0.5]}, "coordinates from 0 to 1, where pixels are expected"),
+        ({"iscrowd": 1}, "it marks a crowd (iscrowd), not one object"),
+    ],
+)
+def test_a_wrong_annotation_is_counted_with_file_and_number(
+    tmp_path: Path, changed: dict[str, Any], reason: str
+) -> None:
+    listing = list_boxes(_set(tmp_path, annotations=_annotations(**changed)))
+    assert [(fault.place, fault.reason) for fault in listing.faults] == [("annotation 2 of 'instances.json'", reason)]
+    assert sum(len(entry.boxes) for entry in listing.entries) == 5
+
+
+def test_images_without_a_name_or_with_the_id_of_another_are_counted(tmp_path: Path) -> None:
+    images = coco(photos(3, "cat", "dog"))["images"]
+    images += [{"id": 9}, {"file_name": "000.jpg"}, {**images[0], "file_name": "other.jpg"}, "x"]
+    reasons = [row.reason for row in list_boxes(_set(tmp_path, images=images)).rejected]
+    assert reasons == [
+        "image 4 has no file_name",
+        "image 5 has no id",
+        "image 6 has the id 0 of an image before it",
+        "image 7 has no id",
+    ]
+
+
+def test_an_image_that_is_listed_twice_counts_once(tmp_path: Path) -> None:
+    images = coco(photos(3, "cat", "dog"))["images"]
+    listing = list_boxes(_set(tmp_path, images=[*images, {**images[0], "id": 9}]))
+    assert len(listing.entries) == 3
+    assert [row.reason for row in listing.rejected] == ["it has '000.jpg' a second time; the first counts"]
+
+
+def test_numbers_that_one_list_has_as_text_are_known(tmp_path: Path) -> None:
+    listing = list_boxes(_set(tmp_path, annotations=_annotations(image_id="0", category_id="7")))
+    assert listing.faults == []
+
+
+def test_a_category_without_a_box_is_a_class_of_the_listing(tmp_path: Path) -> None:
+    categories = [*coco(photos(3, "cat", "dog"))["categories"], {"id": 0, "name": "animals"}]
+    assert list_boxes(_set(tmp_path, categories=categories)).classes == ("cat", "dog", "animals")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "line 1: Expecting property name"),
+        ("[]", "has no list 'images'"),
+        ('{"images": [], "categories": {}}', "has no list 'categories', but 'images', 'categories'"),
+        ("[" * 100_000, "values nested more than"),
+    ],
+)
+def test_a_file_that_is_not_coco_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message) as caught:
+        list_boxes(write(tmp_path / "a.json", text))
+    assert caught.value.hint
+
+
+def test_each_part_may_have_its_own_file_beside_its_images(tmp_path: Path) -> None:
+    for part in ("train", "valid", "test"):
+        write(tmp_path / part / "_annotations.coco.json", json.dumps(coco(photos(2, "cat"))))
+        save(tmp_path / part / "000.jpg")
+        save(tmp_path / part / "001.jpg")
+    listing = list_boxes(tmp_path)
+    assert sorted(entry.part for entry in listing.entries) == sorted(["train", "validation", "holdout"] * 2)
+    assert all(entry.path.is_file() for entry in listing.entries)
+
+
+def test_a_file_in_annotations_finds_its_images(tmp_path: Path) -> None:
+    made = [Photo(photo.name, photo.objects, "val2017") for photo in photos(2, "cat")]
+    listing = list_boxes(write_coco(tmp_path, made) / "annotations" / "instances_val2017.json")
+    assert all(entry.path.is_file() for entry in listing.entries)
+
+
+def test_a_byte_order_mark_is_no_fault(tmp_path: Path) -> None:
+    root = _set(tmp_path)
+    path = root / "annotations" / "instances.json"
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert len(list_boxes(root).entries) == 3
+
+
+def test_a_file_of_any_name_counts_if_no_other_format_is_there(tmp_path: Path) -> None:
+    root = _set(tmp_path)
+    (root / "annotations" / "instances.json").rename(root / "labels.json")
+    assert len(list_boxes(root).entries) == 3
+    write_yolo(root, photos(3, "cat"))
+    assert list_boxes(root).relative
+
+
+def test_captions_beside_instances_are_not_read(tmp_path: Path) -> None:
+    root = _set(tmp_path)
+    write(root / "annotations" / "captions.json", "{}")
+    assert len(list_boxes(root).entries) == 3
+
+
+def test_the_size_that_the_file_states_is_kept(tmp_path: Path) -> None:
+    assert {entry.size for entry in list_boxes(_set(tmp_path)).entries} == {(64, 48)}
+
+
+def test_a_name_that_no_file_can_have_is_no_crash(tmp_path: Path) -> None:
+    images = [{"id": 0, "file_name": "a" * 5000}, *coco(photos(3, "cat", "dog"))["images"][1:]]
+    assert len(list_boxes(_set(tmp_path, images=images)).entries) == 3
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return write_yolo(tmp_path / "set", photos(4, "cat", "dog"))
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        ("2 0.5 0.5 0.2 0.2", "class number 2, but the names are for 0 to 1"),
+        ("-1 0.5 0.5 0.2 0.2", "class number -1, but the names are for 0 to 1"),
+        ("cat 0.5 0.5 0.2 0.2", "class number cat, but the names are for 0 to 1"),
+        ("0 0.5 0.5 0.2", "4 values, not a class number and centre x, centre y, width, height"),
+        ("0 0.5 0.5 0.2 0.2 0.9", "6 values, not a class number and centre x, centre y, width, height"),
+        ("0 0.5 0.5 -0.2 0.2", "the right edge is left of the left one, or the bottom above the top"),
+        ("0 0.5 0.5 0 0.2", "no width or no height"),
+        ("0 320 240 60 80", "pixels, where coordinates from 0 to 1 are expected"),
+        ("0 0.5 0,5 0.2 0.2", "an edge is missing or not a number"),
+        ("0 nan 0.5 0.2 0.2", "an edge is missing or not a number"),
+    ],
+)
+def test_a_wrong_row_is_counted_with_file_and_line(root: Path, row: str, reason: str) -> None:
+    write(root / "labels" / "001.txt", f"0 0.5 0.5 0.2 0.2\n\n{row}\n")
+    listing = list_boxes(root)
+    assert [(fault.place, fault.reason) for fault in listing.faults] == [("line 3 of '001.txt'", reason)]
+    assert sum(len(entry.boxes) for entry in listing.entries) == 7
+
+
+def test_a_polygon_gives_the_box_around_it(root: Path) -> None:
+    write(root / "labels" / "001.txt", "0 0.25 0.5 0.5 0.25 0.75 0.5 0.5 0.75\n")
+    assert [box.edges for box in survey_boxes(root).boxes[1]] == [(16.0, 12.0, 48.0, 36.0)]
+
+
+def test_an_image_without_a_text_file_has_no_boxes(root: Path) -> None:
+    (root / "labels" / "001.txt").unlink()
+    assert [len(entry.boxes) for entry in list_boxes(root).entries] == [2, 0, 2, 2]
+
+
+def test_labels_without_an_image_are_counted(root: Path) -> None:
+    write(root / "labels" / "gone.txt", "0 0.5 0.5 0.2 0.2")
+    assert [(row.path.name, row.reason) for row in list_boxes(root).rejected] == [("gone.txt", "its image is missing")]
+
+
+@pytest.mark.parametrize("names", ["classes.txt", "labels/classes.txt", "obj.names"])
+def test_names_may_be_lines_of_a_text_file(root: Path, names: str) -> None:
+    (root / "data.yaml").unlink()
+    write(root / names, "kitten\npuppy\n")
+    listing = list_boxes(root)
+    assert listing.classes == ("kitten", "puppy")
+    assert listing.rejected == []
+
+
+@pytest.mark.parametrize("text", ["names: [kitten, puppy]", "nc: 2\nnames: {0: kitten, 1: puppy}\n"])
+def test_names_may_be_a_list_or_a_mapping(root: Path, text: str) -> None:
+    write(root / "data.yaml", text)
+    assert list_boxes(root).classes == ("kitten", "puppy")
+
+
+@pytest.mark.parametrize("text", ["nc: 2", "names: 3", "names: []", "- a", "names: !!python/name:os.system x"])
+def test_names_that_are_none_are_refused(root: Path, text: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        list_boxes(write(root / "data.yaml", text))
+    assert "data.yaml" in caught.value.message
+    assert caught.value.hint
+
+
+def test_a_byte_order_mark_is_no_part_of_a_row_or_name(root: Path) -> None:
+    for path in (root / "labels" / "000.txt", write(root / "classes.txt", "kitten\npuppy\n")):
+        path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    (root / "data.yaml").unlink()
+    listing = list_boxes(root)
+    assert (listing.classes, listing.faults) == (("kitten", "puppy"), [])
+
+
+def test_labels_without_names_are_refused(root: Path) -> None:
+    (root / "data.yaml").unlink()
+    with pytest.raises(UsageError, match="no names of their classes"):
+        list_boxes(root)
+
+
+def test_parts_may_be_the_upper_folders(tmp_path: Path) -> None:
+    for part in ("train", "valid"):
+        save(tmp_path / part / "images" / "a.jpg")
+        write(tmp_path / part / "labels" / "a.txt", "0 0.5 0.5 0.2 0.2")
+    write(tmp_path / "data.yaml", "names: [cat]")
+    listing = list_boxes(tmp_path)
+    assert [(entry.part, len(entry.boxes)) for entry in listing.entries] == [("train", 1), ("validation", 1)]
+
+
+def test_labels_may_lie_beside_the_images(tmp_path: Path) -> None:
+    save(tmp_path / "a.jpg")
+    write(tmp_path / "a.txt", "0 0.5 0.5 0.2 0.2")
+    write(tmp_path / "classes.txt", "cat")
+    assert [len(entry.boxes) for entry in list_boxes(tmp_path).entries] == [1]
+
+
+def test_a_pipe_in_place_of_labels_is_not_waited_for(root: Path) -> None:
+    import os
+
+    (root / "labels" / "001.txt").unlink()
+    os.mkfifo(root / "labels" / "001.txt")
+    assert ["not a plain file" in row.reason for row in list_boxes(root).rejected] == [True]

@@ -1,11 +1,20 @@
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from advisor.core.errors import UsageError
+from advisor.datasets.boxes import list_boxes
+from advisor.datasets.boxes import voc as xmlfile
 from advisor.datasets.boxes.reading import survey_boxes
+from advisor.datasets.boxes.strata import LEAST, NO_BOX, OTHERS, strata, stratified
+from advisor.datasets.boxes.voc import read_xml
+from advisor.datasets.division import divide
+from advisor.datasets.split import PARTS
 from tests.datasets.boxes.writers import Photo, photos, save, write, write_table, write_voc
 
 
@@ -73,3 +82,240 @@ def test_an_image_whose_orientation_is_nonsense_is_upright(tmp_path: Path) -> No
     save(tmp_path / "a.jpg", orientation=77)
     read = survey_boxes(write(tmp_path / "a.csv", "path,label,xmin,ymin,xmax,ymax\na.jpg,cat,1,2,30,40\n"))
     assert read.sizes == ((64, 48),)
+
+
+HEADER = "path,label,xmin,ymin,xmax,ymax"
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    return write_table(tmp_path, photos(4, "cat", "dog"))
+
+
+def _with(table: Path, *rows: str) -> Path:
+    return write(table, table.read_text() + "\n".join(rows) + "\n")
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        ("000.jpg,cat,30,5,10,20", "the right edge is left of the left one, or the bottom above the top"),
+        ("000.jpg,cat,5,20,10,10", "the right edge is left of the left one, or the bottom above the top"),
+        ("000.jpg,cat,5,5,5,20", "no width or no height"),
+        ("000.jpg,cat,0.1,0.1,0.5,0.5", "coordinates from 0 to 1, where pixels are expected"),
+        ("000.jpg,cat,1,2,x,4", "an edge is missing or not a number"),
+        ("000.jpg,cat,1,2,3,1e400", "an edge is missing or not a number"),
+        ("000.jpg,cat,,,,", "an edge is missing or not a number"),
+        ("000.jpg,,1,2,13,14", "no label"),
+    ],
+)
+def test_a_wrong_row_is_counted_with_its_number(table: Path, row: str, reason: str) -> None:
+    listing = list_boxes(_with(table, row))
+    assert [(fault.place, fault.reason) for fault in listing.faults] == [("row 10 of 'set.csv'", reason)]
+    assert sum(len(entry.boxes) for entry in listing.entries) == 8
+
+
+def test_shares_are_known_by_their_majority_and_pixels_among_them_are_counted(tmp_path: Path) -> None:
+    rows = [f"{n}.jpg,cat,0.25,0.25,0.75,0.5" for n in range(4)]
+    for n in range(4):
+        save(tmp_path / f"{n}.jpg", n)
+    read = survey_boxes(write(tmp_path / "a.csv", "\n".join([HEADER, *rows, "0.jpg,cat,10,10,30,30"])))
+    assert read.boxes[0][0].edges == (16.0, 12.0, 48.0, 24.0)
+    assert [fault.reason for fault in read.faults] == ["pixels, where coordinates from 0 to 1 are expected"]
+
+
+def test_a_row_without_label_and_edges_is_an_image_without_boxes(table: Path) -> None:
+    save(table.parent / "empty.jpg")
+    assert len(list_boxes(_with(table, "empty.jpg,,,,,")).entries[-1].boxes) == 0
+
+
+def test_other_names_of_columns_and_the_stated_size_are_read(tmp_path: Path) -> None:
+    save(tmp_path / "a.jpg")
+    text = "filename,width,height,class,xmin,ymin,xmax,ymax\na.jpg,64,48,cat,1,2,30,40\n"
+    (entry,) = list_boxes(write(tmp_path / "a.csv", text)).entries
+    assert entry.size == (64, 48)
+    assert entry.boxes[0].label == "cat"
+
+
+def test_groups_are_read(tmp_path: Path) -> None:
+    save(tmp_path / "a.jpg")
+    (entry,) = list_boxes(write(tmp_path / "a.csv", f"{HEADER},group\na.jpg,cat,1,2,30,40,visit 3\n")).entries
+    assert entry.group == "visit 3"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("path,label\na.jpg,cat\n", "has no column 'xmin'"),
+        (f"{HEADER},split\na.jpg,cat,1,2,3,4,train\na.jpg,cat,5,6,7,8,test\n", "row 3 .* has another split"),
+        (f"{HEADER}\n,cat,1,2,3,4\n", "row 2 .* names no image"),
+        (f"{HEADER},split\na.jpg,cat,1,2,3,4,trian\n", "did you mean 'train'"),
+        ("", "has no column 'path'"),
+    ],
+)
+def test_a_table_that_contradicts_itself_is_refused_with_the_row(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message) as caught:
+        list_boxes(write(tmp_path / "a.csv", text))
+    assert caught.value.hint
+
+
+def test_a_parquet_table_reads_as_the_csv_does(table: Path) -> None:
+    import pandas
+    from fastparquet import write as write_parquet
+
+    write_parquet(str(table.with_suffix(".parquet")), pandas.read_csv(table, dtype={"split": str}).fillna(""))
+    of_csv, of_parquet = (survey_boxes(table.with_suffix(suffix)) for suffix in (".csv", ".parquet"))
+    assert [[box.edges for box in boxes] for boxes in of_csv.boxes] == [
+        [box.edges for box in boxes] for boxes in of_parquet.boxes
+    ]
+
+
+def test_five_thousand_boxes_in_one_image_are_read_and_more_than_ten_thousand_are_named(tmp_path: Path) -> None:
+    save(tmp_path / "a.jpg")
+    save(tmp_path / "b.jpg", 1)
+    rows = [f"a.jpg,cat,{n % 50},{n // 200},{n % 50 + 9.5},{n // 200 + 9}" for n in range(5000)]
+    more = ["b.jpg,cat,1,2,30,40"] * 10_001
+    listing = list_boxes(write(tmp_path / "a.csv", "\n".join([HEADER, *rows, *more])))
+    assert [len(entry.boxes) for entry in listing.entries] == [5000]
+    assert [row.reason for row in listing.rejected] == ["10,001 boxes of 'b.jpg', above the limit of 10,000"]
+
+
+BOMB = (
+    '<!DOCTYPE lolz [<!ENTITY lol0 "lol">'
+    + "".join(f'<!ENTITY lol{n} "' + f"&lol{n - 1};" * 10 + '">' for n in range(1, 10))
+    + "]>\n<annotation>&lol9;</annotation>"
+)
+EXTERNAL = '<?xml version="1.0"?>\n<!DOCTYPE a [<!ENTITY file SYSTEM "file:///etc/passwd">]>\n<a>&file;</a>'
+
+
+def test_elements_have_their_text_and_line(tmp_path: Path) -> None:
+    root = read_xml(write(tmp_path / "a.xml", "<a>\n<b> one </b>\n<b>\n<c/>two</b></a>"))
+    assert [(one.line, one.text) for one in root.all("b")] == [(2, "one"), (3, "two")]
+    assert root.first("d").text == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (BOMB, "line 1: a document type"),
+        (EXTERNAL, "line 2: a document type"),
+        ('<!DOCTYPE a SYSTEM "http://localhost/a.dtd"><a/>', "line 1: a document type"),
+        ("<a>&undefined;</a>", "line 1: undefined entity"),
+        ("<a>" * 40 + "</a>" * 40, "elements nested more than 32 deep"),
+        ("<a>\n<b>" + "x" * 20_000 + "</b></a>", "line 2: a text of more than 16,384 characters"),
+        ("", "line 1: no element found"),
+        ("<a></b>", "line 1: mismatched tag"),
+        ('<?xml version="1.0" encoding="klingon"?><a/>', "line 1: unknown encoding"),
+    ],
+)
+def test_what_is_no_plain_xml_is_refused_with_its_line(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        read_xml(write(tmp_path / "a.xml", text))
+
+
+def test_the_number_of_elements_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(xmlfile, "MAX_ELEMENTS", 10)
+    with pytest.raises(ValueError, match="more than 10 elements"):
+        read_xml(write(tmp_path / "a.xml", "<a>" + "<b/>" * 10 + "</a>"))
+
+
+def test_the_size_of_a_file_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(xmlfile, "MAX_BYTES", 10)
+    with pytest.raises(UsageError, match="larger than"):
+        read_xml(write(tmp_path / "a.xml", "<a>" + "<b/>" * 10 + "</a>"))
+
+
+def test_another_encoding_is_read(tmp_path: Path) -> None:
+    (tmp_path / "a.xml").write_bytes('<?xml version="1.0" encoding="latin-1"?><a>Müll</a>'.encode("latin-1"))
+    assert read_xml(tmp_path / "a.xml").text == "Müll"
+
+
+CONTENTS = st.lists(
+    st.dictionaries(st.sampled_from("abcd"), st.integers(1, 30), max_size=3).map(lambda found: Counter(found)),
+    min_size=1,
+)
+
+
+def _of(
+    *contents: tuple[int, dict[str, int]], groups: list[int] | None = None, parts: list[str] | None = None
+) -> Counter[str]:
+    made = [Counter(content) for count, content in contents for _ in range(count)]
+    return Counter(strata(made, groups or range(len(made)), parts or [""] * len(made)))
+
+
+def test_an_image_belongs_to_its_rarest_class() -> None:
+    found = _of((40, {"common": 2}), (20, {"common": 1, "rare": 1}))
+    assert found == {"common, few boxes": 40, "rare, few boxes": 20}
+
+
+def test_crowded_images_are_a_stratum() -> None:
+    found = _of((20, {"a": 1}), (20, {"a": 5}), (20, {"a": 50}))
+    assert found == {"a, few boxes": 20, "a, some boxes": 20, "a, many boxes": 20}
+
+
+def test_images_without_boxes_are_a_stratum() -> None:
+    assert _of((20, {"a": 1}), (LEAST, {}))[NO_BOX] == LEAST
+
+
+def test_small_strata_of_a_class_are_joined_and_then_small_classes() -> None:
+    assert _of((50, {"a": 1}), (6, {"b": 1}), (6, {"b": 9})) == {"a, few boxes": 50, "b": 12}
+    assert _of((50, {"a": 1}), (6, {"b": 1}), (6, {"c": 1})) == {"a, few boxes": 50, OTHERS: 12}
+    assert _of((50, {"a": 1}), (6, {"b": 1})) == {"a, few boxes": 56}
+
+
+def test_a_stratum_of_few_groups_is_small() -> None:
+    groups = [*range(50), *[50] * 20]
+    assert _of((50, {"a": 1}), (20, {"b": 1}), groups=groups) == {"a, few boxes": 70}
+
+
+def test_a_stratum_that_a_part_of_the_users_split_lacks_is_joined() -> None:
+    parts = ["train"] * 25 + ["holdout"] * 25 + ["train"] * 20
+    assert _of((50, {"a": 1}), (20, {"b": 1}), parts=parts) == {"a, few boxes": 70}
+
+
+@given(CONTENTS)
+def test_each_image_has_a_stratum_and_small_ones_stand_alone_only(contents: list[Counter[str]]) -> None:
+    found = Counter(strata(contents, range(len(contents)), [""] * len(contents)))
+    assert found.total() == len(contents)
+    assert len(found) == 1 or min(found.values()) >= LEAST
+
+
+def test_a_drawn_split_has_a_share_of_each_class_and_of_crowded_images_in_each_part(tmp_path: Path) -> None:
+    def objects(n: int) -> tuple[tuple[str, float, float, float, float], ...]:
+        boxes = 12 if n % 5 == 0 else 1
+        label = "rare" if n % 6 == 0 else "common"
+        return tuple((label if k == 0 else "common", 4 * k, 3.0, 4 * k + 9, 30.0) for k in range(boxes))
+
+    made = [Photo(f"{n * 7919 % 997:03d}", objects(n)) for n in range(120)]
+    read = survey_boxes(write_table(tmp_path, made))
+    found = divide(read.images, 0, (), stratified(read)).split
+    for part in PARTS:
+        contents = [read.contents[index] for index in getattr(found, part)]
+        assert 0.12 < sum("rare" in content for content in contents) / len(contents) < 0.22
+        assert 0.15 < sum(content.total() == 12 for content in contents) / len(contents) < 0.25
+
+
+def test_the_users_own_split_is_used_unchanged_although_its_parts_differ(tmp_path: Path) -> None:
+    parts = {0: "train", 1: "train", 2: "train", 3: "val", 4: "test"}
+    made = [
+        Photo(f"{n:03d}", ((f"c{n % 5}" if n % 5 > 2 else "c0", 2.0 + n % 9, 3.0, 30.0, 40.0),), parts[n % 5])
+        for n in range(40)
+    ]
+    read = survey_boxes(write_table(tmp_path, made))
+    found = divide(read.images, 0, (), stratified(read)).split
+    names = {part: {read.images.dataset.images[i].part for i in getattr(found, part)} for part in PARTS}
+    assert names == {part: {part} for part in PARTS}
+
+
+def test_frames_of_one_film_stay_in_one_part_although_their_boxes_differ(tmp_path: Path) -> None:
+    made = [Photo(f"f{n:03d}", (("a" if n % 2 else "b", 2.0, 3.0, 9.0 + n % 20, 30.0),)) for n in range(60)]
+    table = write_table(tmp_path, made)
+    rows = table.read_text().splitlines()
+    film = lambda row: f"film {int(row[1:4]) // 5}"  # noqa: E731
+    table.write_text("\n".join([f"{rows[0]},group", *(f"{row},{film(row)}" for row in rows[1:])]))
+    read = survey_boxes(table)
+    found = divide(read.images, 0, (), stratified(read)).split
+    films = [{read.images.dataset.images[i].group for i in getattr(found, part)} for part in PARTS]
+    assert not films[0] & films[1]
+    assert not films[2] & (films[0] | films[1])
+    assert sum(map(len, films)) == 12

@@ -4,13 +4,22 @@ import shutil
 from pathlib import Path
 
 import pytest
+from PIL import Image, ImageFilter
+from skimage import data as skimage_data
 
+from advisor.core.errors import UsageError
 from advisor.datasets.boxes import Box
 from advisor.datasets.boxes.reading import BoxSurvey, survey_boxes
 from advisor.datasets.checks.boxes import check_boxes, same_places
+from advisor.datasets.checks.check import boxes_in_parts, check, lacking, require_usable_boxes
 from advisor.datasets.checks.findings import Finding, Kind
+from advisor.datasets.checks.object_sizes import INPUTS, object_sizes, small_objects
 from advisor.datasets.duplicates import near_duplicates
-from tests.datasets.boxes.writers import Photo, photos, save, write, write_table, write_yolo
+from advisor.datasets.image_stats import measure
+from advisor.datasets.split import Split
+from advisor.datasets.survey import survey
+from tests.datasets.boxes.writers import Object, Photo, photos, save, write, write_table, write_yolo
+from tests.datasets.folders import fill, image, make
 
 
 def _checked(read: BoxSurvey, kind: Kind) -> list[Finding]:
@@ -113,3 +122,185 @@ def test_faults_of_bccd_are_found(bccd: Path) -> None:
     assert found[Kind.UNUSABLE_BOXES] == "2 boxes were left out: no width or no height (2)"
     assert found[Kind.REPEATED_BOXES] == "7 boxes repeat another one, in 7 images"
     assert found[Kind.LEAK] == "1 image lies in more than one part of the split"
+
+
+BAD: Object = ("cat", 40, 5, 5, 40)
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ([Photo("a", (("Cat", 5, 5, 40, 40),))], "'Cat' and 'cat' differ only by case or blanks"),
+        ([Photo("a", (("owl", 5, 5, 40, 40),))], r"fewer than 8 images with a box of 'owl' \(1\)"),
+        ([Photo("a", (BAD,) * 4)], r"4 of 14 boxes cannot be used \(29 %.*row 12 of 'set.csv': the right edge"),
+    ],
+)
+def test_what_a_search_cannot_learn_from_is_refused(tmp_path: Path, more: list[Photo], message: str) -> None:
+    with pytest.raises(UsageError, match=message) as caught:
+        require_usable_boxes(survey_boxes(write_table(tmp_path, [*photos(10, "cat"), *more])))
+    assert caught.value.hint
+
+
+def test_too_many_missing_images_are_refused(tmp_path: Path) -> None:
+    table = write_table(tmp_path, photos(10, "cat"))
+    for name in ("000", "001", "002"):
+        (tmp_path / f"{name}.jpg").unlink()
+    with pytest.raises(UsageError, match="3 of 10 images"):
+        require_usable_boxes(survey_boxes(table))
+
+
+@pytest.mark.parametrize(
+    ("split", "message"),
+    [
+        (Split((0, 1, 2), (3,), (4,), 0), "the holdout part has 1 image, but no box"),
+        (Split((0, 1), (2,), (3,), 0), "the training part has no box of 'dog'"),
+    ],
+)
+def test_a_split_that_cannot_be_used_is_refused(tmp_path: Path, split: Split, message: str) -> None:
+    cat, dog = photos(1, "cat")[0].objects, photos(1, "dog")[0].objects
+    made = [Photo(f"{n}", objects) for n, objects in enumerate((cat, cat, cat, dog, ()))]
+    with pytest.raises(UsageError, match=message) as caught:
+        boxes_in_parts(survey_boxes(write_table(tmp_path, made)), split)
+    assert caught.value.hint
+
+
+def test_a_class_that_the_holdout_lacks_is_told(tmp_path: Path) -> None:
+    read = survey_boxes(write_table(tmp_path, [*photos(2, "cat", "dog"), Photo("x", (("cat", 5, 5, 20, 20),))]))
+    counts = boxes_in_parts(read, Split((0,), (1,), (2,), 0))
+    assert counts["holdout"] == {"cat": 1, "dog": 0}
+    assert lacking(counts) == ("The holdout part has no box of dog: no average precision there.",)
+
+
+LARGE = (640, 480)
+
+
+def _read(tmp_path: Path, small: int, large: int) -> BoxSurvey:
+    """Read a set with boxes of 14 x 14 and of 100 x 100 pixels in images of 640 x 480."""
+    boxes = [("cat", 20.0 * n, 5.0, 20.0 * n + 14, 19.0) for n in range(small)]
+    boxes += [("dog", 20.0 * n, 50.0, 20.0 * n + 100, 150.0) for n in range(large)]
+    return survey_boxes(write_table(tmp_path, [Photo("a", tuple(boxes), size=LARGE)]))
+
+
+def test_sizes_are_roots_of_areas_in_pixels_of_the_input(tmp_path: Path) -> None:
+    sizes = object_sizes(_read(tmp_path, 1, 0))
+    assert [one.input for one in sizes] == list(INPUTS)
+    expected = (14 * 224 / 640 * 14 * 224 / 480) ** 0.5
+    assert next(one for one in sizes if one.input == 224).median == pytest.approx(expected)
+
+
+def test_many_small_objects_are_named_with_what_a_larger_input_gives(tmp_path: Path) -> None:
+    (finding,) = small_objects(object_sizes(_read(tmp_path, 3, 5)))
+    assert finding.message == "38 % of your objects are under 8 pixels at 224 (0 % at 320)"
+    assert "choose a larger input" in finding.advice
+
+
+def test_few_small_objects_are_not_named(tmp_path: Path) -> None:
+    assert list(small_objects(object_sizes(_read(tmp_path, 1, 12)))) == []
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return make(tmp_path / "data", cat=60, dog=70)
+
+
+def _findings(root: Path, kind: Kind) -> list[Finding]:
+    return [finding for finding in check(survey(root)) if finding.kind is kind]
+
+
+def _names(finding: Finding) -> list[set[str]]:
+    return [{path.name for path in group} for group in finding.groups]
+
+
+def test_a_clean_set_has_no_duplicates_and_no_class_findings(root: Path) -> None:
+    kinds = {finding.kind for finding in check(survey(root))}
+    assert kinds <= {Kind.SIZE, Kind.CAPTURE}
+
+
+def test_unreadable_files_are_listed_with_reasons(root: Path) -> None:
+    (root / "cat" / "empty.jpg").touch()
+    (finding,) = _findings(root, Kind.UNREADABLE)
+    assert "the file is empty (1)" in finding.message
+    assert _names(finding) == [{"empty.jpg"}]
+
+
+def test_equal_files_are_grouped(root: Path) -> None:
+    shutil.copy(root / "cat" / "000.jpg", root / "cat" / "copy.jpg")
+    shutil.copy(root / "cat" / "000.jpg", root / "cat" / "again.jpg")
+    (finding,) = _findings(root, Kind.EXACT_DUPLICATES)
+    assert _names(finding) == [{"000.jpg", "copy.jpg", "again.jpg"}]
+    assert _findings(root, Kind.NEAR_DUPLICATES) == []
+
+
+def test_near_copies_are_grouped(root: Path) -> None:
+    with Image.open(root / "cat" / "000.jpg") as photograph:
+        photograph.resize((90, 70)).save(root / "cat" / "large.jpg", quality=60)
+    (finding,) = _findings(root, Kind.NEAR_DUPLICATES)
+    assert _names(finding) == [{"000.jpg", "large.jpg"}]
+
+
+def test_an_image_in_two_classes_is_reported_apart(root: Path) -> None:
+    shutil.copy(root / "cat" / "000.jpg", root / "dog" / "stray.jpg")
+    (finding,) = _findings(root, Kind.SAME_IMAGE_TWO_CLASSES)
+    assert _names(finding) == [{"000.jpg", "stray.jpg"}]
+    assert _findings(root, Kind.EXACT_DUPLICATES) == []
+
+
+def test_small_and_unequal_classes_are_named(root: Path) -> None:
+    fill(root / "owl", 9, first=900)
+    assert "'owl' (9)" in _findings(root, Kind.SMALL_CLASS)[0].message
+    assert "'dog' has 7.8 times as many" in _findings(root, Kind.IMBALANCE)[0].message
+
+
+def test_odd_sizes_are_listed(root: Path) -> None:
+    image(77, (400, 100)).save(root / "cat" / "panorama.jpg")
+    long = next(finding for finding in _findings(root, Kind.SIZE) if "as long" in finding.message)
+    assert _names(long) == [{"panorama.jpg"}]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("dark", "very dark"), ("bright", "very bright"), ("poor", "JPEG quality"), ("soft", "blurred")],
+)
+def test_capture_conditions_are_seen(root: Path, name: str, message: str) -> None:
+    photograph = Image.fromarray(skimage_data.chelsea())
+    made = {
+        "dark": photograph.point(lambda value: value // 5),
+        "bright": photograph.point(lambda value: 255 - (255 - value) // 8),
+        "poor": photograph,
+        "soft": photograph.filter(ImageFilter.GaussianBlur(20)),
+    }[name]
+    made.save(root / "cat" / f"{name}.jpg", quality=12 if name == "poor" else 95)
+    found = [finding for finding in _findings(root, Kind.CAPTURE) if message in finding.message and finding.groups]
+    assert {f"{name}.jpg"} in _names(found[0])
+
+
+def test_absent_conditions_are_named(root: Path) -> None:
+    assert any("very dark" in finding.message and not finding.groups for finding in _findings(root, Kind.CAPTURE))
+
+
+def test_blur_lowers_sharpness_and_darkness_does_not(tmp_path: Path) -> None:
+    photograph = Image.fromarray(skimage_data.chelsea())
+    photograph.save(tmp_path / "plain.png")
+    photograph.filter(ImageFilter.GaussianBlur(4)).save(tmp_path / "blurred.png")
+    photograph.point(lambda value: value // 3).save(tmp_path / "dark.png")
+    files = (tmp_path / f"{name}.png" for name in ("plain", "blurred", "dark"))
+    plain, blurred, dark = (measure(file.read_bytes()).stats for file in files)
+    assert blurred.sharpness < 0.4 * plain.sharpness
+    assert dark.sharpness == pytest.approx(plain.sharpness, rel=0.2)
+
+
+@pytest.mark.parametrize("quality", [20, 50, 75, 95])
+def test_jpeg_quality_is_read_from_the_file(tmp_path: Path, quality: int) -> None:
+    image(1).save(tmp_path / "a.jpg", quality=quality)
+    assert measure((tmp_path / "a.jpg").read_bytes()).stats.jpeg_quality == pytest.approx(quality, abs=1)
+
+
+def test_other_formats_have_no_jpeg_quality(tmp_path: Path) -> None:
+    image(1).save(tmp_path / "a.png")
+    assert measure((tmp_path / "a.png").read_bytes()).stats.jpeg_quality == 0
+
+
+@pytest.mark.integration
+def test_trashnet_has_images_in_two_classes(trashnet: Path) -> None:
+    (finding,) = _findings(trashnet, Kind.SAME_IMAGE_TWO_CLASSES)
+    assert {"glass176.jpg", "plastic152.jpg"} in _names(finding)

@@ -1,13 +1,25 @@
 from __future__ import annotations
 
+import resource
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image, ImageEnhance, ImageFilter
 
+from advisor.core.errors import UsageError
+from advisor.datasets.boxes.reading import survey_boxes
 from advisor.datasets.checks import crops
+from advisor.datasets.checks.boxes import check_boxes
 from advisor.datasets.checks.crops import SIDE, candidates, cropped_copies, match
+from advisor.datasets.checks.findings import Finding, Kind
+from advisor.datasets.checks.fix import writable, write_boxes, write_manifest
+from advisor.datasets.checks.repeated import kept_together, leaks, repeated
+from advisor.datasets.dataset import Dataset, LabelledImage
+from advisor.datasets.duplicates import Pair, near_duplicates
+from advisor.datasets.survey import survey
+from tests.datasets.boxes.writers import Photo, photos, save, write, write_table, xml
+from tests.datasets.folders import fill, make
 
 
 def _grey(image: Image.Image) -> np.ndarray:
@@ -81,3 +93,143 @@ def test_a_image_that_went_is_passed_over(tmp_path: Path, photographs: list[Imag
     photographs[0].save(tmp_path / "a.png")
     features = np.array([[1, 0], [1, 0], [0, 1]], np.float32)
     assert cropped_copies(features, [tmp_path / "a.png", tmp_path / "gone.png", tmp_path / "a.png"]) == ()
+
+
+def test_what_is_written_is_read_back_without_what_was_left_out(tmp_path: Path) -> None:
+    dataset = survey(make(tmp_path / "data", cat=9, dog=9)).dataset
+    (tmp_path / "lists").mkdir()
+    out = {dataset.images[3].path, dataset.images[12].path}
+    assert write_manifest(tmp_path / "lists" / "fixed.csv", dataset, out) == 16
+    again = survey(tmp_path / "lists" / "fixed.csv").dataset
+    assert [image.sha256 for image in again.images] == [p.sha256 for p in dataset.images if p.path not in out]
+    assert again.labels == tuple(p.label for p in dataset.images if p.path not in out)
+
+
+def test_parts_and_groups_are_kept(tmp_path: Path) -> None:
+    make(tmp_path / "data" / "train", cat=9, dog=9)
+    make(tmp_path / "data" / "test", cat=8, dog=8)
+    dataset = survey(tmp_path / "data").dataset
+    write_manifest(tmp_path / "fixed.tsv", dataset, set())
+    again = survey(tmp_path / "fixed.tsv").dataset
+    assert [image.part for image in again.images] == [image.part for image in dataset.images]
+
+
+def test_odd_names_survive(tmp_path: Path) -> None:
+    root = make(tmp_path / "data", **{'a "b", c': 8, "=1+1": 8})
+    fill(root / 'a "b", c' / "x,y\nz", 1)
+    dataset = survey(root).dataset
+    write_manifest(tmp_path / "fixed.csv", dataset, set())
+    assert survey(tmp_path / "fixed.csv").dataset.fingerprint == dataset.fingerprint
+
+
+@pytest.mark.parametrize(("name", "message"), [("a.xlsx", "CSV"), ("there.csv", "exists"), ("gone/a.csv", "folder")])
+def test_where_it_cannot_go_is_said_before_anything_is_done(tmp_path: Path, name: str, message: str) -> None:
+    (tmp_path / "there.csv").touch()
+    with pytest.raises(UsageError, match=message):
+        writable(tmp_path / name)
+
+
+def test_a_full_disk_leaves_nothing_half_written(tmp_path: Path) -> None:
+    dataset = survey(make(tmp_path / "data", cat=40, dog=40)).dataset
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+    try:
+        with pytest.raises(UsageError, match="cannot be written"):
+            write_manifest(tmp_path / "fixed.csv", dataset, set())
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert {path.name for path in tmp_path.iterdir()} == {"data"}
+
+
+def test_boxes_are_written_without_the_suspects_and_read_back(tmp_path: Path) -> None:
+    repeated = (("cat", 5.25, 5, 40, 40), ("cat", 5.25, 5, 40, 40), ("dog", 10, 10, 11, 30), ("dog", 50, 5, 90, 20))
+    made = [*photos(4, "cat"), Photo("a", repeated, "test"), Photo("empty", (), "train")]
+    read = survey_boxes(write_table(tmp_path, made))
+    assert write_boxes(tmp_path / "fixed.csv", read, check_boxes(read, ())) == 6
+    again = survey_boxes(tmp_path / "fixed.csv")
+    kept = {image.path.stem: boxes for image, boxes in zip(again.images.dataset.images, again.boxes, strict=True)}
+    assert [(box.label, *box.edges) for box in kept["a"]] == [("cat", 5.25, 5, 40, 40), ("dog", 50, 5, 64, 20)]
+    assert kept["empty"] == ()
+    assert {image.part for image in again.images.dataset.images} == {"", "holdout", "train"}
+    assert not {Kind.REPEATED_BOXES, Kind.TINY, Kind.OUTSIDE} & {finding.kind for finding in check_boxes(again, ())}
+
+
+def test_a_box_with_two_faults_is_left_out_once(tmp_path: Path) -> None:
+    read = survey_boxes(write_table(tmp_path, [*photos(2, "cat"), Photo("a", (("cat", 5, 5, 7, 40),) * 2)]))
+    write_boxes(tmp_path / "fixed.csv", read, check_boxes(read, ()))
+    assert survey_boxes(tmp_path / "fixed.csv").boxes[2] == ()
+
+
+def test_left_out_images_are_not_in_the_table(tmp_path: Path) -> None:
+    table = write_table(tmp_path, photos(3, "cat"))
+    (tmp_path / "002.jpg").write_bytes((tmp_path / "001.jpg").read_bytes())
+    read = survey_boxes(table)
+    findings = check_boxes(read, near_duplicates(read.images.thumbnails))
+    assert write_boxes(tmp_path / "fixed.csv", read, findings) == 2
+
+
+def test_turned_boxes_are_written_upright(tmp_path: Path) -> None:
+    save(tmp_path / "a.jpg", orientation=6)
+    write(tmp_path / "a.xml", xml(Photo("a", (("cat", 40, 5, 60, 40),))))
+    read = survey_boxes(tmp_path)
+    (tmp_path / "a.xml").unlink()
+    write_boxes(tmp_path / "fixed.csv", read, ())
+    assert survey_boxes(tmp_path / "fixed.csv").boxes[0][0].edges == read.boxes[0][0].edges == (8, 40, 43, 60)
+
+
+def _dataset(*rows: tuple[int, str, str, str]) -> Dataset:
+    """A dataset from (label, content, part, group) rows."""
+    images = tuple(
+        LabelledImage(Path(f"{number}.jpg"), label, content, part, group, (100 + number, 0))
+        for number, (label, content, part, group) in enumerate(rows)
+    )
+    return Dataset(Path(), ("cat", "dog"), images, (), "")
+
+
+def _found(dataset: Dataset, *links: tuple[int, int]) -> dict[Kind, Finding]:
+    return {finding.kind: finding for finding in repeated(dataset, [Pair(*link, 1.0) for link in links])}
+
+
+def _names(paths: tuple[Path, ...]) -> list[str]:
+    return [path.stem for path in paths]
+
+
+def test_equal_bytes_are_exact_and_others_near_and_all_but_the_largest_go() -> None:
+    found = _found(_dataset(*((0, content, "", "") for content in "aabc")), (0, 1), (2, 3))
+    assert _names(found[Kind.EXACT_DUPLICATES].leave_out) == ["0"]
+    assert _names(found[Kind.NEAR_DUPLICATES].leave_out) == ["2"]
+
+
+def test_a_image_in_two_classes_is_left_out_altogether_and_reported_once() -> None:
+    found = _found(_dataset((0, "a", "", ""), (1, "a", "", ""), (1, "b", "", "")), (0, 1), (1, 2))
+    assert set(found) == {Kind.SAME_IMAGE_TWO_CLASSES}
+    assert _names(found[Kind.SAME_IMAGE_TWO_CLASSES].leave_out) == ["0", "1", "2"]
+    assert found[Kind.SAME_IMAGE_TWO_CLASSES].notes == ("cat and dog",)
+
+
+def test_of_a_leak_the_copy_in_the_test_part_stays() -> None:
+    dataset = _dataset(
+        (0, "a", "holdout", ""), (0, "b", "train", ""), (0, "c", "validation", ""), (0, "d", "train", "")
+    )
+    leak = _found(dataset, (0, 1), (2, 3))[Kind.LEAK]
+    assert _names(leak.leave_out) == ["1", "3"]
+    assert leak.notes == ("holdout and train", "validation and train")
+
+
+def test_a_group_in_two_parts_is_a_leak_of_its_own() -> None:
+    dataset = _dataset((0, "a", "train", "film"), (0, "b", "holdout", "film"), (0, "c", "train", "other"))
+    leak = _found(dataset)[Kind.LEAK]
+    assert "1 group lies" in leak.message
+    assert leak.notes == ("group 'film': train and holdout",)
+    assert leak.leave_out == ()
+
+
+def test_what_belongs_together_is_alike_or_of_one_group() -> None:
+    dataset = _dataset((0, "a", "", "x"), (0, "b", "", ""), (0, "c", "", "x"), (1, "d", "", "y"), (1, "e", "", ""))
+    assert kept_together(dataset, [Pair(1, 4, 1.0)]) == ((1, 4), (0, 2))
+
+
+def test_images_without_a_part_leak_nowhere() -> None:
+    dataset = _dataset((0, "a", "train", ""), (0, "a", "", ""), (0, "b", "holdout", ""))
+    assert leaks(dataset, [(0, 1)]) == ()
+    assert leaks(dataset, [(0, 1, 2)]) == ((0, 1, 2),)

@@ -16,7 +16,7 @@ from advisor.engine.data_check.label_checker import PREFERRED
 from benchmarks.data_check import copies_score, labels_score
 from benchmarks.planting import plant
 from tests.requirements import skip_or_fail
-from tests.store.test_full_disk import files_at_most
+from tests.store.test_files import files_at_most
 
 SMALL = 500
 

@@ -1,18 +1,32 @@
-"""What the user ships is compared with the pick on the same images."""
+"""What the user ships is compared with the pick on the same images.
+
+What a run of heads says of fine-tuning, and when it says nothing.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from advisor.core.decision import Decision
 from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import ImageAnswers
+from advisor.core.quantity import Provenance, Quantity
+from advisor.engine.history.diagnoses import losing
+from advisor.engine.history.expected_tuning import ExpectedTuning, expected_tuning
 from advisor.engine.history.incumbents import incumbents
+from advisor.engine.history.loaded_run import LoadedRun, load_run
+from advisor.engine.question import resolve
+from advisor.reporting.files import recommendation
+from advisor.reporting.markdown import render_markdown
+from advisor.reporting.view import view_of
 from advisor.store import RunFolder
 from tests.builders import evaluation, present
-from tests.engine.history.test_disagreements import answered, run
+from tests.engine.history.test_compare import answered, run
+from tests.run_folders import images, write_run
 
 __all__ = ["run"]
 
@@ -77,3 +91,104 @@ def test_without_a_file_of_the_user_there_is_none(run: RunFolder, tmp_path: Path
     pick = evaluation("a", "int8")
     assert incumbents(run, [pick], pick) == ()
     assert incumbents(run, [shipped(run, RIGHT)], None) == ()
+
+
+def _form(card: str, compression: str, drop: float, low: float | None) -> Evaluation:
+    lost = Quantity(drop, "points", Provenance.MEASURED, low, None if low is None else 2 * drop - low)
+    return replace(evaluation(card, compression), drop=lost, artefact=f"artifacts/{card}-{compression}.tflite")
+
+
+def _run(tmp_path: Path, rows: tuple[Evaluation, ...], **asked: Any) -> LoadedRun:
+    request = resolve({"budget": "50ms", **asked}, None)
+    decision = Decision(rows[0], True, "", None, "", (), (), (), rows[:1])
+    return LoadedRun(RunFolder(tmp_path), request, {}, {}, rows, decision)
+
+
+def test_a_loss_beyond_its_interval_is_looked_into(tmp_path: Path) -> None:
+    rows = (
+        _form("a", "float32", 0.0, 0.0),
+        _form("a", "int8", 1.0, -0.5),
+        _form("a", "int8_per_tensor", 9.0, 6.0),
+        _form("a", "weight_int4", 4.0, 2.0),
+    )
+    assert [row.configuration.compression for row in losing(_run(tmp_path, rows))] == ["int8_per_tensor"]
+
+
+def test_a_loss_beyond_the_limit_is_looked_into_whatever_its_interval(tmp_path: Path) -> None:
+    rows = (_form("a", "float32", 0.0, 0.0), _form("a", "int8", 1.0, -0.5))
+    assert not losing(_run(tmp_path, rows))
+    limited = _run(tmp_path, rows, max_drop="0.5pt", data=str(tmp_path))
+    assert [row.configuration.compression for row in losing(limited)] == ["int8"]
+
+
+def test_cards_off_the_front_are_left_alone(tmp_path: Path) -> None:
+    rows = (_form("a", "float32", 0.0, 0.0), _form("b", "int8", 9.0, 6.0))
+    assert not losing(_run(tmp_path, rows))
+
+
+@pytest.mark.parametrize(("drop", "count"), [(1.0, 0), (3.0, 1)])
+def test_an_estimated_loss_counts_where_it_is_clear(tmp_path: Path, drop: float, count: int) -> None:
+    rows = (_form("a", "float32", 0.0, None), _form("a", "int8", drop, None))
+    assert len(losing(_run(tmp_path, rows))) == count
+
+
+CARD = "mobilenet_v2_1.0_224"
+HEAD = evaluation(CARD, "int8", accuracy=80, latency=5)
+TUNED = replace(HEAD, configuration=replace(HEAD.configuration, training="finetune_cached"))
+
+
+def _expected(folder: Path, *rows: Evaluation) -> ExpectedTuning | None:
+    dataset = images({"glass": 900, "paper": 900})
+    return expected_tuning(load_run(write_run(folder, rows, dataset=dataset).path))
+
+
+def test_a_run_of_heads_names_the_gain_the_time_and_a_command_that_works(tmp_path: Path) -> None:
+    from advisor.engine.question import resolve
+
+    found = _expected(tmp_path, HEAD)
+    assert found is not None
+    assert 0 < found.low < found.points < found.high
+    assert found.seconds > 0
+    options = found.command("runs/one").split()
+    given = dict(zip(options[2::2], options[3::2], strict=True))
+    assert given["--candidates"] == CARD
+    asked = resolve({"data": "photos", "training": given["--training"].split(",")})
+    assert asked.question.trainings == ("head", "finetune_cached")
+
+
+def test_a_share_of_the_errors_that_the_head_leaves_is_stated(tmp_path: Path) -> None:
+    found = _expected(tmp_path / "hard", HEAD)
+    better = _expected(tmp_path / "easy", replace(HEAD, accuracy=replace(HEAD.accuracy, value=98.0)))  # type: ignore[type-var]
+    assert found is not None
+    assert better is not None
+    assert better.high < 2
+    assert (better.points, better.high) == (pytest.approx(found.points / 10), pytest.approx(found.high / 10))
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        (HEAD, replace(TUNED, accuracy=replace(HEAD.accuracy, value=60.0))),  # type: ignore[type-var]
+        (TUNED,),
+        (replace(HEAD, accuracy=replace(HEAD.accuracy, value=99.0)),),  # type: ignore[type-var]
+        (evaluation("a card of no catalogue", "int8", accuracy=80),),
+        (),
+    ],
+)
+def test_nothing_is_said_where_it_was_tried_or_cannot_be(tmp_path: Path, rows: tuple[Evaluation, ...]) -> None:
+    assert _expected(tmp_path, *rows) is None
+
+
+def test_nothing_is_stated_of_few_images(tmp_path: Path) -> None:
+    run = write_run(tmp_path, [HEAD], dataset=images({"glass": 200, "paper": 200}))
+    assert expected_tuning(load_run(run.path)) is None
+
+
+def test_page_and_document_for_programs_say_it(tmp_path: Path) -> None:
+    run = load_run(write_run(tmp_path, [HEAD], dataset=images({"glass": 900, "paper": 900})).path)
+    view = view_of(run)
+    assert view.tuning is not None
+    assert view.tuning.command(view.folder) in render_markdown(view).replace("\\", "")
+    assert recommendation(view)["fine_tuning"] == {
+        **vars(view.tuning), "command": view.tuning.command(view.folder)
+    }  # fmt: skip

@@ -1,18 +1,39 @@
-"""A stored run is decided anew, with its own question or another one."""
+"""A stored run is decided anew, with its own question or another one.
+
+The manifest of a run. A form that the installed runtime cannot run: the search goes on and says why it is not
+there. A run is resumed only with the search space that it began with.
+"""
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from advisor.catalog.catalogue import load_catalogue
+from advisor.compression.recipes import RECIPES
 from advisor.core.errors import UsageError
-from advisor.core.evaluation import Configuration, Evaluation
+from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.core.evaluation_facts import ImageAnswers
-from advisor.engine.history.loaded_run import load_run, unfinished_search
+from advisor.downloads.files import WeightsFile
+from advisor.engine.history.loaded_run import load_run, stored_request, unfinished_search
+from advisor.engine.history.manifest import describe_run, same_cards, same_weights, write_images, write_manifest
+from advisor.engine.question import resolve
+from advisor.engine.space.candidates import Candidates
+from advisor.engine.space.resolved import Resolved, resolve_cards
+from advisor.store import RunFolder
+from advisor.tflite.model import read
 from tests.builders import evaluation, present
+from tests.engine.conftest import Searched, command, environment, heads_of, linked_cache
+from tests.engine.pipeline.boxed import boxed_images
+from tests.measurement.small_models import of_a_newer_runtime
 from tests.run_folders import candidates, lines, write_run
 
 
@@ -113,3 +134,174 @@ def test_a_search_with_an_end_or_without_a_plan_is_not_called_unfinished(
 def on(row: Evaluation, device: str) -> Configuration:
     """Return the configuration of an evaluation on another device."""
     return replace(row.configuration, target=replace(row.configuration.target, device=device))
+
+
+def test_cards_that_a_run_considered_before_it_was_resumed_stay_in_it(tmp_path: Path) -> None:
+    run = RunFolder.create(tmp_path, "run")
+    write_manifest(run, {"cards": {"first": "1", "second": "2"}, "stopped": "interrupt"})
+    write_manifest(run, {"cards": {"second": "3"}})
+    manifest = run.read_json("manifest.json")
+    assert manifest["cards"] == {"first": "1", "second": "3"}
+    assert "stopped" not in manifest
+
+
+def test_a_password_on_the_command_line_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["advisor", "search", "--storage=postgresql://me:hidden@host/db"])
+    boxed = boxed_images()
+    images = replace(boxed, dataset=replace(boxed.dataset, fingerprint="f" * 64))
+    resolved = replace(resolve_cards(resolve({"seed": 7, "time_limit": "10min"})), images=images)
+    none = Candidates((), {}, {"lost": "no mirror"})
+    manifest = describe_run(resolved, none, resolved.plan(none))
+    assert "hidden" not in str(manifest)
+    assert manifest["seeds"] == {"seed": 7}
+    assert manifest["time_limit"] == "10min"
+    assert manifest["without_weights"] == {"lost": "no mirror"}
+    assert manifest["data_fingerprint"] == "f" * 64
+
+
+def test_a_run_from_before_fine_tuning_was_a_default_keeps_its_heads(tmp_path: Path) -> None:
+    run = write_run(tmp_path, [], request={"data": "photos"}, manifest={"space": {"training": ["head"]}})
+    assert stored_request(run)["training"] == ["head"]
+    assert load_run(run.path).question.trainings == ("head",)
+    newer = write_run(
+        tmp_path, [], request={"data": "photos"}, manifest={"space": {"training": ["head", "finetune_cached"]}}
+    )
+    assert load_run(newer.path).question.tuning_limited
+
+
+def test_the_boxes_of_each_class_are_in_the_facts_of_the_images(tmp_path: Path) -> None:
+    run, images = RunFolder.create(tmp_path, "run"), boxed_images()
+    write_images(run, images)
+    assert run.read_json("dataset.json")["boxes_per_class"] == {"cat": 12, "dog": 6}
+    assert run.read_json("dataset.json")["pictures_per_class"] == {"all images": 12}
+    write_images(run, replace(images, boxes=None))
+    assert "boxes_per_class" not in run.read_json("dataset.json")
+
+
+def _aged(cache: Path, warm: Path) -> Path:
+    """Copy a cache; its integer forms want operators of a version that no runtime has yet."""
+    linked_cache(cache)
+    shutil.copytree(warm / "artifacts", cache / "artifacts")
+    for form in (cache / "artifacts").glob("compress-*/*/model.tflite"):
+        data = form.read_bytes()
+        if read(data).inputs[0].dtype == "int8":
+            form.chmod(0o644)
+            form.write_bytes(of_a_newer_runtime(data))
+    return cache
+
+
+def test_a_form_that_the_runtime_cannot_run_is_skipped_with_its_reason(
+    with_images: Searched, warm_cache: Path, photos: Path, tmp_path: Path
+) -> None:
+    assert with_images.code == 0
+    options = (*heads_of(photos), "--threads", "1")
+    done = subprocess.run(
+        command(*options, "--compressions", "float32,int8", "--out", str(tmp_path / "runs")),
+        env=environment(_aged(tmp_path / "cache", warm_cache)),
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    found = RunFolder((tmp_path / "runs" / "latest").resolve()).evaluations()
+    refused = [e for e in found if e.configuration.compression == "int8"]
+    assert refused
+    assert {(e.status, e.stage) for e in refused} == {(Status.SKIPPED, "score")}
+    assert all("this runtime cannot run int8" in e.reason and "version '99'" in e.reason for e in refused)
+    assert Status.FAILED not in {e.status for e in found}
+    assert any(e.status is Status.OK for e in found)
+
+
+NAMES = ("mobilenet_v1_0.25_224", "squeezenet_1.1_227")
+RECIPE_NAMES = ("float32", "int8")
+
+Edit = Callable[[dict[str, Any]], None]
+
+
+def _weights(path: Path, digit: str) -> WeightsFile:
+    return WeightsFile(path, digit * 64, "mirror", "", "keras", "")
+
+
+@pytest.fixture(scope="module")
+def resolved() -> Resolved:
+    catalogue = load_catalogue()
+    recipes = {recipe.name: recipe for recipe in RECIPES if recipe.name in RECIPE_NAMES}
+    found = resolve_cards(resolve({"candidates": NAMES, "threads": [1]}))
+    return replace(found, recipes=recipes, cards=tuple(catalogue.card(name) for name in NAMES))
+
+
+@pytest.fixture
+def candidates_of_resume(resolved: Resolved, tmp_path: Path) -> Candidates:
+    weights = {name: _weights(tmp_path / name, digit) for name, digit in zip(NAMES, "12", strict=True)}
+    return Candidates(resolved.cards, weights, {})
+
+
+@pytest.fixture
+def run(resolved: Resolved, candidates_of_resume: Candidates, tmp_path: Path) -> RunFolder:
+    """A run that has just chosen its search space."""
+    folder = RunFolder.create(tmp_path / "runs", "run")
+    write_manifest(folder, describe_run(resolved, candidates_of_resume, resolved.plan(candidates_of_resume)))
+    return folder
+
+
+def _edit(run: RunFolder, change: Edit) -> None:
+    manifest = run.read_json("manifest.json")
+    change(manifest)
+    run.write_json("manifest.json", manifest)
+
+
+def test_an_unchanged_space_is_accepted(run: RunFolder, resolved: Resolved, candidates_of_resume: Candidates) -> None:
+    assert same_cards(run, resolved) == resolved.cards
+    same_weights(run, candidates_of_resume)
+
+
+def test_cards_that_are_new_since_are_left_out(run: RunFolder, resolved: Resolved) -> None:
+    more = (load_catalogue().card("mobilenet_v2_1.0_224"), *reversed(resolved.cards))
+    assert same_cards(run, replace(resolved, cards=more)) == resolved.cards
+
+
+def test_a_run_that_was_killed_before_it_chose_takes_what_is_there_now(
+    resolved: Resolved, candidates_of_resume: Candidates, tmp_path: Path
+) -> None:
+    folder = RunFolder.create(tmp_path / "runs", "killed")
+    assert same_cards(folder, resolved) == resolved.cards
+    same_weights(folder, candidates_of_resume)
+
+
+def _space(**entries: object) -> Edit:
+    return lambda manifest: manifest["space"].update(entries)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (_space(cards=["gone"]), "the candidates of .* have changed: gone"),
+        (lambda manifest: manifest["cards"].update({NAMES[0]: "x"}), f"the catalogue's entries of .*: {NAMES[0]}$"),
+        (_space(recipes={"float32": 99}), r"the compression recipes of .*float32 \(version 99\).*int8"),
+        (_space(recipes=None), "the compression recipes of"),
+        (_space(training=["head"]), "the training recipes of .*: head then, none now"),
+        (_space(threads=[1, 7]), "the thread counts of .*: 1, 7 then, 1 now"),
+        (_space(runtime="ai-edge-litert==0.0.1"), "the runtime of .*0.0.1"),
+        (
+            lambda manifest: manifest.update(data_fingerprint="f" * 64),
+            "the images of .*: ffffffffffff... then, none now",
+        ),
+    ],
+)
+def test_another_space_is_refused(run: RunFolder, resolved: Resolved, change: Edit, words: str) -> None:
+    _edit(run, change)
+    with pytest.raises(UsageError, match=f"--resume: {words}") as refused:
+        same_cards(run, resolved)
+    assert "start a new run" in refused.value.hint
+
+
+def test_other_weights_are_refused(run: RunFolder, candidates_of_resume: Candidates, tmp_path: Path) -> None:
+    other = {**candidates_of_resume.weights, NAMES[1]: _weights(tmp_path / "other", "3")}
+    with pytest.raises(UsageError, match=f"the weights of {NAMES[1]} have changed since the run began"):
+        same_weights(run, replace(candidates_of_resume, weights=other))
+
+
+def test_weights_that_are_gone_are_refused_with_the_reason(run: RunFolder, candidates_of_resume: Candidates) -> None:
+    left = {NAMES[0]: candidates_of_resume.weights[NAMES[0]]}
+    with pytest.raises(UsageError, match=f"the weights of {NAMES[1]} are no longer available: the mirror is down"):
+        same_weights(run, Candidates(candidates_of_resume.cards, left, {NAMES[1]: "the mirror is down"}))

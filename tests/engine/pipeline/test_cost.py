@@ -1,9 +1,36 @@
-"""Rough seconds of stages."""
+"""Rough seconds of stages.
+
+What the stages of a search cost, and who shares it. The words in the keys of the artifact cache: one that changes
+would throw away what users have computed.
+"""
 
 from __future__ import annotations
 
+import json
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
 from advisor.catalog.catalogue import load_catalogue
+from advisor.core.evaluation_facts import HeadFacts
+from advisor.core.training import FINETUNE_CACHED, FINETUNE_TOP, HEAD, HEAD_SUBSET
+from advisor.datasets.dataset import Dataset, LabelledImage, fingerprint
+from advisor.datasets.split import Split
 from advisor.engine.pipeline.cost import FINETUNE_START_S, detector_s, detector_tuning_s
+from advisor.engine.pipeline.cost_calibration import MOST, CostCalibration
+from advisor.engine.pipeline.cost_model import CostModel
+from advisor.engine.pipeline.events import Durations, EventKind, StageEvent
+from advisor.engine.pipeline.graph import VariantStages, with_all_before
+from advisor.engine.pipeline.images import Images
+from advisor.engine.pipeline.materials import Workload
+from advisor.engine.pipeline.names import StageName
+from advisor.engine.pipeline.stage import Results, Scope, Stage
+from advisor.training.finetune.tuning import WEIGHTS
+from tests.engine.pipeline.walking import materials
+from tests.engine.plans import image_counts
 
 CARD = load_catalogue()["mobilenet_v2_1.0_224"]
 
@@ -22,3 +49,209 @@ def test_training_a_detector_costs_more_with_a_larger_input() -> None:
 def test_fine_tuning_a_detector_costs_more_than_its_head() -> None:
     assert detector_tuning_s(CARD, 0) == FINETUNE_START_S
     assert detector_tuning_s(CARD, 100) > detector_s(CARD, 100)
+
+
+RECIPES = ("float32", "int8")
+WORKLOAD = Workload((HEAD, FINETUNE_TOP), RECIPES, image_counts(1000, 200, 0))
+
+
+def test_the_shares_of_all_variants_are_the_cost_of_the_card() -> None:
+    model = CostModel(Workload((HEAD,), RECIPES, WORKLOAD.images))
+    shared = sum(model.variant_s(CARD, (HEAD, recipe)) for recipe in RECIPES)
+    assert shared == pytest.approx(model.total_s(model.stages(CARD)))
+
+
+def test_what_this_machine_has_shown_corrects_a_stage_and_no_other() -> None:
+    plain, paced = CostModel(WORKLOAD), CostModel(WORKLOAD, {StageName.COMPRESS: 3.0})
+    more = [paced.seconds(stage) / plain.seconds(stage) for stage in plain.stages(CARD)]
+    names = [stage.name for stage in plain.stages(CARD)]
+    assert dict(zip(names, more, strict=True))[StageName.COMPRESS] == 3.0
+    assert {ratio for name, ratio in zip(names, more, strict=True) if name is not StageName.COMPRESS} == {1.0}
+
+
+def test_timings_take_the_machine_alone_whatever_the_cores() -> None:
+    model = CostModel(WORKLOAD)
+    stages = model.stages(CARD)
+    alone = model.total_s(stage for stage in stages if stage.resources.alone)
+    one, many = (model.wall_s(stages, cores) for cores in (1, 1000))
+    assert one == pytest.approx(model.total_s(stages))
+    assert many == pytest.approx(alone, rel=0.1)
+
+
+def test_what_is_done_costs_nothing() -> None:
+    model = CostModel(WORKLOAD)
+    assert model.wall_s(model.stages(CARD), 2, model.stages(CARD)) == 0
+
+
+def test_a_training_is_shared_by_its_compressions() -> None:
+    model = CostModel(WORKLOAD)
+    tuned = next(stage for stage in model.stages(CARD) if stage.name is StageName.FINETUNE_TOP)
+    converted = next(stage for stage in model.stages(CARD) if stage.name is StageName.CONVERT)
+    assert (model.sharers(tuned), model.sharers(converted)) == (len(RECIPES), 2 * len(RECIPES))
+
+
+def searched(
+    file: Path, price_s: float, seconds: float, stage: StageName = StageName.CONVERT, disturbed: bool = False
+) -> None:
+    book = CostCalibration(file)
+    book.note(StageEvent(_stage(stage), EventKind.DONE, seconds), price_s)
+    book.keep(disturbed)
+
+
+def _stage(name: StageName, detail: str = "") -> Stage[None]:
+    scope = Scope("card", detail=detail)
+    return Stage(name, scope, "1", "", (), lambda *_: {}, lambda *_: partial(print), lambda _: None)
+
+
+def test_what_a_stage_took_prices_the_next_plan(tmp_path: Path) -> None:
+    searched(tmp_path / "pace.json", price_s=8.0, seconds=16.0)
+    assert CostCalibration(tmp_path / "pace.json").pace == pytest.approx({"convert": 2.0})
+
+
+def test_a_plan_that_was_right_changes_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "pace.json"
+    searched(file, price_s=8.0, seconds=16.0)
+    searched(file, price_s=16.0, seconds=16.0)
+    assert CostCalibration(file).pace == pytest.approx({"convert": 2.0})
+
+
+def test_one_slow_search_among_several_changes_little(tmp_path: Path) -> None:
+    file = tmp_path / "pace.json"
+    for seconds in (8.0, 9.0, 80.0):
+        searched(file, price_s=8.0 * CostCalibration(file).pace.get(StageName.CONVERT, 1.0), seconds=seconds)
+    assert CostCalibration(file).pace == pytest.approx({"convert": 9.0 / 8.0})
+
+
+def test_a_quiet_machine_counts_before_busy_ones(tmp_path: Path) -> None:
+    file = tmp_path / "pace.json"
+    searched(file, price_s=8.0, seconds=8.0)
+    for _ in range(9):
+        searched(file, price_s=8.0, seconds=40.0, disturbed=True)
+    assert CostCalibration(file).pace == pytest.approx({"convert": 1.0})
+
+
+def test_stages_from_the_cache_teach_nothing(tmp_path: Path) -> None:
+    book = CostCalibration(tmp_path / "pace.json")
+    book.note(StageEvent(_stage(StageName.CONVERT), EventKind.CACHED), 3.0)
+    book.keep()
+    assert not (tmp_path / "pace.json").exists()
+
+
+def test_one_disturbance_is_bounded(tmp_path: Path) -> None:
+    searched(tmp_path / "pace.json", price_s=1.0, seconds=1e6)
+    assert CostCalibration(tmp_path / "pace.json").pace[StageName.CONVERT] == pytest.approx(MOST)
+
+
+def test_a_training_that_was_ended_teaches_what_its_epochs_took(tmp_path: Path) -> None:
+    book, stage = CostCalibration(tmp_path / "pace.json"), _stage(StageName.FINETUNE_CACHED)
+    book.note(StageEvent(stage, EventKind.EPOCH, seconds=50.0, epochs=(1, 10)), 200.0)
+    book.note(StageEvent(stage, EventKind.EPOCH, seconds=80.0, epochs=(2, 10)), 200.0)
+    book.keep()
+    assert CostCalibration(tmp_path / "pace.json").pace[StageName.FINETUNE_CACHED] == pytest.approx(2.0)
+
+
+def test_a_time_limit_counts_the_epochs_that_were_trained(tmp_path: Path) -> None:
+    book, stage = CostCalibration(tmp_path / "pace.json"), _stage(StageName.FINETUNE_TOP)
+    book.note(StageEvent(stage, EventKind.EPOCH, seconds=50.0, epochs=(1, 4)), 100.0)
+    book.note(StageEvent(stage, EventKind.DONE, seconds=75.0, epochs=(2, 4)), 100.0)
+    book.keep()
+    assert CostCalibration(tmp_path / "pace.json").pace[StageName.FINETUNE_TOP] == pytest.approx(1.5)
+
+
+def test_a_training_without_a_figure_costs_what_others_took_over_their_price(tmp_path: Path) -> None:
+    file = tmp_path / "pace.json"
+    searched(file, price_s=10.0, seconds=15.0, stage=StageName.FEATURES)
+    assert CostCalibration(file).pace[StageName.FINETUNE_CACHED] == pytest.approx(1.5)
+    searched(file, price_s=10.0, seconds=20.0, stage=StageName.FINETUNE_TOP)
+    assert CostCalibration(file).pace[StageName.FINETUNE_CACHED] == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", '{"convert": "fast"}', '{"convert": -1}', '{"convert": 4.0}', '{"other": [[1.0, false]]}', "\x00"],
+)
+def test_a_damaged_book_is_an_empty_one(tmp_path: Path, text: str) -> None:
+    (tmp_path / "pace.json").write_text(text)
+    assert CostCalibration(tmp_path / "pace.json").pace == {}
+
+
+def test_the_seconds_of_this_search_are_compared_with_those_of_its_plan(tmp_path: Path) -> None:
+    book = CostCalibration(tmp_path / "pace.json")
+    assert book.observed() == 1.0
+    for name, seconds in ((StageName.CONVERT, 9.0), (StageName.HEAD, 3.0)):
+        book.note(StageEvent(_stage(name), EventKind.DONE, seconds), 4.0)
+    assert book.observed() == pytest.approx(1.5)
+
+
+def event(card: str, name: StageName, kind: EventKind, seconds: float = 0.0) -> StageEvent:
+    stage: Stage[Path] = Stage(name, Scope(card), "1", "working on", (), lambda *_: {}, lambda *_: None, Path)  # type: ignore[arg-type,return-value]
+    return StageEvent(stage, kind, seconds)
+
+
+def test_seconds_are_added_up_by_card_and_stage_without_what_was_cached() -> None:
+    durations = Durations()
+    for card, name, kind, seconds in (
+        ("small", StageName.CONVERT, EventKind.STARTED, 0.0),
+        ("small", StageName.CONVERT, EventKind.DONE, 3.0),
+        ("large", StageName.COMPRESS, EventKind.DONE, 2.0),
+        ("large", StageName.COMPRESS, EventKind.DONE, 4.0),
+        ("small", StageName.CUT, EventKind.CACHED, 9.0),
+        ("small", StageName.TIMING, EventKind.DONE, 0.5),
+    ):
+        durations.note(event(card, name, kind, seconds))
+    assert durations.by_card() == {"large": {"compress": 6.0}, "small": {"convert": 3.0, "timing": 0.5}}
+    assert list(durations.by_card()) == ["large", "small"]
+    assert durations.by_stage == {"convert": 3.0, "compress": 6.0, "timing": 0.5}
+
+
+def test_stages_are_told_in_the_order_of_the_work() -> None:
+    durations = Durations()
+    for name in (StageName.TIMING, StageName.CONVERT, StageName.SCORE):
+        durations.note(event("small", name, EventKind.DONE, 1.0))
+    assert list(durations.by_stage) == ["convert", "score", "timing"]
+
+
+GOLDEN = Path(__file__).with_name("cache_keys.json")
+TRAININGS = (HEAD_SUBSET, HEAD, FINETUNE_CACHED)
+
+
+def _images() -> Images:
+    made = tuple(LabelledImage(Path(f"data/{n}.jpg"), n % 2, f"{n:064x}") for n in range(12))
+    dataset = Dataset(Path("data"), ("cat", "dog"), made, (), fingerprint(("cat", "dog"), made))
+    return Images(dataset, Split(tuple(range(4)), tuple(range(4, 8)), tuple(range(8, 12)), 0))
+
+
+class _Made(dict[Stage[Any], Any]):
+    """Results of stages that were never run: files and hashes that are always the same."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self._file = folder / "file"
+        for name in ("file", WEIGHTS):
+            (folder / name).write_text(name)
+
+    def __missing__(self, stage: Stage[Any]) -> Any:
+        if stage.name in (StageName.SCORE, StageName.FEATURES):
+            return self._file
+        head = HeadFacts("last_layer", 0.1, False, 0.9, 1000)
+        return SimpleNamespace(sha256="0" * 64, path=self._file, file=self._file, chosen=head, facts=head, notes={})
+
+
+def _keys(folder: Path) -> dict[str, list[str]]:
+    workload = Workload(TRAININGS, ("float32", "int8", "float16"), image_counts(1000, 200, 250))
+    given, made, found = materials(folder, _images(), weights={CARD.name: None}), _Made(folder), dict[str, list[str]]()
+    for training, form in ((each, form) for each in TRAININGS for form in workload.recipes_of(each)):
+        for stage in with_all_before(VariantStages(CARD, training, form, workload).evaluation):
+            words = sorted(stage.inputs(given, Results(made)))
+            place = f"{stage.folder} {stage.scope.detail}".strip()
+            found[place] = sorted({*found.get(place, ()), *words})
+    return dict(sorted(found.items()))
+
+
+def test_the_keys_of_the_cache_have_the_words_that_they_had(tmp_path: Path) -> None:
+    assert _keys(tmp_path) == json.loads(GOLDEN.read_text())
+
+
+@pytest.mark.parametrize("stage", ["convert-3", "head-5", "finetune_cached-2", "compress-3", "timing-2"])
+def test_the_golden_keys_name_the_stages_of_every_search(stage: str) -> None:
+    assert stage in json.loads(GOLDEN.read_text())

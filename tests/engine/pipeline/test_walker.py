@@ -1,7 +1,12 @@
-"""The walker runs a graph and looks up what is kept of it."""
+"""The walker runs a graph and looks up what is kept of it.
+
+Two searches on one machine that want the same: one does it for both, and the other says for whom it waits.
+"""
 
 from __future__ import annotations
 
+import os
+import threading
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,8 +21,9 @@ from advisor.engine.pipeline.materials import Materials
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import Folders, Inputs, Job, Pool, Resources, Results, Scope, Stage
 from advisor.engine.pipeline.walker import Lookup
+from advisor.store import ArtifactCache
 from tests.engine.pipeline.walking import materials, walk
-from tests.processes import until
+from tests.processes import PATIENCE_S, until
 
 
 def write(text: str, path: Path) -> None:
@@ -221,3 +227,26 @@ def train(events: list[StageEvent], checkpoints: Path, out: Path) -> None:
 def count_epochs(checkpoints: Path) -> tuple[int, int] | None:
     file = checkpoints / "epochs"
     return (int(file.read_text()), 3) if file.exists() and file.read_text() else None
+
+
+def test_who_makes_it_is_told_to_whoever_waits(tmp_path: Path) -> None:
+    cache, inputs, made, told = ArtifactCache(tmp_path), {"card": "a"}, threading.Event(), threading.Event()
+    seen: list[str] = []
+
+    def make(folder: Path) -> None:
+        made.set()
+        assert told.wait(PATIENCE_S)
+        (folder / "file").write_text("made")
+
+    def tell(who: str) -> None:
+        seen.append(who)
+        told.set()
+
+    first = threading.Thread(target=cache.get, args=("train-1", inputs, make))
+    first.start()
+    assert made.wait(PATIENCE_S)
+    folder = cache.get("train-1", inputs, lambda _: seen.append("made twice"), tell)
+    first.join()
+    assert seen == [f"process {os.getpid()}"]
+    assert (folder / "file").read_text() == "made"
+    assert not list(tmp_path.glob("train-1/*.holder"))

@@ -1,13 +1,24 @@
-"""Options that contradict each other are refused."""
+"""Options that contradict each other are refused.
+
+Wanted shares for all classes and for single ones, as a user writes them. A resumed run keeps its question; how it
+is answered may change.
+"""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from advisor.core.errors import UsageError
-from advisor.engine.question import resolve
+from advisor.core.guarantees import Guarantees, Shares
+from advisor.engine.question import FREE_ON_RESUME, QUESTION_OPTIONS, require_classes, resolve, resolve_resumed
+from advisor.engine.question.guarantees import parse_guarantees
+from advisor.engine.space.images import read_images
+from tests.engine.conftest import write_photos
 
 
 @pytest.mark.parametrize(
@@ -88,3 +99,165 @@ def test_a_training_that_a_task_does_not_have_is_refused_with_those_that_it_has(
     with pytest.raises(UsageError) as refused:
         resolve({"task": "object-detection", "data": "boxes", "training": ["head", "finetune_cached"]})
     assert refused.value.hint == "one of: head, finetune_top, finetune_all; or leave it out"
+
+
+def precision(*texts: str) -> Shares:
+    return parse_guarantees(texts, (), "").precision
+
+
+def test_a_share_is_for_all_classes_or_for_one_by_name() -> None:
+    assert precision("95%") == Shares(0.95)
+    assert precision("95%,trash=90%") == precision("trash=90%", "95%") == Shares(0.95, {"trash": 0.9})
+    assert precision("trash = 90 %, glass=80%") == Shares(None, {"trash": 0.9, "glass": 0.8})
+    assert precision() == precision("") == Shares()
+
+
+@pytest.mark.parametrize("name", ["a=b", "salt, pepper", "two words", "50% wool", "=", ",", "Größe"])
+def test_a_class_may_hold_the_characters_that_divide(name: str) -> None:
+    assert precision(f"95%,{name}=90%", "other=80%") == Shares(0.95, {name: 0.9, "other": 0.8})
+
+
+@given(st.text(st.characters(exclude_characters="%", exclude_categories=["Z", "C"]), min_size=1))
+def test_any_name_without_a_percent_sign_is_read(name: str) -> None:
+    assert precision(f"{name}=90%").by_class == {name: 0.9}
+
+
+def test_a_class_has_its_own_share_before_that_of_all() -> None:
+    shares = Shares(0.9, {"trash": 0.95})
+    assert (shares.of("trash"), shares.of("glass"), Shares().of("glass")) == (0.95, 0.9, None)
+    assert (bool(shares), bool(Shares())) == (True, False)
+    assert Guarantees(recall=shares, coverage=0.8).options == ("--min-recall", "--min-coverage")
+
+
+@pytest.mark.parametrize(
+    ("texts", "words"),
+    [
+        (["trash=90%", "trash=95%"], "--min-precision: a share for 'trash' is given twice"),
+        (["90%,95%"], "--min-precision: a share for all classes is given twice"),
+        (["trash=101%"], "--min-precision: '101%' is above 100%"),
+        (["trash=100%"], "--min-precision: '100%' is not between 50% and 99.5%"),
+        (["trash=0%"], "--min-precision: '0%' is not above zero"),
+        (["trash=90"], "--min-precision: '90' has no unit"),
+        (["trash"], "--min-precision: 'trash' is not a number with a unit"),
+        (["trash="], "--min-precision: '' is not a number with a unit"),
+    ],
+)
+def test_what_cannot_be_guaranteed_is_refused(texts: list[str], words: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        precision(*texts)
+    assert refused.value.message == words
+    assert refused.value.hint
+
+
+@pytest.mark.parametrize(("text", "words"), [("0%", "not above zero"), ("100%", "not between 1% and 99.5%")])
+def test_a_coverage_that_cannot_be_guaranteed_is_refused(text: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        parse_guarantees((), (), text)
+
+
+@pytest.mark.parametrize("option", ["min_precision", "min_recall"])
+def test_a_class_that_no_image_has_is_refused_with_the_nearest(option: str, tmp_path: Path) -> None:
+    write_photos(tmp_path)
+    question = resolve({"data": str(tmp_path), option: ["astronut=90%"]}).question
+    with pytest.raises(UsageError, match="unknown class 'astronut'") as refused:
+        read_images(question, lambda _: None)
+    assert refused.value.message.startswith(f"--{option.replace('_', '-')}: ")
+    assert "'astronaut'" in refused.value.message
+    assert refused.value.hint.startswith("classes: ")
+
+
+def test_known_classes_are_accepted() -> None:
+    require_classes(Guarantees(Shares(0.9, {"a": 0.9}), Shares(None, {"b": 0.9})), ("a", "b"))
+
+
+STORED = {"schema_version": 1, **resolve({"budget": "50ms", "candidates": ["squeezenet"], "out": "own"}).written}
+
+
+def test_without_options_the_run_goes_on_as_it_was() -> None:
+    request = resolve_resumed(STORED, {})
+    assert request.written == {key: value for key, value in STORED.items() if key != "schema_version"}
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "attribute", "parsed"),
+    [
+        ("sampler", "tpe", "sampler", "tpe"),
+        ("time_limit", "10min", "time_limit_s", 600.0),
+        ("max_trials", 5, "max_trials", 5),
+        ("offline", True, "offline", True),
+        ("executor", "ray", "executor", "ray"),
+        ("workers", 2, "workers", 2),
+    ],
+)
+def test_the_execution_may_be_another(option: str, value: Any, attribute: str, parsed: object) -> None:
+    request = resolve_resumed(STORED, {option: value})
+    assert getattr(request.execution, attribute) == parsed
+    assert request.question == resolve_resumed(STORED, {}).question
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "words"),
+    [
+        ("budget", "40ms", "begun with --budget 50ms, not 40ms"),
+        ("size_budget", "5MB", "begun with no --size-budget, not 5MB"),
+        ("candidates", ["mobilenet_v2"], "begun with --candidates squeezenet, not mobilenet_v2"),
+        ("compressions", ["int8", "float16"], "begun with no --compressions, not int8, float16"),
+        ("data", "photos", "begun with no --data, not photos"),
+        ("seed", 1, "begun with --seed 0, not 1"),
+    ],
+)
+def test_another_question_is_refused(option: str, value: Any, words: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        resolve_resumed(STORED, {option: value})
+    assert words in refused.value.message
+    assert "start a new run" in refused.value.hint
+
+
+def test_every_option_is_either_the_question_s_or_free() -> None:
+    assert set(FREE_ON_RESUME) | set(QUESTION_OPTIONS) == set(STORED) - {"schema_version"}
+    assert not set(FREE_ON_RESUME) & set(QUESTION_OPTIONS)
+
+
+def test_the_run_s_own_value_may_be_given_again() -> None:
+    assert resolve_resumed(STORED, {"budget": "50ms", "candidates": ["squeezenet"]}) == resolve_resumed(STORED, {})
+
+
+def test_the_run_stays_in_its_folder() -> None:
+    assert resolve_resumed(STORED, {"out": "elsewhere"}).folder == Path("own")
+
+
+def test_another_storage_is_refused() -> None:
+    with pytest.raises(UsageError, match="begun with --storage journal, not sqlite"):
+        resolve_resumed(STORED, {"storage": "sqlite"})
+
+
+def test_a_password_of_the_same_database_may_be_given() -> None:
+    stored = {**STORED, "storage": "postgresql://me@host/db"}
+    request = resolve_resumed(stored, {"storage": "postgresql://me:secret@host/db"})
+    assert request.execution.storage == "postgresql://me:secret@host/db"
+
+
+def test_a_file_counts_less_than_an_option(tmp_path: Path) -> None:
+    file = tmp_path / "more.yaml"
+    file.write_text("max_trials: 5\nworkers: 2\n")
+    execution = resolve_resumed(STORED, {"workers": 3}, file).execution
+    assert (execution.max_trials, execution.workers) == (5, 3)
+
+
+def test_an_extension_is_the_new_time_limit() -> None:
+    stored = {**STORED, "time_limit": "10min"}
+    assert resolve_resumed(stored, {}, extend="5min").execution.time_limit_s == 300.0
+
+
+def test_an_extension_without_a_unit_is_refused() -> None:
+    with pytest.raises(UsageError, match="--extend: '5' has no unit"):
+        resolve_resumed(STORED, {}, extend="5")
+
+
+def test_the_cluster_of_a_run_folder_is_named_again() -> None:
+    stored = {**STORED, "executor": "ray://cluster:10001"}
+    with pytest.raises(UsageError, match="the run worked on the cluster 'ray://cluster:10001'") as caught:
+        resolve_resumed(stored, {})
+    assert "--executor local" in (caught.value.hint or "")
+    assert resolve_resumed(stored, {"executor": "ray://cluster:10001"}).execution.cluster == "cluster:10001"
+    assert resolve_resumed({**STORED, "executor": "ray"}, {}).execution.executor == "ray"

@@ -1,21 +1,44 @@
+"""What ``--sampler`` names.
+
+What a study's sampler is told before it suggests. A run's study in optuna-dashboard: the real server over the
+journal that a search leaves.
+"""
+
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import optuna
 import pytest
 
 from advisor.catalog.catalogue import load_catalogue
 from advisor.core.budget import Budget
+from advisor.core.errors import UsageError
 from advisor.core.evaluation import Configuration, Evaluation, Status
-from advisor.core.names import SAMPLERS
+from advisor.core.names import ADVISOR, NSGA2, RANDOM, SAMPLERS, TPE
+from advisor.engine.preview import preview
+from advisor.engine.question import resolve
+from advisor.engine.scheduling.halving import SuccessiveHalving, unlimited
+from advisor.engine.scheduling.sampler import AdvisorSampler, CandidatesExhausted
 from advisor.engine.scheduling.storage import journal
 from advisor.engine.scheduling.study import Study
+from advisor.engine.scheduling.suggesting import Suggester, make_suggester
+from advisor.engine.scheduling.trial_record import configuration_of
 from advisor.engine.space.plan import Plan
+from tests.builders import RUNTIME as BUILDERS_RUNTIME
 from tests.builders import evaluation, present
 from tests.engine.plans import planned
+from tests.processes import PATIENCE_S, free_port, until
 
 CARDS = ["mobilenet_v2_1.0_224", "efficientnet_lite0_224", "squeezenet_1.1_227"]
 RUNTIME = "ai-edge-litert==2.3.0"
@@ -141,3 +164,115 @@ def test_it_counts_what_has_no_result(tmp_path: Path, plan: Plan) -> None:
 
 def trials(file: Path) -> list[optuna.trial.FrozenTrial]:
     return optuna.load_study(storage=journal(file), study_name="advisor").get_trials()
+
+
+@pytest.mark.parametrize("name", [name for name in SAMPLERS if name != "gp"])
+def test_each_sampler_can_be_asked_for(name: str) -> None:
+    assert resolve({"sampler": name}).execution.sampler == name
+
+
+def test_without_pytorch_the_gaussian_process_is_refused_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)  # as if it were not installed
+    with pytest.raises(UsageError, match="PyTorch is not installed") as refused:
+        preview(resolve({"sampler": "gp"}))
+    assert "ondevice-advisor[gp]" in refused.value.hint
+
+
+def test_an_unknown_sampler_is_refused_with_the_nearest() -> None:
+    with pytest.raises(UsageError, match="did you mean 'nsga2'"):
+        resolve({"sampler": "nsga3"})
+
+
+CARDS_OF_SUGGESTING = ["mobilenet_v2_1.0_224", "squeezenet_1.1_227"]
+PLAN = planned(
+    load_catalogue().select(CARDS_OF_SUGGESTING), ("float32", "int8"), (1,), ("head", "finetune_top"), BUILDERS_RUNTIME
+)
+
+
+def suggester(name: str = ADVISOR) -> Suggester:
+    return make_suggester(name, PLAN, SuccessiveHalving(PLAN.configurations()), seed=0, done=())
+
+
+def study_of_suggesting(made: Suggester) -> optuna.Study:
+    return optuna.create_study(directions=["maximize", "minimize", "minimize"], sampler=made.sampler)
+
+
+@pytest.mark.parametrize("name", [TPE, NSGA2, RANDOM])
+def test_optunas_samplers_expect_no_gain_and_do_not_know_what_may_start(name: str) -> None:
+    made = suggester(name)
+    assert made.expected_gain(study_of_suggesting(made), 60.0) == float("inf")
+    assert not made.suggests_runnable
+
+
+def test_the_advisors_sampler_suggests_only_what_may_start() -> None:
+    made = suggester()
+    trials = study_of_suggesting(made)
+    assert isinstance(made.sampler, AdvisorSampler)
+    made.prepare(lambda unit: unit.card == CARDS_OF_SUGGESTING[1])
+    asked = [trials.ask({**made.sampler.distributions}) for _ in PLAN.recipes]
+    found = {configuration_of(PLAN, trial.params) for trial in asked}
+    assert {(each.card, each.training) for each in found} == {(CARDS_OF_SUGGESTING[1], "head")}
+    with pytest.raises(CandidatesExhausted):
+        trials.ask({**made.sampler.distributions})
+
+
+def test_a_measured_latency_reaches_the_sampler() -> None:
+    order = []
+    for slower in (1.0, 1e6):
+        made = suggester()
+        for recipe in PLAN.recipes:
+            configuration = PLAN.configuration(CARDS_OF_SUGGESTING[0], recipe, 1)
+            made.add(replace(evaluation(latency=slower, size=slower), configuration=configuration))
+        made.prepare(unlimited)
+        assert isinstance(made.sampler, AdvisorSampler)
+        order.append(study_of_suggesting(made).ask({**made.sampler.distributions}).params["card"])
+    assert order == CARDS_OF_SUGGESTING
+
+
+@contextmanager
+def dashboard(journal: Path) -> Iterator[str]:
+    """Serve a journal; yields the server's address."""
+    port = free_port()
+    command = [Path(sys.executable).with_name("optuna-dashboard"), "--port", str(port), "--quiet", journal]
+    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.terminate()
+        server.wait(PATIENCE_S)
+
+
+def asked_of_dashboard(address: str) -> Any:
+    """Return what the server answers, once it is there."""
+    until(lambda: answers(address))
+    with urllib.request.urlopen(address, timeout=PATIENCE_S) as answer:
+        return json.load(answer)
+
+
+def answers(address: str) -> bool:
+    try:
+        with urllib.request.urlopen(address, timeout=PATIENCE_S):
+            return True
+    except (urllib.error.URLError, ConnectionError):
+        return False
+
+
+@pytest.mark.integration
+def test_a_study_opens_in_the_dashboard_with_objectives_parameters_and_reasons(tmp_path: Path) -> None:
+    plan = planned(load_catalogue().select(["mobilenet_v2_1.0_224"]), ("float32", "int8"), (1,), ("head",), RUNTIME)
+    kept = study(tmp_path / "study.journal", plan)
+    done, skipped = kept.ask(), kept.ask()
+    assert done is not None
+    assert skipped is not None
+    kept.tell(result(done))
+    kept.tell(Evaluation(skipped, Status.SKIPPED, reason="it cannot", stage="compress"))
+    with dashboard(tmp_path / "study.journal") as address:
+        (summary,) = asked_of_dashboard(f"{address}/api/studies")["study_summaries"]
+        shown = asked_of_dashboard(f"{address}/api/studies/{summary['study_id']}")
+    assert summary["directions"] == ["maximize", "minimize", "minimize"]
+    assert shown["objective_names"] == ["accuracy", "latency", "size"]
+    first, second = shown["trials"]
+    assert (first["state"], second["state"]) == ("Complete", "Pruned")
+    assert len(first["values"]) == 3
+    assert {each["param_external_value"] for each in first["params"]} >= {done.card, done.compression}
+    assert {each["key"]: each["value"] for each in second["user_attrs"]}["reason"] == "it cannot"

@@ -1,4 +1,9 @@
-"""Images, cards and recipes of a question, by its task."""
+"""Images, cards and recipes of a question, by its task.
+
+Images of a question, by its task. What the end of a search leaves unevaluated is named, card by card, and begun
+where the run goes on. Forms whose file cannot meet the size budget are not evaluated, unless nothing else meets the
+budget.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +14,26 @@ from typing import Any
 import pytest
 
 from advisor.catalog.catalogue import load_catalogue
+from advisor.core.budget import Budget
 from advisor.core.errors import UsageError
+from advisor.core.evaluation import Evaluation, Status
 from advisor.core.training import HEAD, HEAD_SUBSET
-from advisor.engine.pipeline.images import LARGE, Role
-from advisor.engine.question import Request, resolve
+from advisor.engine.pipeline.images import LARGE, Images, Role
+from advisor.engine.pipeline.names import StageName
+from advisor.engine.pipeline.rule import Rules
+from advisor.engine.question import Question, Request, resolve
+from advisor.engine.scheduling.stopping import max_trials_reached
 from advisor.engine.space.candidates import DEFAULT_RECIPES, HEAVIER_RECIPES, Candidates, chosen_recipes
+from advisor.engine.space.images import read_images
 from advisor.engine.space.resolved import resolve_cards
+from advisor.engine.space.skipped import record_unevaluated, skip_ruled_out
+from advisor.store import RunFolder
 from advisor.tasks import CLASSIFICATION, DETECTION
+from tests.datasets.boxes.writers import WRITERS, Photo, photos, write_table, write_voc
+from tests.datasets.folders import make
+from tests.engine.conftest import SMALLEST, searched_once
 from tests.engine.pipeline.boxed import boxed_images
+from tests.engine.plans import planned
 
 CARD = "mobilenet_v2_1.0_224"
 
@@ -119,3 +136,134 @@ def test_the_plan_is_for_the_task() -> None:
     plan = resolved.plan(Candidates(resolved.cards, {CARD: None}, {}))
     assert (plan.workload.question.task, plan.workload.question.of_task) == (DETECTION.name, DETECTION)
     assert (plan.images, plan.workload.images[Role.VALIDATION], plan.holdout) == (8, 4, 4)
+
+
+def asked_of_images(task: str = DETECTION.name, **options: Any) -> Question:
+    return resolve({"task": task, "data": "boxes", **options}).question
+
+
+def read(data: Path, task: str = DETECTION.name) -> Images:
+    images = read_images(asked_of_images(task, data=str(data)), lambda _: None)
+    assert images is not None
+    return images
+
+
+def test_boxes_are_read_in_shares_of_their_upright_image(tmp_path: Path) -> None:
+    made = photos(40, "dog", "cat")  # images of 64 by 48 pixels
+    images = read(write_table(tmp_path, made))
+    assert images.boxes is not None
+    assert images.classes == images.boxes.classes == ("cat", "dog")
+    assert set(images.boxes.sizes) == {(64, 48)}
+    by_name = {
+        image.path.stem: objects for image, objects in zip(images.dataset.images, images.boxes.objects, strict=True)
+    }
+    for photo in made:
+        expected = [("cat", "dog").index(name) for name, *_ in photo.objects]
+        assert [label for label, *_ in by_name[photo.name]] == expected
+        for (_, *shares), (_, left, top, right, bottom) in zip(by_name[photo.name], photo.objects, strict=True):
+            assert shares == pytest.approx([top / 48, left / 64, bottom / 48, right / 64])
+
+
+def test_images_with_boxes_are_split_and_each_part_has_its_objects(tmp_path: Path) -> None:
+    images = read(write_voc(tmp_path, photos(60, "cat", "dog")))
+    parts = [images.part(role) for role in (Role.TRAIN, Role.VALIDATION, Role.HOLDOUT)]
+    assert sorted(index for part in parts for index in part.indices) == list(range(60))
+    assert all(len(part.objects) == len(part.paths) > 5 for part in parts)
+    assert images.overview.boxes["holdout"] == {"cat": len(parts[2].paths), "dog": len(parts[2].paths)}
+
+
+def test_what_a_reader_of_boxes_may_not_expect_is_told_and_kept(tmp_path: Path) -> None:
+    parts = ("train",) * 20 + ("val",) * 6 + ("test",) * 6
+    made = [
+        Photo(photo.name, photo.objects if part == "train" else photo.objects[:1], part)
+        for photo, part in zip(photos(32, "cat", "dog"), parts, strict=True)
+    ]
+    said: list[str] = []
+    images = read_images(asked_of_images(data=str(write_table(tmp_path, made))), said.append)
+    assert images is not None
+    note = "The holdout part has no box of dog: no average precision there."
+    assert note in said
+    assert note in images.notes
+
+
+def test_too_few_boxes_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="fewer than 8 images with a box of 'cat'"):
+        read(write_table(tmp_path, photos(6, "cat")))
+
+
+def test_images_with_classes_have_no_boxes(tmp_path: Path) -> None:
+    images = read(make(tmp_path, cat=20, dog=20), CLASSIFICATION.name)
+    assert (images.boxes, images.classes) == (None, ("cat", "dog"))
+
+
+@pytest.mark.parametrize("writer", ["voc", "coco", "yolo"])
+def test_boxes_that_are_searched_for_classes_are_refused_with_the_task_to_add(tmp_path: Path, writer: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        read(WRITERS[writer](tmp_path, photos(40, "cat", "dog")), CLASSIFICATION.name)
+    assert refused.value.hint.endswith("add --task object-detection")
+
+
+def test_a_folder_without_boxes_is_refused_with_its_own_hint(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UsageError) as refused:
+        read(tmp_path / "empty", CLASSIFICATION.name)
+    assert refused.value.hint
+    assert "--task" not in refused.value.hint
+
+
+CATALOGUE = load_catalogue()
+PLAN = planned(
+    cards=tuple(CATALOGUE[name] for name in ("mobilenet_v1_0.25_128", "mobilenet_v2_0.35_96")),
+    recipes=("float32", "float16"),
+    threads=(1, 2),
+    trainings=("none",),
+    runtime="ai-edge-litert==2.3.0",
+)
+EVALUATED, UNTOUCHED = (card.name for card in PLAN.cards)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunFolder:
+    run = RunFolder.create(tmp_path, "left-out")
+    run.append(Evaluation(PLAN.configuration(EVALUATED, "float32", 1), Status.OK, "mobilenet_v1"))
+    record_unevaluated(run, PLAN, max_trials_reached(1, 7).reason)
+    return run
+
+
+def test_every_card_is_evaluated_or_skipped_with_what_ended_the_search(run: RunFolder) -> None:
+    rest = [e for e in run.evaluations() if e.configuration.card == UNTOUCHED]
+    assert len(rest) == 4
+    assert {(e.status, e.stage, e.reason) for e in rest} == {
+        (Status.SKIPPED, StageName.STOP, "not started: stopped at --max-trials 1")
+    }
+    assert len([e for e in run.evaluations() if e.configuration.card == EVALUATED]) == 1
+
+
+def test_a_run_that_goes_on_begins_them(run: RunFolder) -> None:
+    assert [e.configuration.card for e in skip_ruled_out(run, PLAN, Rules(Budget()))] == [EVALUATED]
+
+
+def test_nothing_is_named_twice(run: RunFolder) -> None:
+    before = len(run.evaluations())
+    record_unevaluated(run, PLAN, max_trials_reached(1, 7).reason)
+    assert len(run.evaluations()) == before
+
+
+OPTIONS = ("--candidates", SMALLEST, "--compressions", "float32,float16,int8", "--threads", "1", "--size-budget", "1MB")
+
+
+def test_they_are_skipped_with_the_reason(shared_folder: Path, warm_cache: Path) -> None:
+    searched = searched_once(shared_folder / "filter-met", warm_cache, *OPTIONS)
+    rows = {e.configuration.compression: e for e in searched.run.evaluations()}
+    assert searched.code == 0, searched.err
+    assert (rows["float32"].status, rows["float32"].stage) == (Status.SKIPPED, "plan")
+    assert "more than the size budget 1.0 MB" in rows["float32"].reason
+    assert [rows[name].status for name in ("float16", "int8")] == [Status.OK] * 2
+
+
+def test_where_nothing_meets_the_budget_they_are_evaluated_for_the_price_of_relaxing_it(
+    shared_folder: Path, warm_cache: Path
+) -> None:
+    searched = searched_once(shared_folder / "filter-unmet", warm_cache, *OPTIONS, "--budget", "1us")
+    assert searched.code == 3, searched.err
+    assert [e.status for e in searched.run.evaluations()] == [Status.OK] * 3

@@ -1,9 +1,16 @@
-"""The search space and what to expect of it before anything was evaluated."""
+"""The search space and what to expect of it before anything was evaluated.
+
+Results that earlier searches have kept, and estimates of latencies. The parts of a question are found and checked,
+and nothing is spent.
+"""
 
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,10 +18,20 @@ from hypothesis import strategies as st
 
 from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import load_catalogue
+from advisor.catalog.weights.fetching import fetch
+from advisor.compression.recipes import RECIPES
+from advisor.core.errors import UsageError, install_extra
+from advisor.core.quantity import Provenance, Quantity
 from advisor.core.training import DEFAULT
 from advisor.engine.pipeline.cost import rough_latency_ms, rough_size
 from advisor.engine.pipeline.names import StageName
+from advisor.engine.question import resolve
+from advisor.engine.space.candidates import Candidates
+from advisor.engine.space.estimates import CachedResults, cached_results, latency_estimates
 from advisor.engine.space.plan import MIDDLING, TUNING_S, Plan, expected_top1, most_promising_first, prior_accuracy
+from advisor.engine.space.resolved import resolve_parts
+from advisor.isolation import ChildPool
+from tests.engine.conftest import SMALLEST, Searched
 from tests.engine.plans import changed, planned
 
 FORM = ("head", "float32")
@@ -103,3 +120,71 @@ def test_a_slow_machine_fine_tunes_as_many_cards_as_the_reference_machine() -> N
     assert slow.tuning_s == pytest.approx(3 * plan.tuning_s)
     assert plan.tuning_s == TUNING_S
     assert replace(plan, tuning_limited=False).tuning_s == math.inf
+
+
+def test_a_training_that_was_not_done_is_not_begun(
+    with_images: Searched, warm_cache: Path, photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise AssertionError("a child was asked to work")
+
+    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(warm_cache))
+    card = load_catalogue()[SMALLEST]
+    weights = fetch(card)
+    monkeypatch.setattr(ChildPool, "call", refuse)
+    request = resolve({"data": str(photos), "candidates": [SMALLEST], "training": ["finetune_top", "finetune_all"]})
+    resolved = resolve_parts(request, lambda _: None)
+    plan = resolved.plan(Candidates((card,), {SMALLEST: weights}, {}))
+    materials = resolved.materials({SMALLEST: weights}, plan.size)
+    found = cached_results(materials, plan.workload, {SMALLEST: card})
+    done = {stage.name for stage in found[SMALLEST].done}
+    assert with_images.code == 0
+    assert {"convert", "features", "head", "refit", "compress", "score"} <= done
+    assert not {"finetune_top", "finetune_all"} & done
+
+
+TIMED, NEW = "mobilenet_v2_1.0_224", "efficientnet_lite0_224"
+
+
+def test_what_runs_as_int8_or_float_is_predicted_from_their_timings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path))
+    recipes = tuple(recipe.name for recipe in RECIPES)
+    plan = planned(load_catalogue().select([TIMED, NEW]), recipes, (1,), ("head",), "ai-edge-litert==2.3.0")
+    timings = {("float32", 1): 3.2, ("int8", 1): 1.5}
+    latency = {key: Quantity(value, "ms", Provenance.MEASURED) for key, value in timings.items()}
+    known = {TIMED: CachedResults(latency=latency, latency_p90=latency), NEW: CachedResults()}
+    expected = {
+        recipe: found.latency
+        for (card, recipe, _), found in latency_estimates(plan, known, None).items()
+        if card == NEW
+    }
+    rough = {recipe for recipe, found in expected.items() if found.provenance is not Provenance.PREDICTED}
+    assert rough == {"dynamic_int8", "weight_int4", "int16x8", "mixed_int8"}
+    assert expected["qat_int8"].value == expected["int8"].value < expected["rounded"].value
+
+
+def test_a_question_is_resolved_without_spending_anything(tmp_path: Path) -> None:
+    said: list[str] = []
+    request = resolve({"candidates": ["squeezenet_1.1_227"], "compressions": ["int8"], "out": str(tmp_path / "runs")})
+    found = resolve_parts(request, said.append)
+    assert [card.name for card in found.cards] == ["squeezenet_1.1_227"]
+    assert list(found.recipes) == ["float32", "int8"]
+    assert found.images is None
+    assert not (tmp_path / "runs").exists()
+
+
+def test_an_unknown_candidate_is_refused_with_the_nearest() -> None:
+    with pytest.raises(UsageError, match=r"squeezenet_1\.1_22.*squeezenet_1\.1_227"):
+        resolve_parts(resolve({"candidates": ["squeezenet_1.1_22"]}), lambda _: None)
+
+
+@pytest.mark.parametrize("task", ["object-detection", "object-counting"])
+def test_objects_without_the_package_that_scores_boxes_name_the_extra(
+    task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pycocotools", None)
+    with pytest.raises(UsageError, match="pycocotools, which is not installed") as raised:
+        resolve_parts(resolve({"task": task, "data": str(tmp_path)}), lambda _: None)
+    assert raised.value.hint == install_extra("detection")

@@ -1,4 +1,8 @@
-"""What speaks against timing now."""
+"""What speaks against timing now.
+
+The first look at a file's speed. Statistics of timed runs. First against last, from windows of a run without a
+rest.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +10,19 @@ import os
 import subprocess
 import sys
 from functools import partial
+from pathlib import Path
 
+import numpy as np
 import psutil
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from advisor.core.errors import UsageError
+from advisor.core.errors import StageError, UsageError
 from advisor.measurement.latency.conditions import Conditions, busy_processes, observe, quota, require_quiet
+from advisor.measurement.latency.findings import Sustained, Window, sustain
+from advisor.measurement.latency.summary import median_interval, paired_ratio, summarise
+from advisor.measurement.latency.timing import least_cpu_ms
 from tests.processes import PATIENCE_S, children_with, has_ended, until
 
 PROCESSORS = len(os.sched_getaffinity(0))
@@ -99,3 +110,117 @@ def test_they_end_when_their_starter_was_killed() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     until(partial(has_ended, int(done.stdout)))
+
+
+def test_more_work_takes_more_time(int8_model: Path, swish_model: Path) -> None:
+    assert 0 < 2 * least_cpu_ms(int8_model) < least_cpu_ms(swish_model)
+
+
+def test_a_truncated_file_is_one_line(tmp_path: Path, float_model: Path) -> None:
+    broken = tmp_path / "broken.tflite"
+    broken.write_bytes(float_model.read_bytes()[:400])
+    with pytest.raises(StageError, match=r"^broken\.tflite: .*cannot load the file"):
+        least_cpu_ms(broken)
+
+
+def test_a_missing_file_is_a_usage_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no model file"):
+        least_cpu_ms(tmp_path / "absent.tflite")
+
+
+times = st.floats(min_value=1e-3, max_value=1e4, allow_nan=False)
+blocks = st.lists(st.lists(times, min_size=1, max_size=12), min_size=1, max_size=8)
+
+
+@given(blocks)
+def test_summary_is_ordered_and_counts_every_run(rows: list[list[float]]) -> None:
+    summary = summarise(rows)
+    assert summary.min <= summary.p50 <= summary.p90 <= summary.p99 <= summary.max
+    assert summary.min <= summary.low <= summary.high <= summary.max
+    assert (summary.runs, summary.blocks) == (sum(map(len, rows)), len(rows))
+
+
+@given(blocks, st.floats(min_value=0.1, max_value=10))
+def test_a_faster_clock_scales_every_figure_but_the_variation(rows: list[list[float]], factor: float) -> None:
+    before, after = summarise(rows), summarise([[factor * value for value in row] for row in rows])
+    assert after.median == pytest.approx(factor * before.median)
+    assert after.p90 == pytest.approx(factor * before.p90)
+    assert after.cv == pytest.approx(before.cv, abs=1e-6)
+
+
+def test_centre_is_the_median_of_block_medians() -> None:
+    assert summarise([[1, 2, 3], [10, 11, 12], [4, 5, 6]]).median == 5
+
+
+def test_one_disturbed_block_does_not_move_the_centre() -> None:
+    calm = [[1.0, 1.1, 0.9]] * 7
+    assert summarise([*calm, [50.0, 60.0, 70.0]]).median == 1.0
+
+
+def test_bootstrap_interval_covers_the_median_about_as_often_as_it_says() -> None:
+    draw = np.random.default_rng(5)
+    hits = 0
+    for seed in range(100):
+        low, high = median_interval(list(draw.normal(10, 1, 15)), seed)
+        hits += low <= 10 <= high
+    assert 84 <= hits <= 99
+
+
+def test_bootstrap_repeats_by_its_seed() -> None:
+    values = [1.0, 2.0, 4.0, 8.0, 16.0]
+    assert median_interval(values, seed=3) == median_interval(values, seed=3)
+
+
+@pytest.mark.parametrize("rows", [[], [[]], [[1.0], []]])
+def test_no_runs_are_refused(rows: list[list[float]]) -> None:
+    with pytest.raises(ValueError, match="no median|at least one data point"):
+        summarise(rows)
+
+
+def test_paired_ratio_sees_through_a_drift_that_meets_both() -> None:
+    drift = [1.0, 1.5, 2.0, 3.0, 2.5]
+    ratio, low, high = paired_ratio(drift, [1.2 * value for value in drift])
+    assert (ratio, low, high) == pytest.approx((1.2, 1.2, 1.2))
+
+
+def test_paired_ratio_needs_pairs() -> None:
+    with pytest.raises(ValueError, match="shorter"):
+        paired_ratio([1.0, 2.0], [1.0])
+
+
+def made(medians: list[float], seconds: float = 300.0) -> Sustained:
+    step = seconds / len(medians)
+    windows = tuple(Window(index * step, 10, median) for index, median in enumerate(medians))
+    return Sustained(1, seconds, "CPU time", min(60.0, seconds / 5), windows, 0.0)
+
+
+def test_the_last_minute_is_held_against_the_first() -> None:
+    found = made([2.0] * 6 + [3.0] * 18 + [4.0] * 6)
+    assert (found.first_ms, found.last_ms, found.ratio) == (2.0, 4.0, 2.0)
+    assert found.sentence.startswith("slows down by 100% in a long run: 2.00 ms in the first 60 s")
+
+
+def test_a_steady_file_keeps_its_speed() -> None:
+    assert made([2.0] * 29 + [2.06]).sentence.startswith("keeps its speed")
+
+
+def test_a_short_time_compares_its_fifths() -> None:
+    found = made([1.0] * 6 + [5.0] * 18 + [2.0] * 6, seconds=10.0)
+    assert (found.span_s, found.first_ms, found.last_ms) == (2.0, 1.0, 2.0)
+
+
+@pytest.mark.integration
+def test_windows_cover_the_time(float_model: Path) -> None:
+    found = sustain(float_model, 2, 0.5, windows=5)
+    assert found.clock == "wall time"
+    assert len(found.windows) == 5
+    assert [row.start_s for row in found.windows] == sorted(row.start_s for row in found.windows)
+    assert all(row.runs > 0 and row.median_ms > 0 for row in found.windows)
+
+
+@pytest.mark.integration
+def test_a_file_that_cannot_run_is_named(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.tflite"
+    broken.write_bytes(b"nothing")
+    with pytest.raises(StageError, match=r"broken\.tflite"):
+        sustain(broken, 1, 0.1)

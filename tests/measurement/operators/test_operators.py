@@ -1,4 +1,7 @@
-"""Profiles of real files through LiteRT's C library, and their advice."""
+"""Profiles of real files through LiteRT's C library, and their advice.
+
+Events led back to the file's operators. Operators timed by cutting the file, where the library has no profiler.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.core.errors import StageError, UsageError
+from advisor.measurement.accelerators.delegation import execution_order
 from advisor.measurement.latency.findings import advise_threads
 from advisor.measurement.latency.timing import measure
+from advisor.measurement.operators import runs
+from advisor.measurement.operators.attribution import kind_of, match, nodes
+from advisor.measurement.operators.cut_process import prefix
 from advisor.measurement.operators.profile import advise, profile
 from advisor.measurement.operators.profile_values import Profile
 from advisor.measurement.operators.runs import (
+    BY_CUTS,
     ProfiledRun,
     ProfilerEvent,
     adds_up,
@@ -24,6 +32,9 @@ from advisor.measurement.operators.runs import (
     partitions,
     undisturbed,
 )
+from advisor.measurement.processes.child import Reported
+from advisor.tflite.float16 import to_float16
+from advisor.tflite.model import read
 from tests.measurement import small_models
 
 SHARED = Path(__file__).resolve().parents[3].parent / "shared" / "data" / "models"
@@ -176,3 +187,119 @@ def test_a_file_made_by_others_is_profiled_to_the_last_convolution() -> None:
     kinds = {row.type: row.count for row in found.by_type}
     assert (kinds["CONV_2D"], kinds["DEPTHWISE_CONV_2D"]) == (36, 17)
     assert found.roofline is not None
+
+
+CONVOLUTION, DEPTHWISE, POINTWISE, MEAN, DENSE, SOFTMAX = range(6)
+
+
+def test_nodes_know_their_work() -> None:
+    rows = nodes(read(small_models.classifier()))
+    assert [row.name for row in rows][:3] == ["CONV_2D", "DEPTHWISE_CONV_2D", "CONV_2D"]
+    assert rows[CONVOLUTION].macs == 16 * 16 * 16 * 3 * 3 * 3
+    assert rows[DEPTHWISE].macs == 16 * 16 * 16 * 3 * 3
+    assert rows[POINTWISE].macs == 16 * 16 * 32 * 16
+    assert rows[DENSE].macs == 32 * 4
+    assert rows[SOFTMAX].macs == 0
+    assert rows[CONVOLUTION].inputs == ("float32 1x32x32x3",)
+    assert rows[DENSE].bytes_moved == 4 * (32 + 32 * 4 + 4 + 4)
+
+
+def test_xnnpack_events_meet_their_operators_by_kind_and_order() -> None:
+    model = read(small_models.classifier())
+    tags = (
+        "Convolution (NHWC, F32) IGEMM",
+        "Convolution (NHWC, F32) DWConv",
+        "Fully Connected (NC, F32) GEMM",
+        "Mean (ND) Reduce",
+        "Fully Connected (NC, F32) GEMM",
+        "Copy (NC)",
+    )
+    found = match(model, [ProfilerEvent(tag, 8, index, 1.0) for index, tag in enumerate(tags)])
+    assert [node.index if node else None for node in found] == [
+        CONVOLUTION,
+        DEPTHWISE,
+        POINTWISE,
+        MEAN,
+        DENSE,
+        None,
+    ]
+
+
+def test_a_kind_whose_counts_differ_stays_without_an_operator() -> None:
+    model = read(small_models.classifier())
+    found = match(
+        model,
+        [ProfilerEvent("Fully Connected (NC, F32) GEMM", 8, 0, 1.0), ProfilerEvent("Mean (ND) Reduce", 8, 1, 1.0)],
+    )
+    assert [node.index if node else None for node in found] == [None, MEAN]
+
+
+def test_builtin_events_are_taken_by_their_index_if_the_names_agree() -> None:
+    model = read(small_models.classifier())
+    found = match(
+        model,
+        [
+            ProfilerEvent("SOFTMAX", 2, SOFTMAX, 1.0),
+            ProfilerEvent("MEAN", 2, SOFTMAX, 1.0),
+            ProfilerEvent("MEAN", 2, 99, 1.0),
+        ],
+    )
+    assert [node.index if node else None for node in found] == [SOFTMAX, None, None]
+
+
+def test_partitions_gather_what_is_ready_as_the_runtime_does() -> None:
+    model = read(small_models.classifier())
+    assert execution_order(model, set()) == [0, 1, 2, 3, 4, 5]
+    assert execution_order(model, {MEAN}) == [0, 1, 2, 3, 4, 5]
+
+
+def test_kinds_are_told_from_the_kernels_names() -> None:
+    assert kind_of("Convolution (NHWC, QC8) DWConv") == {"DEPTHWISE_CONV_2D"}
+    assert kind_of("Add (ND)") == {"ADD"}
+    assert kind_of("Something New") is None
+
+
+@pytest.mark.integration
+def test_cuts_find_what_the_profiler_finds(swish_model: Path) -> None:
+    cut, seen = (profile(swish_model, by_cuts=way, with_roofline=False) for way in (True, False))
+    assert cut.notes == (BY_CUTS,)
+    assert cut.by_type[0].type == seen.by_type[0].type == "HARD_SWISH"
+    assert cut.partitions == seen.partitions
+    assert {row.node.index: row.where for row in cut.operators if row.node} == {
+        row.node.index: row.where for row in seen.operators if row.node
+    }
+    assert cut.macs == seen.macs
+
+
+@pytest.mark.integration
+def test_a_library_without_a_known_profiler_is_cut(swish_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise Reported("the installed LiteRT lacks LiteRtStartProfiler", kind="runtime")
+
+    monkeypatch.setattr(runs, "profiled", refuse)
+    assert profile(swish_model, with_roofline=False).notes == (BY_CUTS,)
+
+
+@pytest.mark.integration
+def test_a_file_that_cannot_run_is_not_cut(tmp_path: Path) -> None:
+    path = tmp_path / "custom.tflite"
+    path.write_bytes(small_models.unknown_operator())
+    with pytest.raises(StageError, match="unresolved custom op: Nobody"):
+        profile(path, with_roofline=False)
+
+
+@pytest.mark.integration
+def test_expanded_constants_are_no_cut_of_their_own(float_model: Path, tmp_path: Path) -> None:
+    path = tmp_path / "half.tflite"
+    path.write_bytes(to_float16(float_model.read_bytes()))
+    found = profile(path, by_cuts=True, with_roofline=False)
+    assert "DEQUANTIZE" not in {row.type for row in found.operators}
+    assert len(found.operators) == 6
+
+
+@pytest.mark.parametrize("count", range(1, 7))
+def test_a_cut_file_ends_after_so_many_operators(float_model: Path, count: int) -> None:
+    whole, cut = read(float_model), read(prefix(float_model.read_bytes(), count, set()))
+    assert [operator.name for operator in cut.operators] == [operator.name for operator in whole.operators[:count]]
+    assert cut.outputs[-1].shape == whole.tensors[whole.operators[count - 1].outputs[0]].shape
+    assert cut.size_bytes <= whole.size_bytes

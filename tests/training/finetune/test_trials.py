@@ -1,10 +1,30 @@
-"""A study turns the hyperparameters of a fine-tuning."""
+"""A study turns the hyperparameters of a fine-tuning.
+
+A card fine-tuned in one call: from its weights to a classifier that LiteRT runs. The state of a fine-tuning is read
+whole, or counts as missing.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
 
+import numpy as np
+import pytest
+
+from advisor.catalog.build import build_model
+from advisor.catalog.cards import Card
+from advisor.catalog.catalogue import load_catalogue
+from advisor.datasets.images import InputSpec
+from advisor.measurement.accuracy import predict
+from advisor.training.batches import Augmentation
+from advisor.training.finetune.finetune import STATE, FinetuneProgress, read_progress
 from advisor.training.finetune.hyperparameters import EPOCHS, FINETUNING, LEARNING_RATE, SPACE, Finetuning, Trials
+from advisor.training.finetune.tuning import FINETUNING as TUNING_FINETUNING
+from advisor.training.finetune.tuning import Finetuning as TuningFinetuning
+from advisor.training.finetune.tuning import epochs_done, tune
+from tests.training import nets
 
 FINETUNE_CACHED, FINETUNE_TOP, FINETUNE_ALL = FINETUNING.values()
 
@@ -73,3 +93,84 @@ def test_of_equals_the_first_is_best() -> None:
     trials.tell(first, 0.9)
     trials.tell(trials.ask(), 0.9)
     assert trials.best == first
+
+
+KNOBS = TuningFinetuning(trained=1.0, epochs=2, learning_rate=3e-4, batch=8, augmentation=Augmentation(1.0, 0.0, 0.0))
+VALIDATION = (20, 21, 22, 23, 24, 25, 26, 27)
+
+
+@pytest.fixture(scope="module")
+def card() -> Card:
+    """The smallest card, on images so small that it is trained in seconds."""
+    return replace(load_catalogue()["mobilenet_v1_0.25_128"], input_size=32)
+
+
+@pytest.fixture(scope="module")
+def data(card: Card, tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Path], list[int], Path]:
+    from advisor.datasets.images import InputSpec
+
+    folder = tmp_path_factory.mktemp("tuning")
+    paths, labels = nets.stripes(folder / "pictures", 28)
+    model, spec = build_model(card, None), InputSpec(32, card.preprocessing.mean, card.preprocessing.std)
+    images = (spec.read(path)[None] for path in paths)
+    rows = [np.asarray(model(image, training=False)["features"])[0] for image in images]
+    np.save(folder / "features.npy", np.stack(rows).astype(np.float32))
+    return paths, labels, folder / "features.npy"
+
+
+@pytest.mark.slow
+def test_the_file_answers_on_the_validation_part_as_the_result_says(
+    card: Card, data: tuple[list[Path], list[int], Path], tmp_path: Path
+) -> None:
+    """The tests of the stage show the same through a child process."""
+    paths, labels, features = data
+    checkpoints, file = tmp_path / "checkpoints", tmp_path / "tuned.tflite"
+    result = tune(card, None, [features], paths, labels, VALIDATION, KNOBS, checkpoints, file)
+    assert len(result["history"]) == 2
+    assert epochs_done(checkpoints, KNOBS) == (2, 2)
+    json.dumps(result)
+    unseen = [paths[place] for place in VALIDATION]
+    answers = predict(file, unseen, InputSpec(32, card.preprocessing.mean, card.preprocessing.std)).argmax(axis=1)
+    right = np.mean([answer == labels[place] for answer, place in zip(answers, VALIDATION, strict=True)])
+    assert right == pytest.approx(result["validation_accuracy"], abs=1.01 / len(VALIDATION))
+
+
+def test_every_recipe_has_its_knobs() -> None:
+    assert set(TUNING_FINETUNING) == {"finetune_cached", "finetune_top", "finetune_all"}
+    assert TUNING_FINETUNING["finetune_top"].trained < TUNING_FINETUNING["finetune_all"].trained == 1.0
+
+
+def test_before_the_first_epoch_nothing_is_done(tmp_path: Path) -> None:
+    assert epochs_done(tmp_path, KNOBS) is None
+    (tmp_path / "state.json").write_text("{")
+    assert epochs_done(tmp_path, KNOBS) is None
+
+
+DONE = FinetuneProgress({"epochs": 5, "augmentation": {"zoom": 0.1}}, ({"loss": 0.5, "seconds": 2.0},), 0, 0.9, 0.8)
+
+
+def test_a_state_comes_back_as_it_was_written(tmp_path: Path) -> None:
+    (tmp_path / STATE).write_text(json.dumps(asdict(DONE)))
+    assert read_progress(tmp_path) == DONE
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"history": None},
+        {"history": [1]},
+        {"history": [{"loss": "x"}]},
+        {"best": "x"},
+        {"best_epoch": 0.5},
+        {"more": 1},
+    ],
+)
+def test_a_state_of_wrong_types_counts_as_missing(tmp_path: Path, change: dict[str, object]) -> None:
+    (tmp_path / STATE).write_text(json.dumps({**asdict(DONE), **change}))
+    assert read_progress(tmp_path) is None
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "\0", "[" * 100_000])
+def test_a_damaged_state_counts_as_missing(tmp_path: Path, text: str) -> None:
+    (tmp_path / STATE).write_text(text)
+    assert read_progress(tmp_path) is None

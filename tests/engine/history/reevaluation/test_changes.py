@@ -1,19 +1,43 @@
-"""Cards that were added or changed since a run."""
+"""Cards that were added or changed since a run.
+
+Which run came from which. An earlier run measured in another runtime of this machine, without training.
+"""
 
 from __future__ import annotations
 
+import hashlib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from advisor.core.errors import UsageError
+from advisor.core.evaluation import Evaluation, Status
+from advisor.core.quantity import Provenance
+from advisor.devices.profiles import runtimes
+from advisor.devices.profiles.team import known_devices
 from advisor.engine.history.loaded_run import LoadedRun, load_run
-from advisor.engine.history.reevaluation.changes import find_card_changes, find_changes
-from advisor.engine.history.reevaluation.reevaluate import evaluate_cards, merge_evaluations
+from advisor.engine.history.reevaluation.changes import find_card_changes, find_changes, host_manifest
+from advisor.engine.history.reevaluation.lineage import (
+    Child,
+    Origin,
+    latest_descendant,
+    read_origin,
+    read_origins,
+    write_child,
+)
+from advisor.engine.history.reevaluation.reevaluate import Devices, Session, evaluate_cards, merge_evaluations
+from advisor.engine.history.reevaluation.remeasurement import run_here
 from advisor.engine.question import Request
 from advisor.engine.targets.device_prediction import DevicePredictor
+from advisor.engine.targets.target_devices import TargetDevice
+from advisor.integrations import microcontroller as micro
 from advisor.store import RunFolder
-from tests.builders import evaluation
-from tests.run_folders import write_run
+from tests.builders import evaluation, present
+from tests.devices.requirements import require_onnx
+from tests.measurement import small_models
+from tests.requirements import skip_or_fail
+from tests.run_folders import candidates, write_run
 
 NAME, OTHER = "mobilenet_v1_0.25_224", "squeezenet_1.1_227"
 
@@ -77,3 +101,139 @@ def test_cards_are_searched_with_the_run_s_own_question(tmp_path: Path) -> None:
 def test_of_two_evaluations_with_one_key_the_later_stays() -> None:
     first, second, later = evaluation("one"), evaluation("two"), evaluation("one", latency=1)
     assert merge_evaluations([first, second], [later]) == (later, second)
+
+
+@pytest.fixture
+def parent(tmp_path: Path) -> RunFolder:
+    return write_run(tmp_path, manifest={"updated": "2026-01-01T00:00:00+00:00"})
+
+
+def _child(parent: RunFolder, device: str = "galaxy-s24", **more: object) -> RunFolder:
+    run = load_run(parent.path)
+    child = Child(run.evaluations[:2], device, "e" * 64, {"devices": {device: "f"}}, **more)  # type: ignore[arg-type]
+    return write_child(run, read_origin(parent.path), child)
+
+
+def test_a_search_is_its_own_root(parent: RunFolder) -> None:
+    name = parent.path.name
+    assert read_origin(parent.path) == Origin(parent.path, "", name, "host", "", "2026-01-01T00:00:00+00:00")
+
+
+def test_a_child_names_its_parent_and_its_root(parent: RunFolder) -> None:
+    child = _child(parent)
+    grandchild = _child(child)
+    origin = read_origin(grandchild.path)
+    assert (origin.parent, origin.root) == (child.path.name, parent.path.name)
+    assert (origin.device, origin.environment) == ("galaxy-s24", "e" * 64)
+
+
+def test_a_child_asks_the_parent_s_question_of_its_device(parent: RunFolder) -> None:
+    asked, now = load_run(parent.path).question, load_run(_child(parent).path).question
+    assert now.devices == ("galaxy-s24",)
+    assert now.limits == asked.limits
+    assert load_run(_child(parent, "host").path).question == asked
+
+
+def test_a_child_shares_the_files_of_its_evaluations_alone(parent: RunFolder) -> None:
+    child = _child(parent)
+    kept, left_out = candidates()[:2], candidates()[2]
+    names = {path.name for path in child.artefacts.iterdir()}
+    assert len(names) == len(kept)
+    assert not any(left_out.configuration.card in name for name in names)
+
+
+def test_new_answers_of_a_child_are_written(parent: RunFolder) -> None:
+    child = _child(parent, answers={"answers/best.npy": [0, 1]})
+    assert (child.path / "answers" / "best.npy").is_file()
+
+
+def test_entries_of_the_manifest_replace_the_parent_s(parent: RunFolder) -> None:
+    manifest = load_run(_child(parent).path).manifest
+    assert manifest["devices"] == {"galaxy-s24": "f"}
+    assert manifest["versions"] == load_run(parent.path).manifest["versions"]
+
+
+def test_origins_come_oldest_first_and_incomplete_runs_are_left_out(parent: RunFolder) -> None:
+    child = _child(parent)
+    killed = _child(parent)
+    (killed.path / "request.yaml").unlink()
+    origins = read_origins(parent.path.parent)
+    assert [origin.path.name for origin in origins] == [parent.path.name, child.path.name]
+
+
+def test_the_latest_descendant_for_a_device_is_the_last_of_the_same_root(parent: RunFolder) -> None:
+    _child(parent)
+    last = _child(parent)
+    known = read_origins(parent.path.parent)
+    found = latest_descendant(parent.path.name, "galaxy-s24", known)
+    assert found is not None
+    assert found.path.name == last.path.name
+    assert latest_descendant(parent.path.name, "host", known) == known[0]
+    assert latest_descendant("another", "host", known) is None
+
+
+ONNX = "host:onnxruntime"
+REQUEST = {"threads": [1], "candidates": ["net"]}
+
+
+@pytest.fixture
+def run(tmp_path: Path, shared_folder: Path, monkeypatch: pytest.MonkeyPatch) -> RunFolder:
+    """A run on this machine with one real file."""
+    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(shared_folder / "exports"))
+    made = write_run(tmp_path / "runs", [], request=REQUEST, manifest=host_manifest({}))
+    made.append(with_file(made, evaluation("net", "float32", threads=1)))
+    return made
+
+
+def with_file(run: RunFolder, row: Evaluation) -> Evaluation:
+    content = small_models.classifier()
+    path = run.path / "models" / "net-head-float32.tflite"
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(content)
+    artefact = str(path.relative_to(run.path))
+    return replace(row, artefact=artefact, artefact_sha256=hashlib.sha256(content).hexdigest())
+
+
+def no_search(_request: Request) -> RunFolder:
+    raise AssertionError("nothing is searched")
+
+
+@pytest.mark.integration
+def test_a_runtime_that_is_added_measures_the_files(run: RunFolder) -> None:
+    require_onnx()
+    session = Session(Devices.chosen([ONNX], []), no_search)
+    found = next(each for each in session.reevaluate(run.path) if each.device == ONNX)
+    assert found.causes == (f"the device {ONNX} was added",)
+    assert found.run is not None
+    (row,) = load_run(found.run).evaluations
+    assert row.status is Status.OK, row.reason
+    assert (row.configuration.target.device, row.configuration.target.threads) == (ONNX, 1)
+    assert present(row.latency).provenance is Provenance.MEASURED
+    again = next(each for each in session.reevaluate(run.path) if each.device == ONNX)
+    assert again.run == found.run
+
+
+@pytest.mark.integration
+def test_files_for_a_microcontroller_run_here_while_they_are_there(run: RunFolder) -> None:
+    if not micro.available():
+        skip_or_fail("tflite-micro is not installed")
+    profile, target = known_devices().select("stm32h743:tflite-micro-cpu-x1")
+    device = TargetDevice("stm32h743", profile, target)
+    (here,), loaded = run.evaluations(), load_run(run.path)
+    gone = replace(here, artefact="models/gone.tflite")
+    found, left = run_here(loaded, [here, gone], device, lambda _text: None)
+    assert present(found.memory).source.startswith("TensorFlow Lite Micro")
+    assert left == gone
+
+
+def test_a_missing_package_is_refused_before_any_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runtimes, "installed_version", lambda _package: "")
+    with pytest.raises(UsageError, match=f"{ONNX} needs onnx, onnxruntime, tf2onnx"):
+        Devices.chosen([ONNX], [])
+
+
+def test_a_report_does_not_measure(run: RunFolder) -> None:
+    require_onnx()
+    with pytest.raises(UsageError, match=f"no measurements with '{ONNX}'") as refused:
+        load_run(run.path, {"must_run_on": [ONNX]})
+    assert f"--device {ONNX}" in refused.value.hint

@@ -1,14 +1,29 @@
+"""Confidence is chosen on validation and verified on the hold-out."""
+
 from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from advisor.catalog.catalogue import load_catalogue
+from advisor.core.confidence_facts import ShippedThresholds
 from advisor.core.evaluation_facts import ConditionAccuracy
+from advisor.core.guarantees import Guarantees, Shares
 from advisor.core.quantity import Provenance
 from advisor.core.statistics import wilson
+from advisor.core.unknown_facts import UnknownFacts
 from advisor.datasets.capture import TESTS
+from advisor.datasets.dataset import Dataset, LabelledImage, fingerprint
+from advisor.datasets.split import Split
 from advisor.engine.pipeline.evaluation.accuracy import measured, published, quoted, robust
+from advisor.engine.pipeline.evaluation.confidence import GUARANTEE, MISTAKES, Folds, chosen, verified
+from advisor.engine.pipeline.evaluation.unknown import with_answers
+from advisor.engine.pipeline.images import Images
+from advisor.measurement.confidence import tempered
 from tests.builders import present
 
 LITE0 = load_catalogue()["efficientnet_lite0_224"]
@@ -87,3 +102,210 @@ def test_nothing_but_right_answers_leave_room_for_what_was_not_seen() -> None:
     right = np.zeros((len(TESTS), 9), int)
     verdict = robust(right, right, [0] * 9)
     assert present(verdict.accuracy).low == pytest.approx(100 * wilson(9, 9).low)
+
+
+EACH = 300
+"""Images of each part; every second one is of the other class."""
+
+
+@pytest.fixture
+def images() -> Images:
+    made = tuple(LabelledImage(Path(f"data/{n}.jpg"), n % 2, f"{n}") for n in range(3 * EACH))
+    dataset = Dataset(Path("data"), ("a", "b"), made, (), fingerprint(("a", "b"), made))
+    return Images(dataset, Split(*(tuple(range(place * EACH, (place + 1) * EACH)) for place in range(3)), 0))
+
+
+def scores(folder: Path, name: str, seed: int, degrees: float) -> Path:
+    """Write probabilities that are true at a temperature, for labels 0, 1, 0, 1, ..."""
+    draw = np.random.default_rng(seed)
+    margins = draw.normal(0, 3, EACH)
+    right = draw.random(EACH) < 1 / (1 + np.exp(-np.abs(margins) / degrees))
+    labels = np.arange(EACH) % 2
+    signs = np.where(right, 1, -1) * np.where(labels == 1, 1, -1) * np.abs(margins)
+    second = 1 / (1 + np.exp(-signs))
+    np.save(folder / f"{name}.npy", np.stack([1 - second, second], axis=1).astype(np.float32))
+    return folder / f"{name}.npy"
+
+
+def asking(precision: float | None = None, **others: Any) -> Guarantees:
+    return Guarantees(Shares(precision), **others)
+
+
+def test_the_temperature_lowers_the_error_of_probabilities_that_are_too_sure(tmp_path: Path, images: Images) -> None:
+    facts = chosen(scores(tmp_path, "validation", 0, 3.0), images)
+    assert facts.temperature > 1.8
+    assert facts.error.value < facts.error_before.value
+    assert facts.brier.value < facts.brier_before.value
+    assert facts.guaranteed == GUARANTEE
+
+
+def test_thresholds_guarantee_what_was_asked_for_or_are_none(tmp_path: Path, images: Images) -> None:
+    validation = scores(tmp_path, "validation", 0, 1.0)
+    high, low = chosen(validation, images, asking(0.85)), chosen(validation, images, asking(0.7))
+    assert high.threshold is not None
+    assert low.threshold is not None
+    assert high.threshold.coverage < low.threshold.coverage
+    assert high.guaranteed == 0.85
+    assert high.reachable is not None
+    assert 0.85 <= high.reachable.precision < 0.995
+    assert chosen(validation, images, asking(0.995)).by_class == {"a": None, "b": None}
+
+
+def test_an_answer_that_is_none_of_the_classes_never_counts(tmp_path: Path, images: Images) -> None:
+    rows = np.load(scores(tmp_path, "validation", 0, 1.0))
+    wide = np.hstack([rows, np.zeros((EACH, 1), np.float32)])
+    wide[:30] = (0.01, 0.0, 0.99)
+    np.save(tmp_path / "wide.npy", wide)
+    facts = chosen(tmp_path / "wide.npy", images, asking(0.7))
+    assert facts.answered is not None
+    assert facts.answered.coverage <= 0.9
+
+
+def test_on_the_hold_out_the_shipped_file_is_judged_at_the_chosen_values(tmp_path: Path, images: Images) -> None:
+    facts = chosen(scores(tmp_path, "validation", 0, 3.0), images, asking(0.8))
+    plain = np.load(scores(tmp_path, "plain", 1, 3.0))
+    shipped = tmp_path / "shipped.npy"
+    np.save(shipped, tempered(plain, facts.temperature))
+    judged = verified(shipped, images, facts)
+    assert judged.temperature == facts.temperature
+    assert judged.error.value < judged.error_before.value
+    assert (judged.threshold is None) == (facts.threshold is None)
+    assert facts.threshold is not None
+    assert judged.threshold is not None
+    assert (judged.threshold.score, judged.threshold.of) == (facts.threshold.score, EACH)
+    assert set(judged.by_class) == {"a", "b"}
+
+
+def test_the_surest_mistakes_on_the_hold_out_are_kept(tmp_path: Path, images: Images) -> None:
+    facts = chosen(scores(tmp_path, "validation", 0, 1.0), images)
+    shipped = scores(tmp_path, "shipped", 1, 1.0)
+    rows = np.load(shipped)
+    kept = verified(shipped, images, facts).mistakes
+    wrong = rows.max(axis=1)[rows.argmax(axis=1) != np.arange(EACH) % 2]
+    assert [one.probability for one in kept] == pytest.approx(sorted(wrong, reverse=True)[:MISTAKES])
+    assert all(one.label != one.answer for one in kept)
+    assert kept[0].path.startswith("data/") or kept[0].path.endswith(".jpg")
+    assert facts.mistakes == ()
+
+
+def test_a_class_has_its_own_precision_and_the_others_share_theirs(tmp_path: Path, images: Images) -> None:
+    validation = scores(tmp_path, "validation", 0, 1.0)
+    facts = chosen(validation, images, Guarantees(Shares(0.85, {"a": 0.7})))
+    alone = chosen(validation, images, asking(0.85))
+    assert facts.by_class["b"] == alone.by_class["b"] == facts.threshold
+    assert facts.by_class["a"] != alone.by_class["a"]
+    assert facts.thresholds.plain is not None
+    assert facts.answered is not None
+    assert facts.by_class["a"] is not None
+    assert facts.threshold is not None
+    assert facts.answered.images == facts.by_class["a"].images + facts.threshold.images
+    assert facts.thresholds.least("a") < facts.thresholds.least("b") == facts.thresholds.plain
+    judged = verified(scores(tmp_path, "shipped", 1, 1.0), images, facts)
+    assert judged.thresholds == facts.thresholds
+    assert judged.answered is not None
+    assert judged.answered.of == EACH
+
+
+def test_a_precision_that_a_class_cannot_guarantee_says_what_it_can(tmp_path: Path, images: Images) -> None:
+    facts = chosen(scores(tmp_path, "validation", 0, 1.0), images, Guarantees(Shares(None, {"a": 0.995})))
+    assert facts.by_class["a"] is None
+    assert 0.7 < facts.reachable_by_class["a"].precision < 0.995
+    assert facts.thresholds.by_class == {}
+    assert facts.answered is None
+
+
+def test_recall_and_coverage_are_guaranteed_and_verified(tmp_path: Path, images: Images) -> None:
+    wanted = Guarantees(recall=Shares(0.9, {"b": 0.95}), coverage=0.8)
+    facts = chosen(scores(tmp_path, "validation", 0, 1.0), images, wanted)
+    assert {name: one.wanted for name, one in facts.recall.items()} == {"a": 0.9, "b": 0.95}
+    assert all(one.kept for one in facts.recall.values())
+    assert facts.coverage is not None
+    assert facts.coverage.kept
+    assert facts.thresholds.plain == pytest.approx(facts.coverage.at.score, abs=1e-6)
+    judged = verified(scores(tmp_path, "shipped", 1, 1.0), images, facts)
+    assert judged.coverage is not None
+    assert judged.coverage.at.coverage == pytest.approx(0.82, abs=0.06)
+    assert judged.recall["b"].recall is not None
+    assert judged.recall["b"].recall.value > 0.92
+    assert judged.curve[-1].images == EACH
+
+
+def test_a_class_without_a_validation_image_has_no_threshold(tmp_path: Path, images: Images) -> None:
+    empty = replace(images, dataset=replace(images.dataset, classes=("a", "b", "never")))
+    rows = np.load(scores(tmp_path, "validation", 0, 1.0))
+    np.save(tmp_path / "wide.npy", np.hstack([rows * 0.99, np.full((EACH, 1), 0.01, np.float32)]))
+    wanted = Guarantees(Shares(None, {"never": 0.9}), Shares(None, {"never": 0.9}))
+    facts = chosen(tmp_path / "wide.npy", empty, wanted)
+    assert facts.by_class["never"] is None
+    assert facts.reachable_by_class["never"] == (0.0, 0.0)
+    assert (facts.recall["never"].guaranteed, facts.recall["never"].recall) == (0.0, None)
+    assert facts.thresholds == ShippedThresholds()
+    assert verified(tmp_path / "wide.npy", empty, facts).recall["never"].flagged == 1.0
+
+
+def fold_answers(folder: Path, seed: int = 2) -> Path:
+    return scores(folder, "folds", seed, 1.0)
+
+
+def test_out_of_fold_answers_guarantee_more(tmp_path: Path, images: Images) -> None:
+    validation = scores(tmp_path, "validation", 0, 1.0)
+    alone = chosen(validation, images, asking(0.85))
+    more = chosen(validation, images, asking(0.85), Folds(fold_answers(tmp_path), validation))
+    assert alone.threshold is not None
+    assert more.threshold is not None
+    assert (alone.threshold.of, more.threshold.of) == (EACH, 2 * EACH)
+    assert more.threshold.coverage > alone.threshold.coverage - 0.05
+    assert (more.error, more.temperature, more.curve) == (alone.error, alone.temperature, alone.curve)
+    assert more.answered is not None
+    assert more.answered.of == EACH
+
+
+def test_a_file_that_answers_otherwise_than_the_float_head_is_judged_by_validation_alone(
+    tmp_path: Path, images: Images
+) -> None:
+    validation, other = scores(tmp_path, "validation", 0, 1.0), scores(tmp_path, "floats", 3, 1.0)
+    found = chosen(validation, images, asking(0.85), Folds(fold_answers(tmp_path), other))
+    assert found == chosen(validation, images, asking(0.85))
+
+
+def test_images_in_no_fold_have_no_answer(tmp_path: Path, images: Images) -> None:
+    validation = scores(tmp_path, "validation", 0, 1.0)
+    rows = np.load(fold_answers(tmp_path))
+    rows[::3] = 0
+    np.save(tmp_path / "folds.npy", rows)
+    found = chosen(validation, images, asking(0.85), Folds(tmp_path / "folds.npy", validation))
+    assert found.threshold is not None
+    assert found.threshold.of == EACH + EACH * 2 // 3
+
+
+KNOWN = [[0.8, 0.1, 0.1], [0.2, 0.7, 0.1], [0.6, 0.3, 0.1], [0.2, 0.2, 0.6]]
+LABELS = [0, 1, 1, 0]
+OTHERS = [[0.1, 0.1, 0.8], [0.5, 0.3, 0.2], [0.1, 0.2, 0.7], [0.0, 0.0, 1.0]]
+
+
+def kept(rows: list[list[float]], path: Path) -> Path:
+    np.save(path, np.array(rows, np.float32))
+    return path
+
+
+def test_known_images_that_are_answered_as_unknown_are_not_kept(tmp_path: Path) -> None:
+    found = with_answers(UnknownFacts(), kept(KNOWN, tmp_path / "known.npy"), LABELS, None)
+    assert (found.kept is not None, found.others) == (True, None)
+    assert present(found.kept).value == pytest.approx(3 / 4)
+
+
+def test_the_precision_is_that_of_the_images_that_are_kept(tmp_path: Path) -> None:
+    found = with_answers(UnknownFacts(), kept(KNOWN, tmp_path / "known.npy"), LABELS, None)
+    assert present(found.precision).value == pytest.approx(2 / 3)
+
+
+def test_there_is_no_precision_where_nothing_is_kept(tmp_path: Path) -> None:
+    found = with_answers(UnknownFacts(), kept([[0.1, 0.9]], tmp_path / "known.npy"), [0], None)
+    assert found.precision is None
+
+
+def test_other_things_are_found_and_ranked(tmp_path: Path) -> None:
+    others = kept(OTHERS, tmp_path / "others.npy")
+    found = present(with_answers(UnknownFacts(), kept(KNOWN, tmp_path / "known.npy"), LABELS, others).others)
+    assert (found.images, found.found.value) == (4, pytest.approx(3 / 4))
+    assert found.auroc.value == pytest.approx(15 / 16)

@@ -1,24 +1,56 @@
-"""The work of the stages, on a small graph of random values."""
+"""The work of the stages, on a small graph of random values.
+
+Large sets: a head of some pictures first, then of all for the cards that can reach the front.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+from scipy.special import softmax
 
 from advisor.catalog.catalogue import load_catalogue
 from advisor.catalog.convert import convert
 from advisor.compression.calibration import CalibrationImages
 from advisor.compression.quantization.grid import BYTES
+from advisor.compression.recipes.mixed import answers
+from advisor.core.codec import parse
+from advisor.core.evaluation import Status
+from advisor.core.unknown_facts import UnknownFacts
+from advisor.datasets.dataset import Dataset, LabelledImage, fingerprint
 from advisor.datasets.images import InputSpec
+from advisor.datasets.split import split
+from advisor.engine.decide import decide_run
+from advisor.engine.pipeline import images as images_module
+from advisor.engine.pipeline.images import Images, Role
 from advisor.engine.pipeline.materials import input_spec
 from advisor.engine.pipeline.stages import head_jobs, jobs
 from advisor.engine.pipeline.stages.artefacts import STAND_IN_CROPS, metadata_of
 from advisor.engine.pipeline.stages.backbone import CONVERT_LIMITS, convert_resources
+from advisor.engine.pipeline.stages.unknown_jobs import HeadSpec, LearntImages, add_unknown, probe
+from advisor.engine.progress import Progress
+from advisor.engine.question import resolve
+from advisor.engine.run import run_search
+from advisor.engine.space import images as reading
+from advisor.engine.space.candidates import Candidates
+from advisor.engine.space.resolved import Resolved, resolve_cards
 from advisor.store.files import sha256_json
+from advisor.tflite.metadata import Metadata, read_metadata
+from advisor.tflite.metadata_writer import write_metadata
 from advisor.tflite.model import read
+from advisor.tflite.unknown import with_probe
 from advisor.training.features import extract
+from tests.builders import present
+from tests.engine.conftest import SMALLEST
+from tests.tflite.test_temperature import CLASSES, SIDE, form
+from tests.tflite.test_temperature import classifier as temperature_classifier
 from tests.training import nets
 
 SMALL = load_catalogue()["mobilenet_v1_0.25_128"]
@@ -101,3 +133,163 @@ def test_a_larger_model_may_take_more_memory_to_convert() -> None:
     cards = load_catalogue()
     small, large = (convert_resources(cards[name]).limits for name in (SMALL.name, "inception_resnet_v2_299"))
     assert CONVERT_LIMITS.memory_bytes < small.memory_bytes < large.memory_bytes
+
+
+NAMES = ("a", "b", "c", "d", "e")
+FEATURES = 16
+TRAIN, VALIDATION = list(range(200)), list(range(200, 320))
+Make = Callable[..., tuple[Path, UnknownFacts]]
+
+
+def images(seed: int, count: int) -> np.ndarray:
+    """Return one-coloured noisy images of five colours in turn, and their number is the class."""
+    random = np.random.default_rng(seed)
+    colours = np.random.default_rng(9).uniform(-3, 3, (CLASSES, 3))[np.arange(count) % CLASSES]
+    return (colours[:, None, None] + random.normal(0, 0.4, (count, SIDE, SIDE, 3))).astype(np.float32)
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Make:
+    """Return the function that gives a classifier the class, by head and names of the classes."""
+
+    def made(
+        name: str = "float32", classes: tuple[str, ...] = NAMES, labels: int = CLASSES, frozen: bool = True
+    ) -> tuple[Path, UnknownFacts]:
+        data = form(1, name)
+        metadata = Metadata("m", classes, (0.0,), (1.0,), "what", "who", "MIT", "1")
+        (tmp_path / "model.tflite").write_bytes(write_metadata(data, metadata))
+        floats = answers(with_probe(temperature_classifier(1)), images(0, 320))
+        own = answers(with_probe(data), images(0, 320))[VALIDATION]
+        arrays = {"floats": floats, "own": own, "scores": softmax(own[:, FEATURES:], axis=1)}
+        files = {each: tmp_path / f"{each}.npy" for each in arrays}
+        for each, rows in arrays.items():
+            np.save(files[each], rows)
+        truth = tuple(number % labels for number in range(320))
+        floats_of = (files["floats"],)
+        learnt = LearntImages(floats_of, floats_of, truth, tuple(TRAIN), tuple(VALIDATION))
+        head = HeadSpec("last_layer", 1.0, frozen)
+        model, made = tmp_path / "model.tflite", tmp_path / "made.tflite"
+        found = add_unknown(model, files["scores"], files["own"], learnt, classes, head, made)
+        return tmp_path / "made.tflite", parse(UnknownFacts, found)
+
+    return made
+
+
+def test_each_class_is_left_out_in_turn(make: Make) -> None:
+    _, facts = make()
+    assert list(facts.by_class) == list(NAMES)
+    assert present(facts.auroc).value == pytest.approx(np.mean([each.auroc.value for each in facts.by_class.values()]))
+    assert {each.images for each in facts.by_class.values()} == {24}
+
+
+def test_the_figures_of_a_float_file_are_those_of_its_reference(make: Make) -> None:
+    _, facts = make()
+    assert facts.auroc == facts.float_auroc
+
+
+def test_the_file_has_one_more_label_and_answers_noise_with_it(make: Make) -> None:
+    file, facts = make("int8")
+    metadata = present(read_metadata(file.read_bytes()))
+    assert metadata.labels == (*NAMES, "unknown")
+    assert facts.size_bytes == file.stat().st_size
+    known = answers(file.read_bytes(), images(1, 100)).argmax(axis=1)
+    assert (known != CLASSES).mean() > 0.8
+
+
+def test_a_class_of_that_name_gives_the_new_one_another_name(make: Make) -> None:
+    _, facts = make(classes=("unknown", "b", "c", "d", "e"))
+    assert facts.label == "other"
+
+
+def test_two_classes_are_never_left_out(make: Make) -> None:
+    _, facts = make(labels=2)
+    assert (facts.by_class, facts.auroc, facts.label) == ({}, None, "unknown")
+
+
+def test_a_class_with_few_validation_images_is_not_left_out(make: Make) -> None:
+    _, facts = make(labels=4)
+    assert "e" not in facts.by_class
+
+
+def test_a_fine_tuned_head_on_one_layer_has_no_neighbours(make: Make) -> None:
+    sizes = [make(frozen=frozen)[0].stat().st_size for frozen in (True, False)]
+    assert sizes[1] < sizes[0] - 5000
+
+
+def test_the_probe_of_images_has_a_row_for_each(tmp_path: Path) -> None:
+    paths = []
+    for number in range(3):
+        pixels = np.random.default_rng(number).integers(0, 256, (20, 30, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(tmp_path / f"{number}.png")
+        paths.append(tmp_path / f"{number}.png")
+    (tmp_path / "model.tflite").write_bytes(form(2, "int8"))
+    spec = InputSpec(SIDE, (127.5,) * 3, (64.0,) * 3)
+    probe(tmp_path / "model.tflite", paths, spec, tmp_path / "rows.npy")
+    assert np.load(tmp_path / "rows.npy").shape == (3, 24 + CLASSES)
+
+
+def _images(counts: list[int], subset: int = 100) -> Images:
+    root, names = Path("data"), tuple(f"class {label}" for label in range(len(counts)))
+    made = tuple(
+        LabelledImage(root / names[label] / f"{number}.jpg", label, f"{label}-{number}")
+        for label, count in enumerate(counts)
+        for number in range(count)
+    )
+    dataset = Dataset(root, names, made, (), fingerprint(names, made))
+    return Images(dataset, split(dataset, 0), subset_images=subset)
+
+
+def _asked(images: Images) -> Resolved:
+    return replace(resolve_cards(resolve({"data": "x", "training": ["head"]})), images=images)
+
+
+@given(st.lists(st.integers(8, 400), min_size=2, max_size=5), st.integers(10, 300))
+def test_some_images_are_of_the_training_part_and_have_every_class(counts: list[int], wanted: int) -> None:
+    images = _images(counts, wanted)
+    chosen, train = images.part(Role.SUBSET), images.part(Role.TRAIN)
+    assert set(chosen.indices) <= set(train.indices)
+    assert set(chosen.labels) == set(range(len(counts)))
+    assert len(chosen.indices) <= wanted + len(counts)
+    share = min(1.0, wanted / len(train.indices))
+    for label in range(len(counts)):
+        assert chosen.labels.count(label) == pytest.approx(share * train.labels.count(label), abs=2)
+
+
+@given(st.lists(st.integers(8, 60), min_size=2, max_size=5), st.integers(10, 30))
+def test_the_plan_reads_as_many_images_as_the_first_look_has(counts: list[int], wanted: int) -> None:
+    """Classes that a share leaves out have one image each, so there may be more images than were asked for."""
+    images = _images(counts, wanted)
+    chosen = Candidates((load_catalogue()[SMALLEST],), {}, {})
+    plan = _asked(images).plan(chosen)
+    assert plan.workload.images[Role.SUBSET] == len(images.part(Role.SUBSET).indices)
+
+
+def test_a_small_set_needs_no_first_look() -> None:
+    assert _asked(_images([30, 30])).trainings == ("head",)
+
+
+def test_a_card_that_passes_the_first_look_is_answered_by_all_images(
+    warm_cache: Path, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(warm_cache))
+    monkeypatch.setattr(images_module, "LARGE", 20)
+    monkeypatch.setattr(reading, "SUBSET_IMAGES", 12)
+    options = {
+        "data": str(photos),
+        "candidates": [SMALLEST],
+        "compressions": ["int8"],
+        "threads": [1],
+        "training": ["head"],
+    }
+    run = run_search(resolve({**options, "out": str(tmp_path)}), Progress()).run
+    rows = {(e.configuration.training, e.configuration.compression): e for e in run.evaluations()}
+    assert set(rows) == {("head_subset", "float32"), ("head", "float32"), ("head", "int8")}
+    first = rows["head_subset", "float32"]
+    assert first.status is Status.OK, first.reason
+    assert first.holdout_accuracy is None
+    assert first.accuracy is not None
+    assert first.accuracy.n == len(run.read_json("split.json")["validation"])
+    decision = decide_run(run, run.evaluations(), resolve(options).question).decision
+    assert decision.pick is not None
+    assert {e.configuration.training for e in (decision.pick, *decision.front)} == {"head"}
+    assert run.read_json("manifest.json")["space"]["training"] == ["head_subset", "head"]

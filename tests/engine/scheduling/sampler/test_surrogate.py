@@ -1,14 +1,29 @@
-"""The regression that corrects the prior, and the expected gain that rests on it."""
+"""The regression that corrects the prior, and the expected gain that rests on it.
+
+The order before anything was evaluated. Hypervolume against Optuna's, and what points add against the difference of
+two volumes.
+"""
 
 from __future__ import annotations
+
+from itertools import islice
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from optuna._hypervolume import compute_hypervolume
 
+from advisor.engine.scheduling.sampler.acquisition import prior_order
 from advisor.engine.scheduling.sampler.design import make_design
-from advisor.engine.scheduling.sampler.hypervolume import Floats, expected_gain, hypervolume_improvement
+from advisor.engine.scheduling.sampler.hypervolume import (
+    Floats,
+    expected_gain,
+    hypervolume,
+    hypervolume_improvement,
+    pareto_mask,
+)
 from advisor.engine.scheduling.sampler.surrogate import Surrogate
 
 COUNT = 120
@@ -156,3 +171,120 @@ def test_the_short_way_through_many_points_finds_the_best() -> None:
     alone = np.concatenate([expected_gain(points[[i]], sd[[i]], front, np.ones(1)) for i in range(1000)])
     assert int(np.argmax(short)) == int(np.argmax(alone))
     assert short.max() == pytest.approx(alone.max())
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> Floats:
+    shape = (draw(st.integers(1, 30)), draw(st.sampled_from([2, 3])))
+    return draw(arrays(np.float64, shape, elements=st.integers(0, 9).map(float)))
+
+
+@given(tables())
+def test_every_row_comes_once(points: Floats) -> None:
+    assert sorted(prior_order(points)) == list(range(len(points)))
+
+
+@given(tables())
+def test_the_front_comes_before_what_it_dominates(points: Floats) -> None:
+    order = list(prior_order(points))
+    place = {row: i for i, row in enumerate(order)}
+    for row, point in enumerate(points):
+        dominated = (points >= point).all(axis=1) & (points > point).any(axis=1)
+        assert all(place[row] < place[int(other)] for other in np.flatnonzero(dominated))
+
+
+@given(tables())
+def test_the_first_is_the_one_with_the_largest_hypervolume(points: Floats) -> None:
+    low, high = points.min(axis=0), points.max(axis=0)
+    unit = (points - low) / np.where(high > low, high - low, 1.0)
+    reference = np.full(points.shape[1], 1.1)
+    volumes = [hypervolume(row[None], reference) for row in unit]
+    assert volumes[next(prior_order(points))] >= max(volumes) - 1e-12
+
+
+def test_a_front_is_covered_from_the_middle_outwards_not_from_one_end() -> None:
+    angles = np.linspace(0, np.pi / 2, 41)
+    points = np.column_stack([1 - np.cos(angles), 1 - np.sin(angles)])
+    first = list(islice(prior_order(points), 7))
+    assert max(np.diff(sorted(first))) <= 14
+    assert abs(first[0] - 20) <= 2
+
+
+def test_scale_and_offset_of_an_objective_do_not_matter() -> None:
+    points = np.random.default_rng(0).normal(size=(40, 3))
+    assert list(prior_order(points)) == list(prior_order(points * [1e3, 1e-3, 5.0] + [7.0, -2.0, 1e4]))
+
+
+def test_a_front_of_many_is_ordered_to_its_end() -> None:
+    angles = np.linspace(0, np.pi / 2, 200)
+    points = np.column_stack([-np.cos(angles), -np.sin(angles)])
+    assert pareto_mask(points).all()
+    assert sorted(prior_order(points)) == list(range(200))
+
+
+def test_an_empty_table_has_no_order() -> None:
+    assert list(prior_order(np.zeros((0, 2)))) == []
+
+
+WORST = 6.0
+
+
+@st.composite
+def point_sets(draw: st.DrawFn, least: int = 0) -> Floats:
+    """Up to a dozen points on a small lattice, so that ties, copies and points on the reference are common."""
+    shape = (draw(st.integers(least, 12)), draw(st.sampled_from([2, 3])))
+    return draw(arrays(np.float64, shape, elements=st.integers(0, 7).map(float)))
+
+
+@given(point_sets())
+def test_hypervolume_is_that_of_optuna(points: Floats) -> None:
+    reference = np.full(points.shape[1], WORST)
+    inside = points[(points <= WORST).all(axis=1)]
+    expected = compute_hypervolume(inside, reference) if len(inside) else 0.0
+    assert hypervolume(points, reference) == pytest.approx(expected)
+
+
+@given(point_sets(least=1), st.data())
+def test_improvement_is_the_difference_of_two_hypervolumes(points: Floats, data: st.DataObject) -> None:
+    reference = np.full(points.shape[1], WORST)
+    split = data.draw(st.integers(0, len(points)))
+    front, others = points[:split], points[split:]
+    before = hypervolume(front, reference)
+    expected = [hypervolume(np.vstack([front, other]), reference) - before for other in others]
+    assert hypervolume_improvement(others, front, reference) == pytest.approx(np.array(expected))
+
+
+@given(point_sets())
+def test_what_is_kept_is_what_nothing_dominates(points: Floats) -> None:
+    kept = pareto_mask(points)
+    for row, point in enumerate(points):
+        no_worse = (points <= point).all(axis=1)
+        dominated = (no_worse & (points < point).any(axis=1)).any()
+        copied_before = (points[:row] == point).all(axis=1).any()
+        assert kept[row] == (not dominated and not copied_before)
+
+
+@given(point_sets(least=1))
+def test_hypervolume_does_not_depend_on_the_order_of_points_or_objectives(points: Floats) -> None:
+    reference = np.arange(points.shape[1]) + 5.0
+    volume = hypervolume(points, reference)
+    assert hypervolume(points[::-1], reference) == pytest.approx(volume)
+    assert hypervolume(points[:, ::-1], reference[::-1]) == pytest.approx(volume)
+
+
+def test_no_points_have_no_hypervolume() -> None:
+    assert hypervolume([], [1.0, 1.0]) == 0.0
+    assert hypervolume_improvement([], [], [1.0, 1.0]).shape == (0,)
+
+
+@pytest.mark.parametrize(
+    ("points", "reference"), [([[1.0]], [2.0]), ([[1.0, 1.0]], [2.0, 2.0, 2.0]), ([[1.0] * 4], [2.0] * 4)]
+)
+def test_other_numbers_of_objectives_are_refused(points: list[list[float]], reference: list[float]) -> None:
+    with pytest.raises(ValueError, match="2 or 3"):
+        hypervolume(points, reference)
+
+
+def test_a_value_that_is_not_a_number_is_refused() -> None:
+    with pytest.raises(ValueError, match="NaN"):
+        hypervolume([[1.0, float("nan")]], [2.0, 2.0])

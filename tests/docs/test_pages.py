@@ -1,0 +1,152 @@
+"""Links of the repository become links of the site.
+
+The check of the pages names what the site lacks. The page of the JSON documents links every schema, and its
+examples for ``jq`` run as printed. Each command line that the documentation shows is one that the command takes.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.main import get_command
+
+import advisor
+from advisor.cli.main import app
+from advisor.core.evaluation import Status
+from tests.builders import configuration, evaluation
+from tests.documents import SCHEMAS
+from tests.measurement import small_models
+from tests.requirements import skip_or_fail
+from tests.run_folders import candidates, write_run
+from tools.checks import pages
+from tools.site.links import mended
+
+
+@pytest.mark.parametrize(
+    ("place", "text", "expected"),
+    [
+        ("index.md", "[search](docs/search.md#question)", "[search](search.md#question)"),
+        ("search.md", "[how](../CONTRIBUTING.md#tests)", "[how](project/contributing.md#tests)"),
+        ("decisions/0066.md", "![plot](../../benchmarks/results/a.svg)", "![plot](../benchmarks/results/a.svg)"),
+        ("project/contributing.md", "[docs](docs/design.md)", "[docs](../design.md)"),
+        ("benchmarks/README.md", "[a](results/a.svg)", "[a](results/a.svg)"),
+        ("index.md", "[n](docs/notebooks/a.ipynb)", "[n](notebooks/a.md)"),
+        ("notebooks/a.md", "[first](../tutorials/b.md)", "[first](../tutorials/b.md)"),
+        ("index.md", "[licence](LICENSE)", "licence"),
+        (
+            "index.md",
+            "[here](#tests), [there](https://example.com/a)",
+            "[here](#tests), [there](https://example.com/a)",
+        ),
+        ("index.md", "`[code](LICENSE)`", "`[code](LICENSE)`"),
+        ("index.md", "```\n[code](LICENSE)\n```", "```\n[code](LICENSE)\n```"),
+    ],
+)
+def test_a_link_is_mended(place: str, text: str, expected: str) -> None:
+    assert mended(text, place, lambda name: name != "LICENSE") == expected
+
+
+def test_the_documentation_has_no_problem() -> None:
+    assert list(pages.problems()) == []
+
+
+def test_a_page_in_no_section_and_an_undocumented_function_are_named(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "docs" / "reference").mkdir(parents=True)
+    (tmp_path / "docs" / "new.md").write_text("# New\n")
+    (tmp_path / "docs" / "reference" / "python.md").write_text("::: advisor.search\n")
+    (tmp_path / "mkdocs.yml").write_text("nav:\n  - Python: reference/python.md\n")
+    monkeypatch.setattr(pages, "PROJECT", tmp_path)
+    monkeypatch.setattr(pages, "DOCS", tmp_path / "docs")
+    monkeypatch.setattr(advisor, "__all__", ["search", "plan"])
+    assert list(pages.problems()) == [
+        "docs/new.md: not in the site; add it to 'nav' of mkdocs.yml",
+        "docs/reference/python.md: lacks advisor.plan; add '::: advisor.plan'",
+    ]
+
+
+PAGE = SCHEMAS.parent / "reference" / "json.md"
+EXAMPLES = re.findall(r"^```sh\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+MEASURED = "advisor (benchmark|reevaluate)"
+COMMAND = """#!/bin/sh
+case " $* " in *" --device "*) ;; " benchmark "*) set -- "$@" --effort search --force;; esac
+exec {python} -m advisor "$@"
+"""
+"""The command as a user has it, except that a measurement is short and does not wait for a quiet machine."""
+
+
+def test_every_schema_is_linked() -> None:
+    linked = re.findall(r"\(\.\./schemas/([\w.]+)\)", PAGE.read_text(encoding="utf-8"))
+    assert sorted(linked) == sorted(path.name for path in SCHEMAS.iterdir())
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    "example",
+    [
+        pytest.param(text, id=str(number), marks=pytest.mark.slow if re.search(MEASURED, text) else ())
+        for number, text in enumerate(EXAMPLES)
+    ],
+)
+def test_an_example_prints_something(example: str, starts_processes: None, tmp_path: Path) -> None:
+    if shutil.which("jq") is None:
+        skip_or_fail("jq is not installed")
+    changed = [evaluation("best", "int8", accuracy=92, half_width=1, latency=60, size=6e6), *candidates()[1:]]
+    skipped = replace(changed[0], configuration=configuration("large", "int8", 1), status=Status.SKIPPED, reason="slow")
+    before = write_run(tmp_path / "runs", name="before").path
+    before.rename(before.with_name("before"))
+    write_run(tmp_path / "runs", [*changed, skipped], name="after")
+    (tmp_path / "model.tflite").write_bytes(small_models.classifier())
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "advisor").write_text(COMMAND.format(python=shlex.quote(sys.executable)))
+    (tmp_path / "bin" / "advisor").chmod(0o755)
+    path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "ADVISOR_CACHE_DIR": str(tmp_path / "cache")}
+    done = subprocess.run(["bash", "-euc", example], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert (done.returncode, bool(done.stdout.strip())) == (0, True), done.stderr
+    assert "null" not in done.stdout
+
+
+PROJECT = Path(__file__).resolve().parents[2]
+FENCE = re.compile(r"^ *```(?:sh|console)?\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+
+
+def shown() -> list[tuple[str, str]]:
+    """Page and line of each command line in a block of shell commands."""
+    pages = [
+        PROJECT / "README.md",
+        *sorted((PROJECT / "docs").glob("*.md")),
+        *sorted((PROJECT / "docs").glob("tutorials/*")),
+        *sorted((PROJECT / "docs").glob("reference/*")),
+    ]
+    found = []
+    for page in pages:
+        for block in FENCE.findall(page.read_text(encoding="utf-8").replace("\\\n", " ")):
+            lines = (line.strip().removeprefix("$ ") for line in block.splitlines())
+            found += [(page.name, line) for line in lines if re.match(r"advisor [a-z]", line)]
+    return found
+
+
+@functools.cache
+def root() -> Any:
+    return get_command(app)
+
+
+@pytest.mark.parametrize(("page", "line"), shown())
+def test_the_command_takes_it(page: str, line: str) -> None:
+    words = shlex.split(re.split(r"[|>&;]", line)[0], comments=True)[1:]
+    command = root()
+    while hasattr(command, "commands"):
+        command = command.commands[words.pop(0)]
+    command.make_context(command.name, words)

@@ -1,0 +1,122 @@
+"""What the terminal says about a card.
+
+What the terminal shows of a calibration. The plan of a search on the terminal.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from advisor.catalog import load_catalogue
+from advisor.catalog.cards import Conversion
+from advisor.devices.calibration import Calibrated
+from advisor.devices.calibration_report import CalibrationReport
+from advisor.devices.profiles.host import host_profile
+from advisor.devices.profiles.kernels import Kernel
+from advisor.engine.preview import preview
+from advisor.engine.question import resolve
+from advisor.reporting.catalog_table import print_card
+from advisor.reporting.devices_table import print_calibrated, print_device
+from advisor.reporting.plan_table import PLAN, print_plan, sentences
+from advisor.tasks import DETECTION
+from advisor.tflite.work import Work
+from tests.datasets.boxes.writers import photos, write_table
+from tests.datasets.folders import make
+
+
+@pytest.mark.parametrize(
+    ("transposes", "left"),
+    [(0, "no transposes left"), (3, "3 transposes left, with 12.5 % of the values that operators read and write")],
+)
+def test_a_card_says_how_its_file_was_converted(capsys: pytest.CaptureFixture[str], transposes: int, left: str) -> None:
+    conversion = Conversion("onnx2tf 2.6.9", "onnxruntime 1.31.1", 32, 5.8e-6, 1.0, transposes, 0.125)
+    print_card(replace(load_catalogue().card("mobilenet_v2_1.0_224"), conversion=conversion), here=False)
+    shown = capsys.readouterr().out
+    assert (
+        "by onnx2tf 2.6.9; against onnxruntime 1.31.1 on 32 images: the same class on top in 100 %, "
+        f"largest difference 6e-06 of the largest score; {left}\n"
+    ) in shown
+
+
+BOARD = replace(host_profile(), name="our-board", kernels=(Kernel("cpu-x1", "int8", Work("ADD", 4, 4, read=32), 1.5),))
+
+
+def test_a_target_says_how_many_kernels_were_timed_on_it(capsys: pytest.CaptureFixture[str]) -> None:
+    print_device(BOARD)
+    lines = [line for line in capsys.readouterr().out.splitlines() if "0 measured" in line]
+    assert ["1 kernel timed" in line for line in lines] == ["cpu-x1:" in line for line in lines]
+    assert any("cpu-x1:" in line for line in lines)
+
+
+def test_a_calibration_shows_each_form_the_expected_errors_and_what_was_left_out(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    latency = {("small", "float32"): 6.5, ("small", "int8"): 2.5}
+    reports = (
+        CalibrationReport("float32", ("small",), (0.5,), (), 0.3, 0.1),
+        CalibrationReport("int8", ("small",), (-0.25,), (), 0.4, math.nan),
+    )
+    target = BOARD.target("cpu-x1")
+    found = Calibrated(BOARD, target, latency, "tflite", reports, Path("a.yaml"), ("ADD 4 x 4, int8: too long",))
+    print_calibrated(found)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "our-board:cpu-x1, measured with tflite"
+    assert [line.split() for line in lines[1:7:4]] == [["float32"], ["int8"]]
+    assert "predicted +50% before" in lines[2]
+    assert lines[4] == "  expected median error of models that were not measured: 30% before, 10% after"
+    assert "predicted -25% before" in lines[6]
+    assert lines[8:] == ["1 kernel timed, 1 left out", "  left out: ADD 4 x 4, int8: too long", "kept in a.yaml"]
+
+
+def test_a_measurement_that_contradicts_the_others_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    profile = replace(host_profile(), name="our-board")
+    report = CalibrationReport("float32", ("small",), (3.0,), (), math.nan, math.nan, {"small": 2.0})
+    latency = {("small", "float32"): 8.0}
+    print_calibrated(Calibrated(profile, profile.target("cpu-x1"), latency, "tflite", (report,), Path("a.yaml")))
+    lines = capsys.readouterr().out.splitlines()
+    assert "  small contradicts the others, which expect 2.00 ms: measure it again" in lines
+
+
+def lines_of(monkeypatch: pytest.MonkeyPatch, folder: Path, data: Path, **options: str) -> list[str]:
+    """Plan a search over one card, with an empty cache."""
+    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(folder / "cache"))
+    return sentences(preview(resolve({"data": str(data), "candidates": ["mobilenet_v2_1.0_224"], **options})))
+
+
+@pytest.mark.parametrize("width", [80, 110, 180])
+def test_names_stay_whole_below_the_name_of_their_card(width: int) -> None:
+    view = preview(resolve({"candidates": ["efficientnet_lite4_300", "squeezenet_1.1_227"], "budget": "50ms"}))
+    console = Console(width=width, record=True, file=io.StringIO())
+    print_plan(view, console)
+    shown = console.export_text().splitlines()
+    names = [line.split()[0] for line in shown if line.startswith(("efficientnet_lite4_300", "squeezenet_1.1_227"))]
+    assert sorted(names) == ["efficientnet_lite4_300", "squeezenet_1.1_227"]
+    assert sum(line.startswith("  weight_int8 ") for line in shown) == 2
+
+
+def test_sorted_rows_have_the_name_of_their_card() -> None:
+    view = preview(resolve({"candidates": ["efficientnet_lite4_300", "squeezenet_1.1_227"], "budget": "50ms"}))
+    console = Console(width=80, record=True, file=io.StringIO())
+    print_plan(view, console, shown=PLAN.select("size").of(view.forecasts))
+    shown = console.export_text()
+    assert shown.index("squeezenet_1.1_227 int8") < shown.index("efficientnet_lite4_300 float32")
+
+
+def test_boxes_are_counted_in_all_and_in_each_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = write_table(tmp_path / "boxes", photos(60, "cat", "dog"))
+    lines = lines_of(monkeypatch, tmp_path, data, task=DETECTION.name)
+    assert "Images: 60 with 120 boxes in 2 classes, 60 in each." in lines
+    assert "Boxes: 76 for training, 20 in validation, 24 held out." in lines
+    assert not any("fine-tun" in line.lower() for line in lines)
+
+
+def test_images_with_classes_have_no_boxes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = lines_of(monkeypatch, tmp_path, make(tmp_path / "photos", cat=20, dog=24))
+    assert "Images: 44 in 2 classes, 20 to 24 in each." in lines
+    assert not any("boxes" in line.lower() for line in lines)
