@@ -83,13 +83,18 @@ def test_an_output_folder_that_cannot_be_written(advisor: Advisor, tmp_path: Pat
     refused(advisor("search", "--budget", "50ms", "--out", "file/runs"), "file/runs", "cannot write to the folder")
 
 
-def test_an_unknown_candidate_names_the_nearest(advisor: Advisor, tmp_path: Path) -> None:
-    refused(advisor("search", "--candidates", "mobilnet_v2"), "mobilenet_v2")
-    nothing_spent(tmp_path)
-
-
-def test_an_unknown_recipe_names_the_nearest(advisor: Advisor, tmp_path: Path) -> None:
-    refused(advisor("search", "--compressions", "int9"), "did you mean 'int8'")
+@pytest.mark.parametrize(
+    ("option", "value", "words"),
+    [
+        ("--candidates", "mobilnet_v2", "mobilenet_v2"),
+        ("--compressions", "int9", "did you mean 'int8'"),
+        ("--device", "galaxi-s24", "unknown device 'galaxi-s24' (did you mean 'galaxy-s24'?)"),
+    ],
+)
+def test_what_is_unknown_names_the_nearest(
+    advisor: Advisor, tmp_path: Path, option: str, value: str, words: str
+) -> None:
+    refused(advisor("search", option, value), words)
     nothing_spent(tmp_path)
 
 

@@ -44,6 +44,12 @@ def command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "advisor", "search", *arguments]
 
 
+def search(cache: Path, out: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run ``advisor search`` to its end."""
+    asked = command("--out", str(out), *arguments)
+    return subprocess.run(asked, env=environment(cache), capture_output=True, text=True, timeout=540, cwd=out.parent)
+
+
 @pytest.fixture(scope="session")
 def shared_folder(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
     """One folder for all workers of the test run."""
@@ -99,14 +105,7 @@ def searched_once(folder: Path, cache: Path, *arguments: str) -> Searched:
     kept = folder / "said.json"
     with FileLock(folder / "lock"):
         if not kept.is_file():
-            done = subprocess.run(
-                command("--out", str(folder / "runs"), *arguments),
-                env=environment(cache),
-                capture_output=True,
-                text=True,
-                timeout=540,
-                cwd=folder,
-            )
+            done = search(cache, folder / "runs", *arguments)
             kept.write_text(json.dumps([done.returncode, done.stdout, done.stderr]))
     code, out, err = json.loads(kept.read_text())
     return Searched(code, out, err, RunFolder((folder / "runs" / "latest").resolve()))

@@ -19,7 +19,7 @@ from advisor.core.evaluation import Evaluation, Status
 from advisor.core.evaluation_json import evaluation_from_json
 from advisor.store import RunFolder
 from advisor.store.files import sha256_file
-from tests.engine.conftest import SMALLEST, linked_cache
+from tests.engine.conftest import heads_of, linked_cache
 from tests.engine.test_interruptions import children, started
 
 VICTIMS = ("search", "child", "both")
@@ -68,18 +68,7 @@ class Killed:
 
 
 def options(photos: Path, recipes: Sequence[str] = ()) -> tuple[str, ...]:
-    asked = (
-        "--candidates",
-        SMALLEST,
-        "--data",
-        str(photos),
-        "--budget",
-        "50ms",
-        "--threads",
-        "1",
-        "--training",
-        "head",
-    )
+    asked = (*heads_of(photos), "--threads", "1")
     return (*asked, "--compressions", ",".join(recipes), "--max-drop", "0.1pt") if recipes else asked
 
 

@@ -23,8 +23,11 @@ from advisor.core.evaluation_json import evaluation_from_json
 from advisor.engine.pipeline.names import StageName
 from advisor.reporting.view import load_view
 from advisor.store import RunFolder
-from tests.engine.conftest import SMALLEST, command, environment
+from tests.cli.conftest import Advisor, advisor, fork_server
+from tests.engine.conftest import SMALLEST, Searched, command, environment
 from tests.processes import children_with
+
+__all__ = ["advisor", "fork_server"]
 
 pytestmark = pytest.mark.integration
 
@@ -179,14 +182,12 @@ def test_a_time_limit_ends_with_an_answer_and_extend_goes_on(empty_results: Path
 
 
 def test_a_time_limit_below_the_cheapest_candidate_is_refused_with_its_price(
-    empty_results: Path, tmp_path: Path
+    advisor: Advisor, empty_results: Path, tmp_path: Path
 ) -> None:
-    out = tmp_path / "runs"
-    process = started(empty_results, out, *OPTIONS, "--time-limit", "1s")
-    _, err = process.communicate(timeout=120)
-    assert process.returncode == 2, err
-    assert f"even the candidate that is quickest to evaluate, {SMALLEST}, takes about" in err
-    assert not out.exists()
+    said = advisor("search", "--out", "runs", *OPTIONS, "--time-limit", "1s", ADVISOR_CACHE_DIR=str(empty_results))
+    assert said.code == 2, said.err
+    assert f"even the candidate that is quickest to evaluate, {SMALLEST}, takes about" in said.err
+    assert not (tmp_path / "runs").exists()
 
 
 def test_at_most_so_many_are_evaluated_also_after_a_resume(warm_cache: Path, tmp_path: Path) -> None:
@@ -218,54 +219,45 @@ def test_a_second_search_on_one_run_folder_is_told_who_holds_it(converted: Path,
     assert lines(out) == 2
 
 
-def test_a_resumed_run_keeps_its_question(without_more: Path, tmp_path: Path) -> None:
-    refused = started(tmp_path / "cache", tmp_path, "--resume", str(without_more), "--compressions", "int8")
-    _, err = refused.communicate(timeout=120)
-    assert refused.returncode == 2
-    assert "begun with --compressions float32, float16, not int8" in err
-    assert "advisor report" in err
+@pytest.fixture
+def finished(few_with_images: Searched, tmp_path: Path) -> Path:
+    """A copy of a finished run."""
+    return Path(shutil.copytree(few_with_images.run.path, tmp_path / "finished"))
 
 
-def test_a_run_whose_space_is_another_now_is_not_gone_on_with(without_more: Path, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    shutil.copytree(without_more, run)
-    manifest = json.loads((run / "manifest.json").read_text())
-    manifest["space"]["runtime"] = "ai-edge-litert==0.0.1"
-    (run / "manifest.json").write_text(json.dumps(manifest))
-    refused = started(tmp_path / "cache", tmp_path, "--resume", str(run))
-    _, err = refused.communicate(timeout=120)
-    assert refused.returncode == 2
-    assert "--resume: the runtime of" in err
-    assert (run / "evaluations.jsonl").read_bytes() == (without_more / "evaluations.jsonl").read_bytes()
+def test_a_resumed_run_keeps_its_question(advisor: Advisor, finished: Path) -> None:
+    said = advisor("search", "--resume", str(finished), "--compressions", "int8")
+    assert said.code == 2
+    assert "begun with --compressions float32, float16, not int8" in said.err
+    assert "advisor report" in said.err
 
 
-def test_a_run_of_a_newer_schema_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+def test_a_run_whose_space_is_another_now_is_not_gone_on_with(advisor: Advisor, finished: Path) -> None:
+    manifest, rows = finished / "manifest.json", (finished / "evaluations.jsonl").read_bytes()
+    document = json.loads(manifest.read_text())
+    document["space"]["runtime"] = "ai-edge-litert==0.0.1"
+    manifest.write_text(json.dumps(document))
+    said = advisor("search", "--resume", str(finished))
+    assert said.code == 2
+    assert "--resume: the runtime of" in said.err
+    assert (finished / "evaluations.jsonl").read_bytes() == rows
+
+
+def test_a_run_of_a_newer_schema_is_refused_and_left_as_it_is(advisor: Advisor, tmp_path: Path) -> None:
     run = tmp_path / "run"
     run.mkdir()
     (run / "request.yaml").write_text("schema_version: 99\nbudget: 50ms\n")
-    refused = started(tmp_path / "cache", tmp_path / "runs", "--resume", str(run))
-    _, err = refused.communicate(timeout=60)
-    assert refused.returncode == 2
-    assert "was written by a newer advisor (schema 99, this one reads 1)" in err
-    assert "upgrade advisor" in err
+    said = advisor("search", "--resume", str(run))
+    assert said.code == 2
+    assert "was written by a newer advisor (schema 99, this one reads 1)" in said.err
+    assert "upgrade advisor" in said.err
     assert [file.name for file in run.iterdir()] == ["request.yaml"]
 
 
-def test_extend_without_a_run_is_refused(tmp_path: Path) -> None:
-    refused = started(tmp_path / "cache", tmp_path / "runs", "--extend", "1min")
-    _, err = refused.communicate(timeout=60)
-    assert refused.returncode == 2
-    assert "--resume" in err
-
-
-@pytest.fixture(scope="module")
-def without_more(warm_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A finished run."""
-    out = tmp_path_factory.mktemp("finished") / "runs"
-    process = started(warm_cache, out, *OPTIONS)
-    _, err = process.communicate(timeout=300)
-    assert process.returncode == 0, err
-    return (out / "latest").resolve()
+def test_extend_without_a_run_is_refused(advisor: Advisor) -> None:
+    said = advisor("search", "--extend", "1min")
+    assert said.code == 2
+    assert "--resume" in said.err
 
 
 def price_s(cache: Path, *options: str) -> float:

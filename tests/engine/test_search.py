@@ -22,7 +22,7 @@ from advisor.store.files import sha256_file
 from advisor.tflite.metadata import read_metadata
 from tests.builders import present
 from tests.documents import problems
-from tests.engine.conftest import IMAGES, SMALLEST, Searched, command, environment, heads_of, searched_once
+from tests.engine.conftest import IMAGES, SMALLEST, Searched, environment, heads_of, search, searched_once
 
 
 def test_a_search_with_images_ends_with_a_pick(with_images: Searched) -> None:
@@ -199,17 +199,11 @@ def test_a_repeated_search_does_nothing_twice(
     with_images: Searched, warm_cache: Path, photos: Path, tmp_path: Path
 ) -> None:
     options = (*heads_of(photos), "--threads", "1")
-    again = subprocess.run(
-        command(*options, "--out", str(tmp_path)),
-        env=environment(warm_cache),
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    again = search(warm_cache, tmp_path / "runs", *options)
     assert again.returncode == 0, again.stderr
     from advisor.store import RunFolder
 
-    second = RunFolder((tmp_path / "latest").resolve())
+    second = RunFolder((tmp_path / "runs" / "latest").resolve())
     assert {e.artefact_sha256 for e in second.evaluations()} == {e.artefact_sha256 for e in _tried(with_images)}
     timed = {"search", "evaluating", "timing"}
     # Timings that a busy machine spoilt are taken again, and may make other files finalists: these are judged.

@@ -7,7 +7,6 @@ there. A run is resumed only with the search space that it began with.
 from __future__ import annotations
 
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -31,7 +30,7 @@ from advisor.engine.space.resolved import Resolved, resolve_cards
 from advisor.store import RunFolder
 from advisor.tflite.model import read
 from tests.builders import evaluation, present
-from tests.engine.conftest import Searched, command, environment, heads_of, linked_cache
+from tests.engine.conftest import Searched, heads_of, linked_cache, search
 from tests.engine.pipeline.boxed import boxed_images
 from tests.measurement.small_models import of_a_newer_runtime
 from tests.run_folders import candidates, lines, write_run
@@ -195,13 +194,8 @@ def test_a_form_that_the_runtime_cannot_run_is_skipped_with_its_reason(
 ) -> None:
     assert with_images.code == 0
     options = (*heads_of(photos), "--threads", "1")
-    done = subprocess.run(
-        command(*options, "--compressions", "float32,int8", "--out", str(tmp_path / "runs")),
-        env=environment(_aged(tmp_path / "cache", warm_cache)),
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    cache = _aged(tmp_path / "cache", warm_cache)
+    done = search(cache, tmp_path / "runs", *options, "--compressions", "float32,int8")
     assert done.returncode == 0, done.stderr
     found = RunFolder((tmp_path / "runs" / "latest").resolve()).evaluations()
     refused = [e for e in found if e.configuration.compression == "int8"]

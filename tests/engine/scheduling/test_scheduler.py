@@ -28,7 +28,7 @@ from advisor.engine.space.plan import Plan
 from advisor.store import RunFolder
 from tests.builders import evaluation
 from tests.engine import postgres
-from tests.engine.conftest import SMALLEST, command, environment
+from tests.engine.conftest import SMALLEST, command, environment, search
 from tests.engine.plans import changed, planned
 from tests.requirements import skip_or_fail
 
@@ -224,13 +224,7 @@ def test_a_search_keeps_its_study_in_the_database_and_the_password_nowhere(
     database: str, warm_cache: Path, tmp_path: Path
 ) -> None:
     options = ("--candidates", SMALLEST, "--compressions", "float32", "--threads", "1", "--storage", database)
-    done = subprocess.run(
-        command("--out", str(tmp_path / "runs"), *options),
-        env=environment(warm_cache),
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    done = search(warm_cache, tmp_path / "runs", *options)
     assert done.returncode == 0, done.stderr
     run = (tmp_path / "runs" / "latest").resolve()
     assert not (run / "study.journal").exists()
@@ -279,14 +273,8 @@ def test_a_database_that_does_not_let_in_is_a_usage_error_without_the_password(d
 
 @pytest.mark.integration
 def test_an_unreachable_database_ends_the_command_before_anything_is_spent(tmp_path: Path) -> None:
-    out = tmp_path / "runs"
-    done = subprocess.run(
-        command("--out", str(out), "--storage", "postgresql://me:hidden-word@127.0.0.1:1/db", "--budget", "50ms"),
-        env=environment(tmp_path / "cache"),
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    out, address = tmp_path / "runs", "postgresql://me:hidden-word@127.0.0.1:1/db"
+    done = search(tmp_path / "cache", out, "--storage", address, "--budget", "50ms")
     assert done.returncode == 2, done.stderr
     assert "postgresql://me@127.0.0.1:1/db" in done.stderr
     assert "hidden-word" not in done.stderr

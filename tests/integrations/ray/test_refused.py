@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import socket
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from advisor.core.errors import UsageError
 from advisor.engine.question import resolve
-from tests.engine.conftest import command, environment
+from tests.engine.conftest import search
 
 
 @pytest.mark.integration
@@ -18,13 +17,7 @@ def test_an_unreachable_cluster_is_named_with_a_hint(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound and not listening: nobody else answers there
         address = f"ray://127.0.0.1:{taken.getsockname()[1]}"
-        done = subprocess.run(
-            command("--out", str(tmp_path / "runs"), "--executor", address, "--budget", "50ms"),
-            env=environment(tmp_path / "cache"),
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
+        done = search(tmp_path / "cache", tmp_path / "runs", "--executor", address, "--budget", "50ms")
     assert done.returncode == 2, done.stderr
     assert address in done.stderr
     assert "hint:" in done.stderr
