@@ -27,6 +27,15 @@ class Said:
 Advisor = Callable[..., Said]
 
 
+def refused(said: Said, *words: str) -> None:
+    """Assert that a command ended as a wrong use, with a hint and these words."""
+    assert said.code == 2, said.err
+    assert "Traceback" not in said.err
+    assert "hint:" in said.err
+    for word in words:
+        assert word in said.err
+
+
 def _plain_environment() -> dict[str, str]:
     """This process's environment without what says how wide and colourful a terminal is."""
     return {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "FORCE_COLOR")}

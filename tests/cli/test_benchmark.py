@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Advisor
+from tests.cli.conftest import Advisor, refused
 from tests.documents import problems
 from tests.measurement import small_models
 from tests.requirements import skip_or_fail
@@ -205,9 +205,7 @@ def test_without_xnnpack_every_step_is_builtin(advisor: Advisor, model_of_profil
 
 def test_an_open_shape_is_asked_for_and_taken(advisor: Advisor, tmp_path: Path) -> None:
     (tmp_path / "open.tflite").write_bytes(small_models.classifier(open_shape=True))
-    refused = advisor("profile", "open.tflite")
-    assert refused.code == 2
-    assert "--shape 1,224,224,3" in refused.err
+    refused(advisor("profile", "open.tflite"), "--shape 1,224,224,3")
     said = advisor("profile", "open.tflite", "--shape", "1,64,64,3", "--json")
     first = json.loads(said.out)["operators"][0]["node"]
     assert first["outputs"] == ["float32 1x32x32x16"]
@@ -320,6 +318,4 @@ def test_against_without_a_normalisation_asks_for_it(advisor: Advisor, pair: tup
 
 
 def test_calibration_images_belong_to_against(advisor: Advisor, model_of_profile: str) -> None:
-    said = advisor("profile", model_of_profile, "--calibration", "photos")
-    assert said.code == 2
-    assert "--against" in said.err
+    refused(advisor("profile", model_of_profile, "--calibration", "photos"), "--against")

@@ -19,7 +19,7 @@ from advisor.tflite.metadata import Metadata
 from advisor.tflite.metadata_writer import write_metadata
 from advisor.tflite.model import read
 from tests.catalog.user_models.models import labels_file, network, tflite
-from tests.cli.conftest import Advisor
+from tests.cli.conftest import Advisor, refused
 from tests.detectors import SIDE, detector_file, write_cells
 
 
@@ -94,9 +94,7 @@ def test_a_card_as_json_has_a_schema_version(alone: Advisor) -> None:
 
 
 def test_an_unknown_name_is_a_usage_error_with_the_nearest(alone: Advisor) -> None:
-    said = alone("catalog", "show", "squeezenet_1.1_228")
-    assert said.code == 2
-    assert "did you mean 'squeezenet_1.1_227'" in said.err
+    refused(alone("catalog", "show", "squeezenet_1.1_228"), "did you mean 'squeezenet_1.1_227'")
     assert alone("catalog", "fetch", "squeezenat").code == 2
 
 
@@ -241,12 +239,8 @@ def test_a_file_whose_metadata_silences_it_is_flagged(alone: Advisor, net: Path)
 
 
 def test_what_a_model_does_not_say_is_asked_for(alone: Advisor, net: Path) -> None:
-    said = alone("catalog", "add", "net.tflite")
-    assert said.code == 2
-    assert "give --labels and --mean and --std" in said.err
+    refused(alone("catalog", "add", "net.tflite"), "give --labels and --mean and --std")
 
 
 def test_numbers_that_are_none_are_refused(alone: Advisor, net: Path) -> None:
-    said = alone("catalog", "add", "net.tflite", "--mean", "half")
-    assert said.code == 2
-    assert "--mean: 'half' is not one number or three" in said.err
+    refused(alone("catalog", "add", "net.tflite", "--mean", "half"), "--mean: 'half' is not one number or three")

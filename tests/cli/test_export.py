@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Advisor
+from tests.cli.conftest import Advisor, refused
 from tests.run_folders import write_run
 
 
@@ -47,10 +47,7 @@ def test_wrong_use_is_refused_and_nothing_written(
 
 def test_an_artefact_that_is_gone_is_said_with_the_way_out(advisor: Advisor, run: Path) -> None:
     (run / "artifacts" / "best-head-int8.tflite").unlink()
-    said = advisor("export", "runs/latest", "--to", "b")
-    assert said.code == 2
-    assert "best-head-int8.tflite is missing" in said.err
-    assert "--list" in said.err
+    refused(advisor("export", "runs/latest", "--to", "b"), "best-head-int8.tflite is missing", "--list")
 
 
 def test_the_candidates_are_told_to_programs(advisor: Advisor, run: Path) -> None:

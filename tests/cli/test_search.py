@@ -15,17 +15,9 @@ import typer
 from PIL import Image
 
 from advisor.cli.main import app
-from tests.cli.conftest import Advisor, Said
+from tests.cli.conftest import Advisor, refused
 from tests.cli.test_plan import commands
 from tests.run_folders import write_run
-
-
-def refused(said: Said, *words: str) -> None:
-    assert said.code == 2, said.err
-    assert "Traceback" not in said.err
-    assert "hint:" in said.err
-    for word in words:
-        assert word in said.err
 
 
 def nothing_spent(tmp_path: Path) -> None:
