@@ -199,9 +199,8 @@ def test_kernels_are_written_read_and_removed_with_their_profile(board: DevicePr
 def test_a_damaged_row_is_refused_with_its_line(board: DeviceProfile, tmp_path: Path, row: str, reason: str) -> None:
     path = write_profile(replace(board, kernels=()), tmp_path)
     path.with_suffix(".kernels.csv").write_text(f"{','.join(COLUMNS)}\n{row}\n")
-    with pytest.raises(UsageError) as refused:
+    with pytest.raises(UsageError, match=r"our-board\.kernels\.csv:2: ") as refused:
         read_profile(path)
-    assert "our-board.kernels.csv:2: " in refused.value.message
     assert reason in refused.value.message
 
 

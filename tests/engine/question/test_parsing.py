@@ -5,6 +5,7 @@ Options as a user writes them: names, types, files. What a search derives from t
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -201,9 +202,8 @@ def test_stop_below_is_a_share(written: str, share: float | None) -> None:
     ],
 )
 def test_a_wrong_value_is_named(options: dict[str, Any], words: str) -> None:
-    with pytest.raises(UsageError) as refused:
+    with pytest.raises(UsageError, match=re.escape(words)) as refused:
         resolve(options)
-    assert words in refused.value.message
     assert refused.value.hint
 
 
@@ -235,9 +235,8 @@ def test_an_option_that_was_removed_is_unknown() -> None:
     ],
 )
 def test_a_value_of_a_wrong_type_is_refused(options: dict[str, Any], words: str) -> None:
-    with pytest.raises(UsageError) as refused:
+    with pytest.raises(UsageError, match=re.escape(words)) as refused:
         collect_options(options)
-    assert words in refused.value.message
     assert refused.value.hint
 
 

@@ -6,6 +6,7 @@ is answered may change.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -72,9 +73,8 @@ from tests.engine.conftest import write_photos
     ],
 )
 def test_a_contradiction_is_refused_with_what_to_do(options: dict[str, Any], words: str) -> None:
-    with pytest.raises(UsageError) as refused:
+    with pytest.raises(UsageError, match=re.escape(words)) as refused:
         resolve(options)
-    assert words in refused.value.message
     assert refused.value.hint
 
 
@@ -207,9 +207,8 @@ def test_the_execution_may_be_another(option: str, value: Any, attribute: str, p
     ],
 )
 def test_another_question_is_refused(option: str, value: Any, words: str) -> None:
-    with pytest.raises(UsageError) as refused:
+    with pytest.raises(UsageError, match=re.escape(words)) as refused:
         resolve_resumed(STORED, {option: value})
-    assert words in refused.value.message
     assert "start a new run" in refused.value.hint
 
 
