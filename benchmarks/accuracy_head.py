@@ -25,11 +25,11 @@ from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import load_catalogue
 from advisor.catalog.weights.fetching import fetch
 from advisor.core.evaluation_facts import HeadFacts
-from advisor.core.statistics import paired_difference
+from advisor.core.quantity import paired_difference
 from advisor.datasets.dataset import Dataset
 from advisor.datasets.division import divide
-from advisor.datasets.duplicates import near_duplicates
 from advisor.datasets.images import InputSpec
+from advisor.datasets.look_alikes import near_duplicates
 from advisor.datasets.split import Split
 from advisor.datasets.survey import survey
 from advisor.store.cache import cache_root

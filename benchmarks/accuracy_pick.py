@@ -36,7 +36,7 @@ from advisor.core.preference import BALANCED
 from advisor.core.quantity import Provenance, Quantity
 from advisor.datasets.dataset import Dataset
 from advisor.datasets.division import divide
-from advisor.datasets.duplicates import near_duplicates
+from advisor.datasets.look_alikes import near_duplicates
 from advisor.datasets.split import Split
 from advisor.datasets.survey import survey
 from advisor.measurement.accuracy import Classifier

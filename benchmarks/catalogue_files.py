@@ -14,8 +14,8 @@ from advisor.devices.kernels.files import as_int8
 from advisor.devices.latency.network_times import OPERATORS_FILE, write_operators
 from advisor.devices.profiles import shipped_profiles
 from advisor.store import ArtifactCache
+from advisor.tflite.macs import counted, works_of
 from advisor.tflite.model import read
-from advisor.tflite.work import counted, works_of
 
 FORMS = ("float32", "int8")
 STAGE = "catalogue-files-1"

@@ -24,12 +24,12 @@ from advisor.compression.recipes.base import Needs
 from advisor.compression.user_model.by_task import Classifiers
 from advisor.compression.user_model.values import Compression, FileAgreement, RecipeResult, notes_text
 from advisor.core.errors import AdvisorError
-from advisor.core.statistics import Interval
+from advisor.core.quantity import Interval
 from advisor.datasets.images import InputSpec
 from advisor.downloads.files import FetchOptions
 from advisor.engine.compress.compress import time_forms
 from advisor.engine.question import resolve
-from advisor.engine.space.images import read_images
+from advisor.engine.space.candidates import read_images
 from advisor.isolation import CallLimits, ChildPool
 from benchmarks import converter
 from benchmarks.tables import Row, keep, kept_of_others

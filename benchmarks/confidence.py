@@ -25,11 +25,11 @@ from advisor.engine.pipeline.evaluation.confidence import verified
 from advisor.engine.pipeline.images import Images, Role
 from advisor.engine.pipeline.materials import input_spec
 from advisor.engine.question import resolve
-from advisor.engine.space.images import read_images
+from advisor.engine.space.candidates import read_images
 from advisor.measurement.accuracy import predict
 from advisor.measurement.latency.timing import measure
 from advisor.store import RunFolder
-from advisor.tflite.temperature import with_temperature
+from advisor.tflite.unknown import with_temperature
 from benchmarks.accuracy_search import Case, search
 from benchmarks.search import TRASHNET
 from benchmarks.tables import Row, keep, percent

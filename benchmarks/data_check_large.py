@@ -106,7 +106,7 @@ def read(root: Path) -> None:
     """Do what the check does before features come in: read, look, compare, group, split."""
     from advisor.datasets.checks.check import check
     from advisor.datasets.division import divide
-    from advisor.datasets.duplicates import near_duplicates
+    from advisor.datasets.look_alikes import near_duplicates
     from advisor.datasets.survey import survey
 
     found = survey(root)
@@ -133,7 +133,7 @@ def labels(count: int) -> Any:
 
 def judge(root: Path, count: int) -> None:
     """Check labels by the made-up features."""
-    from advisor.engine.data_check.jobs import RESULT, find_faults
+    from advisor.engine.data_check.label_checker import RESULT, find_faults
     from advisor.training.labels import LANDMARKS
 
     paths = sorted((root / "pictures").rglob("*.jpg"))

@@ -34,10 +34,9 @@ from advisor.compression.recipes.base import RecipeInputs
 from advisor.core.training import HEAD, recipe_of
 from advisor.datasets.boxes.reading import survey_boxes
 from advisor.datasets.images import InputSpec, load
-from advisor.measurement.average_precision import DetectionScore, score
-from advisor.measurement.box_counts import counts
+from advisor.measurement.accuracy import Detections, Detector
+from advisor.measurement.average_precision import DetectionScore, counts, score
 from advisor.measurement.counting import CentreFinder, centre_score, match_centres
-from advisor.measurement.detection import Detections, Detector
 from advisor.measurement.latency.timing import measure
 from advisor.tasks import COUNTING, DETECTION
 from advisor.tflite.postprocess import put_back, split_postprocess
@@ -45,8 +44,7 @@ from advisor.training.detection import network
 from advisor.training.detection.changes import Objects, RandomChanges, changed
 from advisor.training.detection.fit import Hyperparameters
 from advisor.training.detection.maps import Boxed
-from advisor.training.detection.network import with_maps
-from advisor.training.detection.train import FINETUNING, DetectorStart, HeadKind, train
+from advisor.training.detection.network import FINETUNING, DetectorStart, HeadKind, train, with_maps
 from advisor.training.finetune.network import freeze
 from benchmarks.tables import Row, keep, kept_of_others, percent
 

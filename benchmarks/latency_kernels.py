@@ -31,7 +31,7 @@ from advisor.devices.kernels.timing import time_kernels
 from advisor.devices.latency.features import load_features
 from advisor.devices.prediction.predictor import Prediction, Predictor, fit_predictor
 from advisor.devices.profiles import DeviceProfile, load_profiles
-from advisor.devices.profiles.host import host_profile
+from advisor.devices.profiles.runtimes import host_profile
 from advisor.store import cache_root
 from benchmarks.catalogue_files import FORMS, files_of, names
 from benchmarks.tables import RESULTS, Row, keep

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from advisor.devices.latency.conformal import CALIBRATION_FILE, Calibration
 from advisor.devices.latency.features import load_features
+from advisor.devices.latency.posterior import CALIBRATION_FILE, Calibration
 from advisor.devices.latency.table import build_table
 from advisor.devices.profiles import DeviceProfile, read_profile
 from benchmarks.device_sources.assemble import write_profiles

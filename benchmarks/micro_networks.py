@@ -125,7 +125,7 @@ FIT: Mapping[str, Network] = {
     "digits_28": Network("digits", arguments={"side": 28}),
     "dense_128": Network("dense", arguments={"width": 128}),
 }
-"""Networks on which the sizes of :mod:`advisor.tflite.micro_arena` were looked at."""
+"""Networks on which the sizes of :mod:`advisor.tflite.arena` were looked at."""
 
 JUDGE: Mapping[str, Network] = {
     "mobilenet_v1_0.25_128": Network("mobilenet_v1", 128, 6, {"width": 0.25}),

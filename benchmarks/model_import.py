@@ -20,8 +20,7 @@ from advisor.catalog.user_models.description import ModelDescription
 from advisor.catalog.user_models.formats import Format, format_of
 from advisor.catalog.user_models.import_model import add, inspect
 from advisor.core.errors import UsageError
-from advisor.store.cache import cache_root
-from advisor.store.packages import import_path
+from advisor.store.cache import cache_root, import_path
 from advisor.tflite.layout import transposes
 from advisor.tflite.model import read
 from benchmarks import model_import_networks

@@ -22,7 +22,7 @@ import numpy as np
 from advisor.core.errors import AdvisorError
 from advisor.core.units import plural
 from advisor.devices.connections.host import HostConnection
-from advisor.devices.connections.runtime_files import file_for
+from advisor.devices.connections.protocol import file_for
 from advisor.devices.profiles.runtimes import LITERT, local_runtimes, title_of
 from advisor.measurement.latency.results import Ratio
 from advisor.measurement.on_device.findings import DeviceRow

@@ -215,7 +215,7 @@ def _rows(cases: list[Case]) -> list[Row]:
 
 
 def _row(case: Case, head: Case) -> Row:
-    from advisor.core.statistics import paired_difference, wilson
+    from advisor.core.quantity import paired_difference, wilson
 
     clean = wilson(sum(case.right), len(case.right))
     against = paired_difference(case.right, head.right)

@@ -27,7 +27,7 @@ from typing import Any
 
 import yaml
 
-from advisor.catalog.catalogue_files import shipped_files
+from advisor.catalog.catalogue import shipped_files
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.training import HEAD, choosable, recipe_of
 from advisor.engine.pipeline.events import Durations, StageEvent

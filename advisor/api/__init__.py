@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from advisor.api.answers import Report, check_run, compare, export, exportable, log_to, reevaluate, report
 from advisor.api.machine import Check, State, doctor
-from advisor.api.measuring import benchmark, benchmark_device, profile
-from advisor.api.models import check_data, compress, diagnose
-from advisor.api.run import Run
-from advisor.api.runs import plan, search
+from advisor.api.models import benchmark, benchmark_device, check_data, compress, diagnose, profile
+from advisor.api.runs import Run, plan, search
 
 __all__ = [
     "Check",

@@ -19,7 +19,7 @@ WIDTH = 100
 """Columns of a comment."""
 
 LISTED: Mapping[str, tuple[str, str]] = {
-    "compressions": ("advisor.compression.recipes.listed", "RECIPES"),
+    "compressions": ("advisor.compression.recipes", "RECIPES"),
     "training": ("advisor.core.training", "choosable"),
 }
 """Module, and value or function, that list the names of an option; the module is imported when it is needed."""
@@ -94,7 +94,7 @@ def choices(option: str) -> tuple[str, ...]:
         catalogue = load_catalogue([])
         return (*(catalogue.families if option == "candidates" else ()), *catalogue)
     if option in ("device", "must_run_on"):
-        from advisor.devices.profiles.team import known_devices
+        from advisor.devices.profiles.listing import known_devices
 
         return tuple(known_devices(()))
     if option not in LISTED:

@@ -9,7 +9,7 @@ import numpy as np
 
 from advisor.catalog import architectures
 from advisor.catalog.cards import Card
-from advisor.catalog.weights.arrays import Array
+from advisor.catalog.weights.readers import Array
 from advisor.downloads.files import WeightsFile
 
 if TYPE_CHECKING:

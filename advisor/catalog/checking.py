@@ -11,7 +11,7 @@ from pathlib import Path
 
 from advisor.catalog.cards import Card, Published
 from advisor.catalog.catalogue import catalogue_paths, repeated_names
-from advisor.catalog.files.reading import CardFile, read_catalogue_file
+from advisor.catalog.reading import CardFile, read_catalogue_file
 from advisor.core.errors import AdvisorError, StageError, UsageError, nearest
 from advisor.downloads.cache import Cache
 from advisor.downloads.files import FetchOptions, WeightSource

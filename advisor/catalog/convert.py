@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.catalog.cards import Card
-from advisor.catalog.trial_run import photograph, run
+from advisor.catalog.user_models.classifier import photograph, run
 from advisor.core.errors import StageError
 from advisor.downloads.files import WeightsFile
 from advisor.tflite.rewrite import pack, sign, unpack

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
     from advisor.catalog.cards import Card
     from advisor.catalog.checking import Checked
-    from advisor.catalog.fetch_all import Fetched
-    from advisor.catalog.listing import CardRow
+    from advisor.catalog.listing import CardRow, Fetched
     from advisor.catalog.user_models.description import Inspected, ModelDescription
     from advisor.catalog.user_models.handles import LocalModel
     from advisor.catalog.user_models.import_model import ImportedModel
@@ -65,7 +64,7 @@ def to_frame(*, mirror: str | None = None, catalog: Files = ()) -> pd.DataFrame:
         UsageError: a file that is refused.
     """
     from advisor.catalog.listing import COLUMNS
-    from advisor.store.frames import frame
+    from advisor.store.jsonfile import frame
 
     return frame(COLUMNS, (row.to_row() for row in list_cards(mirror=mirror, catalog=catalog)))
 
@@ -111,7 +110,7 @@ def fetch(
         UsageError: both names and ``everything``, neither of them, or a name that no card has.
     """
     from advisor.catalog.catalogue import load_catalogue
-    from advisor.catalog.fetch_all import fetch_all
+    from advisor.catalog.listing import fetch_all
     from advisor.core.errors import UsageError
     from advisor.downloads.files import FetchOptions
 

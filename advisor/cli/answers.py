@@ -8,10 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from advisor.cli import completion
+from advisor.cli import options as completion
 from advisor.cli.options import AsJson, Filter, Format, LogTo, RunArgument, Sort, annotations_of, takes
-from advisor.cli.output import check_place, log_run_to, print_json, show_answer, warn_of_problems
-from advisor.cli.progress import note, progress
+from advisor.cli.output import check_place, log_run_to, note, print_json, progress, show_answer, warn_of_problems
 from advisor.core.errors import ExitCode, UsageError, nearest
 from advisor.core.options import LIMITS
 
@@ -147,8 +146,8 @@ def export(run: RunArgument, *, asked: ExportOptions) -> None:
 
 def _show_exportable(run: str, sort: str, only: list[str] | None, as_json: bool) -> None:
     from advisor import api
-    from advisor.core.escape import plain
     from advisor.core.figures import describe
+    from advisor.core.units import plain
     from advisor.reporting.frames import CANDIDATES
 
     rows = CANDIDATES.select(sort, only)

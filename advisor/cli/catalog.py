@@ -8,11 +8,10 @@ from typing import Annotated
 
 import typer
 
-from advisor.cli import completion
+from advisor.cli import options as completion
 from advisor.cli.commands import Commands
 from advisor.cli.options import AsJson, Catalogs, Filter, Mirror, Offline, Sort, channels, split
-from advisor.cli.output import print_json
-from advisor.cli.progress import download_bars, progress
+from advisor.cli.output import download_bars, print_json, progress
 from advisor.core.errors import ExitCode
 
 SCHEMA_VERSION = 1

@@ -16,7 +16,7 @@ import typer
 from typer.core import TyperGroup
 from typer.models import CommandFunctionType
 
-from advisor.cli.progress import BEGAN, QUIET
+from advisor.cli.output import BEGAN, QUIET
 from advisor.core.integrations import integration, registered
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from advisor.cli import completion, options
+from advisor.cli import options
+from advisor.cli import options as completion
 from advisor.cli.commands import Commands
 from advisor.cli.options import AsJson, ProfileFolders
-from advisor.cli.output import print_json
-from advisor.cli.progress import progress
+from advisor.cli.output import print_json, progress
 
 SCHEMA_VERSION = 1
 

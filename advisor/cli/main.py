@@ -8,23 +8,83 @@ import io
 import os
 import signal
 import sys
-from typing import NoReturn
+import textwrap
+from dataclasses import asdict
+from typing import Annotated, NoReturn
 
 import typer
 
 from advisor.cli import catalog, data, devices
 from advisor.cli.answers import compare, export, reevaluate, report
-from advisor.cli.benchmark import benchmark
+from advisor.cli.benchmark import benchmark, profile
 from advisor.cli.commands import AllCommands, Commands
-from advisor.cli.compress import compress
-from advisor.cli.doctor import doctor
-from advisor.cli.explain import explain
-from advisor.cli.options import GroupedCommand, SearchCommand
-from advisor.cli.profile import profile
+from advisor.cli.data import compress
+from advisor.cli.options import AsJson, Filter, GroupedCommand, SearchCommand, Sort
+from advisor.cli.output import print_json, progress
 from advisor.cli.search import init, plan, search
 from advisor.core.errors import AdvisorError, ExitCode
-from advisor.core.escape import visible
+from advisor.core.units import visible
 from advisor.version import __version__
+
+
+def doctor(sort: Sort = "", only: Filter = None, as_json: AsJson = False) -> None:
+    """Check this machine for what a search needs: packages, memory, disk, weights, load.
+
+    Exit code 2: a search cannot run because something is missing. 0: it can; there may be warnings.
+    """
+    from advisor import api
+    from advisor.reporting.selection import rows_of
+
+    rows = rows_of({"name": "name", "state": "state", "found": "found", "hint": "hint"}).select(sort, only)
+    with progress("checking this machine"):
+        checks = api.doctor()
+    shown = rows.of(checks)
+    if as_json:
+        print_json({"schema_version": 1, "checks": [asdict(check) for check in shown]})
+    else:
+        for check in shown:
+            mark = {api.State.OK: "ok     ", api.State.WARNING: "warning", api.State.FAILED: "FAILED "}[check.state]
+            typer.echo(f"{mark}  {check.name:18} {check.found}")
+            if check.hint:
+                typer.echo(f"{'':29}{check.hint}")
+    if any(check.state is api.State.FAILED for check in checks):
+        raise typer.Exit(ExitCode.USAGE)
+
+
+WIDTH = 90
+"""Columns of a text."""
+
+
+def named(incomplete: str) -> list[str]:
+    """Return the names of terms that begin so, for the completion of a shell."""
+    from advisor.reporting.glossary import terms
+
+    return [each.name for each in terms() if each.name.startswith(incomplete)]
+
+
+def explain(
+    term: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="TERM", help="The term, such as p90 or hold-out.", autocompletion=named),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Explain a term of the reports in a few sentences. Without a term, list those that are explained.
+
+    Example: advisor explain hold-out
+    """
+    from advisor.reporting import glossary
+
+    found = [glossary.term(" ".join(term))] if term else list(glossary.terms())
+    if as_json:
+        print_json({"schema_version": 1, "terms": [asdict(each) for each in found]})
+    elif term:
+        typer.secho(found[0].name, bold=True)
+        typer.echo(textwrap.fill(found[0].text, WIDTH))
+        typer.echo(f"More: docs/{found[0].page}")
+    else:
+        typer.echo(textwrap.fill(", ".join(each.name for each in found), WIDTH))
+
 
 HELP_WIDTH = 120
 """Largest width of the help in columns: longer lines are hard to read."""

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperOption
 
-from advisor.cli import completion
 from advisor.core.errors import UsageError
 from advisor.core.options import GROUPS, OUTPUT, SEARCH, Option, Table
 from advisor.core.units import channel_values
@@ -19,9 +20,37 @@ if TYPE_CHECKING:
     from typer._click.core import Context, Parameter
     from typer._click.formatting import HelpFormatter
 
+
+Complete = Callable[[str], list[str]]
+
+
+def of(option: str) -> Complete:
+    """Return the completion of an option of a search; of several names joined by commas, the last is completed."""
+
+    def complete(incomplete: str) -> list[str]:
+        from advisor.api.options import choices
+
+        before, comma, last = incomplete.rpartition(",")
+        return [f"{before}{comma}{name}" for name in _matching(choices(option), last)]
+
+    return complete
+
+
+def runs(incomplete: str) -> list[str]:
+    """Return the run folders below the folder that is named, ``runs`` by default."""
+    folder = Path(incomplete.rpartition("/")[0] or "runs")
+    with suppress(OSError):
+        return _matching((str(path.parent) for path in sorted(folder.glob("*/request.yaml"))), incomplete)
+    return []
+
+
+def _matching(names: Iterable[str], incomplete: str) -> list[str]:
+    return [name for name in names if name.startswith(incomplete)]
+
+
 RunArgument = Annotated[
     str,
-    typer.Argument(metavar="RUN", help="A run folder, such as runs/latest.", autocompletion=completion.runs),
+    typer.Argument(metavar="RUN", help="A run folder, such as runs/latest.", autocompletion=runs),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.", rich_help_panel="Output")]
 Sort = Annotated[
@@ -152,7 +181,7 @@ def _annotation(name: str, option: Option, defaults: bool) -> Any:
         help=option.help if defaults else option.text,
         rich_help_panel=option.group,
         callback=split if option.joined else None,
-        autocompletion=completion.runs if name == "resume" else completion.of(name),
+        autocompletion=runs if name == "resume" else of(name),
     )
     return Annotated[kind | None, declared]
 

@@ -11,8 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from advisor.cli.options import AsJson, Filter, LogTo, Sort, annotations_of, takes
-from advisor.cli.output import check_place, log_run_to, print_json, show_answer
-from advisor.cli.progress import QUIET, note, progress
+from advisor.cli.output import QUIET, check_place, log_run_to, note, print_json, progress, show_answer
 from advisor.core.errors import ExitCode
 from advisor.core.options import OUTPUT, PLAN, SEARCH
 from advisor.core.tasks import DEFAULT_TASK, TASKS

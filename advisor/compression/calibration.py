@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from advisor.core.errors import StageError, UsageError
-from advisor.datasets import decode
+from advisor.datasets import images as decode
 from advisor.datasets.images import InputSpec, load
 from advisor.tflite.metadata import Metadata
 from advisor.tflite.model import Model

@@ -8,8 +8,7 @@ from statistics import NormalDist
 
 from advisor.core.evaluation import Evaluation
 from advisor.core.metrics import TOP1
-from advisor.core.quantity import Provenance, Quantity
-from advisor.core.statistics import DEVIATIONS
+from advisor.core.quantity import DEVIATIONS, Provenance, Quantity
 
 VALIDATION_WEIGHT = 0.5
 """Weight of a validation image beside a hold-out image. Validation selected the candidate, so it flatters it, and its

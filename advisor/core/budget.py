@@ -10,9 +10,8 @@ from advisor.core.beliefs import Belief, accuracy_belief, drop_belief, metric_be
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.evaluation_facts import DeviceFigures
-from advisor.core.latency_distribution import CONFIDENCE, percent
 from advisor.core.metrics import METRICS
-from advisor.core.quantity import Provenance, Quantity
+from advisor.core.quantity import CONFIDENCE, Provenance, Quantity, percent
 from advisor.core.units import show_ms
 
 LICENCE = "licence"

@@ -12,8 +12,17 @@ from advisor.core.figures import accuracy_of, describe, latency_of, network_of, 
 from advisor.core.posterior import Answers, Posterior, not_known
 from advisor.core.preference import BALANCED, PREFERENCES, Preference
 from advisor.core.quantity import Provenance
-from advisor.core.reasons import comparison, not_the_faster, reason
-from advisor.core.relaxation import Relaxation, excess_texts, just_beyond, loosening, overrun, relaxations
+from advisor.core.relaxation import (
+    Relaxation,
+    comparison,
+    excess_texts,
+    just_beyond,
+    loosening,
+    not_the_faster,
+    overrun,
+    reason,
+    relaxations,
+)
 from advisor.core.units import show_bytes, show_ms
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from advisor.core.box_facts import UnknownFacts
 from advisor.core.evaluation_facts import (
     Agreement,
     CaptureAccuracy,
@@ -18,11 +19,9 @@ from advisor.core.evaluation_facts import (
     RemoteFacts,
     TimingFacts,
 )
-from advisor.core.file_features import FileFeatures
-from advisor.core.latency_distribution import LatencyDistribution
-from advisor.core.quantity import Quantity
+from advisor.core.forms import FileFeatures
+from advisor.core.quantity import LatencyDistribution, Quantity
 from advisor.core.training import recipe_of
-from advisor.core.unknown_facts import UnknownFacts
 
 
 @dataclass(frozen=True, order=True)

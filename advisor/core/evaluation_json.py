@@ -12,10 +12,9 @@ from typing import Any, TypeVar, get_args
 from advisor.core.codec import parse, parse_known, to_json, types_of, with_new_names
 from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import DeviceFigures, ImageAnswers, TimingFacts
-from advisor.core.file_features import FileFeatures
-from advisor.core.latency_distribution import LatencyDistribution
+from advisor.core.forms import FileFeatures
 from advisor.core.metrics import COST_SAVED
-from advisor.core.quantity import Quantity
+from advisor.core.quantity import LatencyDistribution, Quantity
 
 Details = Mapping[str, Any]
 """The entry ``details`` of an evaluation: what it knows besides its figures."""

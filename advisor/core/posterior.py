@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from advisor.core.evaluation import Evaluation
 from advisor.core.figures import accuracy_of, latency_of, network_of, variant_of
-from advisor.core.quantity import Provenance, Quantity
-from advisor.core.statistics import DEVIATIONS
+from advisor.core.quantity import DEVIATIONS, Provenance, Quantity
 
 if TYPE_CHECKING:
     import numpy as np

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from advisor.datasets import decode
-from advisor.datasets.duplicates import THUMBNAIL
+from advisor.datasets import images as decode
+from advisor.datasets.look_alikes import THUMBNAIL
 
 SIDE = 128
 """Images are measured at this size, as sharpness depends on it."""
@@ -96,7 +96,7 @@ def measure(data: bytes) -> Measured:
     JPEGs are decoded at the smallest sufficient scale, which still reads every coded block.
 
     Raises:
-        one of :data:`advisor.datasets.decode.READ_ERRORS`: not an image, damaged, too large or too small.
+        one of :data:`advisor.datasets.images.READ_ERRORS`: not an image, damaged, too large or too small.
     """
     with decode.open_image(BytesIO(data)) as image:
         width, height = image.size

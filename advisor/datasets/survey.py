@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.datasets import decode
-from advisor.datasets.dataset import Dataset, LabelledImage, Rejected, fingerprint
-from advisor.datasets.duplicates import THUMBNAIL
+from advisor.datasets import images as decode
+from advisor.datasets.dataset import Dataset, Entry, LabelledImage, Listing, Rejected, fingerprint
 from advisor.datasets.image_stats import COLOURS, LEVELS, ImageStats, Measured, Shot, measure
-from advisor.datasets.layouts import Entry, Listing, list_files
+from advisor.datasets.layouts import list_files
+from advisor.datasets.look_alikes import THUMBNAIL
 from advisor.isolation.resources import usable_cores
 
 IN_FLIGHT = 64

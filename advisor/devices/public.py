@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from advisor.devices.calibration import Calibrated
     from advisor.devices.profiles import DeviceProfile
-    from advisor.devices.profiles.team import NewDevice
+    from advisor.devices.profiles.listing import NewDevice
 
 Folders = Sequence[str | Path]
 
@@ -32,8 +32,7 @@ def list_devices(*, profiles: Folders = ()) -> tuple[DeviceProfile, ...]:
     Raises:
         UsageError: a profile that is refused.
     """
-    from advisor.devices.profiles.listing import ordered
-    from advisor.devices.profiles.team import known_devices
+    from advisor.devices.profiles.listing import known_devices, ordered
 
     return ordered(known_devices(profiles).values())
 
@@ -48,7 +47,7 @@ def to_frame(*, profiles: Folders = ()) -> pd.DataFrame:
         UsageError: a profile that is refused.
     """
     from advisor.devices.profiles.listing import COLUMNS, target_rows
-    from advisor.store.frames import frame
+    from advisor.store.jsonfile import frame
 
     return frame(COLUMNS, (row for profile in list_devices(profiles=profiles) for row in target_rows(profile)))
 
@@ -63,7 +62,7 @@ def show(name: str, *, profiles: Folders = ()) -> DeviceProfile:
     Raises:
         UsageError: no device has this name (the message names the most similar one), or a profile is refused.
     """
-    from advisor.devices.profiles.team import known_devices
+    from advisor.devices.profiles.listing import known_devices
 
     return known_devices(profiles).profile(name)
 
@@ -79,7 +78,7 @@ def add(file: str | Path, *, into: str | Path | None = None, force: bool = False
     Raises:
         UsageError: the profile is refused (the message gives file and line), or the name is taken.
     """
-    from advisor.devices.profiles.team import add_profile
+    from advisor.devices.profiles.listing import add_profile
 
     return add_profile(file, into, replace=force)
 
@@ -94,7 +93,7 @@ def remove(name: str, *, folder: str | Path | None = None) -> tuple[Path, ...]:
     Raises:
         UsageError: the folder has no such device, or the profile is a shipped one.
     """
-    from advisor.devices.profiles.team import remove_profile
+    from advisor.devices.profiles.listing import remove_profile
 
     return remove_profile(name, folder)
 
@@ -145,7 +144,7 @@ def calibrate(
     from advisor.devices import calibration
     from advisor.devices.connections.settings import ConnectionSettings
     from advisor.devices.prediction.predictor import device_predictor
-    from advisor.devices.profiles.team import known_devices
+    from advisor.devices.profiles.listing import known_devices
 
     profile, target = known_devices(profiles).select(device)
     calibration.check_target(profile, target)

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -14,14 +19,14 @@ from numpy.typing import NDArray
 from advisor.core.budget import Budget, with_budget_probability
 from advisor.core.decision import Decision, decide
 from advisor.core.evaluation import Evaluation, Status
+from advisor.core.expectation import on_device, with_required_figures, worst_case
 from advisor.core.figures import describe
 from advisor.core.posterior import Answers
-from advisor.core.quantity import Provenance, Quantity
+from advisor.core.quantity import Provenance, Quantity, paired
 from advisor.core.relaxation import Relaxation
-from advisor.core.statistics import paired
 from advisor.core.training import recipe_of
-from advisor.core.worst_case import on_device, with_required_figures, worst_case
 from advisor.datasets.split import HOLDOUT, VALIDATION
+from advisor.engine.execution.machine import Machine
 from advisor.engine.question import Question
 from advisor.store import RunFolder
 
@@ -213,3 +218,53 @@ def _correct(file: Path, labels: Sequence[int]) -> tuple[float, ...] | None:
     ):
         return None
     return tuple((answers.reshape(-1, len(labels)) == np.asarray(labels)).mean(axis=0).tolist())
+
+
+_log = logging.getLogger(__name__)
+
+LOOK_S = 0.5
+"""Seconds between two looks at the evaluations."""
+
+REST = 20.0
+"""Seconds without an answer for each second of CPU time that one took: answers take at most 5 % of one core."""
+
+MakeAnswer = Callable[[RunFolder], None]
+"""Decides over the evaluations of a run so far, and shows or writes the answer."""
+
+
+@asynccontextmanager
+async def answering(run: RunFolder, answer: MakeAnswer, machine: Machine) -> AsyncIterator[None]:
+    """Call ``answer`` in a thread, at once and whenever the run has new evaluations; never during a measurement.
+
+    An error of ``answer`` is logged, and does not end the search.
+    """
+    task = asyncio.ensure_future(_keep_answering(run, answer, machine))
+    try:
+        yield
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+async def _keep_answering(run: RunFolder, answer: MakeAnswer, machine: Machine) -> None:
+    seen, first = -1, True
+    while True:
+        size = run.evaluations_file.stat().st_size if run.evaluations_file.is_file() else 0
+        if size != seen:
+            seen = size
+            async with machine.beside():
+                taken_s = await asyncio.to_thread(_timed, answer, run)
+            await asyncio.sleep(0.0 if first else REST * taken_s)  # the first one took its imports, too
+            first = False
+        await asyncio.sleep(LOOK_S)
+
+
+def _timed(answer: MakeAnswer, run: RunFolder) -> float:
+    """Call ``answer`` and return the CPU seconds that it took."""
+    started = time.thread_time()
+    try:
+        answer(run)
+    except Exception as error:
+        _log.warning("the answer so far of '%s' cannot be given: %s: %s", run.path, type(error).__name__, error)
+    return time.thread_time() - started

@@ -27,9 +27,8 @@ from advisor.engine.rules import rules_of
 from advisor.engine.space.candidates import Candidates
 from advisor.engine.space.estimates import CachedResults, Key, cached_results, latency_estimates
 from advisor.engine.space.forecast import CardForecast, Forecast, PlanView, quickest
-from advisor.engine.space.plan import Plan, prior_accuracy
+from advisor.engine.space.plan import Plan, prior_accuracy, ruled_out
 from advisor.engine.space.resolved import Resolved, resolve_parts
-from advisor.engine.space.skipped import ruled_out
 from advisor.engine.targets.device_prediction import LatencyEstimate, Prefilter
 
 

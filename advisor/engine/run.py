@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from advisor.core.evaluation import Evaluation
-from advisor.engine.answering import answering
+from advisor.engine.decide import answering
 from advisor.engine.execution import Executor, executor_for
 from advisor.engine.execution.machine import one_blas_thread
-from advisor.engine.history.inputs import keep_inputs
+from advisor.engine.history.loaded_run import keep_inputs
 from advisor.engine.history.manifest import describe_run, same_cards, same_weights, write_images, write_manifest
 from advisor.engine.pipeline.cost_calibration import CostCalibration
 from advisor.engine.pipeline.evaluation.evaluator import Evaluator
@@ -35,9 +35,8 @@ from advisor.engine.scheduling.stopping import COMPLETE, INTERRUPTED, Stop
 from advisor.engine.scheduling.storage import check_storage, explain_lost_connection, open_storage
 from advisor.engine.scheduling.study import Study
 from advisor.engine.space.candidates import Candidates
-from advisor.engine.space.plan import Plan
+from advisor.engine.space.plan import Plan, record_unevaluated, skip_ruled_out
 from advisor.engine.space.resolved import Resolved, find_weights, resolve_parts
-from advisor.engine.space.skipped import record_unevaluated, skip_ruled_out
 from advisor.engine.targets.device_prediction import Prefilter
 from advisor.engine.targets.multi_device import MultiDeviceEvaluator
 from advisor.isolation.scratch import sweep

@@ -9,16 +9,15 @@ from typing import Any
 from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import DeviceFigures
 from advisor.core.figures import show_figure
-from advisor.core.latency_distribution import percent
 from advisor.core.metrics import METRICS
+from advisor.core.quantity import percent
 from advisor.core.tasks import TASKS
 from advisor.core.training import recipe_of
 from advisor.core.units import plural, show_bytes, show_ms
 from advisor.engine.history.loaded_run import LoadedRun
 from advisor.engine.question import Question
 from advisor.exporting.model import ShippedModel
-from advisor.exporting.parts import parts_of
-from advisor.exporting.shipping import Shipping
+from advisor.exporting.shipping import Shipping, parts_of
 from advisor.exporting.snippets import benchmark_lines, benchmark_options, devices_of
 from advisor.exporting.templating import render
 from advisor.measurement.counting import NEAR

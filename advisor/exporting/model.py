@@ -91,7 +91,7 @@ def _stated(thresholds: ShippedThresholds, labels: Sequence[str]) -> tuple[float
 
 
 def _adapted(artefact: bytes, metadata: Metadata) -> tuple[bytes, Metadata, tuple[str, ...]]:
-    from advisor.tflite.interface import fold_normalization, to_float_io
+    from advisor.tflite.quantization import fold_normalization, to_float_io
 
     content, edits = artefact, list[str]()
     model = read(artefact)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from advisor.core.escape import plain
 from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import DeviceFigures
-from advisor.core.units import plural, show_ms
-from advisor.core.worst_case import figures_of
+from advisor.core.expectation import figures_of
+from advisor.core.units import plain, plural, show_ms
 from advisor.exporting import templating
 from advisor.exporting.model import ShippedModel
 from advisor.exporting.shipping import Shipping

@@ -6,7 +6,7 @@ from functools import cache
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from advisor.core.escape import markdown
+from advisor.core.units import markdown
 
 
 def render(template: str, package: str = "advisor.exporting", **values: object) -> str:

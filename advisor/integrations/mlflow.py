@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from advisor.core.errors import UsageError, first_line, install_extra
 from advisor.reporting.files import REPORT_FILES
 from advisor.reporting.frames import evaluations_frame
-from advisor.store.frames import NUMBERS, type_of
+from advisor.store.jsonfile import NUMBERS, type_of
 
 if TYPE_CHECKING:
     from advisor.reporting.view import RunView

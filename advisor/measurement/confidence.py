@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from advisor.core.confidence_facts import Bin
-from advisor.core.statistics import Interval
+from advisor.core.quantity import Interval
 
 if TYPE_CHECKING:
     import numpy as np

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from advisor.core.statistics import Interval
-from advisor.measurement.average_precision import RESAMPLES
-from advisor.measurement.box_counts import Matched, counts
-from advisor.measurement.detection import Detections, Detector
+from advisor.core.quantity import Interval
+from advisor.measurement.accuracy import Detections, Detector
+from advisor.measurement.average_precision import RESAMPLES, Matched, counts
 from advisor.tflite.postprocess import CENTRES
 
 if TYPE_CHECKING:

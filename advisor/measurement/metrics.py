@@ -25,7 +25,7 @@ from advisor.core.metrics import (
     TOP5,
     WORST_GROUP,
 )
-from advisor.core.statistics import DEVIATIONS, Interval, wilson
+from advisor.core.quantity import DEVIATIONS, Interval, wilson
 from advisor.measurement.confidence import FLOOR
 from advisor.measurement.counting import f1_of
 

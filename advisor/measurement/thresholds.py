@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from advisor.core.confidence_facts import CoverageThreshold, Point, Reachable, RecallThreshold, Threshold
-from advisor.core.statistics import Interval, wilson
+from advisor.core.quantity import Interval, wilson
 
 if TYPE_CHECKING:
     import numpy as np

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from advisor.core.statistics import DEVIATIONS, Interval
+from advisor.core.quantity import DEVIATIONS, Interval
 
 if TYPE_CHECKING:
     import numpy as np

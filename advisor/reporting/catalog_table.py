@@ -21,8 +21,7 @@ from advisor.reporting.text import MISSING, plain
 if TYPE_CHECKING:
     from advisor.catalog.cards import Card, Conversion, Published
     from advisor.catalog.checking import Checked
-    from advisor.catalog.fetch_all import Fetched
-    from advisor.catalog.listing import CardRow
+    from advisor.catalog.listing import CardRow, Fetched
     from advisor.catalog.user_models.import_model import ImportedModel
     from advisor.compression.user_model.values import FileAgreement
 
@@ -131,7 +130,7 @@ def print_fetched(fetched: Sequence[Fetched]) -> None:
 
 def print_added(added: ImportedModel) -> None:
     """Print the new card, its answers on photographs, and the next command."""
-    from advisor.catalog.catalogue_files import user_catalogue_file
+    from advisor.catalog.catalogue import user_catalogue_file
 
     card = added.card
     typer.echo(

@@ -11,7 +11,7 @@ from advisor.core.box_facts import ClassBoxes
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import ImageAnswers
-from advisor.core.statistics import wilson
+from advisor.core.quantity import wilson
 from advisor.reporting import text
 from advisor.reporting.blocks import Block, DataTable, Labelled, Span, Words, columns
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from advisor.core.escape import markdown as escaped
-from advisor.core.escape import plain
 from advisor.core.figures import show_figure
 from advisor.core.quantity import Quantity
-from advisor.core.units import plural
+from advisor.core.units import markdown as escaped
+from advisor.core.units import plain, plural
 from advisor.engine.history.compare import COLUMNS, ChangedFigure, Comparison
 from advisor.engine.history.reevaluation.reevaluate import Reevaluation
 from advisor.reporting.selection import Rows, rows_of

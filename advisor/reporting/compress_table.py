@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from rich.console import Console
 
 from advisor.compression.user_model.values import ANY, Compression, DelegatedPart, RecipeResult, notes_text
-from advisor.core.statistics import Interval
+from advisor.core.quantity import Interval
 from advisor.core.units import plural
 from advisor.reporting import blocks, text
 from advisor.reporting.blocks import TableColumn

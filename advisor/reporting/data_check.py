@@ -11,8 +11,8 @@ from rich.console import Console
 
 from advisor.core.units import plural
 from advisor.datasets.boxes import Box
+from advisor.datasets.checks.boxes import SMALL_SIDE
 from advisor.datasets.checks.findings import Finding, Kind
-from advisor.datasets.checks.object_sizes import SMALL_SIDE
 from advisor.engine.data_check import DataCheck
 from advisor.reporting import blocks, text
 from advisor.reporting.console import show

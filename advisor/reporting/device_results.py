@@ -10,7 +10,7 @@ from advisor.core.decision import Decision
 from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import DeviceFigures
 from advisor.core.figures import variant_of
-from advisor.core.latency_distribution import percent
+from advisor.core.quantity import percent
 from advisor.core.units import plural, show_ms, show_ms_interval
 
 if TYPE_CHECKING:

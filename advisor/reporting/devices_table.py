@@ -17,10 +17,9 @@ from advisor.reporting.selection import Rows
 from advisor.reporting.text import plain
 
 if TYPE_CHECKING:
-    from advisor.devices.calibration import Calibrated
-    from advisor.devices.calibration_report import CalibrationReport
+    from advisor.devices.calibration import Calibrated, CalibrationReport
     from advisor.devices.profiles import Cluster, DeviceProfile, DeviceTarget
-    from advisor.devices.profiles.team import NewDevice
+    from advisor.devices.profiles.listing import NewDevice
 
 DEVICES = Rows(listing.LIST_COLUMNS, listing.list_row)
 """Devices, one row each."""

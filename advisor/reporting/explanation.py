@@ -10,10 +10,10 @@ from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation
 from advisor.core.quantity import Quantity
 from advisor.core.units import plural, show_bytes, show_ms
-from advisor.engine.history.incumbents import Incumbent
+from advisor.engine.history.disagreements import Incumbent
 from advisor.reporting import text
 from advisor.reporting.classes import ClassRecall, recalls, weakest
-from advisor.reporting.unknown import flattered
+from advisor.reporting.confidence import flattered
 
 if TYPE_CHECKING:
     from advisor.reporting.view import RunView

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from advisor.core.budget import show_budget_probability, show_met
 from advisor.core.evaluation import Evaluation
-from advisor.core.latency_distribution import percent
-from advisor.core.quantity import Provenance, Quantity
+from advisor.core.quantity import Provenance, Quantity, percent
 from advisor.core.units import plural, show_bytes, show_ms
 from advisor.reporting import text
 from advisor.reporting.blocks import Figure

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from advisor.core.evaluation import Evaluation
 from advisor.core.metrics import METRICS, TOP1
 from advisor.reporting.selection import Rows, Selection, rows_of
-from advisor.store.frames import COUNT, frame, type_of, value_at
+from advisor.store.jsonfile import COUNT, frame, type_of, value_at
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -20,7 +20,7 @@ from advisor.core.units import plural
 from advisor.reporting import blocks, phrases
 from advisor.reporting.answer import other_risks, summary, warned
 from advisor.reporting.classes import confused_pairs, confusions, lost, recalls, weakest
-from advisor.reporting.confidence import confidence
+from advisor.reporting.confidence import confidence, unknown
 from advisor.reporting.device_results import device_decisions, device_results, runtimes_sentence
 from advisor.reporting.diagnosis import diagnosis_html
 from advisor.reporting.explanation import explanation, incumbent_sentences
@@ -29,7 +29,6 @@ from advisor.reporting.metrics import metric_blocks
 from advisor.reporting.outlines import LOOKS, changed_photos, photos, wrong_photos
 from advisor.reporting.payload import facets, payload
 from advisor.reporting.templating import asset, draw, json_for_script, plotly_script, render, render_page, trusted
-from advisor.reporting.unknown import unknown
 from advisor.reporting.view import RunView
 
 _log = logging.getLogger(__name__)

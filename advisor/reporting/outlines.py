@@ -17,7 +17,7 @@ from advisor.core.errors import StageError
 from advisor.core.posterior import FLOAT
 from advisor.core.units import plural
 from advisor.datasets.boxes import Box
-from advisor.datasets.decode import READ_ERRORS, open_image, quiet, read_bytes
+from advisor.datasets.images import READ_ERRORS, open_image, quiet, read_bytes
 from advisor.engine.history.disagreements import Disagreements
 
 if TYPE_CHECKING:

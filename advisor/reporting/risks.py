@@ -11,15 +11,12 @@ from typing import TYPE_CHECKING
 from advisor.core.beliefs import top1_on_parts
 from advisor.core.budget import PERMISSIVE_WORD, allows
 from advisor.core.evaluation import Evaluation
-from advisor.core.latency_distribution import percent
 from advisor.core.names import ROBUST
 from advisor.core.posterior import FLOAT
-from advisor.core.quantity import Provenance
-from advisor.core.statistics import wilson
+from advisor.core.quantity import Provenance, percent, wilson
 from advisor.core.units import listed, plural, show_ms
 from advisor.reporting import text
-from advisor.reporting.confidence import NAMED, unkept
-from advisor.reporting.unknown import other_things
+from advisor.reporting.confidence import NAMED, other_things, unkept
 
 if TYPE_CHECKING:
     from advisor.reporting.view import RunView

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from advisor.core import units
 from advisor.core.errors import UsageError, nearest
-from advisor.store.frames import FLAG, TEXT, frame, type_of, value_at
+from advisor.store.jsonfile import FLAG, TEXT, frame, type_of, value_at
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -76,7 +76,7 @@ class Rows(Generic[T]):
     """The rows of a table that can be sorted and filtered.
 
     Attributes:
-        columns: names of the columns, which also set the types, see :func:`advisor.store.frames.type_of`.
+        columns: names of the columns, which also set the types, see :func:`advisor.store.jsonfile.type_of`.
         row: returns the values of an item by column.
     """
 
@@ -100,7 +100,7 @@ class Rows(Generic[T]):
 
 
 def rows_of(paths: Mapping[str, str]) -> Rows[Any]:
-    """Return a table whose columns hold what paths of attributes lead to, see :func:`advisor.store.frames.value_at`."""
+    """Return a table whose columns hold what attributes hold, by :func:`advisor.store.jsonfile.value_at`."""
     return Rows(tuple(paths), lambda item: {column: value_at(item, path) for column, path in paths.items()})
 
 

@@ -6,11 +6,10 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from advisor.core.escape import plain as plain
 from advisor.core.evaluation import Evaluation
 from advisor.core.figures import HOST
-from advisor.core.quantity import Quantity
-from advisor.core.statistics import Interval
+from advisor.core.quantity import Interval, Quantity
+from advisor.core.units import plain as plain
 from advisor.core.units import plural as plural
 
 DASH = "\u2013"

@@ -19,11 +19,15 @@ from advisor.core.metrics import METRICS, TOP1, Metric
 from advisor.core.relaxation import Relaxation
 from advisor.datasets.split import PARTS, VALIDATION
 from advisor.engine.history.diagnoses import FILE as DIAGNOSES
-from advisor.engine.history.disagreements import Disagreements, disagreements
-from advisor.engine.history.expected_tuning import ExpectedTuning, expected_tuning
-from advisor.engine.history.incumbents import Incumbent, incumbents
-from advisor.engine.history.inputs import images_folder
-from advisor.engine.history.loaded_run import LoadedRun, Unfinished, load_run, unfinished_search
+from advisor.engine.history.disagreements import (
+    Disagreements,
+    ExpectedTuning,
+    Incumbent,
+    disagreements,
+    expected_tuning,
+    incumbents,
+)
+from advisor.engine.history.loaded_run import LoadedRun, Unfinished, images_folder, load_run, unfinished_search
 from advisor.engine.question import Request
 from advisor.store import RunFolder
 

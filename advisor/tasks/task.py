@@ -13,15 +13,15 @@ from advisor.core.training import choosable
 
 if TYPE_CHECKING:
     from advisor.catalog.cards import Card
-    from advisor.catalog.user_models.own_files import OwnFiles
+    from advisor.catalog.user_models.master import OwnFiles
     from advisor.datasets.images import InputSpec
     from advisor.engine.data_check import DataCheck, LabelChecker
-    from advisor.engine.pipeline.evaluation.judging import Judge
+    from advisor.engine.pipeline.evaluation.scorer import Judge
     from advisor.engine.pipeline.images import Images, Role
     from advisor.engine.pipeline.materials import FloatModel, Purpose, Workload
     from advisor.engine.pipeline.stage import Scope, Source, Stage
     from advisor.engine.question import Question
-    from advisor.engine.space.images import Say
+    from advisor.engine.space.candidates import Say
     from advisor.exporting.model import ShippedModel
     from advisor.exporting.shipping import Found, Shipping
 

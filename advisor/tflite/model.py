@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
+
+import numpy as np
+from ai_edge_litert import schema_py_generated as schema
 
 from advisor.core.errors import UsageError
-from advisor.tflite.values import Model, Operator, Subgraph, Tensor
-from advisor.tflite.verify import MAX_FILE_BYTES, Damage
+from advisor.tflite.values import (
+    BITS,
+    OPTIONS,
+    Model,
+    Operator,
+    Quantization,
+    Signature,
+    Subgraph,
+    Tensor,
+)
+from advisor.tflite.verify import MAX_FILE_BYTES, Damage, verify
 
 __all__ = ["Model", "Operator", "Subgraph", "Tensor", "guarded", "read"]
 
@@ -26,7 +39,6 @@ def read(source: bytes | Path, name: str = "") -> Model:
     Raises:
         UsageError: the file is absent, damaged, truncated or not a `.tflite` file.
     """
-    from advisor.tflite.reader import parse
 
     called = name or (str(source) if isinstance(source, Path) else "the model")
     data = _content(source) if isinstance(source, Path) else source
@@ -57,3 +69,192 @@ def _content(path: Path) -> bytes:
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise UsageError(f"cannot read {path}: {reason}", "Check the path of the .tflite file.") from None
+
+
+_MAX_RANK = 32
+"""Largest number of dimensions of a tensor; runtimes accept 8."""
+
+
+def _names(kind: Any) -> dict[int, str]:
+    """Return the names of an enumeration of the schema by their numbers."""
+    return {number: name for name, number in vars(kind).items() if isinstance(number, int)}
+
+
+_TYPES = _names(schema.TensorType)
+_ACTIVATIONS = _names(schema.ActivationFunctionType)
+BUILTINS = _names(schema.BuiltinOperator)
+"""The names of the builtin operators by their numbers."""
+
+
+def parse(data: bytes) -> tuple[schema.ModelT, Model]:
+    """Return the tables of the file ``data``, every buffer's content inside them, and their value.
+
+    Raises:
+        Damage: what is wrong with the file; a reader's own error where it trips over something not checked here.
+    """
+    verify(data)
+    root = schema.Model.GetRootAs(data, 0)
+    if root.Version() != 3:
+        raise Damage(f"its schema version is {root.Version()}, not 3")
+    tables = _tables(root, data)
+    model = _Reader(tables).model(len(data))
+    if not model.subgraphs:
+        raise Damage("it holds no graph")
+    _check(model)
+    return tables, model
+
+
+def _tables(root: schema.Model, data: bytes) -> schema.ModelT:
+    """Return the tables with a list in place of each one that the file leaves out."""
+    model = schema.ModelT.InitFromObj(root)
+    for name in ("buffers", "metadata", "operatorCodes", "signatureDefs", "subgraphs"):
+        setattr(model, name, getattr(model, name) or [])
+    for buffer in model.buffers:
+        if buffer.offset > 1:
+            buffer.data = _content_behind(data, buffer.offset, buffer.size)
+    for graph in model.subgraphs:
+        graph.tensors, graph.operators = graph.tensors or [], graph.operators or []
+        for owner in (graph, *graph.operators):
+            owner.inputs, owner.outputs = list(_indices(owner.inputs)), list(_indices(owner.outputs))
+    return model
+
+
+def _content_behind(data: bytes, offset: int, size: int) -> Any:
+    """Return the bytes of a buffer that lies behind the flatbuffer."""
+    if offset + size > len(data):
+        raise Damage(f"a buffer ends at byte {offset + size}, but the file has {len(data)}")
+    return np.frombuffer(data, np.uint8)[offset : offset + size]
+
+
+def _text(value: bytes | None) -> str:
+    return "" if value is None else value.decode("utf-8", "replace")
+
+
+def _indices(vector: Any) -> tuple[int, ...]:
+    return () if vector is None else tuple(int(number) for number in vector)
+
+
+class _Reader:
+    """Turns tables into values."""
+
+    def __init__(self, tables: schema.ModelT) -> None:
+        self._tables = tables
+        self._buffers = [b"" if buffer.data is None else bytes(buffer.data) for buffer in tables.buffers]
+        self._codes = [_code(code) for code in tables.operatorCodes]
+
+    def model(self, size_bytes: int) -> Model:
+        tables = self._tables
+        return Model(
+            subgraphs=tuple(map(self._subgraph, tables.subgraphs)),
+            signatures=tuple(map(_signature, tables.signatureDefs)),
+            metadata={_text(entry.name): self._metadata(entry) for entry in reversed(tables.metadata)},
+            size_bytes=size_bytes,
+        )
+
+    def _subgraph(self, graph: schema.SubGraphT) -> Subgraph:
+        return Subgraph(
+            name=_text(graph.name),
+            tensors=tuple(map(self._tensor, graph.tensors)),
+            operators=tuple(map(self._operator, graph.operators)),
+            inputs=tuple(graph.inputs),
+            outputs=tuple(graph.outputs),
+        )
+
+    def _tensor(self, tensor: schema.TensorT) -> Tensor:
+        name, shape = _text(tensor.name), _indices(tensor.shape)
+        if tensor.buffer >= len(self._buffers):
+            raise Damage(f"tensor {name!r} names buffer {tensor.buffer} of {len(self._buffers)}")
+        if len(shape) > _MAX_RANK:
+            raise Damage(f"tensor {name!r} has {len(shape)} dimensions")
+        return Tensor(
+            name=name,
+            shape=shape,
+            dtype=_TYPES.get(tensor.type, f"type_{tensor.type}").lower(),
+            buffer=self._buffers[tensor.buffer],
+            quantization=_quantization(tensor.quantization),
+            is_variable=bool(tensor.isVariable),
+            is_sparse=tensor.sparsity is not None,
+        )
+
+    def _operator(self, operator: schema.OperatorT) -> Operator:
+        if operator.opcodeIndex >= len(self._codes):
+            raise Damage(f"an operator names code {operator.opcodeIndex} of {len(self._codes)}")
+        name, version = self._codes[operator.opcodeIndex]
+        return Operator(name, version, tuple(operator.inputs), tuple(operator.outputs), _options(operator))
+
+    def _metadata(self, entry: schema.MetadataT) -> bytes:
+        if entry.buffer >= len(self._buffers):
+            raise Damage(f"metadata {_text(entry.name)!r} names buffer {entry.buffer} of {len(self._buffers)}")
+        return self._buffers[int(entry.buffer)]
+
+
+def _code(code: schema.OperatorCodeT) -> tuple[str, int]:
+    number = max(code.builtinCode, code.deprecatedBuiltinCode)
+    name, custom = BUILTINS.get(number, f"BUILTIN_{number}"), _text(code.customCode)
+    return (f"CUSTOM:{custom}" if name == "CUSTOM" and custom else name), code.version
+
+
+def _options(operator: schema.OperatorT) -> dict[str, float | str]:
+    """Return the known options of an operator by name."""
+    table = vars(operator.builtinOptions) if operator.builtinOptions else {}
+    fields = {re.sub("(?=[A-Z])", "_", name).lower(): value for name, value in table.items()}
+    options = {name: fields[name] for name in OPTIONS if name in fields}
+    for name, value in options.items():
+        if name == "fused_activation_function":
+            options[name] = _ACTIVATIONS.get(value, f"activation_{value}")
+        elif isinstance(value, bool):
+            options[name] = int(value)
+    return options
+
+
+def _quantization(parameters: schema.QuantizationParametersT | None) -> Quantization | None:
+    if parameters is None or parameters.scale is None or len(parameters.scale) == 0:
+        return None
+    scales = tuple(float(scale) for scale in parameters.scale)
+    return Quantization(scales, _indices(parameters.zeroPoint), parameters.quantizedDimension)
+
+
+def _signature(signature: schema.SignatureDefT) -> Signature:
+    return Signature(
+        key=_text(signature.signatureKey),
+        subgraph=signature.subgraphIndex,
+        inputs=tuple((_text(entry.name), entry.tensorIndex) for entry in signature.inputs or []),
+        outputs=tuple((_text(entry.name), entry.tensorIndex) for entry in signature.outputs or []),
+    )
+
+
+def _check(model: Model) -> None:
+    """Raise Damage for invalid indices and for constants whose size does not match their shape."""
+    for graph in model.subgraphs:
+        count = len(graph.tensors)
+        for operator in graph.operators:
+            _check_indices(operator.inputs, count, f"operator {operator.name}", -1)
+            _check_indices(operator.outputs, count, f"operator {operator.name}")
+        _check_indices(graph.inputs, count, "the list of inputs")
+        _check_indices(graph.outputs, count, "the list of outputs")
+        for tensor in graph.tensors:
+            _check_tensor(tensor)
+    for signature in model.signatures:
+        if signature.subgraph >= len(model.subgraphs):
+            raise Damage(f"signature {signature.key!r} names graph {signature.subgraph} of {len(model.subgraphs)}")
+        count = len(model.subgraphs[signature.subgraph].tensors)
+        entries = (index for _, index in (*signature.inputs, *signature.outputs))
+        _check_indices(entries, count, f"signature {signature.key!r}")
+
+
+def _check_indices(indices: Iterable[int], count: int, owner: str, lowest: int = 0) -> None:
+    wrong = next((index for index in indices if not lowest <= index < count), None)
+    if wrong is not None:
+        raise Damage(f"{owner} names tensor {wrong} of {count}")
+
+
+def _check_tensor(tensor: Tensor) -> None:
+    if any(dimension < -1 for dimension in tensor.shape):
+        raise Damage(f"tensor {tensor.name!r} has shape {tensor.shape}")
+    if not tensor.is_constant or tensor.is_sparse or tensor.dtype not in BITS:
+        return
+    if len(tensor.buffer) != tensor.size_bytes:
+        raise Damage(
+            f"tensor {tensor.name!r} of {tensor.dtype} {tensor.shape} needs {tensor.size_bytes} bytes, "
+            f"but holds {len(tensor.buffer)}"
+        )

@@ -11,8 +11,8 @@ from flatbuffers import flexbuffers
 from numpy.typing import NDArray
 
 from advisor.core.errors import StageError, UsageError
-from advisor.tflite.interface import to_float_io
 from advisor.tflite.model import Model, guarded, read
+from advisor.tflite.quantization import to_float_io
 from advisor.tflite.rewrite import add_tensor, pack, sign, single_graph, unpack
 from advisor.tflite.surgery import prune
 from advisor.tflite.values import Operator, real_values

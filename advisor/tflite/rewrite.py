@@ -10,8 +10,7 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
 from advisor.core.errors import StageError
-from advisor.tflite.model import guarded
-from advisor.tflite.reader import BUILTINS, parse
+from advisor.tflite.model import BUILTINS, guarded, parse
 from advisor.tflite.verify import FILE_IDENTIFIER
 
 DESCRIBING_METADATA = b"TFLITE_METADATA"

@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from advisor.api import State, benchmark, benchmark_device, check_data, compress, diagnose, doctor, profile
-from advisor.api.measuring import thread_counts
+from advisor.api.models import thread_counts
 from advisor.cli.main import app
 from advisor.core.errors import ExitCode, UsageError
 from advisor.engine.compress import compress as work

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from advisor.catalog import Catalogue, load_catalogue
-from advisor.catalog.catalogue_files import shipped_files
+from advisor.catalog.catalogue import shipped_files
 from advisor.catalog.listing import is_here, place, rows
 from advisor.core.errors import UsageError
 from advisor.downloads.files import FetchOptions, MemberFile, WeightSource

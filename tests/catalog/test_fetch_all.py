@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from advisor.catalog.fetch_all import fetch_all
+from advisor.catalog.listing import fetch_all
 from advisor.catalog.weights.fetching import fetch
 from advisor.downloads.files import FetchOptions, MemberFile
 from tests.catalog.conftest import Shelf

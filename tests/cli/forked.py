@@ -14,7 +14,7 @@ from multiprocessing.context import ForkServerContext
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-from advisor.cli import progress
+from advisor.cli import output as progress
 
 PRELOADED = [
     "advisor.api",

@@ -19,9 +19,9 @@ import pytest
 import typer
 
 from advisor import __version__
-from advisor.cli import completion
+from advisor.cli import options as completion
 from advisor.cli.main import app
-from advisor.cli.progress import QUIET, SlowSteps, download_bars, note, progress
+from advisor.cli.output import QUIET, SlowSteps, download_bars, note, progress
 from advisor.core.errors import ExitCode, StageError, UsageError, WeightsError
 from tests.cli.conftest import Advisor
 from tests.cli.test_plan import commands

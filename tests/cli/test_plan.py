@@ -22,11 +22,11 @@ from typer.testing import CliRunner
 import advisor as package
 from advisor.catalog.catalogue import load_catalogue
 from advisor.cli.main import app
-from advisor.compression.recipes.listed import RECIPES
+from advisor.compression.recipes import RECIPES
 from advisor.core.metrics import METRICS
 from advisor.core.training import choosable
 from advisor.engine.question import resolve
-from advisor.engine.question.options import REQUEST_OPTIONS
+from advisor.engine.question.values import REQUEST_OPTIONS
 from advisor.reporting.glossary import Term, term, terms
 from tests.cli.conftest import Advisor, refused
 from tests.documents import problems

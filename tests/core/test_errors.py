@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.core.errors import ExitCode, UsageError, first_line, install_extra, last_line, message_of, require_extra
-from advisor.core.escape import visible
-from advisor.core.reasons import comparison
+from advisor.core.relaxation import comparison
+from advisor.core.units import visible
 from tests.builders import evaluation
 
 

@@ -15,9 +15,8 @@ from advisor.core.evaluation import Evaluation, Status
 from advisor.core.evaluation_facts import CardFacts, FileFacts, ImageAnswers
 from advisor.core.evaluation_json import evaluation_from_json, evaluation_to_json
 from advisor.core.forms import FORMS, Form, form_of
-from advisor.core.latency_distribution import SHARES
 from advisor.core.names import check_storage, without_password
-from advisor.core.quantity import Provenance, Quantity
+from advisor.core.quantity import SHARES, Provenance, Quantity
 from tests.builders import configuration, evaluation
 
 QUANTITY = {"value": 64.1, "unit": "%", "provenance": "measured", "n": 104, "source": "hold-out"}

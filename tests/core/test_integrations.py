@@ -17,10 +17,10 @@ from advisor.core.errors import UsageError
 from advisor.core.integrations import integration, registered
 from advisor.core.names import EXECUTORS
 from advisor.devices import show
-from advisor.devices.connections.runtime_files import EXPORTERS, Exporter
+from advisor.devices.connections.protocol import EXPORTERS, Exporter
 from advisor.devices.profiles.runtimes import RUNTIMES, LocalRuntime, local_runtimes, runtime_of
 from advisor.engine.execution import ExecutorSource
-from advisor.exporting.parts import PARTS, BundlePart
+from advisor.exporting.shipping import PARTS, BundlePart
 from advisor.measurement.microcontrollers import COMPILERS, INTERPRETERS, Compiler, Interpreter
 
 ASKED = {
@@ -31,7 +31,7 @@ ASKED = {
 
 TOY = """
 from dataclasses import replace
-from advisor.devices.profiles.host import host_profile
+from advisor.devices.profiles.runtimes import host_profile
 
 class Toy:
     name, title = "host:toy", "Toy"

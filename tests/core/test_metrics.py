@@ -13,25 +13,25 @@ from dataclasses import replace
 
 import pytest
 
+from advisor.core.box_facts import LeftOut, OtherThings, UnknownFacts
 from advisor.core.confidence_facts import (
     Bin,
     ConfidenceFacts,
     CoverageThreshold,
+    Guarantees,
     Mistake,
     Point,
     Reachable,
     RecallThreshold,
+    Shares,
     ShippedThresholds,
     Threshold,
 )
-from advisor.core.costs import Costs, parse_costs
 from advisor.core.errors import UsageError
 from advisor.core.evaluation_facts import ImageAnswers
 from advisor.core.evaluation_json import evaluation_from_json, evaluation_to_json
-from advisor.core.guarantees import Guarantees, Shares
-from advisor.core.metrics import METRICS, TOP1
-from advisor.core.statistics import Interval
-from advisor.core.unknown_facts import LeftOut, OtherThings, UnknownFacts
+from advisor.core.metrics import METRICS, TOP1, Costs, parse_costs
+from advisor.core.quantity import Interval
 from advisor.tasks import CLASSIFICATION
 from tests.builders import evaluation
 

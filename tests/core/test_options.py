@@ -22,9 +22,8 @@ from advisor.core.decision import decide
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import ImageAnswers
-from advisor.core.latency_distribution import SHARES, LatencyDistribution, percent
 from advisor.core.options import DEVICES, PLAN, RUNNING, SEARCH, Number, Option, PlanOptions, Text, table_of
-from advisor.core.quantity import Provenance, Quantity
+from advisor.core.quantity import SHARES, LatencyDistribution, Provenance, Quantity, percent
 from advisor.engine.question import resolve
 from tests.builders import evaluation, present
 from tests.zones import zone
@@ -96,7 +95,7 @@ def test_the_resolved_request_has_it() -> None:
 
 
 def test_its_name_is_parsed_by_its_choices() -> None:
-    from advisor.engine.question.options import collect_options
+    from advisor.engine.question.values import collect_options
 
     assert collect_options({"hue": "green"}, MORE).parsed("hue") == "green"
     with pytest.raises(UsageError, match="--hue: unknown 'gren'"):

@@ -14,10 +14,15 @@ from advisor.core.errors import UsageError
 from advisor.core.evaluation import Configuration, Evaluation, Status, Target
 from advisor.core.evaluation_facts import ImageAnswers, NewConditions
 from advisor.core.evaluation_json import evaluation_from_json, evaluation_to_json
-from advisor.core.expectation import OWN_HOLDOUT, in_new_conditions, with_new_conditions
+from advisor.core.expectation import (
+    OWN_HOLDOUT,
+    in_new_conditions,
+    with_new_conditions,
+    with_required_figures,
+    worst_case,
+)
 from advisor.core.preference import BALANCED, PREFERENCES, Preference, parse_preference
 from advisor.core.quantity import Provenance, Quantity
-from advisor.core.worst_case import with_required_figures, worst_case
 from tests.builders import evaluation, present
 
 BUDGET = Budget(latency_ms=50)

@@ -17,10 +17,16 @@ from advisor.core.budget import Budget
 from advisor.core.decision import decide
 from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import CaptureAccuracy, ImageAnswers
-from advisor.core.noise import FIGURES, THRESHOLDS, delta, deltas, without_noise
-from advisor.core.probabilities import as_probabilities
-from advisor.core.quantity import Provenance, Quantity
-from advisor.core.statistics import paired, paired_difference, paired_shares, wilson
+from advisor.core.quantity import (
+    Provenance,
+    Quantity,
+    as_probabilities,
+    paired,
+    paired_difference,
+    paired_shares,
+    wilson,
+)
+from advisor.engine.history.differences import FIGURES, THRESHOLDS, delta, deltas, without_noise
 from tests.builders import evaluation, present
 
 

@@ -13,10 +13,9 @@ from skimage import data as skimage_data
 from advisor.core.errors import StageError, UsageError
 from advisor.datasets.capture import CONDITIONS, STRENGTHS, TESTS, CaptureCondition, apply, captures, random_capture
 from advisor.datasets.dataset import Dataset
-from advisor.datasets.decode import require_unchanged
-from advisor.datasets.images import InputSpec, load
-from advisor.datasets.others import read_others
+from advisor.datasets.images import InputSpec, load, require_unchanged
 from advisor.datasets.survey import Survey, survey
+from advisor.tasks.classification.images import read_others
 from tests.datasets.folders import fill, image, make
 
 SIZE = 32

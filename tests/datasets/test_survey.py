@@ -16,8 +16,15 @@ from PIL import Image, ImageEnhance, ImageOps
 from advisor.core.errors import UsageError
 from advisor.datasets.checks.check import require_usable
 from advisor.datasets.dataset import Dataset
-from advisor.datasets.duplicates import THUMBNAIL, Pair, groups, near_duplicates
-from advisor.datasets.look_alikes import groups_tell_classes, look_alikes, silhouettes
+from advisor.datasets.look_alikes import (
+    THUMBNAIL,
+    Pair,
+    groups,
+    groups_tell_classes,
+    look_alikes,
+    near_duplicates,
+    silhouettes,
+)
 from advisor.datasets.survey import survey
 from tests.datasets.folders import fill, image, make
 
@@ -261,7 +268,7 @@ def test_equal_images_have_similarity_one(photographs: list[Image.Image]) -> Non
 
 
 def test_pairs_across_blocks_are_found(monkeypatch: pytest.MonkeyPatch, photographs: list[Image.Image]) -> None:
-    from advisor.datasets import duplicates
+    from advisor.datasets import look_alikes as duplicates
 
     thumbnails = _thumbnails([*photographs, *photographs])
     whole = near_duplicates(thumbnails)

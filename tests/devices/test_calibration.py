@@ -17,8 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.core.errors import SeveralErrors, UsageError
-from advisor.devices.calibration import calibrate, check_target, with_measurements
-from advisor.devices.calibration_report import calibration_report, expected_error
+from advisor.devices.calibration import calibrate, calibration_report, check_target, expected_error, with_measurements
 from advisor.devices.connections.ssh import SshConnection
 from advisor.devices.kernels.timing import design
 from advisor.devices.latency.features import FeatureTable
@@ -32,9 +31,9 @@ from advisor.devices.profiles import (
     load_profiles,
     read_profile,
 )
-from advisor.devices.profiles.host import host_profile
+from advisor.devices.profiles.listing import folder_of, own_folder, write_profile
 from advisor.devices.profiles.measurements import PRECISIONS, Measurement, read_measurements, write_measurements
-from advisor.devices.profiles.team import folder_of, own_folder, write_profile
+from advisor.devices.profiles.runtimes import host_profile
 from tests.devices.conftest import SshServer
 
 TARGET = DeviceTarget("cpu-x4", "ai-edge-litert", "cpu", 4, "2.3.0", ("float32",))

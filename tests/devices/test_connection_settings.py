@@ -16,16 +16,17 @@ import pytest
 
 from advisor.compression.recipes import recipe
 from advisor.core.errors import UsageError
-from advisor.core.file_features import FileFeatures, Traits
+from advisor.core.forms import FileFeatures, Traits
 from advisor.devices.connections.settings import ConnectionSettings
 from advisor.devices.connections.ssh import SshConnection
 from advisor.devices.latency.features import Architecture, FeatureTable, ModelFeatures, model_features, read_features
-from advisor.devices.latency.processor import target_vector
-from advisor.devices.profiles import host, listing, read_profile
-from advisor.devices.profiles.team import write_profile
+from advisor.devices.latency.table import target_vector
+from advisor.devices.profiles import listing, read_profile
+from advisor.devices.profiles import runtimes as host
+from advisor.devices.profiles.listing import write_profile
 from advisor.engine.targets.target_devices import TargetDevices
 from advisor.isolation.resources import usable_cores
-from advisor.tflite.float16 import to_float16
+from advisor.tflite.levels import to_float16
 from tests.builders import present
 from tests.measurement.small_models import classifier, swish_net
 

@@ -26,14 +26,13 @@ from advisor.devices.kernels.timing import MOST_COPIES, copies_of, design, round
 from advisor.devices.latency.features import FeatureTable, ModelFeatures
 from advisor.devices.prediction.predictor import CALIBRATED, Predictor
 from advisor.devices.profiles import DeviceProfile, read_profile
-from advisor.devices.profiles.host import host_profile
-from advisor.devices.profiles.kernels import COLUMNS, SOURCE, Kernel
-from advisor.devices.profiles.measurements import Measurement
-from advisor.devices.profiles.team import remove_profile, write_profile
+from advisor.devices.profiles.listing import remove_profile, write_profile
+from advisor.devices.profiles.measurements import KERNEL_COLUMNS, SOURCE, Kernel, Measurement
+from advisor.devices.profiles.runtimes import host_profile
 from advisor.measurement.on_device.benchmark import benchmark_on_device
 from advisor.reporting.benchmark import print_device_benchmark
+from advisor.tflite.macs import Work, works_of
 from advisor.tflite.model import read
-from advisor.tflite.work import Work, works_of
 from benchmarks.catalogue_files import names
 from benchmarks.latency_kernels import JUDGES, MODELS, anchors, judges
 from tests.devices.test_network_times import microseconds
@@ -198,7 +197,7 @@ def test_kernels_are_written_read_and_removed_with_their_profile(board: DevicePr
 )
 def test_a_damaged_row_is_refused_with_its_line(board: DeviceProfile, tmp_path: Path, row: str, reason: str) -> None:
     path = write_profile(replace(board, kernels=()), tmp_path)
-    path.with_suffix(".kernels.csv").write_text(f"{','.join(COLUMNS)}\n{row}\n")
+    path.with_suffix(".kernels.csv").write_text(f"{','.join(KERNEL_COLUMNS)}\n{row}\n")
     with pytest.raises(UsageError, match=r"our-board\.kernels\.csv:2: ") as refused:
         read_profile(path)
     assert reason in refused.value.message

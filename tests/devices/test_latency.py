@@ -14,24 +14,22 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from advisor.core.errors import UsageError
-from advisor.core.file_features import Traits
+from advisor.core.forms import Traits
 from advisor.devices.latency.base import Base, fit_base
-from advisor.devices.latency.conformal import (
+from advisor.devices.latency.contrasts import COUNTS, Contrasts
+from advisor.devices.latency.features import ModelFeatures, load_features, traits_of_operators
+from advisor.devices.latency.model import choose, estimate, queries_of, queries_of_known
+from advisor.devices.latency.posterior import (
     CALIBRATION_FILE,
     EVERYTHING,
     LEAST,
     SUPPORT,
+    posterior_of,
     read_calibration,
     regime_of,
 )
-from advisor.devices.latency.contrasts import COUNTS, Contrasts
-from advisor.devices.latency.features import ModelFeatures, load_features, traits_of_operators
-from advisor.devices.latency.kernels import ModelSpace
-from advisor.devices.latency.model import choose, estimate, queries_of, queries_of_known
-from advisor.devices.latency.posterior import posterior_of
-from advisor.devices.latency.processor import target_vector
 from advisor.devices.latency.references import reference_of
-from advisor.devices.latency.table import Column, LatencyTable, silicon
+from advisor.devices.latency.table import Column, LatencyTable, ModelSpace, silicon, target_vector
 from advisor.devices.profiles import Profiles
 from benchmarks.latency_protocols.regimes import Scored, by_regime, calibrate, calibration_of
 from benchmarks.latency_protocols.validation import cross_validate, fold_of, hide, subset

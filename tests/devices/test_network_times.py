@@ -26,16 +26,16 @@ from advisor.devices.connections.adb import parse_output
 from advisor.devices.connections.host import rising, slowdown, throttling, timings_of_agent
 from advisor.devices.kernels.timing import design
 from advisor.devices.latency.base import fit_base
+from advisor.devices.latency.contrasts import agreeing, student
 from advisor.devices.latency.model import contradicting, estimate, queries_of_known
 from advisor.devices.latency.network_times import OPERATORS_FILE, NetworkTimes, model_operators, write_operators
 from advisor.devices.latency.operator_times import OperatorTimes
-from advisor.devices.latency.outliers import agreeing, student
 from advisor.devices.latency.posterior import LatencyPosterior, posterior_of
 from advisor.devices.latency.table import LatencyTable
 from advisor.isolation import ChildPool
+from advisor.tflite.macs import CONVOLUTION, DENSE, DEPTHWISE, Work, counted, works_of
 from advisor.tflite.model import read
 from advisor.tflite.surgery import select_output
-from advisor.tflite.work import CONVOLUTION, DENSE, DEPTHWISE, Work, counted, works_of
 from benchmarks.latency_protocols.further import wrong_anchor
 from benchmarks.latency_protocols.regimes import effective_number
 from benchmarks.latency_protocols.validation import hide

@@ -20,7 +20,7 @@ from advisor.core.metrics import BALANCED_ACCURACY, COST_SAVED, LOG_LOSS, MACRO_
 from advisor.core.posterior import Posterior
 from advisor.core.quantity import Provenance, Quantity
 from advisor.engine.decide import answers_on_images, compared_images, correct_answers, decide_run
-from advisor.engine.pipeline.evaluation.judging import Scored
+from advisor.engine.pipeline.evaluation.scorer import Scored
 from advisor.engine.pipeline.images import Images
 from advisor.engine.question import Question, resolve
 from advisor.store import RunFolder

@@ -12,12 +12,12 @@ import pytest
 from filelock import FileLock
 from PIL import Image, ImageDraw
 
-from advisor.core.escape import markdown
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.quantity import Provenance
+from advisor.core.units import markdown
 from advisor.engine.history.loaded_run import load_run
 from advisor.engine.history.reevaluation.reevaluate import Devices
-from advisor.reporting.markdown import render_markdown
+from advisor.reporting.files import render_markdown
 from advisor.reporting.view import load_view
 from advisor.store import RunFolder
 from advisor.store.integrity import integrity_problems

@@ -11,11 +11,10 @@ import pytest
 
 from advisor.catalog.catalogue import load_catalogue
 from advisor.core.evaluation import Evaluation, Status
-from advisor.engine.display import Bar, Display, Lines
 from advisor.engine.pipeline.events import EventKind, StageEvent
 from advisor.engine.pipeline.names import StageName
-from advisor.engine.progress import Progress
-from advisor.engine.standing import FILE, Standing, read_standing, write_standing
+from advisor.engine.progress import Bar, Display, Lines, Progress
+from advisor.engine.remaining import FILE, Standing, read_standing, write_standing
 from advisor.store import RunFolder
 from tests.builders import configuration
 from tests.engine.plans import planned
@@ -95,8 +94,7 @@ def test_a_log_has_the_first_line_and_then_one_every_half_minute(
 ) -> None:
     clock = SimpleNamespace(now=0.0)
     clock.monotonic = lambda: clock.now
-    for module in ("display", "progress"):
-        monkeypatch.setattr(f"advisor.engine.{module}.time", clock)
+    monkeypatch.setattr("advisor.engine.progress.time", clock)
     progress = Progress(Lines())
     progress.say("reading images of photos")
     progress.start(PLAN, done=())
@@ -127,7 +125,7 @@ def test_the_answer_so_far_is_told_when_it_changes(
 def test_time_passes_in_a_log_although_no_stage_starts_or_ends(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("advisor.engine.display.EVERY_S", 0.01)
+    monkeypatch.setattr("advisor.engine.progress.EVERY_S", 0.01)
     monkeypatch.setattr("advisor.engine.progress.TICK_S", 0.01)
     with Progress(Lines()) as progress:
         progress.say("fetching weights of a card")

@@ -18,7 +18,7 @@ from advisor.engine.pipeline.rule import Known, RuleNeeds
 from advisor.engine.question import resolve
 from advisor.engine.rules import needless, not_licensed, over_size, rules_of, slow_backbone, slow_file, slow_float32
 from advisor.engine.scheduling.promotion import FrontBound
-from advisor.engine.space.skipped import ruled_out
+from advisor.engine.space.plan import ruled_out
 from advisor.engine.targets.device_prediction import Prefilter
 from advisor.engine.targets.target_devices import select_targets
 from tests.builders import RUNTIME, configuration, evaluation

@@ -23,8 +23,8 @@ from advisor.core import training
 from advisor.core.budget import Budget
 from advisor.core.errors import UsageError
 from advisor.core.training import FINETUNE_TOP, HEAD, TrainingRecipe, in_order, lighter_than
-from advisor.engine import answering as module
-from advisor.engine.answering import Answer, answering
+from advisor.engine import decide as module
+from advisor.engine.decide import Answer, answering
 from advisor.engine.execution.machine import Machine
 from advisor.engine.pipeline.images import Role
 from advisor.engine.pipeline.names import StageName

@@ -19,8 +19,8 @@ import pytest
 from PIL import Image
 
 from advisor.core.errors import UsageError
-from advisor.core.escape import markdown as escaped
 from advisor.core.evaluation_facts import DeviceFigures, ImageAnswers
+from advisor.core.units import markdown as escaped
 from advisor.engine.history.loaded_run import load_run
 from advisor.exporting.bundle import Bundle, export
 from advisor.exporting.model import ShippedModel
@@ -29,7 +29,7 @@ from advisor.exporting.snippets import PLATFORMS, benchmark_lines, devices_of, r
 from advisor.reporting.risks import risks, warnings
 from advisor.reporting.view import load_view
 from advisor.store import RunFolder
-from advisor.tasks.classification.shipping import SHIPPING, answers
+from advisor.tasks.classification.own_files import SHIPPING, answers
 from advisor.tflite.metadata import Metadata
 from advisor.tflite.metadata_writer import write_metadata
 from tests.builders import evaluation

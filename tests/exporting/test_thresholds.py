@@ -14,14 +14,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from advisor.core.confidence_facts import ConfidenceFacts, RecallThreshold, Threshold
+from advisor.core.confidence_facts import ConfidenceFacts, Guarantees, RecallThreshold, Shares, Threshold
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation
-from advisor.core.guarantees import Guarantees, Shares
-from advisor.core.statistics import Interval
+from advisor.core.quantity import Interval
 from advisor.exporting.bundle import Bundle, export
 from advisor.store import RunFolder
-from advisor.tasks.classification.shipping import answers
+from advisor.tasks.classification.own_files import answers
 from advisor.tflite.metadata import read_metadata
 from tests.builders import present
 from tests.exporting.conftest import Pixels, evaluation_of, replace_artefact

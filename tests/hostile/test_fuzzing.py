@@ -18,7 +18,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from advisor.catalog.files.reading import read_catalogue_file
+from advisor.catalog.reading import read_catalogue_file
 from advisor.core import units
 from advisor.core.budget import parse_licences
 from advisor.core.errors import AdvisorError
@@ -27,15 +27,14 @@ from advisor.datasets.boxes import list_boxes
 from advisor.datasets.layouts.manifest import list_manifest
 from advisor.devices.latency.features import read_features
 from advisor.devices.profiles import read_profile, shipped_profiles
-from advisor.devices.profiles.cores import read_cores
-from advisor.devices.profiles.kernels import Kernel, read_kernels, write_kernels
-from advisor.devices.profiles.measurements import read_measurements
+from advisor.devices.profiles.measurements import Kernel, read_kernels, read_measurements, write_kernels
+from advisor.devices.profiles.runtimes import read_cores
 from advisor.engine.history.loaded_run import load_run
 from advisor.engine.question import resolve
-from advisor.engine.question.options import read_file
+from advisor.engine.question.values import read_file
+from advisor.tflite.macs import Work
 from advisor.tflite.metadata import read_metadata
 from advisor.tflite.model import read
-from advisor.tflite.work import Work
 from tests.datasets.boxes.writers import WRITERS, photos
 from tests.hostile.damages import WRONG
 from tests.measurement import small_models

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from advisor.measurement import average_precision
-from advisor.measurement.average_precision import score, shares, threshold
-from advisor.measurement.box_counts import Matched, counts, match
+from advisor.measurement.accuracy import Detections
+from advisor.measurement.average_precision import Matched, counts, match, score, shares, threshold
 from advisor.measurement.counting import NEAR, centre_score, centre_shares, centres, match_centres
-from advisor.measurement.detection import Detections
 
 SIZES = [(100, 200)] * 4
 

@@ -24,7 +24,7 @@ from advisor.core.metrics import (
     TOP5,
     WORST_GROUP,
 )
-from advisor.core.statistics import wilson
+from advisor.core.quantity import wilson
 from advisor.datasets.images import InputSpec
 from advisor.measurement.accuracy import predict, predict_arrays, predict_pixels
 from advisor.measurement.metrics import SCORES, Judged, scores

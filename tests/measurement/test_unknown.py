@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from advisor.core.errors import RuntimeRefusal, StageError, UsageError
-from advisor.core.statistics import Interval
+from advisor.core.quantity import Interval
 from advisor.datasets.capture import TESTS, captures
 from advisor.datasets.images import InputSpec
-from advisor.measurement.accuracy import captured_answers, predict_pixels, robustness
-from advisor.measurement.detection import Detector, load, save, true_boxes
+from advisor.measurement.accuracy import Detector, captured_answers, load, predict_pixels, robustness, save, true_boxes
 from advisor.measurement.unknown import Neighbours, accepted, auroc, mean_of, rule
 from advisor.tflite.postprocess import Suppression, append_postprocess
 from tests.datasets.folders import fill

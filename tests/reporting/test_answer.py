@@ -11,9 +11,8 @@ from rich.console import Console
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.quantity import Provenance, Quantity
 from advisor.reporting.answer import print_answer
-from advisor.reporting.files import recommendation_json
+from advisor.reporting.files import recommendation_json, render_markdown
 from advisor.reporting.html import render_html
-from advisor.reporting.markdown import render_markdown
 from advisor.reporting.view import RunView
 from tests.reporting.views import HOSTILE, empty_view, few_view, infeasible_view, judged_view, run_view, running_view
 from tests.zones import zone

@@ -12,19 +12,18 @@ from typing import Any
 
 import pytest
 
+from advisor.core.confidence_facts import Guarantees, Shares
 from advisor.core.evaluation_facts import ImageAnswers
-from advisor.core.guarantees import Guarantees, Shares
 from advisor.core.quantity import Provenance, Quantity
 from advisor.engine.history.compare import Comparison, compare
-from advisor.engine.history.incumbents import Incumbent
+from advisor.engine.history.disagreements import Incumbent
 from advisor.engine.history.loaded_run import load_run
 from advisor.reporting.answer import print_answer
 from advisor.reporting.comparisons import SHOWN, comparison_json, render_comparison
 from advisor.reporting.console import default_console
 from advisor.reporting.explanation import LEARNT, explanation, incumbent_sentences
-from advisor.reporting.files import recommendation_json
+from advisor.reporting.files import recommendation_json, render_markdown
 from advisor.reporting.html import render_html
-from advisor.reporting.markdown import render_markdown
 from advisor.reporting.phrases import shortlist, verdict
 from advisor.reporting.risks import risks, warnings
 from advisor.reporting.view import RunView

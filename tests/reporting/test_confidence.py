@@ -11,20 +11,22 @@ from html import unescape
 
 import pytest
 
+from advisor.core.box_facts import LeftOut
 from advisor.core.confidence_facts import (
+    NO_GUARANTEES,
     Bin,
     ConfidenceFacts,
     CoverageThreshold,
+    Guarantees,
     Point,
     Reachable,
     RecallThreshold,
+    Shares,
     Threshold,
 )
 from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import ImageAnswers
-from advisor.core.guarantees import NO_GUARANTEES, Guarantees, Shares
-from advisor.core.statistics import Interval
-from advisor.core.unknown_facts import LeftOut
+from advisor.core.quantity import Interval
 from advisor.reporting.confidence import curve_of, unkept
 from advisor.reporting.html import render_html
 from advisor.reporting.risks import Level, risks

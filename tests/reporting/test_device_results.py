@@ -17,9 +17,8 @@ from advisor.reporting.device_results import (
     runtimes_sentence,
     sentence,
 )
-from advisor.reporting.files import front_csv, recommendation
+from advisor.reporting.files import front_csv, recommendation, render_markdown
 from advisor.reporting.html import render_html
-from advisor.reporting.markdown import render_markdown
 from advisor.reporting.view import RunView, load_view
 from tests.builders import evaluation
 from tests.run_folders import write_run

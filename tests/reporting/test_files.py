@@ -23,9 +23,8 @@ from advisor.core.evaluation_json import evaluation_from_json
 from advisor.reporting.answer import print_answer
 from advisor.reporting.blocks import TableColumn
 from advisor.reporting.console import NARROW, WIDE, table, write
-from advisor.reporting.files import COLUMNS, front_csv, front_parquet, recommendation_json, write_all
+from advisor.reporting.files import COLUMNS, front_csv, front_parquet, recommendation_json, render_markdown, write_all
 from advisor.reporting.html import render_html
-from advisor.reporting.markdown import render_markdown
 from advisor.reporting.payload import QUANTITIES, facets, payload
 from advisor.reporting.view import RunView, load_view
 from advisor.store import RunFolder

@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from advisor.core.confidence_facts import ConfidenceFacts, Mistake
-from advisor.core.statistics import Interval
+from advisor.core.quantity import Interval
 from advisor.engine.history.disagreements import Disagreement, Disagreements, ImageAnswer
 from advisor.reporting.html import render_html
 from advisor.reporting.outlines import CHANGED_SHOWN

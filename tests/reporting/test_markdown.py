@@ -10,13 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.core.escape import markdown
 from advisor.core.evaluation_facts import ImageAnswers
-from advisor.core.quantity import Provenance, Quantity
-from advisor.core.statistics import Interval
+from advisor.core.quantity import Interval, Provenance, Quantity
+from advisor.core.units import markdown
 from advisor.datasets.boxes import Box
 from advisor.engine.history.disagreements import Disagreement, Disagreements, ImageAnswer
-from advisor.reporting.markdown import render_markdown
+from advisor.reporting.files import render_markdown
 from advisor.reporting.outlines import COLOURS, DRAWN, outlines
 from advisor.reporting.templating import json_for_script
 from advisor.reporting.text import bounds, plain, points, share, spreadsheet

@@ -21,9 +21,8 @@ from advisor.core.quantity import Provenance, Quantity
 from advisor.reporting.answer import print_answer
 from advisor.reporting.explanation import explanation
 from advisor.reporting.figures import expectations, foundations, key_figures
-from advisor.reporting.files import front_csv, recommendation
+from advisor.reporting.files import front_csv, recommendation, render_markdown
 from advisor.reporting.html import render_html
-from advisor.reporting.markdown import render_markdown
 from advisor.reporting.metrics import cells, metric_table
 from advisor.reporting.phrases import limits
 from advisor.reporting.risks import risks

@@ -15,17 +15,16 @@ from rich.console import Console
 
 from advisor.catalog import load_catalogue
 from advisor.catalog.cards import Conversion
-from advisor.devices.calibration import Calibrated
-from advisor.devices.calibration_report import CalibrationReport
-from advisor.devices.profiles.host import host_profile
-from advisor.devices.profiles.kernels import Kernel
+from advisor.devices.calibration import Calibrated, CalibrationReport
+from advisor.devices.profiles.measurements import Kernel
+from advisor.devices.profiles.runtimes import host_profile
 from advisor.engine.preview import preview
 from advisor.engine.question import resolve
 from advisor.reporting.catalog_table import print_card
 from advisor.reporting.devices_table import print_calibrated, print_device
 from advisor.reporting.plan_table import PLAN, print_plan, sentences
 from advisor.tasks import DETECTION
-from advisor.tflite.work import Work
+from advisor.tflite.macs import Work
 from tests.datasets.boxes.writers import photos, write_table
 from tests.datasets.folders import make
 

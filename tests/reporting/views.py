@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from advisor.core.box_facts import LeftOut, OtherThings, UnknownFacts
 from advisor.core.budget import Budget
 from advisor.core.decision import decide
 from advisor.core.evaluation import Configuration, Evaluation, Status, Target
@@ -17,9 +18,7 @@ from advisor.core.evaluation_facts import (
     ImageAnswers,
     TimingFacts,
 )
-from advisor.core.quantity import Provenance, Quantity
-from advisor.core.statistics import Interval, wilson
-from advisor.core.unknown_facts import LeftOut, OtherThings, UnknownFacts
+from advisor.core.quantity import Interval, Provenance, Quantity, wilson
 from advisor.engine.history.loaded_run import Unfinished
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.question import Request, resolve

@@ -22,9 +22,20 @@ from hypothesis import strategies as st
 from advisor.core.errors import UsageError
 from advisor.devices.profiles import read_profile
 from advisor.engine.question import resolve
-from advisor.store.frames import COUNT, FLAG, NUMBER, TEXT, frame, type_of
-from advisor.store.jsonfile import KINDS, MAX_STRING, parse_json, read_document, read_json
-from advisor.store.rows import ROWS, add_block, cached_rows, write_block
+from advisor.store.files import ROWS, add_block, cached_rows, write_block
+from advisor.store.jsonfile import (
+    COUNT,
+    FLAG,
+    KINDS,
+    MAX_STRING,
+    NUMBER,
+    TEXT,
+    frame,
+    parse_json,
+    read_document,
+    read_json,
+    type_of,
+)
 from advisor.store.yamlfile import read_yaml
 
 

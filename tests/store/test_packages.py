@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from advisor.core.errors import UsageError
-from advisor.store.packages import Packages, import_path
+from advisor.store.cache import Packages, import_path
 
 
 def wheel(folder: Path, version: str) -> Path:

@@ -8,10 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.core.costs import parse_costs
-from advisor.core.metrics import BALANCED_ACCURACY, COST_SAVED, LOG_LOSS, MACRO_F1, TOP1, WORST_GROUP
+from advisor.core.metrics import BALANCED_ACCURACY, COST_SAVED, LOG_LOSS, MACRO_F1, TOP1, WORST_GROUP, parse_costs
 from advisor.engine.pipeline.evaluation import accuracy
-from advisor.engine.pipeline.evaluation.judging import Scored
+from advisor.engine.pipeline.evaluation.scorer import Scored
 from advisor.engine.pipeline.images import Role
 from advisor.engine.question import Question
 from advisor.store import RunFolder

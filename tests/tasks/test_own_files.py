@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from advisor.catalog.user_models.own_files import task_of
+from advisor.catalog.user_models.master import task_of
 from advisor.tasks import CLASSIFICATION, DETECTION
 from advisor.tflite.model import read
 from tests.tflite.graphs import foreign_detector, tiny_features

@@ -11,10 +11,9 @@ from ai_edge_litert import schema_py_generated as schema
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.tflite.arena import ALIGNMENT, Lifetime, activation_arena_bytes, lifetimes, plan
-from advisor.tflite.float16 import to_float16
+from advisor.tflite.arena import ALIGNMENT, FIXED_BYTES, Lifetime, activation_arena_bytes, lifetimes, micro_arena, plan
+from advisor.tflite.levels import to_float16
 from advisor.tflite.macs import count
-from advisor.tflite.micro_arena import FIXED_BYTES, micro_arena
 from advisor.tflite.model import read
 from tests.measurement import small_models
 from tests.tflite.graphs import INT32, Graph, tiny_classifier, tiny_features

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from advisor.core.errors import StageError, UnsupportedRecipe, UsageError
-from advisor.tflite.float16 import to_float16, to_float32
-from advisor.tflite.interface import fold_normalization, to_float_io, with_fixed_batch
+from advisor.tflite.levels import to_float16, to_float32
 from advisor.tflite.model import Model, read
+from advisor.tflite.quantization import fold_normalization, to_float_io, with_fixed_batch
 from advisor.tflite.rewrite import unpack
 from advisor.tflite.surgery import attach_head, select_output
 from advisor.tflite.values import Quantization

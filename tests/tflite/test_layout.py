@@ -15,15 +15,15 @@ import pytest
 from ai_edge_litert import schema_py_generated as schema
 from scipy.special import softmax
 
-from advisor.catalog.trial_run import run
+from advisor.catalog.user_models.classifier import run
 from advisor.core.errors import UsageError
 from advisor.measurement.accuracy import predict_arrays
 from advisor.tflite.arena import activation_arena_bytes
 from advisor.tflite.layout import TO_NCHW, TO_NHWC, transposes, without_transposes
 from advisor.tflite.levels import last_width, with_levels
+from advisor.tflite.macs import CONVOLUTION, DENSE, DEPTHWISE, Work, counted, works_of
 from advisor.tflite.model import read
 from advisor.tflite.surgery import attach_head, select_output
-from advisor.tflite.work import CONVOLUTION, DENSE, DEPTHWISE, Work, counted, works_of
 from tests.measurement.small_models import Builder
 from tests.tflite.conftest import Array, Quantize, Run
 from tests.tflite.graphs import INT32, Graph, tiny_features

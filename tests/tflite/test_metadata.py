@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor.core.errors import StageError, UsageError
-from advisor.tflite.float16 import to_float16
-from advisor.tflite.interface import fold_normalization, to_float_io
+from advisor.tflite.levels import to_float16
 from advisor.tflite.metadata import Metadata, one_line, read_metadata
 from advisor.tflite.metadata_writer import write_metadata
 from advisor.tflite.model import read
+from advisor.tflite.quantization import fold_normalization, to_float_io
 from advisor.tflite.surgery import attach_head, select_output
 from tests.builders import present
 from tests.tflite.conftest import Array, Quantize, Run

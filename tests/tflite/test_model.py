@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from advisor.core.errors import AdvisorError, UsageError
 from advisor.tflite.arena import activation_arena_bytes
-from advisor.tflite.float16 import to_float16
-from advisor.tflite.interface import to_float_io
+from advisor.tflite.levels import to_float16
 from advisor.tflite.macs import count
 from advisor.tflite.model import Model, Tensor, read
+from advisor.tflite.quantization import to_float_io
 from advisor.tflite.rewrite import pack, unpack
 from advisor.tflite.surgery import select_output
 from advisor.tflite.verify import MAX_TABLES

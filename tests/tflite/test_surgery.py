@@ -16,8 +16,7 @@ from advisor.tflite.layout import TO_NCHW, TO_NHWC, without_transposes
 from advisor.tflite.model import read
 from advisor.tflite.quantization import dequantize, quantize
 from advisor.tflite.rewrite import unpack
-from advisor.tflite.simplify import simplified
-from advisor.tflite.surgery import attach_head, operator_alone, select_output
+from advisor.tflite.surgery import attach_head, operator_alone, select_output, simplified
 from tests.measurement import small_models
 from tests.tflite.conftest import Array, Quantize, Run
 from tests.tflite.graphs import FLOAT32, Graph, features_graph, tiny_classifier, tiny_features
@@ -199,7 +198,7 @@ def test_an_operator_alone_does_what_it_does_in_its_graph(index: int) -> None:
 
 
 def test_what_expands_a_stored_kernel_comes_along() -> None:
-    from advisor.tflite.float16 import to_float16
+    from advisor.tflite.levels import to_float16
     from advisor.tflite.model import read
 
     data = to_float16(small_models.classifier(32))

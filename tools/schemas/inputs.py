@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from advisor.catalog.files.schema import CardEntry, CatalogueFile, Strict
+from advisor.catalog.schema import CardEntry, CatalogueFile, Strict
 from advisor.core.options import PLAN, Option
 from advisor.devices.connections.settings import ConnectionSettings
 from advisor.devices.profiles.schema import (

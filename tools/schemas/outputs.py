@@ -14,15 +14,14 @@ from advisor.core.decision import Decision
 from advisor.core.evaluation import Evaluation, Target
 from advisor.core.evaluation_facts import DeviceFigures, ImageAnswers
 from advisor.core.evaluation_json import DETAILS, entry_name, merged_facts
-from advisor.core.file_features import FileFeatures
+from advisor.core.forms import FileFeatures
 from advisor.datasets.division import Overview
 from advisor.engine.history.compare import Comparison
-from advisor.engine.history.expected_tuning import ExpectedTuning
-from advisor.engine.history.incumbents import Incumbent
+from advisor.engine.history.disagreements import ExpectedTuning, Incumbent
 from advisor.engine.history.reevaluation.reevaluate import Reevaluation
 from advisor.engine.space.forecast import CardForecast, Forecast, PlanView
 from advisor.measurement.accelerators.delegation import Delegation
-from advisor.measurement.latency.conditions import Conditions
+from advisor.measurement.latency.end_to_end import Conditions
 from advisor.measurement.latency.findings import Benchmark
 from advisor.measurement.latency.results import ModelTiming
 from advisor.measurement.on_device.findings import DeviceBenchmark

@@ -10,7 +10,7 @@ import numpy as np
 
 from advisor.catalog.cards import Conversion
 from advisor.catalog.user_models import classifier
-from advisor.catalog.weights.arrays import Array
+from advisor.catalog.weights.readers import Array
 from advisor.core.errors import UsageError
 from advisor.tflite.layout import TRANSPOSE, transposes
 from advisor.tflite.model import Model, read

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from advisor.catalog.cards import Conversion
-from advisor.catalog.labels import BACKGROUND, imagenet_labels
-from advisor.catalog.user_models.own_files import ModelFacts
+from advisor.catalog.catalogue import BACKGROUND, imagenet_labels
+from advisor.catalog.user_models.master import ModelFacts
 from advisor.core.errors import UsageError
 from advisor.core.tasks import TASKS
 from advisor.tflite.metadata import Metadata

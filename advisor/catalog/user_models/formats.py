@@ -17,13 +17,13 @@ from advisor.catalog.user_models import keras_archive, pt2_archive, saved_model
 from advisor.catalog.user_models.comparison import Original, compared
 from advisor.catalog.user_models.onnx_files import checks, graph
 from advisor.catalog.user_models.onnx_files import graph as convert
-from advisor.catalog.user_models.onnx_files.original import OnnxOriginal
+from advisor.catalog.user_models.onnx_files.graph import OnnxOriginal
 from advisor.catalog.user_models.pt2 import TorchProgram, require_torch
 from advisor.core.errors import UsageError, message_of
-from advisor.store.packages import Packages
+from advisor.store.cache import Packages
 from advisor.tflite.layout import without_transposes
 from advisor.tflite.model import read
-from advisor.tflite.simplify import simplified
+from advisor.tflite.surgery import simplified
 
 _CONVERTED = "convert it to .tflite yourself, and add that file"
 

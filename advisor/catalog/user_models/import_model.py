@@ -13,17 +13,16 @@ from types import MappingProxyType
 from typing import Any
 
 from advisor.catalog.cards import Card, Conversion, Preprocessing
-from advisor.catalog.catalogue import load_catalogue
-from advisor.catalog.catalogue_files import user_catalogue_file, with_card
+from advisor.catalog.catalogue import load_catalogue, user_catalogue_file, with_card
 from advisor.catalog.user_models.description import NOT_STATED, Inspected, ModelDescription, described_by
 from advisor.catalog.user_models.formats import format_of
-from advisor.catalog.user_models.own_files import ModelFacts
+from advisor.catalog.user_models.master import ModelFacts
 from advisor.core.errors import StageError, UsageError
 from advisor.core.tasks import TASKS
 from advisor.core.units import show_bytes, show_seconds
 from advisor.isolation import WRITES_BELOW, CallLimits, ChildPool, Scratch
+from advisor.store.cache import import_path, is_installed
 from advisor.store.files import sha256_file, write_atomically
-from advisor.store.packages import import_path, is_installed
 from advisor.tflite.metadata import Metadata
 
 MODELS = "models"

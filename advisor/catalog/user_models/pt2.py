@@ -14,7 +14,7 @@ import numpy as np
 from advisor.catalog.user_models import pt2_archive
 from advisor.catalog.user_models.comparison import OriginalLayer
 from advisor.catalog.user_models.onnx_files.graph import VERSION
-from advisor.catalog.weights.arrays import Array
+from advisor.catalog.weights.readers import Array
 from advisor.core.errors import UsageError, install_extra, message_of
 
 _NEEDED = ("torch", "onnxscript")

@@ -24,8 +24,7 @@ from advisor.compression.diagnosis.pairs import (
 )
 from advisor.compression.diagnosis.running import Alone, InspectableModel, alone
 from advisor.compression.diagnosis.signals import Sums, decibel
-from advisor.compression.diagnosis.values import Channels, DiagnosedLayer, Diagnosis
-from advisor.compression.diagnosis.words import cause, verdict
+from advisor.compression.diagnosis.values import Channels, DiagnosedLayer, Diagnosis, cause, verdict
 from advisor.core.errors import StageError, UsageError
 from advisor.datasets.images import InputSpec
 from advisor.isolation import CallLimits, ChildPool, Scratch

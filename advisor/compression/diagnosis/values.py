@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from advisor.core.codec import Written
+from advisor.measurement.accelerators.delegation import Delegation
 
 
 @dataclass(frozen=True)
@@ -134,3 +136,151 @@ class Diagnosis(Written):
         """Return the layers that lose most by themselves, the worst first."""
         known = [layer for layer in self.layers if layer.own_snr_db is not None]
         return tuple(sorted(known, key=lambda layer: layer.own_snr_db or 0.0)[:count])
+
+
+WEAK_DB = 25.0
+"""Layers below this ratio by themselves are named; good 8-bit layers have 30 to 50 dB."""
+
+FAINT_DB = 15.0
+"""An answer below this ratio is sometimes wrong: at 15 dB the noise is a sixth of the signal."""
+
+NAMED = 3
+"""Number of layers that the verdict names."""
+
+_FOLLOWING = frozenset({"SOFTMAX", "LOGISTIC"})
+"""Operators that lose what their inputs lost; the layers before them are named instead."""
+
+_CLIPPED = 0.005
+_WIDE = 8.0
+"""Ratio of a channel's range to the median's that leaves the median 5 of 8 bits."""
+
+_LEFT = 0.001
+"""Share of the arithmetic that is too small to mention."""
+
+_NARROW = 0.4
+_FEW_STEPS = 8.0
+
+_CLUSTERED = 16
+
+_PRUNED = 0.25
+"""Share of zeros in a pruned kernel; rounding alone gives up to a tenth."""
+
+_MOST_PRUNED = 0.6
+
+_FLOATS = frozenset({"float32", "float16"})
+
+
+def cause(layer: DiagnosedLayer) -> str:
+    """Return why a layer loses so much by itself and what helps; empty if it does not."""
+    if layer.operator in _FOLLOWING or layer.own_snr_db is None or layer.own_snr_db >= WEAK_DB:
+        return ""
+    if layer.weights in _FLOATS and layer.data == "float32":
+        return _changed(layer)
+    return next(_losses(layer))
+
+
+def _changed(layer: DiagnosedLayer) -> str:
+    """Return how weights that are stored as floats were changed."""
+    if layer.few is not None and layer.few <= _CLUSTERED:
+        return f"{layer.few} values stand for all of its weights: rounded has up to 256 a channel"
+    if layer.few is not None:
+        return f"its weights are rounded to {layer.few} values, too few for it: float16 keeps more of them"
+    if layer.zeros >= _PRUNED:
+        milder = "pruned_50 takes out fewer, rounded none" if layer.zeros > _MOST_PRUNED else "rounded takes out none"
+        return f"{layer.zeros:.0%} of its weights were taken out, more than the others make up for: {milder}"
+    if layer.weights == "float16":
+        return "its weights are stored too coarsely: more bits for this layer"
+    return "its weights are others than the float file's: they learnt again, for what other layers lost"
+
+
+def _losses(layer: DiagnosedLayer) -> Iterator[str]:
+    """Yield why values that are stored as integers lose, the likeliest reason first."""
+    if layer.lost:
+        channels = ", ".join(map(str, layer.lost[:5]))
+        yield (
+            f"the bias of channel {channels} is lost: its weights are next to nothing, and 32 bits of steps as small "
+            "as theirs do not reach it; int8 of advisor compress keeps it"
+        )
+    if layer.range is not None and layer.clipped >= _CLIPPED:
+        yield (
+            f"{layer.clipped:.1%} of its values fall out of the range {_span(layer.range)} that calibration gave it "
+            f"(they reach {_span(layer.used)}): calibrate on more images like these, or leave it in float (mixed_int8)"
+        )
+    if layer.per_channel is False and layer.kernel is not None and layer.kernel.ratio >= _WIDE:
+        yield (
+            f"its kernel has one scale for all channels, and channel {layer.kernel.channel}'s weights are "
+            f"{layer.kernel.ratio:.0f}x the median's: a scale a channel (int8) helps"
+        )
+    if layer.range is not None and layer.channels is not None and layer.channels.ratio >= _WIDE:
+        yield (
+            f"channel {layer.channels.channel}'s range is {layer.channels.ratio:.0f}x the median's, and activations "
+            "have one scale for all channels: a scale a channel of the weights is not enough, leave it in float "
+            "(mixed_int8)"
+        )
+    used = layer.range_used
+    if layer.range is not None and used is not None and used < _NARROW:
+        yield (
+            f"its values take {used:.0%} of the range {_span(layer.range)} that calibration gave it: an image unlike "
+            "the others stretched it, calibrate without it"
+        )
+    if layer.steps is not None and layer.steps < _FEW_STEPS:
+        yield (
+            f"one standard deviation of its values spans {layer.steps:.1f} steps of {_span(layer.used)}: rare extremes "
+            "stretch the range, leave it in float (mixed_int8) or take int16x8"
+        )
+    if layer.data == "float32":
+        yield "its weights are stored too coarsely: more bits for this layer"
+    if layer.per_channel is False:
+        yield "its kernel has one scale for all channels: a scale a channel (int8) helps"
+    if layer.kernel is None:
+        yield f"the steps of {layer.data} over {_span(layer.range or layer.used)} are too coarse for it"
+    yield f"{layer.data} is too coarse for it: leave it in float (mixed_int8), or train with it (qat_int8)"
+
+
+def verdict(found: Diagnosis, delegation: Delegation, float_delegation: Delegation) -> tuple[str, ...]:
+    """Return the result in sentences: how far the answers differ, which layers cause it and why, what is slow."""
+    sentences = [_head(found), *_layers(found), *_slow(delegation, float_delegation)]
+    if len(sentences) == 1:
+        sentences.append("no layer is to blame and none is left to slower kernels: this form is sound")
+    return tuple(sentences)
+
+
+def _head(found: Diagnosis) -> str:
+    noise = "" if found.output_snr_db is None else f", SNR {found.output_snr_db:.0f} dB"
+    return f"it answers as the float file does on {found.agreement:.0%} of {found.images} images{noise}"
+
+
+def _layers(found: Diagnosis) -> Iterator[str]:
+    weak = [layer for layer in found.worst(len(found.layers)) if layer.cause]
+    for layer in weak[:NAMED]:
+        yield f"{layer.name} ({layer.operator}, operator {layer.index}): SNR {layer.own_snr_db:.0f} dB; {layer.cause}"
+    if len(weak) > NAMED:
+        yield f"{len(weak) - NAMED} more layers stand below {WEAK_DB:.0f} dB by themselves"
+    integers = any(layer.weights and layer.weights not in _FLOATS for layer in found.layers)
+    remedy = "; training with it (qat_int8) or int16x8 helps, where answers are lost" if integers else ""
+    lowest = min((layer for layer in found.layers if layer.snr_db is not None), key=_arriving, default=None)
+    if not weak and lowest is not None and _arriving(lowest) < FAINT_DB:
+        yield (
+            f"no layer is to blame alone: the noise of {len(found.layers)} layers adds up, down to "
+            f"{_arriving(lowest):.0f} dB at {lowest.name}{remedy}"
+        )
+
+
+def _arriving(layer: DiagnosedLayer) -> float:
+    return layer.snr_db if layer.snr_db is not None else float("inf")
+
+
+def _slow(delegation: Delegation, float_delegation: Delegation) -> Iterator[str]:
+    """Yield what the CPU's fast kernels run less of than of the float file."""
+    if delegation.share >= float_delegation.share - _LEFT and delegation.kept <= float_delegation.kept:
+        return
+    reasons = [f"{reason} ({count}x)" for reason, count in delegation.reasons.items()]
+    more = f" and {len(reasons) - NAMED} other reasons" if len(reasons) > NAMED else ""
+    yield (
+        f"slower: {delegation.accelerator.title} takes {delegation.share:.0%} of its arithmetic in {delegation.kept} "
+        f"pieces, of float {float_delegation.share:.0%} in {float_delegation.kept}: {'; '.join(reasons[:NAMED])}{more}"
+    )
+
+
+def _span(ends: tuple[float, float]) -> str:
+    return f"{ends[0]:.3g} to {ends[1]:.3g}"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from advisor.compression.quantization.grid import BYTES
 from advisor.compression.quantization.quantizer import eight_bit_rules, fitting_images, quantize
 from advisor.compression.recipes.base import Compressed, Needs, Recipe, RecipeInputs
-from advisor.compression.recipes.post_training import prepare
+from advisor.compression.recipes.retrained import prepare
 from advisor.core.errors import UnsupportedRecipe
 from advisor.tflite.macs import count
 from advisor.tflite.model import Model, read

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from advisor.compression.calibration import choose, from_images
-from advisor.compression.quantization.correction import correct
-from advisor.compression.quantization.grid import BYTES, clusters
-from advisor.compression.quantization.quantizer import eight_bit_rules, fitting_images, quantize
+from advisor.compression.quantization.grid import BYTES, Grids, clusters
+from advisor.compression.quantization.layers import correct
+from advisor.compression.quantization.observe import Observation
+from advisor.compression.quantization.quantizer import Rules, eight_bit_rules, fitting_images, fitting_inputs, quantize
 from advisor.compression.recipes.base import Compressed, Needs, Recipe, RecipeInputs, TrainingImages
 from advisor.tflite.macs import count
 from advisor.tflite.model import read
@@ -18,7 +19,8 @@ from advisor.tflite.model import read
 if TYPE_CHECKING:
     from advisor.training.flatgraph.graph import Change, Graph
     from advisor.training.flatgraph.learning import TrainingSummary
-    from advisor.training.flatgraph.weights import Weight
+    from advisor.training.flatgraph.refit import Weight
+
 
 MOST_MACS = 5e12
 """Multiply-accumulates of the training images in one run of the float model: about ten minutes, as 203 steps of
@@ -52,7 +54,7 @@ class Retrained(Recipe):
 
         from advisor.training.flatgraph.graph import read_graph
         from advisor.training.flatgraph.learning import Schedule, learn
-        from advisor.training.flatgraph.weights import Weight
+        from advisor.training.flatgraph.refit import Weight
 
         images = inputs.images
         assert images is not None, "the recipe says that it needs images"
@@ -90,8 +92,7 @@ class Pruned(Retrained):
         self._share = percent / 100
 
     def _weights(self, graph: Graph, images: TrainingImages) -> Mapping[int, Weight]:
-        from advisor.training.flatgraph.refit import refit
-        from advisor.training.flatgraph.weights import Masked, Weight
+        from advisor.training.flatgraph.refit import Masked, Weight, refit
 
         biases = {node.inputs[1]: node.inputs[2] for node in graph.nodes if len(node.inputs) > 2}
         inner = [at for at in _inner(graph) if at in biases]
@@ -126,7 +127,7 @@ class Clustered(Retrained):
         self._values = values
 
     def _weights(self, graph: Graph, _images: TrainingImages) -> Mapping[int, Weight]:
-        from advisor.training.flatgraph.weights import Shared
+        from advisor.training.flatgraph.refit import Shared
 
         return {at: Shared(*clusters(graph.constants[at], self._values)) for at in _inner(graph)}
 
@@ -152,7 +153,7 @@ class QuantizationAware(Retrained):
         ranges = observation.ranges()
 
         def as_integers(index: int, value: Any) -> Any:
-            from advisor.training.flatgraph.weights import rounded_activation
+            from advisor.training.flatgraph.refit import rounded_activation
 
             return rounded_activation(value, *ranges[index]) if index in ranges else value
 
@@ -161,6 +162,59 @@ class QuantizationAware(Retrained):
         return Compressed(quantize(on_grid, eight_bit_rules(), ranges), {"learning": asdict(course)})
 
     def _weights(self, graph: Graph, _images: TrainingImages) -> Mapping[int, Weight]:
-        from advisor.training.flatgraph.weights import Rounded
+        from advisor.training.flatgraph.refit import Rounded
 
         return {at: Rounded(graph.constants[at], name) for at, name in graph.kernels.items()}
+
+
+def prepare(model: bytes, inputs: RecipeInputs, grids: Grids) -> tuple[bytes, Observation]:
+    """Return the file with its weights on their grid and its biases corrected, and its activations.
+
+    Raises:
+        StageError: calibration images are missing or have another shape than the model's input.
+    """
+    only = inputs.observer.only
+    observation = only or inputs.observer(model, fitting_inputs(model, inputs.calibration))
+    corrected = inputs.observer.corrected
+    if grids not in corrected:
+        corrected[grids] = correct(model, grids, observation)
+    return corrected[grids], observation
+
+
+class PostTraining(Recipe):
+    """A recipe that puts weights on a grid, corrects the biases, and stores values as integers.
+
+    Args:
+        name: the recipe's name.
+        grids: the values that weights are stored as.
+        make_rules: returns the quantizer's rules; None leaves the file float.
+        description: one line.
+        bits: of an activation; 0 if activations stay float.
+        finish: the last edit of the file.
+    """
+
+    needs_calibration = True
+    needs = Needs.CALIBRATION
+    grids: Grids
+
+    def __init__(
+        self,
+        name: str,
+        grids: Grids,
+        make_rules: Callable[[], Rules] | None,
+        description: str,
+        *,
+        bits: int = 0,
+        finish: Callable[[bytes], bytes] = bytes,
+    ) -> None:
+        self.name, self.description = name, description
+        self.version = 6 if bits else 7
+        self.grids, self._rules, self._bits, self._finish = grids, make_rules, bits, finish
+
+    def convert(self, model: bytes, inputs: RecipeInputs, /) -> Compressed:
+        """Return the compressed file."""
+        prepared, observation = prepare(model, inputs, self.grids)
+        if self._rules is None:
+            return Compressed(prepared)
+        ranges = observation.ranges(self._bits) if self._bits else None
+        return Compressed(self._finish(quantize(prepared, self._rules(), ranges)))

@@ -12,7 +12,7 @@ from advisor.compression.calibration import from_photographs
 from advisor.compression.diagnosis.signals import decibel
 from advisor.compression.user_model.values import FileAgreement, TrueBoxes
 from advisor.core.errors import StageError, UsageError
-from advisor.core.statistics import Interval, paired_difference, paired_shares, wilson
+from advisor.core.quantity import Interval, paired_difference, paired_shares, wilson
 from advisor.core.tasks import TASKS
 from advisor.datasets.images import InputSpec
 from advisor.tflite.model import Model
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from advisor.measurement.detection import Detections
+    from advisor.measurement.accuracy import Detections
 
 SCORING_SEED = 1
 """Added to the seed: other crops of the bundled photographs than those for calibration."""
@@ -122,7 +122,7 @@ class Detectors:
 
     def answers(self, path: Path, images: Sequence[Path], spec: InputSpec, seed: int) -> list[Detections]:
         """See :class:`TaskFiles`."""
-        from advisor.measurement.detection import Detector
+        from advisor.measurement.accuracy import Detector
 
         with tempfile.TemporaryDirectory() as folder:
             named = Path(folder) / path.name
@@ -142,8 +142,8 @@ class Detectors:
             floats: what the float file found.
             labels: the true boxes; empty if they are not known.
         """
+        from advisor.measurement.accuracy import true_boxes
         from advisor.measurement.average_precision import score, shares
-        from advisor.measurement.detection import true_boxes
 
         expected = [one.above(SURE) for one in floats]
         alike = FileAgreement(len(own), _precision(expected, own, [SIDES] * len(own)))

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from advisor.compression.calibration import CALIBRATION, FEWEST
 from advisor.compression.diagnosis.signals import decibel
-from advisor.compression.recipes.suitable import INPUT_TYPES
+from advisor.compression.recipes.base import INPUT_TYPES
 from advisor.compression.user_model.values import FileAgreement
 from advisor.core.errors import RuntimeRefusal, StageError, UsageError, message_of, nearest
-from advisor.core.statistics import wilson
+from advisor.core.quantity import wilson
 from advisor.core.units import show_bytes
 from advisor.isolation.agent import one_line
 from advisor.store.files import UNREADABLE_ZIP

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from advisor.compression.make import Sizes
-from advisor.core.statistics import Interval
+from advisor.core.quantity import Interval
 from advisor.core.tasks import DEFAULT_TASK, TASKS
 
 ANY = "any"

@@ -11,8 +11,20 @@ from typing import Any
 
 from advisor.core.codec import parse_known
 from advisor.core.errors import UsageError
-from advisor.datasets.boxes.files import files_in, folder_in, is_there, part_folders, part_of, text_of
-from advisor.datasets.boxes.values import Box, BoxEntry, BoxFault, BoxListing, box_of, stated_size
+from advisor.datasets.boxes.values import (
+    Box,
+    BoxEntry,
+    BoxFault,
+    BoxListing,
+    box_of,
+    files_in,
+    folder_in,
+    is_there,
+    part_folders,
+    part_of,
+    stated_size,
+    text_of,
+)
 from advisor.datasets.dataset import Rejected
 from advisor.store.jsonfile import MAX_BYTES, parse_json
 

@@ -13,9 +13,19 @@ from pathlib import Path
 from xml.parsers import expat
 
 from advisor.core.errors import UsageError
-from advisor.datasets import decode
-from advisor.datasets.boxes.files import files_in, folder_in, is_there, part_folders, text_of
-from advisor.datasets.boxes.values import Box, BoxEntry, BoxListing, box_of, stated_size
+from advisor.datasets import images as decode
+from advisor.datasets.boxes.values import (
+    Box,
+    BoxEntry,
+    BoxListing,
+    box_of,
+    files_in,
+    folder_in,
+    is_there,
+    part_folders,
+    stated_size,
+    text_of,
+)
 from advisor.datasets.dataset import PARTS, Rejected
 from advisor.datasets.layouts.folders import images_in
 from advisor.store.yamlfile import read_bytes

@@ -10,8 +10,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from advisor.core.errors import UsageError
-from advisor.datasets.boxes.files import files_in, folder_in, part_folders, part_of, text_of
-from advisor.datasets.boxes.values import Box, BoxEntry, BoxFault, BoxListing, box_of, number
+from advisor.datasets.boxes.values import (
+    Box,
+    BoxEntry,
+    BoxFault,
+    BoxListing,
+    box_of,
+    files_in,
+    folder_in,
+    number,
+    part_folders,
+    part_of,
+    text_of,
+)
 from advisor.datasets.dataset import Rejected
 from advisor.datasets.layouts.folders import images_in
 from advisor.store.yamlfile import read_yaml

@@ -12,7 +12,7 @@ from advisor.datasets.checks.findings import Finding, Kind, counted
 from advisor.datasets.checks.image_quality import captured, sizes
 from advisor.datasets.checks.repeated import repeated
 from advisor.datasets.dataset import PARTS, Dataset
-from advisor.datasets.duplicates import Pair, near_duplicates
+from advisor.datasets.look_alikes import Pair, near_duplicates
 from advisor.datasets.split import HOLDOUT, TRAIN, VALIDATION, Split
 from advisor.datasets.survey import Survey
 

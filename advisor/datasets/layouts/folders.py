@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from advisor.core.errors import UsageError
-from advisor.datasets import decode
+from advisor.datasets import images as decode
 from advisor.datasets.dataset import PARTS, Entry, Listing
 from advisor.datasets.layouts.manifest import SUFFIXES
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from advisor.core.errors import UsageError, nearest, require_extra
-from advisor.core.escape import plain as plain_text
+from advisor.core.units import plain as plain_text
 from advisor.datasets.dataset import PARTS, Entry, Listing, Rejected
 
 if TYPE_CHECKING:

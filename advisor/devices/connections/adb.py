@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from advisor.core.errors import StageError, UsageError
-from advisor.devices.connections.protocol import MeasurementJob, Timing
-from advisor.devices.connections.runtime_files import needs_export
+from advisor.devices.connections.protocol import MeasurementJob, Timing, needs_export
 from advisor.isolation.process import Finished, run_program
 
 _TIMINGS = re.compile(

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.core.errors import StageError
-from advisor.devices.connections.protocol import MeasurementJob, Timing
-from advisor.devices.connections.runtime_files import file_for, with_facts
+from advisor.devices.connections.protocol import MeasurementJob, Timing, file_for, with_facts
 from advisor.isolation import agent
 from advisor.isolation.agent import Block, SeriesDocument
 from advisor.isolation.process import Finished, run_program

@@ -13,8 +13,7 @@ from pathlib import Path
 
 from advisor.core.errors import StageError, UsageError
 from advisor.devices.connections.host import AGENT, agent_arguments, read_document, timings_of_agent
-from advisor.devices.connections.protocol import MeasurementJob, Timing
-from advisor.devices.connections.runtime_files import file_for, with_facts
+from advisor.devices.connections.protocol import MeasurementJob, Timing, file_for, with_facts
 from advisor.isolation import Scratch
 from advisor.isolation.process import Finished, run_program
 from advisor.store.files import sha256_file

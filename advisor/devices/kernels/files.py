@@ -12,9 +12,9 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 from numpy.typing import ArrayLike, NDArray
 
+from advisor.tflite.macs import CONVOLUTION, DENSE, DEPTHWISE, Work
 from advisor.tflite.model import read
 from advisor.tflite.rewrite import add_tensor, new_operator, pack, sign
-from advisor.tflite.work import CONVOLUTION, DENSE, DEPTHWISE, Work
 
 _RELU6 = schema.ActivationFunctionType.RELU6
 _SEED = 17

@@ -12,8 +12,8 @@ from pathlib import Path
 from advisor.core.errors import StageError
 from advisor.devices.connections.protocol import Connection, MeasurementJob, Timing
 from advisor.devices.kernels.files import as_int8, kernel_file
-from advisor.devices.profiles.kernels import Kernel
-from advisor.tflite.work import CONVOLUTION, DENSE, DEPTHWISE, Work
+from advisor.devices.profiles.measurements import Kernel
+from advisor.tflite.macs import CONVOLUTION, DENSE, DEPTHWISE, Work
 
 MOST_COPIES = 8
 """Copies of a small operator in its file, at most: with several, the cost of a call of the interpreter is small."""

@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
 
-from advisor.devices.latency.kernels import Floats, ModelSpace, inverse, solve
-from advisor.devices.latency.table import LatencyTable
+from advisor.devices.latency.table import Floats, LatencyTable, ModelSpace, inverse, solve
 
 CONSENSUS_SCALE = 1.2
 KIND_SCALE = 0.5

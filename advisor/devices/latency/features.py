@@ -11,15 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from advisor.core.errors import UsageError
-from advisor.core.file_features import FileFeatures, Traits
+from advisor.core.forms import FileFeatures, Traits
 from advisor.devices.profiles import shipped_profiles
-from advisor.tflite.arena import activation_arena_bytes
+from advisor.tflite.arena import activation_arena_bytes, micro_arena
 from advisor.tflite.macs import count, expanded_constants, form_of
-from advisor.tflite.micro_arena import micro_arena
 from advisor.tflite.model import Model, Operator, Subgraph, read
 
 if TYPE_CHECKING:
-    from advisor.tflite.work import Works
+    from advisor.tflite.macs import Works
 
 FEATURES_FILE = "model_features.csv"
 TRAITS_FILE = "model_traits.csv"

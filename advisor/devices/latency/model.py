@@ -10,12 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.devices.latency.base import CONSENSUS_SCALE, IDENTITY_SCALE, LEVEL_VARIANCE, Base
-from advisor.devices.latency.contrasts import COUNTS, PECULIARITY, Contrasts, Indices
+from advisor.devices.latency.contrasts import COUNTS, DOUBTED, PECULIARITY, Contrasts, Indices
 from advisor.devices.latency.features import ModelFeatures
-from advisor.devices.latency.kernels import Floats, ModelSpace, inverse, self_covariance
-from advisor.devices.latency.outliers import DOUBTED
 from advisor.devices.latency.posterior import NOISE, SCALES, LatencyPosterior
-from advisor.devices.latency.table import Column
+from advisor.devices.latency.table import Column, Floats, ModelSpace, inverse, self_covariance
 
 SUPPORTED = 0.5
 """A model or family counts as known if at least this share of the resembled targets has measured it."""
@@ -66,7 +64,7 @@ class Estimate:
         mean: log latency.
         deviation: standard deviation before calibration, towards shorter latencies.
         above: the same towards longer latencies.
-        support: index into :data:`advisor.devices.latency.conformal.SUPPORT`.
+        support: index into :data:`advisor.devices.latency.posterior.SUPPORT`.
         outside: distance (log) of its size from the measured range, 0 within.
     """
 

@@ -16,8 +16,8 @@ from advisor.core.errors import UsageError
 from advisor.devices.latency.features import ModelFeatures
 from advisor.devices.latency.operator_times import OperatorTimes, operator_times
 from advisor.devices.profiles import DeviceProfile, DeviceTarget, shipped_profiles
-from advisor.devices.profiles.kernels import BYTES
-from advisor.tflite.work import SIZES, Work, Works
+from advisor.devices.profiles.measurements import BYTES
+from advisor.tflite.macs import SIZES, Work, Works
 
 Floats = NDArray[np.float64]
 

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.tflite.work import CLAMPS, CONVOLUTION, DENSE, DEPTHWISE, Work, Works
+from advisor.tflite.macs import CLAMPS, CONVOLUTION, DENSE, DEPTHWISE, Work, Works
 
 Floats = NDArray[np.float64]
 Setting = tuple[float, ...]
@@ -161,7 +161,7 @@ class OperatorTimes:
         """Return the milliseconds of a network, and the standard deviation (log) that comes from its operators.
 
         Args:
-            works: each operator of the network with its number (:func:`advisor.tflite.work.counted`).
+            works: each operator of the network with its number (:func:`advisor.tflite.macs.counted`).
         """
         total, variance = 0.0, 0.0
         by_kind: dict[str, list[tuple[Work, int]]] = {}

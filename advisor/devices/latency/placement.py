@@ -8,9 +8,7 @@ import numpy as np
 
 from advisor.devices.latency.base import Base
 from advisor.devices.latency.contrasts import Indices
-from advisor.devices.latency.kernels import Floats
-from advisor.devices.latency.processor import runtime_family
-from advisor.devices.latency.table import Column
+from advisor.devices.latency.table import Column, Floats, runtime_family
 
 _ENOUGH = 8
 _ENOUGH_SILICON = 5

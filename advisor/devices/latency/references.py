@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from advisor.devices.latency.processor import runtime_family
-from advisor.devices.latency.table import Column
+from advisor.devices.latency.table import Column, runtime_family
 
 REFERENCES = ("release", "same", "version", "runtime", "core")
 """Differences of the nearest measured target of the kind, the worst last: in the release on the same silicon, in the

@@ -12,10 +12,8 @@ import numpy as np
 
 from advisor.devices.latency.base import Base
 from advisor.devices.latency.contrasts import Indices
-from advisor.devices.latency.kernels import Floats, inverse
-from advisor.devices.latency.processor import runtime_family
 from advisor.devices.latency.references import distance, other_release, related_releases
-from advisor.devices.latency.table import Column, LatencyTable
+from advisor.devices.latency.table import Column, Floats, LatencyTable, inverse, runtime_family
 
 _BY_NETWORK = 0.5
 """Networks differ by this share of what releases differ by; the rest is common to all networks."""

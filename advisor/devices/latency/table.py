@@ -3,17 +3,177 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from advisor.devices.latency.features import VECTOR_SIZE, FeatureTable
-from advisor.devices.latency.kernels import Floats
-from advisor.devices.latency.processor import running_cores, target_vector
-from advisor.devices.profiles import DeviceProfile, DeviceTarget
+from advisor.devices.profiles import TFLITE_RUNTIMES, DeviceProfile, DeviceTarget
+from advisor.devices.profiles.runtimes import Core, find_core
+
+Floats = NDArray[np.float64]
+
+LINEAR_SHARE = 0.5
+RADIAL_SHARE = 0.25
+FAMILY_SHARE = 0.25
+RADIUS = 1.3
+"""Radius of the radial part, in standard deviations of a feature."""
+
+FAMILY_RADIUS = 2.5
+"""Distance in log MACs over which two models of a family are similar beyond their features."""
+
+
+@dataclass(frozen=True, eq=False)
+class Points:
+    """Models in the space of their features.
+
+    Attributes:
+        features: (models, features) standardised, zero if unknown.
+        known: (models,) True if the features are known.
+        families: (models,) code of the family, -1 for an unknown family.
+        log_macs: (models,) natural logarithm of the MACs, 0 if unknown.
+    """
+
+    features: Floats
+    known: NDArray[np.bool_]
+    families: NDArray[np.intp]
+    log_macs: Floats
+
+
+class ModelSpace:
+    """The known models, with features in standard deviations of theirs.
+
+    Attributes:
+        codes: code of every family.
+        points: the known models.
+    """
+
+    def __init__(self, features: Floats, families: Sequence[str]) -> None:
+        known = features[~np.isnan(features).any(axis=1)]
+        self._centre, self._scale = known.mean(axis=0), np.maximum(known.std(axis=0), 1e-3)
+        self.codes = {family: code for code, family in enumerate(sorted(set(families)))}
+        self.points = self.points_of(features, families)
+
+    def points_of(self, features: Floats, families: Sequence[str]) -> Points:
+        """Return models (models, features) as points; rows with NaN are models with unknown features."""
+        known: NDArray[np.bool_] = np.logical_not(np.isnan(features).any(axis=1))
+        return Points(
+            np.where(known[:, None], (features - self._centre) / self._scale, 0.0),
+            known,
+            np.array([self.codes.get(family, -1) for family in families], dtype=np.intp),
+            np.where(known, features[:, 0], 0.0),
+        )
+
+    def within(self) -> Floats:
+        """Return the kernel matrix (models, models) of the known models."""
+        gram = kernel(self.points, self.points)
+        alone = ~self.points.known
+        gram[alone, alone] = 1.0
+        return gram
+
+    def towards(self, points: Points) -> Floats:
+        """Return the kernel matrix (queries, models) of new models and the known ones."""
+        return kernel(points, self.points)
+
+
+def kernel(left: Points, right: Points) -> Floats:
+    """Return the covariance (n, m) at unit scale.
+
+    It has a linear part, so that trends extrapolate, a radial part for similarity, and a part for what a family has in
+    common beyond its features. A model with unknown features is similar to itself only.
+    """
+    size = left.features.shape[1]
+    products = left.features @ right.features.T / size
+    lengths = np.square(left.features).sum(1)[:, None] + np.square(right.features).sum(1)[None]
+    radial = np.exp(-np.maximum(lengths / size - 2 * products, 0) / (2 * RADIUS**2))
+    same = (left.families[:, None] == right.families[None]) & (left.families[:, None] >= 0)
+    apart = left.log_macs[:, None] - right.log_macs[None]
+    family = same * np.exp(-np.square(apart) / (2 * FAMILY_RADIUS**2))
+    out: Floats = LINEAR_SHARE * products + RADIAL_SHARE * radial + FAMILY_SHARE * family
+    out *= left.known[:, None] & right.known[None]
+    return out
+
+
+def self_covariance(points: Points) -> Floats:
+    """Return each model's covariance (n,) with itself."""
+    lengths = np.square(points.features).mean(axis=1)
+    out: Floats = LINEAR_SHARE * lengths + RADIAL_SHARE + FAMILY_SHARE
+    return out
+
+
+def solve(matrix: Floats, right: Floats) -> Floats:
+    """Solve a symmetric positive-definite system; a small value is added to the diagonal."""
+    return np.asarray(np.linalg.solve(matrix + 1e-9 * np.eye(len(matrix)), right), dtype=np.float64)
+
+
+def inverse(matrix: Floats) -> Floats:
+    """Invert a symmetric positive-definite matrix."""
+    return np.asarray(np.linalg.inv(matrix), dtype=np.float64)
+
+
+HALF_PRECISION = frozenset({"ncnn", "mnn"})
+"""Runtimes that compute float32 files in 16-bit float on cores that can (Armv8.2 FP16); all others compute float32."""
+
+UNSTATED_THREADS = "-unstated-threads"
+"""End of the name of a target whose source does not state the number of threads."""
+
+_HEXAGON = re.compile(r"^Hexagon v(\d+)\b")
+
+
+def runtime_family(runtime: str) -> str:
+    """Return the name that the versions and packages of one runtime share; LiteRT is TensorFlow Lite."""
+    return "litert" if runtime in TFLITE_RUNTIMES else runtime
+
+
+def arithmetic(runtime: str, precision: str) -> str:
+    """Return the arithmetic (``float32``, ``float16`` or ``int8``) of a CPU runtime for files of a precision."""
+    if precision in ("int8", "int16x8"):
+        return "int8"
+    return "float16" if precision == "float16" or runtime in HALF_PRECISION else "float32"
+
+
+def target_vector(profile: DeviceProfile, target: DeviceTarget, precision: str) -> tuple[float, ...] | None:
+    """Return the features of a target's processor, None if it is not known; the length depends on the kind.
+
+    Returns:
+        For a CPU: the logarithm of 10^9 multiply-accumulates per second of the cores that run, in the arithmetic of
+        the runtime; the logarithm of the sum of their clocks in GHz; the logarithm of the threads; the share of the
+        cores that issue in order. For a Hexagon NPU, its generation (75 for ``Hexagon v75``).
+    """
+    if target.accelerator == "npu":
+        generation = _HEXAGON.match(profile.npu)
+        return (float(generation[1]),) if generation else None
+    running = running_cores(profile, target)
+    if not running:
+        return None
+    form = arithmetic(target.runtime, precision)
+    return (
+        math.log(sum(ghz * core.macs_per_cycle(form) for core, ghz in running)),
+        math.log(sum(ghz for _, ghz in running)),
+        math.log(target.threads),
+        sum(core.in_order for core, _ in running) / len(running),
+    )
+
+
+def running_cores(profile: DeviceProfile, target: DeviceTarget) -> list[tuple[Core, float]]:
+    """Return the cores that run, each with its clock in GHz: the fastest ones, or the slowest of ``-little``.
+
+    The list is empty if the target is no CPU, if a core is unknown, or if the number of threads is not stated.
+    """
+    if target.accelerator != "cpu" or target.name.endswith(UNSTATED_THREADS):
+        return []
+    cores: list[tuple[Core, float]] = []
+    for cluster in profile.cores:
+        core = find_core(cluster.core)
+        if core is None:
+            return []
+        cores += [(core, (cluster.max_mhz or core.mhz) / 1000)] * cluster.count
+    return (cores[::-1] if target.name.endswith("-little") else cores)[: target.threads]
 
 
 @dataclass(frozen=True, order=True)
@@ -28,7 +188,7 @@ class Column:
         version: its version, or empty.
         kind: ``cpu``, ``gpu``, ``npu`` (also Edge TPUs) or ``mcu``; targets of one kind have similar costs.
         silicon: name of the silicon; devices with the same chip share it.
-        speed: figures of the processor (:func:`advisor.devices.latency.processor.target_vector`), or empty.
+        speed: figures of the processor (:func:`advisor.devices.latency.table.target_vector`), or empty.
         core: design of the fastest core that runs, or empty.
     """
 

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
 
-from advisor.devices.profiles.cores import core_remarks
-from advisor.devices.profiles.loading import shipped_profiles
-from advisor.devices.profiles.values import HOST, DeviceProfile, DeviceTarget
+from advisor.catalog.catalogue import config_root
+from advisor.core.errors import UsageError, nearest
+from advisor.devices.connections.settings import ConnectionSettings
+from advisor.devices.profiles.loading import (
+    Profiles,
+    checked_profile,
+    load_profiles,
+    read_folder,
+    read_profile,
+    shipped_profiles,
+)
+from advisor.devices.profiles.measurements import SUFFIX, write_kernels, write_measurements
+from advisor.devices.profiles.runtimes import core_remarks, local_runtimes
+from advisor.devices.profiles.values import HOST, NAME_PATTERN, DeviceProfile, DeviceTarget
 
 COLUMNS = (
     "device", "title", "kind", "soc", "target", "is_default", "runtime", "version", "accelerator", "threads",
@@ -130,3 +144,186 @@ def _connection(profile: DeviceProfile) -> dict[str, str] | None:
     if settings is None:
         return None
     return {"by": "ssh", "name": settings.ssh} if settings.ssh else {"by": "adb", "name": settings.adb}
+
+
+@dataclass(frozen=True)
+class NewDevice:
+    """A profile that was added to the team's folder.
+
+    Attributes:
+        profile: the profile as read.
+        path: the file that now contains it.
+        replaced: True if it replaced a profile of this name there.
+        hides_shipped: True if it is used instead of a shipped profile of this name.
+    """
+
+    profile: DeviceProfile
+    path: Path
+    replaced: bool
+    hides_shipped: bool
+
+
+def own_folder() -> Path:
+    """Return the team's own folder of profiles; it may not exist."""
+    return config_root() / "device_profiles"
+
+
+def folder_of(profile: DeviceProfile) -> Path:
+    """Return the folder to write a changed ``profile`` to: its own folder, or the team's for a shipped profile."""
+    return profile.origin.parent if profile.origin and provenance(profile) == OWN else own_folder()
+
+
+def known_devices(folders: Sequence[str | Path] = ()) -> Profiles:
+    """Load the shipped profiles, the team's own ones, those in ``folders``, and the profile of this machine.
+
+    Raises:
+        UsageError: a folder is missing, a profile is not valid, or two folders contain the same device.
+    """
+    own = own_folder()
+    named = [Path(folder) for folder in folders]
+    distinct = {folder.resolve(): folder for folder in ([own, *named] if own.is_dir() else named)}
+    return load_profiles(distinct.values())
+
+
+def add_profile(file: str | Path, into: str | Path | None = None, *, replace: bool = False) -> NewDevice:
+    """Check a profile and copy it with its measurements; see :func:`advisor.devices.add`."""
+    folder = Path(into) if into else own_folder()
+    _refuse_shipped(folder, "--into")
+    profile = checked_profile(Path(file), tuple(read_folder(shipped_profiles()).values()))
+    path = folder / f"{profile.name}.yaml"
+    try:
+        exists = path.exists()
+        if exists and path.samefile(file):
+            raise UsageError(f"{file} is already in {folder}", f"use it as it is: advisor devices show {profile.name}")
+        if exists and not replace:
+            raise UsageError(f"the device '{profile.name}' already exists in {path}", "replace it with --force")
+        written = write_profile(profile, folder)
+    except OSError as error:
+        raise UsageError(f"cannot write to {folder}: {error.strerror}", "name another folder with --into") from error
+    return NewDevice(profile, written, exists, profile.name in _names(shipped_profiles()))
+
+
+def remove_profile(name: str, from_: str | Path | None = None) -> tuple[Path, ...]:
+    """Remove a profile, readable or not, with its measurements; see :func:`advisor.devices.remove`."""
+    folder = Path(from_) if from_ else own_folder()
+    _refuse_shipped(folder, "--from")
+    names = _names(folder)
+    if name not in names or not re.fullmatch(NAME_PATTERN, name):
+        raise _not_there(name, folder, names)
+    files = [path for ending in (".yaml", ".csv", SUFFIX) if (path := folder / f"{name}{ending}").is_file()]
+    try:
+        for path in files:
+            path.unlink()
+    except OSError as error:
+        raise UsageError(
+            f"{path} cannot be removed: {error.strerror}", "check the permissions of the folder"
+        ) from error
+    return tuple(files)
+
+
+def write_profile(profile: DeviceProfile, folder: Path) -> Path:
+    """Write ``profile`` as ``<name>.yaml`` with its measurements and kernels, and return the YAML file's path.
+
+    Each file is replaced as a whole, so a profile is never half written.
+
+    Raises:
+        UsageError: the profile does not match the schema, or the folder is not writable.
+    """
+    import yaml
+
+    if profile.name == HOST or profile.name in local_runtimes():
+        raise UsageError(
+            f"the profile of '{profile.name}' is not written, because it is read from the machine",
+            "give the device another name",
+        )
+    if not re.fullmatch(NAME_PATTERN, profile.name):
+        raise UsageError(
+            f"'{profile.name}' is not a valid device name", "use lower-case letters, digits, '.', '-' and '_'"
+        )
+    text = yaml.safe_dump(_document(profile), sort_keys=False, allow_unicode=True, width=120)
+    path, rows, timed = (folder / f"{profile.name}{ending}" for ending in (".yaml", ".csv", SUFFIX))
+    staging = folder / f".{profile.name}.new"
+    try:
+        staging.mkdir(parents=True, exist_ok=True)
+        drafts = staging / path.name, staging / rows.name, staging / timed.name
+        drafts[0].write_text(text, encoding="utf-8")
+        write_measurements(drafts[1], profile.measurements)
+        if profile.kernels:
+            write_kernels(drafts[2], profile.kernels)
+        read_profile(drafts[0])
+        drafts[1].replace(rows)
+        if profile.kernels:
+            drafts[2].replace(timed)
+        else:
+            timed.unlink(missing_ok=True)
+        drafts[0].replace(path)
+    except OSError as error:
+        raise UsageError(
+            f"cannot write to {folder}: {error.strerror}", "check its permissions and the free space"
+        ) from error
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+    return path
+
+
+def _document(profile: DeviceProfile) -> dict[str, object]:
+    """Return the YAML document without unknown facts."""
+    sizes = {"memory": profile.memory_bytes, "storage": profile.storage_bytes}
+    limits = {name.removesuffix("_bytes"): size for name, size in asdict(profile.limits).items()}
+    return _known(
+        {
+            "name": profile.name,
+            "title": profile.title,
+            "kind": profile.kind,
+            "soc": profile.soc,
+            "isa": profile.isa,
+            "npu": profile.npu,
+            "cores": [_known(asdict(cluster)) for cluster in profile.cores],
+            **_in_bytes(sizes),
+            "limits": _in_bytes(limits),
+            "targets": [_known(asdict(target)) for target in profile.targets],
+            "default_target": profile.default_target,
+            "connection": _written_connection(profile.connection) if profile.connection else None,
+            "sources": profile.sources,
+        }
+    )
+
+
+def _written_connection(settings: ConnectionSettings) -> dict[str, object]:
+    python = settings.python if settings.ssh else ""
+    binary = str(settings.benchmark_model.absolute()) if settings.benchmark_model else ""
+    plain = {"ssh": settings.ssh, "adb": settings.adb, "port": settings.port, "python": python, "cores": settings.cores}
+    return _known({**plain, "benchmark_model": binary})
+
+
+def _in_bytes(sizes: Mapping[str, int | None]) -> dict[str, object]:
+    return {name: f"{size}B" for name, size in sizes.items() if size is not None}
+
+
+def _known(facts: Mapping[str, object]) -> dict[str, object]:
+    return {key: value for key, value in facts.items() if value not in (None, "", (), [], {})}
+
+
+def _not_there(name: str, folder: Path, names: Sequence[str]) -> UsageError:
+    if name == HOST or name in local_runtimes():
+        return UsageError(
+            f"'{name}' is this machine, which has no profile file", "advisor devices list shows those that have one"
+        )
+    if name in _names(shipped_profiles()):
+        return UsageError(
+            f"the device '{name}' ships with advisor; only your own profiles in {folder} can be removed",
+            "add your own profile of the same name to replace it",
+        )
+    listed = f"devices there: {', '.join(names)}" if names else "there are no devices"
+    return UsageError(f"there is no device '{name}' in {folder}{nearest(name, names)}", listed)
+
+
+def _refuse_shipped(folder: Path, option: str) -> None:
+    if folder.resolve() == shipped_profiles().resolve():
+        raise UsageError(
+            f"{option}: {folder} contains the shipped profiles, which must not change", "name your own folder"
+        )
+
+
+def _names(folder: Path) -> list[str]:
+    return sorted(path.stem for path in folder.glob("*.yaml"))

@@ -9,10 +9,8 @@ from functools import partial
 from pathlib import Path
 
 from advisor.core.errors import Problems, UsageError, nearest
-from advisor.devices.profiles.cores import CORES_FILE
-from advisor.devices.profiles.kernels import SUFFIX, Kernel, read_kernels
-from advisor.devices.profiles.measurements import Measurement, read_measurements
-from advisor.devices.profiles.runtimes import LITERT, canonical, local_runtimes
+from advisor.devices.profiles.measurements import SUFFIX, Kernel, Measurement, read_kernels, read_measurements
+from advisor.devices.profiles.runtimes import CORES_FILE, LITERT, canonical, local_runtimes
 from advisor.devices.profiles.values import HOST, DeviceProfile, DeviceTarget
 from advisor.store.files import shipped_folder
 
@@ -71,7 +69,7 @@ def load_profiles(folders: Iterable[Path] = ()) -> Profiles:
     Raises:
         UsageError: a folder is missing, or a profile or CSV is not valid; the error names file and line.
     """
-    from advisor.devices.profiles.host import host_profile
+    from advisor.devices.profiles.runtimes import host_profile
 
     shipped = read_folder(shipped_profiles())
     found = {HOST: host_profile(), **{name: each.profile() for name, each in local_runtimes().items()}, **shipped}
@@ -149,10 +147,9 @@ def read_profile(path: Path, models: Collection[str] | None = None) -> DevicePro
     Raises:
         UsageError: the profile has an unknown key, an impossible figure, another name than its file, or a target twice,
             or its measurements or kernels are refused (:mod:`advisor.devices.profiles.measurements`,
-            :mod:`advisor.devices.profiles.kernels`). The error has one line for each, with file and line.
+            :mod:`advisor.devices.profiles.measurements`). The error has one line for each, with file and line.
     """
-    from advisor.devices.profiles.schema import profile_from
-    from advisor.devices.profiles.validation import MAX_YAML_BYTES
+    from advisor.devices.profiles.schema import MAX_YAML_BYTES, profile_from
     from advisor.store.yamlfile import read_yaml
 
     problems, profile = Problems(), None

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 from advisor.core.errors import UsageError, nearest
 from advisor.core.evaluation import Target
-from advisor.devices.profiles.kernels import Kernel
-from advisor.devices.profiles.measurements import Measurement
+from advisor.devices.profiles.measurements import Kernel, Measurement
 
 if TYPE_CHECKING:
     from advisor.devices.connections.settings import ConnectionSettings

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Unpack
 
-from advisor.catalog.user_models.own_files import task_of
+from advisor.catalog.user_models.master import task_of
 from advisor.compression.calibration import (
     CALIBRATION,
     FEWEST,
@@ -18,8 +18,7 @@ from advisor.compression.calibration import (
     spec_of_file,
 )
 from advisor.compression.recipes import Recipe, recipe
-from advisor.compression.recipes.base import Needs, TrainingImages
-from advisor.compression.recipes.suitable import require_plain_float
+from advisor.compression.recipes.base import Needs, TrainingImages, require_plain_float
 from advisor.compression.user_model.by_task import KINDS, TaskFiles
 from advisor.compression.user_model.samples import SampleParts, Samples, read_samples
 from advisor.compression.user_model.values import TrueBoxes
@@ -31,15 +30,15 @@ from advisor.datasets.images import InputSpec
 from advisor.datasets.split import halved
 from advisor.engine.pipeline.images import Images, Part, Role
 from advisor.engine.question import Question
-from advisor.engine.space.images import read_images
+from advisor.engine.space.candidates import read_images
 from advisor.measurement.accelerators.rules import accelerator
 from advisor.store.files import ensure_output_dir
-from advisor.tflite.float16 import to_float32
-from advisor.tflite.interface import with_fixed_batch
+from advisor.tflite.levels import to_float32
 from advisor.tflite.metadata import Metadata, read_metadata
 from advisor.tflite.metadata_writer import write_metadata
 from advisor.tflite.model import read
 from advisor.tflite.postprocess import split_postprocess
+from advisor.tflite.quantization import with_fixed_batch
 
 SCORED = 200
 """Unlabelled images to count agreement with float on, at most."""

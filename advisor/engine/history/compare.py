@@ -11,12 +11,10 @@ from advisor.core.codec import Written
 from advisor.core.decision import Decision
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.figures import describe, show_figure, variant_of
-from advisor.core.noise import Delta, delta, deltas, without_noise
-from advisor.core.quantity import Quantity
+from advisor.core.quantity import Quantity, paired
 from advisor.core.relaxation import excess_texts
-from advisor.core.statistics import paired
 from advisor.engine.decide import compared_images, correct_answers, decide_run
-from advisor.engine.history.differences import Difference, find_differences
+from advisor.engine.history.differences import Delta, Difference, delta, deltas, find_differences, without_noise
 from advisor.engine.history.loaded_run import LoadedRun
 
 if TYPE_CHECKING:
@@ -114,7 +112,7 @@ class Comparison(Written):
 
     def to_frame(self) -> pd.DataFrame:
         """Return every figure that differs as a row of a table; ``unit`` is that of ``before`` and ``after``."""
-        from advisor.store.frames import frame
+        from advisor.store.jsonfile import frame
 
         return frame(COLUMNS, (changed.to_row() for changed in self.figures))
 
@@ -123,7 +121,7 @@ def compare(before: LoadedRun, after: LoadedRun) -> Comparison:
     """Compare a run with an earlier one.
 
     The recommendation counts as changed only where the decision still changes after every figure within the noise
-    (:mod:`advisor.core.noise`) is set back to its earlier value.
+    (:mod:`advisor.engine.history.differences`) is set back to its earlier value.
     """
     changes = _find_deltas(before, after)
     steady = _decide_without_noise(after, changes)

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from advisor.core.evaluation import Evaluation
-from advisor.core.figures import network_of, variant_of
+from advisor.catalog.catalogue import load_catalogue
+from advisor.core.errors import AdvisorError
+from advisor.core.evaluation import Evaluation, Status
+from advisor.core.figures import accuracy_of, latency_of, network_of, variant_of
 from advisor.core.posterior import FLOAT
+from advisor.core.quantity import Provenance, Quantity, paired
+from advisor.core.training import FINETUNE_CACHED, HEAD, recipe_of
+from advisor.core.units import show_seconds
 from advisor.datasets.split import HOLDOUT, VALIDATION
-from advisor.engine.decide import kept_array
+from advisor.engine.decide import correct_answers, kept_array
+from advisor.engine.history.loaded_run import LoadedRun
+from advisor.engine.pipeline.cost_calibration import CostCalibration
+from advisor.engine.pipeline.names import StageName
+from advisor.engine.pipeline.stages.finetuning import training_s
+from advisor.engine.scheduling.promotion import PERFECT
 from advisor.store import RunFolder
 
 PARTS = {HOLDOUT: "hold-out", VALIDATION: "validation"}
@@ -132,3 +143,126 @@ def _images(split: Mapping[str, Any], part: str) -> list[Image]:
         return [(str(row["path"]), str(row["sha256"]), label_of[row["class"]]) for row in split[part]]
     except (KeyError, TypeError):
         return []
+
+
+@dataclass(frozen=True)
+class Incumbent:
+    """A file that the user ships today, beside the pick.
+
+    Attributes:
+        evaluation: the file with the threads of the pick, if it was measured with them.
+        picked: it is the pick itself.
+        points: accuracy of the pick less that of the file on the same images, with a 95 % interval; None if it is not
+            known.
+        part: the part of these images in words.
+    """
+
+    evaluation: Evaluation
+    picked: bool
+    points: Quantity | None = None
+    part: str = ""
+
+
+def incumbents(
+    run: RunFolder, evaluations: Sequence[Evaluation], pick: Evaluation | None, robust: bool = False
+) -> tuple[Incumbent, ...]:
+    """Return the files that the user ships, in the order of their names.
+
+    Accuracies are compared on the hold-out if both files ran there, otherwise on validation. If candidates are compared
+    under capture conditions (``robust``), it is validation.
+    """
+    shipped = [each for each in evaluations if each.status is Status.OK and each.card_facts.as_it_is]
+    if pick is None:
+        return ()
+    there = [each for each in shipped if each.configuration.target.device == pick.configuration.target.device]
+    names = sorted({each.configuration.card for each in there})
+    return tuple(
+        _compared(run, _nearest([each for each in there if each.configuration.card == name], pick), pick, robust)
+        for name in names
+    )
+
+
+def _nearest(rows: Sequence[Evaluation], pick: Evaluation) -> Evaluation:
+    """Return the evaluation with the threads of the pick, or the fastest."""
+    threads = pick.configuration.target.threads
+    return min(rows, key=lambda each: (each.configuration.target.threads != threads, latency_of(each)))
+
+
+def _compared(run: RunFolder, own: Evaluation, pick: Evaluation, robust: bool) -> Incumbent:
+    if own.configuration.card == pick.configuration.card:
+        return Incumbent(own, picked=True)
+    for part in (VALIDATION,) if robust else (HOLDOUT, VALIDATION):
+        ours, theirs = correct_answers(run, own, part), correct_answers(run, pick, part)
+        if ours and theirs:
+            gained = paired(theirs, ours)
+            value, low, high = (100 * each for each in (gained.value, gained.low, gained.high))
+            points = Quantity(value, "points", Provenance.MEASURED, low, high, 0.95, len(ours), PARTS[part])
+            return Incumbent(own, False, points, PARTS[part])
+    return Incumbent(own, picked=False)
+
+
+LEAST_POINTS = 0.5
+"""Fine-tuning that is expected to add less than this is not mentioned."""
+
+LEAST_IMAGES = 300
+"""Training images below which no gain is stated. With 400 of TrashNet, MobileNets gained nothing
+(``benchmarks/results/tuning_promotion_table.csv``), but hand signs gained 3 points with 866: validation decides."""
+
+
+@dataclass(frozen=True)
+class ExpectedTuning:
+    """Expected gain of fine-tuning the pick's card.
+
+    Attributes:
+        points: expected gain in points of top-1.
+        low: lower end, in points, of the range that holds two thirds of the gains seen on other sets.
+        high: upper end of that range in points.
+        seconds: rough seconds of one core on this machine.
+        card: the card.
+    """
+
+    points: float
+    low: float
+    high: float
+    seconds: float
+    card: str
+
+    def command(self, folder: str) -> str:
+        """Return the command that fine-tunes the card; its head comes from the cache.
+
+        Args:
+            folder: the run folder as the user would type it.
+        """
+        return (
+            f"advisor search --request {folder}/request.yaml --training {HEAD},{FINETUNE_CACHED} "
+            f"--candidates {self.card}"
+        )
+
+    def sentence(self, folder: str) -> str:
+        """Return the expectation in words, with the command."""
+        return (
+            f"Fine-tuning {self.card} is expected to add about {self.points:.0f} points ({self.low:.0f} to "
+            f"{self.high:.0f}) in about {show_seconds(self.seconds)}: {self.command(folder)}"
+        )
+
+
+def expected_tuning(run: LoadedRun) -> ExpectedTuning | None:
+    """Return what fine-tuning is expected to add to the pick; None if it was fine-tuned, or cannot be or gain."""
+    pick, train = run.decision.pick, run.dataset.get("train")
+    if pick is None or pick.configuration.training != HEAD or not isinstance(train, int) or train < LEAST_IMAGES:
+        return None
+    name = pick.configuration.card
+    tuned = (each.configuration for each in run.evaluations if each.accuracy is not None)
+    if any(each.card == name and recipe_of(each.training).tunes_backbone for each in tuned):
+        return None
+    try:
+        card = load_catalogue(run.question.catalog).get(name)
+    except AdvisorError:
+        return None
+    tuning, room = recipe_of(FINETUNE_CACHED), PERFECT - accuracy_of(pick)
+    if card is None or card.own_file or math.isnan(room) or tuning.gain * room < LEAST_POINTS:
+        return None
+    rough_s = training_s(card, FINETUNE_CACHED, train) + training_s(card, FINETUNE_CACHED, train, ships=True)
+    seconds = rough_s * CostCalibration().pace.get(StageName.FINETUNE_CACHED, 1.0)
+    low, middle, high = (room * (tuning.gain + sd * tuning.spread) for sd in (-1, 0, 1))
+    return ExpectedTuning(middle, low, high, seconds, name)

@@ -17,7 +17,7 @@ from typing import Any, TypeVar, cast
 from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import Status
 from advisor.core.figures import HOST
-from advisor.datasets.decode import require_unchanged
+from advisor.datasets.images import require_unchanged
 from advisor.engine.execution import OnDevice, call_locally
 from advisor.engine.execution.machine import Machine
 from advisor.engine.pipeline.events import EventKind, Listener, StageAborted, StageEvent, aborted

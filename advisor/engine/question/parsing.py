@@ -8,21 +8,26 @@ from pathlib import Path
 
 from advisor.core import units
 from advisor.core.budget import Budget, parse_licences
-from advisor.core.costs import Costs, parse_costs
 from advisor.core.errors import UsageError
 from advisor.core.figures import HOST
-from advisor.core.latency_distribution import CONFIDENCE
-from advisor.core.metrics import COST_SAVED, METRICS, TOP1
+from advisor.core.metrics import COST_SAVED, METRICS, TOP1, Costs, parse_costs
 from advisor.core.names import ALL, ROBUST, require_known
 from advisor.core.options import PLAN, Table, flag
 from advisor.core.preference import BALANCED
+from advisor.core.quantity import CONFIDENCE
 from advisor.core.tasks import TASKS
 from advisor.core.training import HEAD, NONE, choosable, in_order
 from advisor.devices.profiles.runtimes import canonical
-from advisor.engine.question.guarantees import parse_guarantees
-from advisor.engine.question.options import FREE_ON_RESUME, Options, collect_options, read_file
-from advisor.engine.question.validation import validate_execution, validate_question
-from advisor.engine.question.values import Execution, Question, Request
+from advisor.engine.question.validation import parse_guarantees, validate_execution, validate_question
+from advisor.engine.question.values import (
+    FREE_ON_RESUME,
+    Execution,
+    Options,
+    Question,
+    Request,
+    collect_options,
+    read_file,
+)
 from advisor.isolation.resources import usable_cores
 from advisor.store.yamlfile import read_text
 

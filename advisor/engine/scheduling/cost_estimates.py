@@ -5,11 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from advisor.catalog.cards import Card
+from advisor.core.beliefs import without_holdout
+from advisor.core.budget import Budget
 from advisor.core.evaluation import Configuration, Evaluation, Status
+from advisor.core.training import recipe_of
 from advisor.engine.pipeline.cost import rough_ms, rough_size
 from advisor.engine.space.plan import Plan
+
+if TYPE_CHECKING:
+    from optuna.distributions import CategoricalDistribution
+    from optuna.trial import FrozenTrial, TrialState
+
 
 NOTHING_LEFT_S = 0.05
 """Seconds that another thread count of a measured artefact takes: all are timed in one go."""
@@ -123,3 +132,87 @@ def _latency_ratio(card: Card, measured: _Measured, recipe: str, otherwise: floa
 def _mean_ratio(pairs: Iterable[tuple[float, float]]) -> float:
     ratios = [math.log(measured / rough) for measured, rough in pairs if measured > 0]
     return math.exp(sum(ratios) / len(ratios)) if ratios else 1.0
+
+
+METRICS = ("accuracy", "latency", "size")
+PARAMETERS = frozenset(("card", "training", "compression", "threads"))
+
+LARGEST = 1e12
+"""Stands for an excess without end: a study's constraints must be finite."""
+
+
+def parameters(configuration: Configuration) -> dict[str, str | int]:
+    """Return what the study varies."""
+    return {
+        "card": configuration.card,
+        "training": configuration.training,
+        "compression": configuration.compression,
+        "threads": configuration.target.threads,
+    }
+
+
+def configuration_of(plan: Plan, params: Mapping[str, Any]) -> Configuration:
+    """Return the configuration of a trial's parameters."""
+    return plan.configuration(params["card"], params["compression"], params["threads"], params["training"])
+
+
+def distributions(plan: Plan) -> dict[str, CategoricalDistribution]:
+    """Return the values that each parameter takes."""
+    from optuna.distributions import CategoricalDistribution
+
+    return {
+        "card": CategoricalDistribution([card.name for card in plan.cards]),
+        "training": CategoricalDistribution(list(plan.trainings)),
+        "compression": CategoricalDistribution(list(plan.forms)),
+        "threads": CategoricalDistribution(list(plan.threads)),
+    }
+
+
+def values(evaluation: Evaluation) -> list[float] | None:
+    """Return the objectives' values, None if the evaluation lacks one."""
+    quantities = (evaluation.accuracy, evaluation.latency, evaluation.size)
+    found = [quantity.value for quantity in quantities if quantity is not None]
+    return found if evaluation.status is Status.OK and len(found) == len(METRICS) else None
+
+
+def constraints(evaluation: Evaluation, budget: Budget) -> dict[str, float]:
+    """Return by how much each limit is exceeded, below zero if it is met."""
+    return {limit: min(excess, LARGEST) for limit, excess in budget.excesses(without_holdout(evaluation)).items()}
+
+
+def attributes(evaluation: Evaluation, recipes: Collection[str]) -> dict[str, object]:
+    """Return the trial's attributes: status, reason, what it showed of other forms, and whether it only teaches."""
+    from advisor.engine.scheduling.sampler import ALSO, TEACHES_ONLY
+
+    found: dict[str, object] = {"status": evaluation.status.value}
+    if evaluation.reason:
+        found["reason"] = evaluation.reason
+    if shown := also_shown(evaluation, recipes):
+        found[ALSO] = [[parameters(each), value] for each, value in shown]
+    if recipe_of(evaluation.configuration.training).first_look:
+        found[TEACHES_ONLY] = True
+    return found
+
+
+def state(evaluation: Evaluation) -> TrialState:
+    """Return the state of a trial after its evaluation."""
+    from optuna.trial import TrialState
+
+    if values(evaluation) is not None:
+        return TrialState.COMPLETE
+    return TrialState.FAIL if evaluation.status is Status.FAILED else TrialState.PRUNED
+
+
+def finished_trial(evaluation: Evaluation, plan: Plan, budget: Budget) -> FrozenTrial:
+    """Return an evaluation as a finished trial."""
+    from optuna.trial import create_trial
+
+    found = values(evaluation)
+    return create_trial(
+        state=state(evaluation),
+        values=found,
+        params={**parameters(evaluation.configuration)},
+        distributions={**distributions(plan)},
+        user_attrs=attributes(evaluation, plan.recipes),
+        constraints=constraints(evaluation, budget) if found else None,
+    )

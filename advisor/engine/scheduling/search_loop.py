@@ -20,19 +20,21 @@ from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stages.figures import SURVEY
 from advisor.engine.question import Request
 from advisor.engine.scheduling.allowance import NO_TIME, Allowance, TimeLimit
-from advisor.engine.scheduling.finalists import PickSoFar, finalists, named_files, score
 from advisor.engine.scheduling.promotion import FrontBound
 from advisor.engine.scheduling.scheduler import Scheduler
 from advisor.engine.scheduling.stopping import (
     COMPLETE,
     ExpectedGainRule,
+    PickSoFar,
     Stop,
+    finalists,
     max_trials_reached,
+    named_files,
+    score,
     time_limit_reached,
 )
 from advisor.engine.scheduling.study import Study
-from advisor.engine.space.plan import Plan
-from advisor.engine.space.skipped import too_large, too_slow
+from advisor.engine.space.plan import Plan, too_large, too_slow
 from advisor.engine.targets.multi_device import MultiDeviceEvaluator
 from advisor.store import RunFolder
 

@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import math
+import time
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
+from advisor.core.decision import Decision
+from advisor.core.errors import AdvisorError
+from advisor.core.evaluation import Evaluation, Status
+from advisor.core.figures import accuracy_of
+from advisor.core.training import recipe_of
+from advisor.engine.decide import FLOAT
+from advisor.engine.pipeline.evaluation.scorer import Scorer
 from advisor.engine.scheduling.study import Study
+from advisor.engine.space.plan import JUDGED_FILES
+from advisor.store import RunFolder
 
 HORIZON_S = 3600.0
 """The rule looks at what an hour more is expected to add."""
@@ -87,3 +101,179 @@ class ExpectedGainRule:
 
 def _left(count: int) -> str:
     return f"{count} configuration{'' if count == 1 else 's'} not evaluated"
+
+
+MOST_FINALISTS, MOST_RUNS = 10, 10_000
+"""Files that run on the hold-out at most, and the largest product of files and images, if pick and runner-up leave
+room. A hold-out of 2,500 images takes about half a minute a file, so four files run there."""
+
+LEAST_CHANCE = 0.05
+"""Least probability to be the pick with which a file runs on the hold-out."""
+
+EXTRAS_S = 30.0
+"""Seconds of a time limit that must be left for a class for unknown things, and for capture conditions."""
+
+REST = 20.0
+"""Seconds without a score for each second that scoring the pick so far took: at most 5 % of one core."""
+
+
+def finalists(
+    decisions: Sequence[Decision], evaluations: Sequence[Evaluation], images: int, with_drop: bool = False
+) -> tuple[Evaluation, ...]:
+    """Return what could still change the answer, see :data:`MOST_FINALISTS`: the others only cost time.
+
+    These are pick and runner-up on every device and the files that the user ships, then the files that resampled
+    images and timings would pick with a probability of at least :data:`LEAST_CHANCE`, the most probable first, then the
+    most accurate file of each other network on the front. A file has the same accuracy on every device, so it is scored
+    once.
+
+    Args:
+        decisions: the answer, and the answers for single devices if there are several.
+        evaluations: all evaluations of the run.
+        images: number of images of the hold-out.
+        with_drop: the drop has a limit, so the float32 file of the pick runs as well.
+    """
+    by_key = {e.configuration.key: e for e in evaluations}
+    named = [e for decision in decisions for e in (decision.pick, decision.runner_up) if e is not None]
+    floats = [e for e in evaluations if named and _is_float_of(e, named[0])] if with_drop else []
+    named += [e for e in evaluations if e.status is Status.OK and e.card_facts.as_it_is]
+    likely = [
+        by_key[key]
+        for decision in decisions
+        for key, chance in sorted(decision.chances.items(), key=lambda item: -item[1])
+        if chance >= LEAST_CHANCE and key in by_key
+    ]
+    front = sorted((e for decision in decisions for e in decision.front), key=accuracy_of, reverse=True)
+    networks = {_network(e): e for e in reversed([*named, *likely, *front])}
+    chosen_first = [*named, *floats, *likely]
+    others = [e for e in front if networks[_network(e)] is e]
+    files = list(dict.fromkeys(file for e in (*chosen_first, *others) if (file := e.artefact_sha256)))
+    always = {file for e in (*named, *floats) if (file := e.artefact_sha256)}
+    most = max(len(always), min(MOST_FINALISTS, MOST_RUNS // max(1, images)))
+    positions = {file: position for position, file in enumerate(files[:most])}
+    chosen = [e for e in evaluations if e.status is Status.OK and e.artefact_sha256 in positions]
+    return tuple(sorted(chosen, key=lambda e: positions[e.artefact_sha256]))
+
+
+def named_files(decision: Decision) -> set[str]:
+    """Return the files that an answer names."""
+    named = (decision.pick, decision.runner_up, *decision.ties, *decision.front)
+    return {e.artefact_sha256 for e in named if e is not None and e.artefact_sha256}
+
+
+def _network(evaluation: Evaluation) -> tuple[str, str]:
+    return evaluation.configuration.card, evaluation.configuration.training
+
+
+def _is_float_of(evaluation: Evaluation, pick: Evaluation) -> bool:
+    return _network(evaluation) == _network(pick) and evaluation.configuration.compression == FLOAT
+
+
+async def score(
+    chosen: Sequence[Evaluation],
+    scorer: Scorer,
+    run: RunFolder,
+    left_s: Callable[[], float],
+    everywhere: bool = False,
+) -> None:
+    """Score the finalists on the hold-out and, if time is left, the first of them under capture conditions.
+
+    The first file gets a class for unknown things if time is left, or if the user gave images of such things.
+
+    Each result is kept at once. Within a time limit, pick and runner-up are scored, and more files only while as much
+    time is left as the last ones took.
+
+    Args:
+        chosen: pick and runner-up first.
+        scorer: runs the files.
+        run: keeps the results.
+        left_s: returns the seconds that are left, infinite without a time limit.
+        everywhere: one file of each network runs under capture conditions, not only pick and runner-up.
+    """
+    scored = {e.configuration: e for e in chosen}
+    files, size = list(dict.fromkeys(e.artefact_sha256 for e in chosen)), JUDGED_FILES
+    took_s = 0.0
+    while files and (took_s == 0.0 or took_s <= left_s()):
+        size, began = size if left_s() < math.inf else len(files), time.monotonic()
+        now = [e for e in chosen if e.artefact_sha256 in files[:size] and e.holdout_accuracy is None]
+        scored |= {e.configuration: e for e in await _each(now, scorer.hold_out, run)}
+        files, took_s = files[size:], time.monotonic() - began
+    if scorer.tells_unknown(left_s() > EXTRAS_S):
+        first = [e for e in scored.values() if e.artefact_sha256 == chosen[0].artefact_sha256]
+        told = await _each([e for e in first if e.unknown is None], scorer.tell_unknown, run)
+        scored |= {e.configuration: e for e in told}
+    if left_s() > EXTRAS_S and scorer.captures:
+        tried = captured(tuple(scored.values()), everywhere)
+        await _each([e for e in tried if e.capture.holdout is None], scorer.capture, run)
+
+
+def captured(chosen: Sequence[Evaluation], everywhere: bool) -> tuple[Evaluation, ...]:
+    """Return the finalists that are scored under capture conditions: the first two files.
+
+    With ``everywhere`` it is also one file of each network. The forms of a network differ little in this. Each
+    needs fourteen answers for each image.
+    """
+    files = list(dict.fromkeys(e.artefact_sha256 for e in chosen))[:2]
+    if not everywhere:
+        return tuple(e for e in chosen if e.artefact_sha256 in files)
+    networks = {(e.configuration.card, e.configuration.training): e.artefact_sha256 for e in reversed(chosen)}
+    return tuple(e for e in chosen if e.artefact_sha256 in {*files, *networks.values()})
+
+
+async def _each(
+    chosen: Sequence[Evaluation], measure: Callable[[Evaluation], Awaitable[Evaluation]], run: RunFolder
+) -> list[Evaluation]:
+    """Return what could be measured. A file that cannot be scored stays without the figure, and the report says so."""
+
+    async def one(evaluation: Evaluation) -> Evaluation:
+        measured = await measure(evaluation)
+        run.append(measured)
+        return measured
+
+    found = await asyncio.gather(*(one(e) for e in chosen), return_exceptions=True)
+    for problem in found:
+        if isinstance(problem, BaseException) and not isinstance(problem, AdvisorError | OSError):
+            raise problem
+    return [each for each in found if isinstance(each, Evaluation)]
+
+
+class PickSoFar:
+    """Scores the pick so far on the hold-out while the search goes on, so that an early answer has the figure, too.
+
+    The rest of the search does not look at it: bounds and the study leave figures of the hold-out out.
+
+    Args:
+        pick: decides over the evaluations so far.
+        scorer: runs the files; None without images.
+        run: keeps the results.
+    """
+
+    def __init__(self, pick: Callable[[], Evaluation | None], scorer: Scorer | None, run: RunFolder) -> None:
+        self._pick, self._scorer, self._run = pick, scorer, run
+        self._scoring: asyncio.Future[None] | None = None
+        self._rest_until = 0.0
+
+    def look(self) -> None:
+        """Begin to score the pick if it has no figure, unless a score is under way or was a short time ago."""
+        if self._scorer is None or self._scoring is not None or time.monotonic() < self._rest_until:
+            return
+        pick = self._pick()
+        if pick is None or recipe_of(pick.configuration.training).first_look:
+            return
+        if pick.artefact_sha256 and pick.holdout_accuracy is None:
+            self._scoring = asyncio.ensure_future(self._score(pick.artefact_sha256, self._scorer))
+
+    async def close(self) -> None:
+        """Drop a score that is under way; a finalist is scored again."""
+        if self._scoring is not None:
+            self._scoring.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._scoring
+
+    async def _score(self, file: str, scorer: Scorer) -> None:
+        began = time.monotonic()
+        own = (e for e in self._run.evaluations() if e.status is Status.OK and e.artefact_sha256 == file)
+        rows = [e for e in own if e.holdout_accuracy is None]
+        await _each(rows, scorer.hold_out, self._run)
+        ended = time.monotonic()
+        self._scoring, self._rest_until = None, ended + REST * (ended - began)

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from advisor.core.budget import Budget
 from advisor.core.evaluation import Configuration, Evaluation
-from advisor.engine.scheduling.halving import CardTraining, HasCapacity, SuccessiveHalving, unlimited
-from advisor.engine.scheduling.suggesting import make_suggester
-from advisor.engine.scheduling.trial_record import (
+from advisor.engine.scheduling.cost_estimates import (
     METRICS,
     PARAMETERS,
     attributes,
@@ -22,6 +20,8 @@ from advisor.engine.scheduling.trial_record import (
     state,
     values,
 )
+from advisor.engine.scheduling.halving import CardTraining, HasCapacity, SuccessiveHalving, unlimited
+from advisor.engine.scheduling.suggesting import make_suggester
 from advisor.engine.space.plan import Plan
 
 if TYPE_CHECKING:

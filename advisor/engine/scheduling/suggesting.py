@@ -10,9 +10,8 @@ from advisor.catalog.cards import Card
 from advisor.core.evaluation import Evaluation
 from advisor.core.names import ADVISOR, GP, NSGA2, RANDOM, TPE
 from advisor.core.training import recipe_of
-from advisor.engine.scheduling.cost_estimates import CostEstimates
+from advisor.engine.scheduling.cost_estimates import CostEstimates, parameters
 from advisor.engine.scheduling.halving import CardTraining, HasCapacity, SuccessiveHalving
-from advisor.engine.scheduling.trial_record import parameters
 from advisor.engine.space.plan import Plan, prior_accuracy
 
 if TYPE_CHECKING:

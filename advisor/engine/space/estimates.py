@@ -149,8 +149,8 @@ def _predictions(plan: Plan, cached: Mapping[str, CachedResults]) -> dict[Key, P
 
 def _machine(plan: Plan, cached: Mapping[str, CachedResults]) -> DeviceProfile:
     """Return this machine as a device profile with its timings of the plan's cards."""
-    from advisor.devices.profiles.host import host_profile
     from advisor.devices.profiles.measurements import Measurement
+    from advisor.devices.profiles.runtimes import host_profile
 
     host = host_profile()
     targets = tuple(replace(host.targets[0], name=f"cpu-x{count}", threads=count) for count in plan.threads)

@@ -186,7 +186,7 @@ class PlanView:
 
     def to_frame(self) -> pd.DataFrame:
         """Return every configuration as a row of a table, the most promising cards first; units are in the names."""
-        from advisor.store.frames import frame
+        from advisor.store.jsonfile import frame
 
         return frame(COLUMNS, (forecast.to_row() for forecast in self.forecasts))
 

@@ -25,10 +25,10 @@ from advisor.engine.space.candidates import (
     chosen_cards,
     chosen_recipes,
     names_networks,
+    read_images,
     require_known_classes,
     runtime_version,
 )
-from advisor.engine.space.images import read_images
 from advisor.engine.space.plan import Plan
 from advisor.engine.targets.target_devices import TargetDevices, select_targets
 from advisor.measurement import host

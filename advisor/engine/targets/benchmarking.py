@@ -29,7 +29,7 @@ def benchmark_device(
 ) -> DeviceBenchmark:
     """Measure files on this machine's GPU or on a device over its connection; without a connection, predict.
 
-    The arguments are those of :func:`advisor.api.measuring.benchmark_device`; ``settings`` replace the connection
+    The arguments are those of :func:`advisor.api.models.benchmark_device`; ``settings`` replace the connection
     settings of the profile.
 
     Raises:
@@ -45,11 +45,11 @@ def benchmark_device(
 
     effort_named(effort)
     if device in ("", HOST):
-        from advisor.measurement.on_device.gpu import benchmark_on_gpu
+        from advisor.measurement.on_device.runtimes import benchmark_on_gpu
 
         return benchmark_on_gpu(models, effort, tell)
     from advisor.devices.prediction.predictor import device_predictor
-    from advisor.devices.profiles.team import known_devices
+    from advisor.devices.profiles.listing import known_devices
     from advisor.engine.targets.target_devices import prefer_tflite
     from advisor.measurement.on_device.benchmark import benchmark_on_device
 
@@ -81,7 +81,7 @@ def _in_runtimes(
 ) -> DeviceBenchmark:
     """Measure files in several runtimes of this machine, in turn."""
     from advisor.devices.connections.host import HostConnection
-    from advisor.devices.profiles.team import known_devices
+    from advisor.devices.profiles.listing import known_devices
     from advisor.measurement.on_device.runtimes import RuntimeHere, benchmark_in_runtimes
 
     profiles, chosen = known_devices(), []

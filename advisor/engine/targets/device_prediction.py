@@ -13,8 +13,7 @@ from advisor.core.errors import UsageError
 from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.core.figures import show_latency, variant_of
 from advisor.core.forms import form_of
-from advisor.core.latency_distribution import CONFIDENCE, LatencyDistribution, percent
-from advisor.core.quantity import Quantity
+from advisor.core.quantity import CONFIDENCE, LatencyDistribution, Quantity, percent
 from advisor.core.units import show_bytes, show_ms
 from advisor.devices.profiles import DeviceProfile, DeviceTarget
 from advisor.engine.pipeline.names import StageName

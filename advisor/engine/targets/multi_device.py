@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.core.evaluation_facts import TimingFacts
+from advisor.core.expectation import on_device, with_required_figures, worst_case
 from advisor.core.figures import show_latency, variant_of
-from advisor.core.file_features import FileFeatures
+from advisor.core.forms import FileFeatures
 from advisor.core.quantity import Provenance, Quantity
-from advisor.core.worst_case import on_device, with_required_figures, worst_case
 from advisor.engine.execution import Executor
 from advisor.engine.pipeline.evaluation.evaluator import Evaluator
 from advisor.engine.pipeline.events import StageAborted

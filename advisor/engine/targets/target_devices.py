@@ -90,7 +90,7 @@ class TargetDevices:
     def remarks(self) -> tuple[str, ...]:
         """Limits of the latencies: an unknown processor of this machine, a runtime that is not for the files."""
         from advisor.devices.profiles import listing
-        from advisor.devices.profiles.host import host_profile
+        from advisor.devices.profiles.runtimes import host_profile
 
         here = listing.remarks(host_profile()) if self.host else ()
         return tuple(dict.fromkeys((*here, *filter(None, map(remark_of, self.devices)))))
@@ -134,7 +134,7 @@ def select_devices(selectors: Sequence[str], folders: Sequence[Path], option: st
     """
     if not selectors:
         return ()
-    from advisor.devices.profiles.team import known_devices
+    from advisor.devices.profiles.listing import known_devices
 
     profiles = known_devices(folders)
     return tuple(_select(selector, profiles, option) for selector in selectors)
@@ -196,7 +196,7 @@ def memory_of(evaluation: Evaluation, device: TargetDevice) -> Quantity | None:
     None if its file was not read, or if the device is a runtime of this machine, where memory is measured.
     """
     from advisor.devices.latency.table import column_of
-    from advisor.devices.prediction.memory import predicted_memory
+    from advisor.devices.prediction.predictor import predicted_memory
 
     file = evaluation.file_features
     if file is None or device.runtime is not None:
@@ -216,7 +216,7 @@ def _missing_operators(evaluation: Evaluation, device: TargetDevice) -> str:
 
 
 def _activations_too_large(evaluation: Evaluation, device: TargetDevice) -> str:
-    from advisor.devices.prediction.memory import arena_of
+    from advisor.devices.prediction.predictor import arena_of
 
     file = evaluation.file_features
     if file is None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from advisor.core.errors import UsageError
-from advisor.devices.connections.runtime_files import exporter_for, needs_export
+from advisor.devices.connections.protocol import exporter_for, needs_export
 from advisor.devices.profiles.measurements import PRECISIONS
 from advisor.devices.profiles.runtimes import on_this_machine
 from advisor.devices.profiles.values import WEB_RUNTIME, DeviceProfile, DeviceTarget
@@ -26,7 +26,7 @@ class Chromium:
 
     def profile(self) -> DeviceProfile:
         """See :class:`advisor.devices.profiles.runtimes.LocalRuntime`."""
-        from advisor.devices.profiles.host import host_profile
+        from advisor.devices.profiles.runtimes import host_profile
 
         here = host_profile()
         counts = sorted({target.threads for target in here.targets})

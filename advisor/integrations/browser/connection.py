@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from advisor.core.errors import StageError, UsageError, install_extra
 from advisor.devices.connections.host import agent_arguments, read_document, timings_of_agent
-from advisor.devices.connections.protocol import MeasurementJob, Timing
-from advisor.devices.connections.runtime_files import file_for, with_facts
+from advisor.devices.connections.protocol import MeasurementJob, Timing, file_for, with_facts
 from advisor.downloads.files import MemberFile, WeightSource
 from advisor.isolation import Scratch
 from advisor.isolation.process import TimedOut, run_program

@@ -14,8 +14,7 @@ from advisor.core.errors import StageError, UsageError, install_extra
 from advisor.core.evaluation import Evaluation, Status
 from advisor.engine.history.loaded_run import LoadedRun
 from advisor.exporting.model import ShippedModel, prepare
-from advisor.exporting.parts import ExportedModel, artefact_of
-from advisor.exporting.shipping import Shipping
+from advisor.exporting.shipping import ExportedModel, Shipping, artefact_of
 from advisor.isolation import WRITES_BELOW, CallLimits, ChildPool, Scratch
 
 CONTENT = "a Core ML package of the float model, in 16 bits; not run here: check it on an Apple device"
@@ -30,7 +29,7 @@ _NAMES = uuid.UUID("6d0f6f9e-3f0b-5b0e-9a51-0a2f3c8f6c11")
 
 
 def check(shipping: Shipping) -> None:
-    """Check that a package can be made for a task; see :class:`advisor.exporting.parts.BundlePart`."""
+    """Check that a package can be made for a task; see :class:`advisor.exporting.shipping.BundlePart`."""
     if not shipping.web:
         raise UsageError(f"--coreml: there is no package that {shipping.does}", "leave it out")
     if importlib.util.find_spec(PACKAGE) is None:
@@ -38,7 +37,7 @@ def check(shipping: Shipping) -> None:
 
 
 def files(exported: ExportedModel) -> Mapping[str, bytes]:
-    """Return the files of the package; see :class:`advisor.exporting.parts.BundlePart`."""
+    """Return the files of the package; see :class:`advisor.exporting.shipping.BundlePart`."""
     floats = float_form(exported.run, exported.evaluation)
     return coreml_package(prepare(artefact_of(exported.run, floats), floats.artefact), floats)
 

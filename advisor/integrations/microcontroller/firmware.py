@@ -9,11 +9,10 @@ from pathlib import Path
 from types import MappingProxyType
 
 from advisor.core.errors import UsageError
-from advisor.exporting.parts import ExportedModel
-from advisor.exporting.shipping import Shipping
+from advisor.exporting.shipping import ExportedModel, Shipping
 from advisor.exporting.templating import render
 from advisor.integrations import microcontroller
-from advisor.tflite.micro_arena import ALIGNMENT, micro_arena
+from advisor.tflite.arena import MICRO_ALIGNMENT, micro_arena
 from advisor.tflite.model import read
 from advisor.tflite.values import Tensor
 
@@ -41,11 +40,11 @@ _METHODS: Mapping[str, str] = MappingProxyType(
 
 
 def check(_shipping: Shipping) -> None:
-    """Do nothing, because every task has sources; see :class:`advisor.exporting.parts.BundlePart`."""
+    """Do nothing, because every task has sources; see :class:`advisor.exporting.shipping.BundlePart`."""
 
 
 def files(exported: ExportedModel) -> Mapping[str, bytes]:
-    """Return the sources; see :class:`advisor.exporting.parts.BundlePart`."""
+    """Return the sources; see :class:`advisor.exporting.shipping.BundlePart`."""
     found = firmware(exported.artefact, exported.metadata.mean, exported.metadata.std)
     return {name: text.encode() for name, text in found.items()}
 
@@ -109,7 +108,7 @@ def _arena(content: bytes) -> tuple[int, str]:
 
 
 def _rounded(size: int) -> int:
-    return -(-size // ALIGNMENT) * ALIGNMENT
+    return -(-size // MICRO_ALIGNMENT) * MICRO_ALIGNMENT
 
 
 def _by_channel(values: tuple[float, ...]) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from advisor.core.errors import UsageError, install_extra
-from advisor.devices.connections.runtime_files import SMALL_DIFFERENCE, keep_export
+from advisor.devices.connections.protocol import SMALL_DIFFERENCE, keep_export
 from advisor.devices.profiles import runtimes
 from advisor.devices.profiles.values import HOST, DeviceProfile, DeviceTarget
 from advisor.isolation import CallLimits
@@ -36,7 +36,7 @@ class OnnxRuntime:
 
     def profile(self) -> DeviceProfile:
         """See :class:`advisor.devices.profiles.runtimes.LocalRuntime`."""
-        from advisor.devices.profiles.host import host_profile
+        from advisor.devices.profiles.runtimes import host_profile
 
         here, installed = host_profile(), runtimes.installed_version("onnxruntime")
         targets = tuple(
@@ -67,12 +67,12 @@ RUNTIME = OnnxRuntime()
 
 
 def versions() -> Mapping[str, str]:
-    """Return the versions of the packages; see :class:`advisor.devices.connections.runtime_files.Exporter`."""
+    """Return the versions of the packages; see :class:`advisor.devices.connections.protocol.Exporter`."""
     return {package: runtimes.installed_version(package) for package in PACKAGES}
 
 
 def inputs(sha256: str) -> dict[str, str]:
-    """Return what an export depends on; see :class:`advisor.devices.connections.runtime_files.Exporter`."""
+    """Return what an export depends on; see :class:`advisor.devices.connections.protocol.Exporter`."""
     found = versions()
     for package in PACKAGES:
         if not found[package]:
@@ -81,7 +81,7 @@ def inputs(sha256: str) -> dict[str, str]:
 
 
 def write(model: Path, folder: Path) -> None:
-    """Write the ONNX export of a file; see :class:`advisor.devices.connections.runtime_files.Exporter`."""
+    """Write the ONNX export of a file; see :class:`advisor.devices.connections.protocol.Exporter`."""
     from advisor.integrations.onnxruntime.export import write_onnx
 
     keep_export(write_onnx(str(model), str(folder / "model.onnx"), SMALL_DIFFERENCE), folder, TITLE)

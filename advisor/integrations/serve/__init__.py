@@ -9,8 +9,7 @@ import typer
 
 from advisor.cli.commands import IntegrationCommand
 from advisor.cli.options import AsJson
-from advisor.cli.output import print_json
-from advisor.cli.progress import note
+from advisor.cli.output import note, print_json
 from advisor.core.errors import UsageError, install_extra
 
 

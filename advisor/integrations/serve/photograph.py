@@ -143,8 +143,8 @@ def _size(photograph: Path) -> tuple[int, int]:
     Raises:
         UsageError: it is not an image that can be read.
     """
-    from advisor.datasets import decode
-    from advisor.datasets.boxes.turning import Frame
+    from advisor.datasets import images as decode
+    from advisor.datasets.boxes.reading import Frame
 
     try:
         with decode.open_image(photograph) as image:

@@ -18,7 +18,7 @@ from advisor.core.figures import HOST, latency_of, show_figure, show_latency, si
 from advisor.core.metrics import METRICS, TOP1
 from advisor.core.tasks import DEFAULT_TASK, TASKS
 from advisor.core.units import show_time
-from advisor.engine.standing import Standing, read_standing
+from advisor.engine.remaining import Standing, read_standing
 from advisor.store import RunFolder
 from advisor.store.integrity import integrity_problems
 from advisor.store.jsonfile import read_document

@@ -13,7 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from advisor.core.errors import UsageError, nearest
 from advisor.devices.profiles import NAME_PATTERN
-from advisor.devices.profiles.validation import MAX_YAML_BYTES, FileKind
+from advisor.devices.profiles.schema import MAX_YAML_BYTES, FileKind
 from advisor.measurement.accelerators.operator_facts import SHAPE_FACTS, Fact, constant_tensors, facts, types_of
 from advisor.measurement.microcontrollers import compiled_accelerators
 from advisor.store.yamlfile import read_yaml

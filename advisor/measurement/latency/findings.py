@@ -13,8 +13,7 @@ from advisor.core.units import plural
 from advisor.isolation import agent
 from advisor.isolation.agent import SustainedDocument
 from advisor.measurement import host
-from advisor.measurement.latency.conditions import Conditions
-from advisor.measurement.latency.end_to_end import Pipeline
+from advisor.measurement.latency.end_to_end import Conditions, Pipeline
 from advisor.measurement.latency.results import LatencyResult, ModelTiming, Ratio
 from advisor.measurement.latency.timing import DEFAULT, Setup
 from advisor.measurement.processes.child import run_json

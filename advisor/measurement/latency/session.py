@@ -17,14 +17,12 @@ from typing import Unpack
 from advisor.core.errors import StageError, UsageError, nearest
 from advisor.core.options import BenchmarkKeywords, completed
 from advisor.measurement import host
-from advisor.measurement.latency.conditions import Conditions, busy_processes, require_quiet
-from advisor.measurement.latency.end_to_end import time_pipeline
+from advisor.measurement.latency.end_to_end import Conditions, busy_processes, require_quiet, time_pipeline
 from advisor.measurement.latency.findings import Benchmark, FileBenchmark, sustain
 from advisor.measurement.latency.results import LatencyResult
 from advisor.measurement.latency.timing import Setup, interleave, measure, ratios, thread_counts
 from advisor.measurement.processes.model_file import detector_notes, read_model
-from advisor.store.cache import cache_root, filled
-from advisor.store.packages import install
+from advisor.store.cache import cache_root, filled, install
 
 # Packages that a runtime's wheels need but do not all declare.
 COMPANIONS = {"ai-edge-litert": ("numpy",), "tflite-runtime": ("numpy<2",)}

@@ -11,17 +11,14 @@ from typing import TYPE_CHECKING, cast
 from advisor.core.errors import AdvisorError, StageError, UsageError
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.units import plural, show_bytes
-from advisor.devices.connections.protocol import Connection, MeasurementJob, Timing
-from advisor.devices.connections.runtime_files import needs_export
+from advisor.devices.connections.protocol import Connection, MeasurementJob, Timing, needs_export
 from advisor.devices.profiles import MEASURABLE_RUNTIMES, runtime_remark
 from advisor.devices.profiles.runtimes import local_runtimes
 from advisor.isolation.agent import SeriesDocument
 from advisor.measurement.accelerators.delegation import delegate
 from advisor.measurement.accelerators.rules import serving
-from advisor.measurement.latency.results import LatencyResult, Ratio
-from advisor.measurement.latency.summary import LEVEL
-from advisor.measurement.latency.timing import ratios
-from advisor.measurement.latency.trust import judge
+from advisor.measurement.latency.results import LEVEL, LatencyResult, Ratio
+from advisor.measurement.latency.timing import judge, ratios
 from advisor.measurement.microcontrollers import Interpreter, interpreter_of
 from advisor.measurement.on_device.findings import DeviceBenchmark, DeviceRow
 from advisor.measurement.processes.model_file import ModelFile, detector_notes, read_model
@@ -148,7 +145,7 @@ def _predicted(
 def _prediction(file: ModelFile, profile: DeviceProfile, target: DeviceTarget, predictor: Predictor) -> DeviceRow:
     """Return a row with the predicted latency, if the target runs the file's form and it can be predicted."""
     from advisor.devices.latency.features import features_of, load_features, model_features
-    from advisor.tflite.work import counted, works_of
+    from advisor.tflite.macs import counted, works_of
 
     seen, table = features_of(file.graph), load_features()
     reason = target.incompatibility(seen.form)
@@ -229,7 +226,7 @@ def measured_row(timing: Timing, file: ModelFile, label: str) -> DeviceRow:
 
 def _with_arena(row: DeviceRow, file: ModelFile, interpreter: Interpreter) -> DeviceRow:
     """Return the row with the tensor arena: found with the interpreter where it is installed, else computed."""
-    from advisor.tflite.micro_arena import micro_arena
+    from advisor.tflite.arena import micro_arena
 
     row = replace(row, arena_bytes=micro_arena(file.graph).total)
     if row.failure or not interpreter.available():

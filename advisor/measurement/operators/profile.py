@@ -14,8 +14,7 @@ from advisor.measurement.accelerators.delegation import Delegation, delegate
 from advisor.measurement.accelerators.rules import accelerator
 from advisor.measurement.microcontrollers import compiler_of
 from advisor.measurement.operators import roofline
-from advisor.measurement.operators.attribution import ProfiledOperator, match
-from advisor.measurement.operators.profile_values import OperatorTime, Profile, TypeTime
+from advisor.measurement.operators.profile_values import OperatorTime, Profile, ProfiledOperator, TypeTime, match
 from advisor.measurement.operators.runs import (
     BY_CUTS,
     ProfileRequest,

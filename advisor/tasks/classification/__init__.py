@@ -11,15 +11,15 @@ from advisor.tasks.task import OwnCards, Task
 
 if TYPE_CHECKING:
     from advisor.catalog.cards import Card
-    from advisor.catalog.user_models.own_files import OwnFiles
+    from advisor.catalog.user_models.master import OwnFiles
     from advisor.datasets.images import InputSpec
     from advisor.engine.data_check import DataCheck, LabelChecker
-    from advisor.engine.pipeline.evaluation.judging import Judge
+    from advisor.engine.pipeline.evaluation.scorer import Judge
     from advisor.engine.pipeline.images import Images, Role
     from advisor.engine.pipeline.materials import FloatModel, Purpose, Workload
     from advisor.engine.pipeline.stage import Scope, Source, Stage
     from advisor.engine.question import Question
-    from advisor.engine.space.images import Say
+    from advisor.engine.space.candidates import Say
     from advisor.exporting.model import ShippedModel
     from advisor.exporting.shipping import Found, Shipping
 
@@ -63,19 +63,19 @@ class Classification(Task):
 
     def judge(self, question: Question) -> Judge:
         """Return the judge by the metric of the question."""
-        from advisor.tasks.classification.judging import Classified
+        from advisor.tasks.classification.own_files import Classified
 
         return Classified(question)
 
     def shipping(self) -> Shipping:
         """Return a bundle with probabilities, also for browsers and Core ML."""
-        from advisor.tasks.classification.shipping import SHIPPING
+        from advisor.tasks.classification.own_files import SHIPPING
 
         return SHIPPING
 
     def found(self, outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]:
         """Return the most probable classes."""
-        from advisor.tasks.classification.shipping import found
+        from advisor.tasks.classification.own_files import found
 
         return found(outputs, model)
 

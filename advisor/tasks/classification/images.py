@@ -8,26 +8,64 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from advisor.core.errors import StageError, UsageError, WeightsError, require_extra
 from advisor.core.tasks import TASKS
 from advisor.core.units import plural
+from advisor.datasets.checks.boxes import ObjectSizes
 from advisor.datasets.checks.check import check, require_usable
 from advisor.datasets.checks.findings import Finding, Kind, counted
 from advisor.datasets.checks.fix import write_manifest
 from advisor.datasets.checks.image_quality import conditions
-from advisor.datasets.checks.object_sizes import ObjectSizes
-from advisor.datasets.dataset import Dataset
+from advisor.datasets.dataset import Dataset, Entry, LabelledImage, Listing
 from advisor.datasets.division import Overview, divide
-from advisor.datasets.duplicates import Pair, near_duplicates
-from advisor.datasets.others import read_others
+from advisor.datasets.layouts import missing_hint
+from advisor.datasets.layouts.folders import images_in
+from advisor.datasets.look_alikes import Pair, near_duplicates
 from advisor.datasets.survey import Survey, survey
-from advisor.engine.data_check import jobs
+from advisor.engine.data_check import label_checker as jobs
 from advisor.engine.data_check.label_checker import LabelCheck, LabelChecker
 from advisor.engine.data_check.result import DataCheck, Drawing, Say, advance, gravest_first
 from advisor.engine.pipeline.images import Images
 from advisor.engine.question import Question
-from advisor.engine.space.images import divided, undivided
+from advisor.engine.space.candidates import divided, undivided
 from advisor.training.labels import Suspect
+
+HINT = "name a folder of images of things that are none of your classes"
+
+
+def read_others(folder: Path, known: Survey) -> tuple[tuple[LabelledImage, ...], str]:
+    """Return the images of a folder, and a sentence about them.
+
+    Images that show the same as known ones are left out, as are files that cannot be read. The label of each is 0.
+
+    Args:
+        folder: images at any depth.
+        known: the images of the classes.
+
+    Raises:
+        UsageError: the folder is missing, or no image is left.
+    """
+    if not folder.is_dir():
+        what = "is not a folder" if folder.exists() else "does not exist"
+        raise UsageError(f"--unknown: '{folder}' {what}", missing_hint(folder, HINT))
+    files = images_in(folder)
+    if not files:
+        raise UsageError(f"--unknown: no image below '{folder}'", HINT)
+    read = survey(Listing(folder, [Entry(file, "unknown") for file in files]))
+    first = len(known.dataset.images)
+    pairs = near_duplicates(np.concatenate([known.thumbnails, read.thumbnails]))
+    copies = {pair.second - first for pair in pairs if pair.first < first <= pair.second}
+    images = tuple(image for place, image in enumerate(read.dataset.images) if place not in copies)
+    reasons = [
+        *([f"{counted(len(copies), 'shows', 'show')} the same as images of --data"] if copies else []),
+        *([f"{len(read.dataset.rejected)} cannot be read"] if read.dataset.rejected else []),
+    ]
+    if not images:
+        raise UsageError(f"--unknown: no image below '{folder}' can be used: {', '.join(reasons)}", HINT)
+    found = f"--unknown: {counted(len(images), 'image', 'images')} of other things"
+    return images, f"{found}; left out: {', '.join(reasons)}" if reasons else found
 
 
 def read(question: Question, say: Say) -> Images:

@@ -2,27 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from advisor.catalog.trial_run import run
 from advisor.catalog.user_models import classifier
+from advisor.catalog.user_models.classifier import run
 from advisor.catalog.user_models.import_model import ImportedModel
-from advisor.catalog.user_models.master import SCORES, scores_of, sums_to_one
-from advisor.catalog.user_models.own_files import ModelFacts
-from advisor.catalog.weights.arrays import Array
+from advisor.catalog.user_models.master import SCORES, ModelFacts, scores_of, sums_to_one
+from advisor.catalog.weights.readers import Array
 from advisor.core.errors import UsageError
-from advisor.core.probabilities import as_probabilities
-from advisor.tflite.interface import with_fixed_batch
+from advisor.core.evaluation import Evaluation
+from advisor.core.metrics import TOP1
+from advisor.core.quantity import as_probabilities, paired_shares
+from advisor.datasets.images import InputSpec
+from advisor.engine.pipeline.evaluation import accuracy, confidence
+from advisor.engine.pipeline.evaluation import confidence as metrics
+from advisor.engine.pipeline.evaluation.accuracy import AccuracyVerdict
+from advisor.engine.pipeline.evaluation.scorer import HeldOut, Scored, shares_name
+from advisor.engine.pipeline.images import Images, Role
+from advisor.engine.question import Question
+from advisor.exporting.model import ShippedModel
+from advisor.exporting.shipping import COUNT, TOLERANCES, Answer, Found, Shipping
+from advisor.isolation import Scratch
+from advisor.store import RunFolder, answers_file
 from advisor.tflite.macs import count, form_of
 from advisor.tflite.metadata import Metadata
 from advisor.tflite.model import Model, read
+from advisor.tflite.quantization import with_fixed_batch
+
+if TYPE_CHECKING:
+    from advisor.exporting.shipping import Pixels
 
 
 class OwnClassifiers:
-    """See :class:`advisor.catalog.user_models.own_files.OwnFiles`."""
+    """See :class:`advisor.catalog.user_models.master.OwnFiles`."""
 
     search_options = ""
 
@@ -74,3 +92,111 @@ class OwnClassifiers:
                 f"its metadata asks for a score of at least {added.threshold:g}: clients that read it, such as "
                 "MediaPipe, show no answer; files that are made of it have no threshold"
             )
+
+
+DIGITS = 6
+SHOWN = 5
+"""Classes of the answer to a photograph."""
+
+
+def found(outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]:
+    """Return the most probable classes of an image by the row of its probabilities."""
+    (row,) = outputs
+    best = sorted(zip(model.labels, row.tolist(), strict=True), key=lambda pair: -pair[1])
+    return tuple(Found(*pair) for pair in best[:SHOWN])
+
+
+def classified(model: ShippedModel, images: Pixels) -> tuple[float, list[tuple[int, Answer]]]:
+    """See :data:`Answering`: the probabilities of each class, and what the app does with them at its thresholds."""
+    places = range(len(images))[:: max(1, len(images) // COUNT)][:COUNT]
+    rows = answers(model.content, images[places], model)
+    return TOLERANCES[0], [
+        (
+            place,
+            {"label": row.index(max(row)), "probabilities": [round(value, DIGITS) for value in row]}
+            | _done(model, row),
+        )
+        for place, row in zip(places, rows, strict=True)
+    ]
+
+
+def _done(model: ShippedModel, row: Sequence[float]) -> dict[str, object]:
+    """Return whether the app answers and which labels it flags, as far as it has thresholds for that."""
+    thresholds, found = model.thresholds, dict[str, object]()
+    if thresholds.plain is not None or thresholds.by_class:
+        found["answered"] = max(row) >= thresholds.least(model.labels[row.index(max(row))])
+    if thresholds.recall:
+        scores = zip(model.labels, row, strict=True)
+        found["may_show"] = [label for label, score in scores if score >= thresholds.recall.get(label, math.inf)]
+    return found
+
+
+def answers(content: bytes, pixels: Pixels, model: ShippedModel) -> list[list[float]]:
+    """Return the probabilities of uint8 images (N, size, size, 3), computed with one thread."""
+    from advisor.measurement.accuracy import predict_pixels
+
+    view = InputSpec(model.size, (model.mean,) * 3, (model.std,) * 3)
+    with Scratch() as folder:
+        path = folder / "model.tflite"
+        path.write_bytes(content)
+        rows: list[list[float]] = predict_pixels(path, pixels, view).tolist()
+    return rows
+
+
+SHIPPING = Shipping(
+    "classifies images", "probabilities", "classifier_card.md.j2",
+    {"android": "android/Classifier.kt", "ios": "ios/Classifier.swift", "python": "python/classify.py"},
+    "edgetpu/classify_edgetpu.py", classified, web=True,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Classified:
+    """Judge of classifiers, which keeps the answers of each file, so that files are compared image by image.
+
+    Attributes:
+        question: says what accuracy is, what answers cost and what thresholds shall keep.
+    """
+
+    question: Question = field(default_factory=Question)
+
+    def verdict(self, scored: Scored, images: Images, run: RunFolder, name: str) -> AccuracyVerdict:
+        """See :class:`Judge`."""
+        (own, floats, folds), question, metric = scored, self.question, self.question.metric
+        answers, part = accuracy.read_answers(own), images.part(Role.VALIDATION)
+        found = accuracy.measured(answers, accuracy.read_answers(floats), part.labels, images.classes)
+        scores = metrics.scored(own, images, Role.VALIDATION, question.costs)
+        by_class = replace(
+            found.answers,
+            file=run.keep_answers(name, answers),
+            confidence=confidence.chosen(
+                own, images, question.guarantees, confidence.Folds(folds, floats) if folds else None
+            ),
+            metrics=metrics.quantities(scores, accuracy.VALIDATED),
+        )
+        if metric == TOP1:
+            return replace(found, answers=by_class)
+        shares = scores[metric].shares.tolist()
+        reference = metrics.scored(floats, images, Role.VALIDATION, question.costs, [metric])[metric].shares
+        return replace(
+            found,
+            accuracy=by_class.metrics[metric],
+            drop=accuracy.drop_of(paired_shares(reference.tolist(), shares), len(shares)),
+            answers=replace(by_class, shares=run.keep_answers(shares_name(name), shares)),
+        )
+
+    def held_out(self, evaluation: Evaluation, own: Path, images: Images, file: str = "") -> HeldOut:
+        """See :class:`Judge`."""
+        answers, part = accuracy.read_answers(own), images.part(Role.HOLDOUT)
+        metric = self.question.metric
+        scores = metrics.scored(own, images, Role.HOLDOUT, self.question.costs)
+        figures = metrics.quantities(scores, accuracy.HELD_OUT)
+        by_class = replace(accuracy.per_class(answers, part.labels, images.classes, file), metrics=figures)
+        kept: dict[str, Sequence[float]] = {file: answers} if file else {}
+        if file and metric != TOP1:
+            by_class = replace(by_class, shares=answers_file(shares_name(Path(file).stem)))
+            kept[by_class.shares] = scores[metric].shares.tolist()
+        if evaluation.answers.confidence is not None:
+            believed = confidence.verified(own, images, evaluation.answers.confidence)
+            by_class = replace(by_class, confidence=believed)
+        return replace(evaluation, holdout_accuracy=figures[metric], holdout_answers=by_class), kept

@@ -10,11 +10,11 @@ from advisor.core.training import HEAD
 from advisor.tasks.detection import Detection
 
 if TYPE_CHECKING:
-    from advisor.engine.pipeline.evaluation.judging import Judge
+    from advisor.engine.pipeline.evaluation.scorer import Judge
     from advisor.engine.question import Question
     from advisor.exporting.model import ShippedModel
     from advisor.exporting.shipping import Found, Shipping
-    from advisor.training.detection.train import HeadKind
+    from advisor.training.detection.network import HeadKind
 
 
 class Counting(Detection):
@@ -23,8 +23,8 @@ class Counting(Detection):
     @property
     def head(self) -> HeadKind:
         """The kind of head that is trained."""
-        from advisor.training.detection.centres import centre_detector_head
-        from advisor.training.detection.train import HeadKind
+        from advisor.training.detection.boxes import centre_detector_head
+        from advisor.training.detection.network import HeadKind
 
         return HeadKind(16, centre_detector_head, 30)
 

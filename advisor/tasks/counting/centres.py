@@ -13,7 +13,7 @@ from advisor.tasks.detection.judging import FoundObjects, ObjectFigures
 
 if TYPE_CHECKING:
     from advisor.exporting.shipping import Pixels
-    from advisor.measurement.box_counts import Matched
+    from advisor.measurement.average_precision import Matched
 
 
 @dataclass(frozen=True)

@@ -11,18 +11,18 @@ from advisor.tasks.task import OwnCards, Task
 
 if TYPE_CHECKING:
     from advisor.catalog.cards import Card
-    from advisor.catalog.user_models.own_files import OwnFiles
+    from advisor.catalog.user_models.master import OwnFiles
     from advisor.datasets.images import InputSpec
     from advisor.engine.data_check import DataCheck, LabelChecker
-    from advisor.engine.pipeline.evaluation.judging import Judge
+    from advisor.engine.pipeline.evaluation.scorer import Judge
     from advisor.engine.pipeline.images import Images, Role
     from advisor.engine.pipeline.materials import FloatModel, Purpose, Workload
     from advisor.engine.pipeline.stage import Scope, Source, Stage
     from advisor.engine.question import Question
-    from advisor.engine.space.images import Say
+    from advisor.engine.space.candidates import Say
     from advisor.exporting.model import ShippedModel
     from advisor.exporting.shipping import Found, Shipping
-    from advisor.training.detection.train import HeadKind
+    from advisor.training.detection.network import HeadKind
 
 
 class Detection(Task):
@@ -43,7 +43,7 @@ class Detection(Task):
     def head(self) -> HeadKind:
         """The kind of head that is trained."""
         from advisor.training.detection.boxes import box_detector_head
-        from advisor.training.detection.train import HeadKind
+        from advisor.training.detection.network import HeadKind
 
         return HeadKind(32, box_detector_head, 20)
 
@@ -86,13 +86,13 @@ class Detection(Task):
 
     def shipping(self) -> Shipping:
         """Return a bundle with boxes."""
-        from advisor.tasks.detection.shipping import SHIPPING
+        from advisor.tasks.detection.own_files import SHIPPING
 
         return SHIPPING
 
     def found(self, outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]:
         """Return the boxes that the app shows."""
-        from advisor.tasks.detection.shipping import found
+        from advisor.tasks.detection.own_files import found
 
         return found(outputs, model)
 

@@ -50,8 +50,8 @@ def train(
     from advisor.core.tasks import TASKS
     from advisor.training.detection.changes import objects_of
     from advisor.training.detection.maps import Boxed
-    from advisor.training.detection.train import DetectorStart
-    from advisor.training.detection.train import train as train_detector
+    from advisor.training.detection.network import DetectorStart
+    from advisor.training.detection.network import train as train_detector
 
     kind = cast("Detection", TASKS[task]).head
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
@@ -84,7 +84,7 @@ def take(card: Card, weights: WeightsFile | None, path: Path) -> None:
 def detect(model: Path, images: Sequence[Path], view: InputSpec, classes: Sequence[str], path: Path) -> None:
     """Run a file that finds boxes or marks centres over images; write what it finds.
 
-    See :func:`advisor.measurement.detection.save` for the format.
+    See :func:`advisor.measurement.accuracy.save` for the format.
 
     Args:
         model: the file. Its labels may be more than the user's classes, in another order; without, they are these.
@@ -94,8 +94,8 @@ def detect(model: Path, images: Sequence[Path], view: InputSpec, classes: Sequen
         path: where to write.
     """
     from advisor.datasets.dataset import class_order
+    from advisor.measurement.accuracy import Detector, save
     from advisor.measurement.counting import CentreFinder
-    from advisor.measurement.detection import Detector, save
     from advisor.tflite.metadata import read_metadata
     from advisor.tflite.model import read
     from advisor.tflite.postprocess import has_postprocess

@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING, Protocol
 from advisor.core.box_facts import BoxFacts, ClassBoxes, JudgedBox, JudgedImage
 from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import ImageAnswers
-from advisor.core.quantity import Quantity
-from advisor.core.statistics import Interval, paired_shares
+from advisor.core.quantity import Interval, Quantity, paired_shares
 from advisor.engine.pipeline.evaluation.accuracy import AccuracyVerdict, drop_of, percent
-from advisor.engine.pipeline.evaluation.judging import HeldOut, Scored
+from advisor.engine.pipeline.evaluation.scorer import HeldOut, Scored
 from advisor.engine.pipeline.images import Images, Role
 from advisor.store import RunFolder
 
 if TYPE_CHECKING:
-    from advisor.measurement.box_counts import Flags, Matched
-    from advisor.measurement.detection import Detections
+    from advisor.measurement.accuracy import Detections
+    from advisor.measurement.average_precision import Flags, Matched
 
 WORST = 10
 """Images of the hold-out that are kept with their boxes."""
@@ -108,7 +107,7 @@ class ByBoxes:
 
     def match(self, given: FoundObjects, threshold: float) -> list[Matched]:
         """See :class:`Criterion`."""
-        from advisor.measurement.box_counts import match
+        from advisor.measurement.average_precision import match
 
         return match(given.true, given.found, given.sizes, given.classes, threshold)
 
@@ -119,7 +118,7 @@ def measured(own: Path, floats: Path, images: Images, criterion: Criterion) -> t
     The second value is each image's share in the accuracy.
 
     Args:
-        own: what the file found, see :func:`advisor.measurement.detection.save`.
+        own: what the file found, see :func:`advisor.measurement.accuracy.save`.
         floats: what the float32 file of the same card found.
         images: the user's images.
         criterion: rule by which an object counts as found.
@@ -162,7 +161,7 @@ def _at(
     """Return the counts of each class at a threshold, and the matches in each image."""
     import numpy as np
 
-    from advisor.measurement.box_counts import counts
+    from advisor.measurement.average_precision import counts
 
     matched = criterion.match(given, threshold)
     table = counts(matched, given.classes)
@@ -205,7 +204,7 @@ def _judged(one: Detections, matched: Flags) -> tuple[JudgedBox, ...]:
 
 def _answered(file: Path, images: Images, role: Role) -> FoundObjects:
     """Return the true boxes of some images, and what a file found in them."""
-    from advisor.measurement.detection import load, true_boxes
+    from advisor.measurement.accuracy import load, true_boxes
 
     part, boxes = images.part(role), images.boxes
     assert boxes is not None, "a search for objects has boxes"

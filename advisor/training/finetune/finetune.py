@@ -26,9 +26,9 @@ from advisor.core.errors import StageError, UsageError
 from advisor.store.jsonfile import read_json
 from advisor.training.batches import Batches, Pixels
 from advisor.training.finetune import network
-from advisor.training.finetune.first_head import FinetuneData, first_head
 from advisor.training.finetune.hyperparameters import Finetuning
 from advisor.training.finetune.maps import MapBatches, Maps, halve
+from advisor.training.finetune.network import FinetuneData, first_head
 from advisor.training.loop import Timer, run
 
 if TYPE_CHECKING:

@@ -15,9 +15,8 @@ from advisor.tflite.levels import with_levels
 from advisor.tflite.surgery import attach_head
 from advisor.training.features import joined
 from advisor.training.finetune.finetune import VERSION, WEIGHTS, Finetuned, finetune, read_progress
-from advisor.training.finetune.first_head import FinetuneData
 from advisor.training.finetune.hyperparameters import FINETUNING, Finetuning
-from advisor.training.finetune.network import flatbuffer
+from advisor.training.finetune.network import FinetuneData, flatbuffer
 from advisor.training.head.train import Head
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ def tune(
         checkpoints: folder for checkpoints of this call; a later call with the same folder continues.
         path: where to write the ``.tflite``; its weights go into the same folder.
         after: ``path`` of an earlier call, to continue training with the validation part too.
-        groups: see :class:`advisor.training.finetune.first_head.FinetuneData`.
+        groups: see :class:`advisor.training.finetune.network.FinetuneData`.
         maps: folder for the maps of frozen layers, from the compared model to the one that ships. The latter's complete
             training removes it, and the checkpoints of trainings that continued what a time limit had ended. None keeps
             maps in ``checkpoints``.

@@ -21,7 +21,7 @@ from advisor.core.errors import StageError
 from advisor.datasets.images import InputSpec
 from advisor.training.batches import Augmentation, Batches, augmented
 from advisor.training.flatgraph.graph import Change, Graph
-from advisor.training.flatgraph.weights import Weight
+from advisor.training.flatgraph.refit import Weight
 from advisor.training.loop import Adam, Timer, run
 
 AUGMENTATION = Augmentation(crop=0.7, colour=0.1, mixup=0.0)

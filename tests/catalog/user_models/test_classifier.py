@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from advisor.catalog import public
-from advisor.catalog.trial_run import run
 from advisor.catalog.user_models import classifier, handles
+from advisor.catalog.user_models.classifier import run
 from advisor.catalog.user_models.handles import LocalModel, folder_sha256, local_source
 from advisor.core.errors import UsageError
 from advisor.tflite.surgery import attach_head, select_output

@@ -13,10 +13,10 @@ import psutil
 import pytest
 
 from advisor.catalog import load_catalogue
+from advisor.catalog.catalogue import published_labels
 from advisor.catalog.convert import convert
-from advisor.catalog.labels import published_labels
-from advisor.catalog.trial_run import run
 from advisor.catalog.user_models import import_model, saved_model
+from advisor.catalog.user_models.classifier import run
 from advisor.catalog.user_models.description import ModelDescription, missing
 from advisor.catalog.user_models.import_model import ImportedModel, add, inspect
 from advisor.catalog.user_models.keras_archive import check, fixed_side
@@ -24,7 +24,7 @@ from advisor.catalog.weights.fetching import fetch
 from advisor.core.errors import StageError, UsageError, WeightsError
 from advisor.downloads.files import FetchOptions
 from advisor.isolation import CallLimits
-from advisor.tflite.float16 import to_float16
+from advisor.tflite.levels import to_float16
 from advisor.tflite.model import read
 from tests.catalog.user_models.models import CLASSES, SIZE, labels_file, network, tflite
 from tests.processes import has_ended

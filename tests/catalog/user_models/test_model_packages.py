@@ -22,7 +22,7 @@ from advisor.catalog.user_models import pt2_archive
 from advisor.catalog.user_models.comparison import IMAGES, OriginalLayer, crops, first_wrong
 from advisor.catalog.user_models.handles import exported, is_source, local_source
 from advisor.catalog.user_models.pt2_archive import read, write_copy
-from advisor.catalog.weights.arrays import Array
+from advisor.catalog.weights.readers import Array
 from advisor.core.errors import UsageError
 from tests.catalog.user_models.pt2_files import FLOAT16, Change, Program, members, tensor, weights, write
 

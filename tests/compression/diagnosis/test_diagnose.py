@@ -10,8 +10,7 @@ import pytest
 
 from advisor.compression.diagnosis.diagnose import compare
 from advisor.compression.diagnosis.pairs import fitted, pairs, short_name
-from advisor.compression.diagnosis.values import Diagnosis
-from advisor.compression.diagnosis.words import cause
+from advisor.compression.diagnosis.values import Diagnosis, cause
 from advisor.compression.recipes import recipe
 from advisor.core.errors import UsageError
 from advisor.tflite.model import Model, read

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from advisor.compression.make import deflated_bytes
-from advisor.compression.quantization.correction import correct
 from advisor.compression.quantization.grid import Grid, Grids, clusters, spread
+from advisor.compression.quantization.layers import correct
 from advisor.compression.quantization.observe import (
     LEVELS,
     Activation,

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from advisor.compression.quantization import observe as observing
-from advisor.compression.quantization.correction import correct
 from advisor.compression.quantization.grid import BYTES, Grid, Grids
+from advisor.compression.quantization.layers import correct
 from advisor.compression.quantization.observe import observe
-from advisor.compression.quantization.prepared import PreparedModel, prepare_all
+from advisor.compression.quantization.quantizer import PreparedModel, prepare_all
 from advisor.compression.recipes import recipe
 from advisor.compression.recipes.base import RecipeInputs
 from advisor.tflite.model import read

@@ -10,7 +10,7 @@ from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter
 
 from advisor.compression.recipes import RECIPES, recipe
-from advisor.compression.recipes.base import Compressed, Needs, RecipeInputs
+from advisor.compression.recipes.base import Compressed, Needs, RecipeInputs, require_plain_float
 from advisor.compression.recipes.mixed import (
     Deviation,
     FloatComparison,
@@ -19,7 +19,6 @@ from advisor.compression.recipes.mixed import (
     comparison_for,
     float_work,
 )
-from advisor.compression.recipes.suitable import require_plain_float
 from advisor.core.errors import StageError, UnsupportedRecipe, UsageError
 from advisor.measurement.accuracy import predict_arrays
 from advisor.tflite.macs import count

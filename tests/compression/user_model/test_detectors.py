@@ -17,7 +17,7 @@ from advisor.compression.user_model.values import TrueBoxes
 from advisor.core.errors import UsageError
 from advisor.engine.compress.compress import compress
 from advisor.engine.compress.question import CompressionQuestion
-from advisor.measurement.detection import Detections
+from advisor.measurement.accuracy import Detections
 from advisor.tasks import DETECTION
 from advisor.tflite.metadata import read_metadata
 from advisor.tflite.model import read

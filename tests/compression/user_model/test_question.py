@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from ai_edge_litert import schema_py_generated as schema
 
-from advisor.compression.recipes.suitable import require_plain_float
+from advisor.compression.recipes.base import require_plain_float
 from advisor.compression.user_model.values import notes_text
 from advisor.core.errors import UsageError
 from advisor.datasets.dataset import class_order
 from advisor.engine.compress.question import PHOTOGRAPHS, CompressionQuestion, ask
-from advisor.tflite.float16 import to_float16
+from advisor.tflite.levels import to_float16
 from advisor.tflite.metadata import read_metadata
 from advisor.tflite.metadata_writer import write_metadata
 from tests.measurement import small_models

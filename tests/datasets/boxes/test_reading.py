@@ -11,9 +11,8 @@ from advisor.core.errors import UsageError
 from advisor.datasets.boxes import list_boxes
 from advisor.datasets.boxes import voc as xmlfile
 from advisor.datasets.boxes.reading import survey_boxes
-from advisor.datasets.boxes.strata import LEAST, NO_BOX, OTHERS, strata, stratified
 from advisor.datasets.boxes.voc import read_xml
-from advisor.datasets.division import divide
+from advisor.datasets.division import LEAST, NO_BOX, OTHERS, divide, strata, stratified
 from advisor.datasets.split import PARTS
 from tests.datasets.boxes.writers import Photo, photos, save, write, write_table, write_voc
 

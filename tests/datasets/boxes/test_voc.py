@@ -12,8 +12,7 @@ from PIL import Image, ImageOps
 
 from advisor.core.errors import UsageError
 from advisor.datasets.boxes import Box, list_boxes
-from advisor.datasets.boxes.reading import survey_boxes
-from advisor.datasets.boxes.turning import Frame
+from advisor.datasets.boxes.reading import Frame, survey_boxes
 from tests.datasets.boxes.writers import Photo, photos, save, write, write_voc, xml
 
 

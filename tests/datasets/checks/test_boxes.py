@@ -10,12 +10,11 @@ from skimage import data as skimage_data
 from advisor.core.errors import UsageError
 from advisor.datasets.boxes import Box
 from advisor.datasets.boxes.reading import BoxSurvey, survey_boxes
-from advisor.datasets.checks.boxes import check_boxes, same_places
+from advisor.datasets.checks.boxes import INPUTS, check_boxes, object_sizes, same_places, small_objects
 from advisor.datasets.checks.check import boxes_in_parts, check, lacking, require_usable_boxes
 from advisor.datasets.checks.findings import Finding, Kind
-from advisor.datasets.checks.object_sizes import INPUTS, object_sizes, small_objects
-from advisor.datasets.duplicates import near_duplicates
 from advisor.datasets.image_stats import measure
+from advisor.datasets.look_alikes import near_duplicates
 from advisor.datasets.split import Split
 from advisor.datasets.survey import survey
 from tests.datasets.boxes.writers import Object, Photo, photos, save, write, write_table, write_yolo

@@ -9,14 +9,13 @@ from PIL import Image, ImageEnhance, ImageFilter
 
 from advisor.core.errors import UsageError
 from advisor.datasets.boxes.reading import survey_boxes
-from advisor.datasets.checks import crops
+from advisor.datasets.checks import repeated as crops
 from advisor.datasets.checks.boxes import check_boxes
-from advisor.datasets.checks.crops import SIDE, candidates, cropped_copies, match
 from advisor.datasets.checks.findings import Finding, Kind
 from advisor.datasets.checks.fix import writable, write_boxes, write_manifest
-from advisor.datasets.checks.repeated import kept_together, leaks, repeated
+from advisor.datasets.checks.repeated import SIDE, candidates, cropped_copies, kept_together, leaks, match, repeated
 from advisor.datasets.dataset import Dataset, LabelledImage
-from advisor.datasets.duplicates import Pair, near_duplicates
+from advisor.datasets.look_alikes import Pair, near_duplicates
 from advisor.datasets.survey import survey
 from tests.datasets.boxes.writers import Photo, photos, save, write, write_table, xml
 from tests.datasets.folders import fill, make

@@ -17,7 +17,7 @@ import pytest
 from advisor.core.confidence_facts import ConfidenceFacts, Mistake
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.evaluation_facts import CardFacts, ImageAnswers
-from advisor.core.statistics import Interval
+from advisor.core.quantity import Interval
 from advisor.engine.history.compare import Comparison, ComparisonResult, compare
 from advisor.engine.history.differences import Difference, find_differences
 from advisor.engine.history.disagreements import disagreements

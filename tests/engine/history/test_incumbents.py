@@ -16,12 +16,10 @@ from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import ImageAnswers
 from advisor.core.quantity import Provenance, Quantity
 from advisor.engine.history.diagnoses import losing
-from advisor.engine.history.expected_tuning import ExpectedTuning, expected_tuning
-from advisor.engine.history.incumbents import incumbents
+from advisor.engine.history.disagreements import ExpectedTuning, expected_tuning, incumbents
 from advisor.engine.history.loaded_run import LoadedRun, load_run
 from advisor.engine.question import resolve
-from advisor.reporting.files import recommendation
-from advisor.reporting.markdown import render_markdown
+from advisor.reporting.files import recommendation, render_markdown
 from advisor.reporting.view import view_of
 from advisor.store import RunFolder
 from tests.builders import evaluation, present

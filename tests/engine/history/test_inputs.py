@@ -8,10 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from advisor.catalog.catalogue import load_catalogue
-from advisor.catalog.catalogue_files import shipped_files
-from advisor.engine.history.inputs import CATALOGS, images_folder, keep_inputs, located
-from advisor.engine.history.loaded_run import load_run
+from advisor.catalog.catalogue import load_catalogue, shipped_files
+from advisor.engine.history.loaded_run import CATALOGS, images_folder, keep_inputs, load_run, located
 from advisor.engine.history.reevaluation.changes import find_card_changes
 from advisor.engine.question import resolve
 from advisor.engine.space.candidates import card_hash, chosen_cards

@@ -9,7 +9,7 @@ from advisor.datasets.boxes.values import ONE_CLASS
 from advisor.datasets.dataset import Dataset, LabelledImage, fingerprint
 from advisor.datasets.split import Split
 from advisor.engine.pipeline.images import Boxes, Images, Object, Role
-from advisor.measurement.detection import save, true_boxes
+from advisor.measurement.accuracy import save, true_boxes
 
 CLASSES = ("cat", "dog")
 CAT: Object = (0, 0.1, 0.1, 0.3, 0.3)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from advisor.core.costs import Costs
 from advisor.core.errors import UsageError
+from advisor.core.metrics import Costs
 from advisor.engine.question import resolve, resolve_resumed
 
 TABLE = "class,cat,dog\ncat,0,1\ndog,5,0\n"

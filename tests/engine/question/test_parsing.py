@@ -17,8 +17,7 @@ from advisor.core.errors import UsageError
 from advisor.core.preference import PREFERENCES
 from advisor.core.tasks import TASKS
 from advisor.engine.question import FREE_ON_RESUME, QUESTION_OPTIONS, Execution, Question, Request, resolve
-from advisor.engine.question.options import collect_options, read_file
-from advisor.engine.question.values import LARGE_SPACE, LEAST_GAIN
+from advisor.engine.question.values import LARGE_SPACE, LEAST_GAIN, collect_options, read_file
 from advisor.isolation.resources import usable_cores
 
 OTHER_VALUES: dict[str, Any] = {

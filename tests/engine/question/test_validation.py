@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from advisor.core.confidence_facts import Guarantees, Shares
 from advisor.core.errors import UsageError
-from advisor.core.guarantees import Guarantees, Shares
 from advisor.engine.question import FREE_ON_RESUME, QUESTION_OPTIONS, require_classes, resolve, resolve_resumed
-from advisor.engine.question.guarantees import parse_guarantees
-from advisor.engine.space.images import read_images
+from advisor.engine.question.validation import parse_guarantees
+from advisor.engine.space.candidates import read_images
 from tests.engine.conftest import write_photos
 
 

@@ -24,10 +24,16 @@ from advisor.engine.pipeline.rule import Known, RejectionRule, RuleNeeds
 from advisor.engine.question import resolve
 from advisor.engine.question.values import LEAST_GAIN
 from advisor.engine.scheduling.allowance import Allowance
-from advisor.engine.scheduling.finalists import captured, finalists
 from advisor.engine.scheduling.promotion import HEAD_GAIN, LEAST_RESULTS, STAGE, ExpensiveCards, FrontBound
 from advisor.engine.scheduling.scheduler import Scheduler
-from advisor.engine.scheduling.stopping import CONSECUTIVE, ExpectedGainRule, max_trials_reached, time_limit_reached
+from advisor.engine.scheduling.stopping import (
+    CONSECUTIVE,
+    ExpectedGainRule,
+    captured,
+    finalists,
+    max_trials_reached,
+    time_limit_reached,
+)
 from advisor.engine.scheduling.study import Study
 from advisor.engine.space.plan import Plan, prior_accuracy
 from tests.builders import RUNTIME, evaluation, present

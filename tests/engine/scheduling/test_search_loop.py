@@ -13,20 +13,19 @@ import pytest
 from optuna.storages import InMemoryStorage
 
 from advisor.catalog.catalogue import load_catalogue
+from advisor.core.box_facts import UnknownFacts
 from advisor.core.errors import StageError
 from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.core.evaluation_facts import TimeSummary, TimingFacts
 from advisor.core.quantity import Provenance, Quantity
-from advisor.core.unknown_facts import UnknownFacts
 from advisor.engine.pipeline.stages.figures import SURVEY
 from advisor.engine.question import resolve
 from advisor.engine.rules import rules_of
-from advisor.engine.scheduling import finalists
+from advisor.engine.scheduling import stopping as finalists
 from advisor.engine.scheduling.allowance import NO_TIME
-from advisor.engine.scheduling.finalists import PickSoFar
 from advisor.engine.scheduling.scheduler import OVER_ALLOWANCE
 from advisor.engine.scheduling.search_loop import SearchLoop
-from advisor.engine.scheduling.stopping import COMPLETE, Stop
+from advisor.engine.scheduling.stopping import COMPLETE, PickSoFar, Stop
 from advisor.engine.scheduling.study import Study
 from advisor.engine.space.plan import Plan
 from advisor.engine.targets.device_prediction import Prefilter

@@ -28,12 +28,12 @@ from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.core.names import ADVISOR, NSGA2, RANDOM, SAMPLERS, TPE
 from advisor.engine.preview import preview
 from advisor.engine.question import resolve
+from advisor.engine.scheduling.cost_estimates import configuration_of
 from advisor.engine.scheduling.halving import SuccessiveHalving, unlimited
 from advisor.engine.scheduling.sampler import AdvisorSampler, CandidatesExhausted
 from advisor.engine.scheduling.storage import journal
 from advisor.engine.scheduling.study import Study
 from advisor.engine.scheduling.suggesting import Suggester, make_suggester
-from advisor.engine.scheduling.trial_record import configuration_of
 from advisor.engine.space.plan import Plan
 from tests.builders import RUNTIME as BUILDERS_RUNTIME
 from tests.builders import evaluation, present

@@ -15,8 +15,7 @@ import pytest
 import yaml
 
 from advisor.core.evaluation import Evaluation, Status
-from advisor.core.latency_distribution import SHARES, LatencyDistribution
-from advisor.core.quantity import Provenance, Quantity
+from advisor.core.quantity import SHARES, LatencyDistribution, Provenance, Quantity
 from advisor.devices.connections.protocol import MeasurementJob, Timing
 from advisor.devices.connections.settings import ConnectionSettings
 from advisor.devices.profiles import DeviceTarget, read_profile, shipped_profiles

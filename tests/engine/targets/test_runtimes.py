@@ -13,7 +13,7 @@ import pytest
 from advisor.catalog.catalogue import load_catalogue
 from advisor.core.errors import StageError, UsageError
 from advisor.core.evaluation import Evaluation, Status
-from advisor.core.file_features import FileFeatures
+from advisor.core.forms import FileFeatures
 from advisor.core.quantity import Provenance, Quantity
 from advisor.devices.latency.features import features_of
 from advisor.devices.profiles import DeviceLimits, DeviceProfile, DeviceTarget

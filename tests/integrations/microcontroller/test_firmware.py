@@ -14,7 +14,7 @@ from advisor.exporting.bundle import export
 from advisor.integrations import microcontroller as micro
 from advisor.integrations.microcontroller.firmware import MARGIN, firmware, method
 from advisor.store import RunFolder
-from advisor.tflite.micro_arena import micro_arena
+from advisor.tflite.arena import micro_arena
 from advisor.tflite.model import read
 from tests.exporting.conftest import evaluation_of
 from tests.measurement import small_models

@@ -12,7 +12,7 @@ from advisor.core.quantity import Provenance
 from advisor.integrations import microcontroller as micro
 from advisor.integrations.microcontroller import check
 from advisor.measurement.microcontrollers import MicroCheck
-from advisor.tflite.micro_arena import micro_arena
+from advisor.tflite.arena import micro_arena
 from advisor.tflite.model import read
 from tests.measurement import small_models
 from tests.measurement.small_models import OPERATORS, Builder

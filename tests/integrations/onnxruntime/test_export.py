@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.devices.connections.runtime_files import difference_of
+from advisor.devices.connections.protocol import difference_of
 from advisor.integrations.onnxruntime.export import INPUTS, compared, plain_tables, to_uint8, write_onnx
 from advisor.tflite.rewrite import pack, unpack
 from tests.devices.requirements import require_onnx

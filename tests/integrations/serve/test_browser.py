@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from advisor.engine.history.reevaluation.changes import host_manifest
-from advisor.engine.standing import Standing, write_standing
+from advisor.engine.remaining import Standing, write_standing
 from advisor.reporting.files import recommendation_json, write_all
 from advisor.reporting.view import load_view
 from advisor.store import RunFolder

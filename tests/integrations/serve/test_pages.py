@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from advisor.engine.standing import Standing, write_standing
+from advisor.engine.remaining import Standing, write_standing
 from advisor.reporting.files import write_all
 from advisor.reporting.view import load_view
 from advisor.store import RunFolder

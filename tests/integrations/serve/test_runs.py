@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from advisor.core.errors import UsageError
-from advisor.engine.standing import Standing, write_standing
+from advisor.engine.remaining import Standing, write_standing
 from advisor.integrations.serve.runs import Runs, RunState
 from advisor.reporting.files import write_all
 from advisor.reporting.view import load_view

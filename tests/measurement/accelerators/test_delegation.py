@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from advisor.measurement.accelerators.delegation import delegate, partitions
 from advisor.measurement.accelerators.rules import Accelerator, DataTypes, accelerator
 from advisor.measurement.operators.profile import profile
-from advisor.tflite.float16 import to_float16
+from advisor.tflite.levels import to_float16
 from advisor.tflite.model import read
 from tests.measurement import small_models
 

@@ -19,9 +19,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.core.errors import StageError, UsageError
-from advisor.measurement.latency.conditions import Conditions, busy_processes, observe, quota, require_quiet
+from advisor.measurement.latency.end_to_end import Conditions, busy_processes, observe, quota, require_quiet
 from advisor.measurement.latency.findings import Sustained, Window, sustain
-from advisor.measurement.latency.summary import median_interval, paired_ratio, summarise
+from advisor.measurement.latency.results import median_interval, paired_ratio, summarise
 from advisor.measurement.latency.timing import least_cpu_ms
 from tests.processes import PATIENCE_S, children_with, has_ended, until
 

@@ -14,10 +14,8 @@ import pytest
 
 from advisor.core.errors import StageError, UsageError
 from advisor.core.quantity import Provenance
-from advisor.measurement.latency.results import LatencyResult, ModelTiming
-from advisor.measurement.latency.summary import Verdict
-from advisor.measurement.latency.timing import measure
-from advisor.measurement.latency.trust import judge
+from advisor.measurement.latency.results import LatencyResult, ModelTiming, Verdict
+from advisor.measurement.latency.timing import judge, measure
 
 QUIET = {"others_cores": 0.0, "cores": 4}
 

@@ -18,10 +18,9 @@ from advisor.measurement.accelerators.delegation import execution_order
 from advisor.measurement.latency.findings import advise_threads
 from advisor.measurement.latency.timing import measure
 from advisor.measurement.operators import runs
-from advisor.measurement.operators.attribution import kind_of, match, nodes
 from advisor.measurement.operators.cut_process import prefix
 from advisor.measurement.operators.profile import advise, profile
-from advisor.measurement.operators.profile_values import Profile
+from advisor.measurement.operators.profile_values import Profile, kind_of, match, nodes
 from advisor.measurement.operators.runs import (
     BY_CUTS,
     ProfiledRun,
@@ -33,7 +32,7 @@ from advisor.measurement.operators.runs import (
     undisturbed,
 )
 from advisor.measurement.processes.child import Reported
-from advisor.tflite.float16 import to_float16
+from advisor.tflite.levels import to_float16
 from advisor.tflite.model import read
 from tests.measurement import small_models
 

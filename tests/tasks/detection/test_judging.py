@@ -12,7 +12,7 @@ from advisor.core.box_facts import BoxFacts, ClassBoxes, JudgedBox
 from advisor.core.quantity import Provenance
 from advisor.engine.pipeline.evaluation.accuracy import AccuracyVerdict
 from advisor.engine.pipeline.images import Images, Role
-from advisor.measurement.detection import Detections, load, save
+from advisor.measurement.accuracy import Detections, load, save
 from advisor.tasks import COUNTING, DETECTION
 from advisor.tasks.counting.centres import ByCentres
 from advisor.tasks.detection.judging import HELD_OUT, VALIDATED, WORST, ByBoxes, held_out, measured

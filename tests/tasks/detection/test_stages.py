@@ -23,9 +23,9 @@ from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import Pool, Scope
 from advisor.engine.pipeline.stages.artefacts import metadata_of
 from advisor.engine.question import Question, resolve
-from advisor.engine.space.images import read_images
+from advisor.engine.space.candidates import read_images
+from advisor.measurement.accuracy import Detector, load
 from advisor.measurement.counting import CentreFinder
-from advisor.measurement.detection import Detector, load
 from advisor.store.files import sha256_file
 from advisor.tasks import COUNTING, DETECTION
 from advisor.tasks.detection.judging import ByBoxes, held_out

@@ -12,7 +12,7 @@ import numpy as np
 from advisor.tasks.task import Task
 
 if TYPE_CHECKING:
-    from advisor.engine.pipeline.evaluation.judging import Judge
+    from advisor.engine.pipeline.evaluation.scorer import Judge
     from advisor.engine.pipeline.images import Images
     from advisor.engine.pipeline.stage import Stage
     from advisor.engine.question import Question
@@ -24,7 +24,7 @@ class Brightness(Task):
     def read(self, question: Question, say: Any) -> Images:
         from advisor.datasets.division import divide
         from advisor.datasets.survey import survey
-        from advisor.engine.space.images import divided
+        from advisor.engine.space.candidates import divided
 
         read = survey(question.require_data())
         alike = tuple(replace(image, label=0) for image in read.dataset.images)
@@ -78,7 +78,7 @@ class Brightness(Task):
 class Within:
     def verdict(self, scored: Any, images: Images, run: Any, name: str) -> Any:
         from advisor.core.evaluation_facts import ImageAnswers
-        from advisor.core.statistics import paired_difference
+        from advisor.core.quantity import paired_difference
         from advisor.engine.pipeline.evaluation.accuracy import AccuracyVerdict, drop_of, share_of
         from advisor.engine.pipeline.images import Role
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from advisor.measurement.accuracy import true_boxes
 from advisor.measurement.counting import CentreFinder, centre_score, match_centres
-from advisor.measurement.detection import true_boxes
-from advisor.training.detection.centres import centre_detector_head
+from advisor.training.detection.boxes import centre_detector_head
 from advisor.training.detection.fit import Hyperparameters
 from advisor.training.detection.maps import Boxed, KeptMaps
 from advisor.training.detection.network import joined

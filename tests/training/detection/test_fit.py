@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from advisor.core.errors import StageError
+from advisor.measurement.accuracy import Detections, Detector
 from advisor.measurement.average_precision import score
-from advisor.measurement.detection import Detections, Detector
 from advisor.tflite.postprocess import Suppression, append_postprocess, cut_postprocess, put_back
 from advisor.training.detection import maps as maps_module
 from advisor.training.detection.boxes import box_detector_head

@@ -17,8 +17,7 @@ from advisor.datasets.images import InputSpec
 from advisor.measurement.accuracy import predict
 from advisor.training.batches import Augmentation
 from advisor.training.finetune.finetune import WEIGHTS, Finetuned, Finetuning, _Session, finetune
-from advisor.training.finetune.first_head import CHECKED, FinetuneData
-from advisor.training.finetune.network import level_layers, with_levels
+from advisor.training.finetune.network import CHECKED, FinetuneData, level_layers, with_levels
 from advisor.training.finetune.tuning import to_tflite
 from advisor.training.head.train import ALL_LEVELS, LAST_LAYER, train_head
 from advisor.training.loop import Timer
@@ -361,6 +360,6 @@ def test_a_head_that_is_known_is_not_chosen_again(
     chosen = finetune(nets.backbone(), images, one, tmp_path / "chosen")
     learnt = ~images.unseen(one.seed)
     head = train_head(images.features[learnt], np.array(data[1])[learnt].tolist(), 2, one.seed, last=8)
-    monkeypatch.setattr("advisor.training.finetune.first_head.train_head", None)
+    monkeypatch.setattr("advisor.training.finetune.network.train_head", None)
     known = finetune(nets.backbone(), replace(images, head=head), one, tmp_path / "known")
     np.testing.assert_array_equal(known.weights, chosen.weights)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from advisor.catalog.weights.arrays import Array
 from advisor.catalog.weights.mapping import slim, squeezenet, torch_names
 from advisor.catalog.weights.mapping.tensors import Rule, TrackedTensors
+from advisor.catalog.weights.readers import Array
 from advisor.core.errors import WeightsError, nearest
 
 if TYPE_CHECKING:

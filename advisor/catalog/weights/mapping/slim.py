@@ -10,8 +10,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from advisor.catalog.weights.arrays import Array
 from advisor.catalog.weights.mapping.tensors import Rule, TrackedTensors, folded_norm, from_runtime
+from advisor.catalog.weights.readers import Array
 
 if TYPE_CHECKING:
     import keras

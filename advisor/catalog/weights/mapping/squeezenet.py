@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from advisor.catalog.weights.arrays import Array
 from advisor.catalog.weights.mapping.tensors import Rule, TrackedTensors, from_output_first
+from advisor.catalog.weights.readers import Array
 
 if TYPE_CHECKING:
     import keras

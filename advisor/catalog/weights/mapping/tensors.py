@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from advisor.catalog.weights.arrays import Array
+from advisor.catalog.weights.readers import Array
 from advisor.core.errors import WeightsError, nearest
 
 if TYPE_CHECKING:

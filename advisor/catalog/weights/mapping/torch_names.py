@@ -7,8 +7,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from advisor.catalog.weights.arrays import Array
 from advisor.catalog.weights.mapping.tensors import Rule, TrackedTensors, from_output_first
+from advisor.catalog.weights.readers import Array
 from advisor.core.errors import WeightsError
 
 if TYPE_CHECKING:

@@ -5,11 +5,34 @@ A new format is one function ``read_<format>(path) -> dict[str, ndarray]`` and o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import import_module
+from math import prod
 from pathlib import Path
+from typing import Any
 
-from advisor.catalog.weights.arrays import Tensors
+import numpy as np
+
 from advisor.core.errors import WeightsError
+
+Array = np.ndarray[Any, Any]
+Tensors = dict[str, Array]
+"""Arrays by the names that a file gives them."""
+
+MAX_VALUES = 2**29
+"""No model of this catalogue comes near; a header that claims more is damaged or hostile."""
+
+
+def shaped(name: str, values: Array, shape: Sequence[int]) -> Array:
+    """Return ``values`` in the shape that the file states for the tensor ``name``.
+
+    Raises:
+        ValueError: the shape has another number of values.
+    """
+    if min(shape, default=0) < 0 or prod(shape) != values.size:
+        raise ValueError(f"'{name}' of shape {list(shape)} has {values.size} values")
+    return values.reshape(shape)
+
 
 FORMATS = {
     "caffemodel": "protobuf",

@@ -8,7 +8,7 @@ from typing import Any
 import h5py
 import numpy as np
 
-from advisor.catalog.weights.arrays import MAX_VALUES, Tensors
+from advisor.catalog.weights.readers import MAX_VALUES, Tensors
 
 
 def read_keras_h5(path: Path) -> Tensors:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-from advisor.catalog.weights.arrays import Tensors, shaped
+from advisor.catalog.weights.readers import Tensors, shaped
 
 # caffe.proto: the current form of a layer, and the old one.
 _CAFFE = {

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from advisor.catalog.weights.arrays import MAX_VALUES, Tensors, shaped
+from advisor.catalog.weights.readers import MAX_VALUES, Tensors, shaped
 from advisor.tflite.model import read
 from advisor.tflite.values import real_values
 

@@ -20,7 +20,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from advisor.catalog.weights.arrays import MAX_VALUES, Array, Tensors
+from advisor.catalog.weights.readers import MAX_VALUES, Array, Tensors
 
 # torch.serialization.MAGIC_NUMBER, the first object of the older form.
 _MAGIC = 0x1950A86A20F9469CFC6C

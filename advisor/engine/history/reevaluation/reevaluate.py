@@ -11,17 +11,17 @@ from pathlib import Path
 from advisor.core.codec import Written
 from advisor.core.errors import AdvisorError, UsageError
 from advisor.core.evaluation import Evaluation
-from advisor.core.worst_case import on_device
+from advisor.core.expectation import on_device
 from advisor.devices.profiles import HOST, DeviceProfile, DeviceTarget
-from advisor.devices.profiles.listing import OWN, provenance
+from advisor.devices.profiles.listing import OWN, known_devices, own_folder, provenance
 from advisor.devices.profiles.runtimes import canonical, require_runtime
-from advisor.devices.profiles.team import known_devices, own_folder
 from advisor.engine.history.compare import Comparison, compare
 from advisor.engine.history.loaded_run import LoadedRun, load_run
-from advisor.engine.history.reevaluation.changes import Changes, find_changes
-from advisor.engine.history.reevaluation.lineage import (
+from advisor.engine.history.reevaluation.changes import (
+    Changes,
     Child,
     Origin,
+    find_changes,
     latest_descendant,
     read_origin,
     read_origins,

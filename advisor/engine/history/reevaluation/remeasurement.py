@@ -12,8 +12,7 @@ from advisor.datasets.split import HOLDOUT
 from advisor.engine.execution.machine import Machine
 from advisor.engine.history.loaded_run import LoadedRun, input_spec
 from advisor.engine.history.manifest import other_parts
-from advisor.engine.pipeline.evaluation.judging import HeldOut
-from advisor.engine.pipeline.evaluation.scorer import artefact_of, scope_of
+from advisor.engine.pipeline.evaluation.scorer import HeldOut, artefact_of, scope_of
 from advisor.engine.pipeline.events import StageAborted, StageEvent
 from advisor.engine.pipeline.images import Images, Role
 from advisor.engine.pipeline.materials import Materials
@@ -22,8 +21,7 @@ from advisor.engine.pipeline.stage import Pool
 from advisor.engine.pipeline.stages.figures import THOROUGH, timing
 from advisor.engine.pipeline.stages.other_runtimes import checked_in, measured_in
 from advisor.engine.pipeline.walker import Walker, Workers
-from advisor.engine.space.candidates import runtime_version
-from advisor.engine.space.images import read_images
+from advisor.engine.space.candidates import read_images, runtime_version
 from advisor.engine.targets.multi_device import checked, measured_here
 from advisor.engine.targets.target_devices import TargetDevice
 from advisor.isolation import ChildPool, Scratch

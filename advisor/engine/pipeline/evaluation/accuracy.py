@@ -11,8 +11,7 @@ import numpy as np
 
 from advisor.catalog.cards import Card
 from advisor.core.evaluation_facts import Agreement, CaptureAccuracy, ConditionAccuracy, ImageAnswers
-from advisor.core.quantity import Provenance, Quantity
-from advisor.core.statistics import Interval, paired_difference, paired_shares, wilson
+from advisor.core.quantity import Interval, Provenance, Quantity, paired_difference, paired_shares, wilson
 from advisor.engine.pipeline.stages.figures import Answer
 
 Captured = Any

@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from advisor.core.confidence_facts import ConfidenceFacts, Mistake, ShippedThresholds, Threshold
-from advisor.core.guarantees import NO_GUARANTEES, Guarantees
+import numpy as np
+
+from advisor.core.confidence_facts import (
+    NO_GUARANTEES,
+    ConfidenceFacts,
+    Guarantees,
+    Mistake,
+    ShippedThresholds,
+    Threshold,
+)
+from advisor.core.metrics import LOG_LOSS, METRICS, Costs
+from advisor.core.quantity import Quantity
+from advisor.engine.pipeline.evaluation.accuracy import percent
 from advisor.engine.pipeline.images import Images, Role
+from advisor.measurement.confidence import crossfitted
+from advisor.measurement.metrics import Judged, Score, scores
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     Floats = NDArray[np.floating[Any]]
     Flags = NDArray[np.bool_]
     Whole = NDArray[np.integer[Any]]
+
 
 MISTAKES = 24
 """Wrong answers of the hold-out that are kept."""
@@ -219,3 +233,33 @@ def verified(probabilities: Path, images: Images, chosen: ConfidenceFacts) -> Co
             for row in np.argsort(-np.where(right, -1.0, sure), kind="stable")[: min(MISTAKES, int((~right).sum()))]
         ),
     )  # fmt: skip
+
+
+def scored(
+    probabilities: Path, images: Images, role: Role, costs: Costs | None = None, names: Collection[str] = METRICS
+) -> dict[str, Score]:
+    """Return those of some metrics that the images allow, by name.
+
+    Args:
+        probabilities: ``.npy`` of a file, float32 (N, C). That of the file that ships has the temperature; answers to
+            the validation part get one that was fitted to other images of it.
+        images: the user's images.
+        role: the part.
+        costs: the cost of each answer; None for none.
+        names: the metrics.
+    """
+    rows, labels = np.load(probabilities, allow_pickle=False), np.asarray(images.part(role).labels)
+    calibrated = crossfitted(rows, labels) if role is Role.VALIDATION and LOG_LOSS in names else None
+    table = None if costs is None else np.array(costs.of(images.classes))
+    if table is not None and rows.shape[1] > len(table):  # an answer that is no class costs as much as the worst one
+        further = np.repeat(table.max(axis=1, keepdims=True), rows.shape[1] - len(table), axis=1)
+        table = np.hstack([table, further])
+    return scores(Judged(rows, labels, calibrated, images.group_names(role), table), names)
+
+
+def quantities(found: Mapping[str, Score], source: str) -> dict[str, Quantity]:
+    """Return metrics in %; each names its source, and what it belongs to where the metric does not say it."""
+    return {
+        name: percent(score.figure, score.images or len(score.shares), ", ".join(filter(None, (score.note, source))))
+        for name, score in found.items()
+    }

@@ -16,8 +16,7 @@ from advisor.core.quantity import Provenance, Quantity
 from advisor.core.training import recipe_of
 from advisor.engine.pipeline.evaluation import accuracy
 from advisor.engine.pipeline.evaluation.accuracy import AccuracyVerdict, Captured
-from advisor.engine.pipeline.evaluation.judging import Scored
-from advisor.engine.pipeline.evaluation.scorer import artefact_of, scope_of
+from advisor.engine.pipeline.evaluation.scorer import Scored, artefact_of, scope_of
 from advisor.engine.pipeline.events import StageAborted
 from advisor.engine.pipeline.graph import FLOAT, VariantStages, float_model, stages_of
 from advisor.engine.pipeline.images import Role

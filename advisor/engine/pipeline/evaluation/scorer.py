@@ -3,23 +3,70 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from advisor.catalog.cards import Card
+from advisor.core.box_facts import OtherThings, UnknownFacts
 from advisor.core.evaluation import Evaluation
 from advisor.core.expectation import with_new_conditions
+from advisor.core.quantity import Interval, wilson
 from advisor.datasets.split import HOLDOUT
 from advisor.engine.pipeline import cost
-from advisor.engine.pipeline.evaluation import accuracy, unknown
+from advisor.engine.pipeline.evaluation import accuracy
+from advisor.engine.pipeline.evaluation.accuracy import AccuracyVerdict
 from advisor.engine.pipeline.graph import stages_of
-from advisor.engine.pipeline.images import Role
+from advisor.engine.pipeline.images import Images, Role
 from advisor.engine.pipeline.materials import Artefact, Workload, input_spec
 from advisor.engine.pipeline.stage import Scope
 from advisor.engine.pipeline.stages.figures import capture, score
 from advisor.engine.pipeline.walker import Walker
 from advisor.store import RunFolder, answers_file
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.floating[Any]]
+
+
+def with_answers(facts: UnknownFacts, holdout: Path, labels: Sequence[int], others: Path | None) -> UnknownFacts:
+    """Return the facts with those of the file's answers.
+
+    Args:
+        facts: of the file.
+        holdout: ``.npy`` of its probabilities on the hold-out, float32 (N, C + 1); the last column is that of unknown.
+        labels: the true classes of the hold-out.
+        others: the same of images of other things; None if there are none.
+    """
+    import numpy as np
+
+    from advisor.measurement.unknown import auroc
+
+    known = np.load(holdout, allow_pickle=False)
+    answers, last = known.argmax(axis=1), known.shape[1] - 1
+    kept, right = answers != last, answers == np.asarray(labels)
+    found = replace(
+        facts,
+        kept=wilson(int(kept.sum()), len(kept)),
+        precision=wilson(int(right.sum()), int(kept.sum())) if kept.any() else None,
+    )
+    if others is None:
+        return found
+    unknown = np.load(others, allow_pickle=False)
+    share: Interval = wilson(int((unknown.argmax(axis=1) == last).sum()), len(unknown))
+    return replace(found, others=OtherThings(share, auroc(_scores(known), _scores(unknown)), len(unknown)))
+
+
+def _scores(probabilities: Floats) -> Floats:
+    """Return by how much the logit of unknown exceeds the largest other one."""
+    import numpy as np
+
+    logits = np.log(np.maximum(probabilities, 1e-12))
+    found: Floats = logits[:, -1] - logits[:, :-1].max(axis=1)
+    return found
 
 
 class Scorer:
@@ -90,7 +137,7 @@ class Scorer:
                 seconds = cost.scoring_s(card, own.compression, count)
                 answers[role] = await self._walker.run(score(scope, input_spec(card), made.artefact, role, seconds))
         labels, others = images.part(Role.HOLDOUT).labels, answers.get(Role.OTHERS)
-        facts = await asyncio.to_thread(unknown.with_answers, made.facts, answers[Role.HOLDOUT], labels, others)
+        facts = await asyncio.to_thread(with_answers, made.facts, answers[Role.HOLDOUT], labels, others)
         file = str(path.relative_to(self._run.path))
         return replace(evaluation, unknown=replace(facts, file=file, sha256=made.artefact.sha256))
 
@@ -119,3 +166,51 @@ def scope_of(evaluation: Evaluation) -> Scope:
     """Return the scope of the stages of an evaluation's file."""
     configuration = evaluation.configuration
     return Scope(configuration.card, configuration.training, configuration.compression)
+
+
+HeldOut = tuple[Evaluation, Mapping[str, Sequence[float]]]
+"""An evaluation with its hold-out figures, and what is to be kept for each image, by its path in the run."""
+
+
+class Scored(NamedTuple):
+    """Answers on the validation part.
+
+    Attributes:
+        own: what the file answered.
+        floats: what the float32 file of the same card answered.
+        folds: what the float head answered on the training part, each image by a head of other folds; None if the
+            file's head was not cross-validated.
+    """
+
+    own: Path
+    floats: Path
+    folds: Path | None = None
+
+
+class Judge(Protocol):
+    """Turns answers of files into figures."""
+
+    def verdict(self, scored: Scored, images: Images, run: RunFolder, name: str) -> AccuracyVerdict:
+        """Return the accuracy on the validation part and the loss against float32.
+
+        Args:
+            scored: what the files of the card answered.
+            images: the user's images.
+            run: keeps answers for comparisons.
+            name: of the file, for its answers.
+        """
+
+    def held_out(self, evaluation: Evaluation, own: Path, images: Images, file: str = "") -> HeldOut:
+        """Return an evaluation with the accuracy of its file on the hold-out, and the answers to keep.
+
+        Args:
+            evaluation: the finalist.
+            own: what its file answered.
+            images: the user's images.
+            file: path of the answers in the run, if they are kept.
+        """
+
+
+def shares_name(name: str) -> str:
+    """Return the name of the shares beside the answers ``name``."""
+    return f"{name}-shares"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from advisor.catalog.cards import Card
-from advisor.catalog.labels import published_labels
+from advisor.catalog.catalogue import published_labels
 from advisor.compression.calibration import CALIBRATION, PHOTOGRAPHS_VERSION, CalibrationImages, choose
 from advisor.compression.make import CalibrationSource
 from advisor.compression.recipes import recipe as find_recipe

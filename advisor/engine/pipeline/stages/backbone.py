@@ -8,9 +8,9 @@ from itertools import pairwise
 from pathlib import Path
 
 from advisor.catalog.cards import Card
+from advisor.catalog.catalogue import published_labels
 from advisor.catalog.convert import CONVERT_VERSION
 from advisor.catalog.convert import convert as convert_card
-from advisor.catalog.labels import published_labels
 from advisor.core.errors import UnsupportedRecipe, UsageError
 from advisor.datasets.capture import VERSION as CAPTURE_VERSION
 from advisor.datasets.dataset import class_order
@@ -32,8 +32,7 @@ from advisor.engine.pipeline.stages.artefacts import read_artefact
 from advisor.isolation import CallLimits
 from advisor.isolation.pool import EXPECTED_BYTES, HEAVY
 from advisor.measurement.latency.timing import least_cpu_ms
-from advisor.store.files import sha256_json
-from advisor.store.rows import ROWS, add_block
+from advisor.store.files import ROWS, add_block, sha256_json
 from advisor.tflite.levels import VERSION as LEVELS_VERSION
 from advisor.tflite.surgery import FEATURES
 from advisor.training.features import AS_IT_IS, CaptureAugmentation

@@ -53,7 +53,7 @@ def extract(
         blocks: list of the blocks of this backbone and view.
         out: the block's folder.
     """
-    from advisor.store.rows import cached_rows, write_block
+    from advisor.store.files import cached_rows, write_block
     from advisor.training.features import extract as extract_features
 
     def compute(indices: Sequence[int]) -> Any:
@@ -74,9 +74,8 @@ def calibrate(
         folder: where to write.
         earlier: the files of a similar model's calibration; empty for none.
     """
-    from advisor.compression.quantization.prepared import PreparedModel, prepare_all
-    from advisor.compression.quantization.quantizer import fitting_images
-    from advisor.compression.recipes.suitable import require_plain_float
+    from advisor.compression.quantization.quantizer import PreparedModel, fitting_images, prepare_all
+    from advisor.compression.recipes.base import require_plain_float
     from advisor.tflite.postprocess import split_postprocess
 
     data, _ = split_postprocess(model.read_bytes())
@@ -113,7 +112,7 @@ def compress(
         the recipe's ``notes``.
     """
     from advisor.compression.make import arena_bytes, make_file, sizes_of
-    from advisor.compression.quantization.prepared import PreparedModel
+    from advisor.compression.quantization.quantizer import PreparedModel
     from advisor.compression.recipes.base import RecipeInputs
 
     given = inputs or RecipeInputs()
@@ -147,7 +146,7 @@ def score(model: Path, images: Sequence[Path], view: InputSpec, path: Path, clas
 
     The columns are ``classes`` in their order. Further classes of a user's own file come after them.
     """
-    from advisor.core.probabilities import as_probabilities
+    from advisor.core.quantity import as_probabilities
     from advisor.measurement.accuracy import predict_pixels
 
     rows = as_probabilities(predict_pixels(model, decoded(images, view.size), view))
@@ -184,7 +183,7 @@ def fold_temperature(
         Figures and notes.
     """
     from advisor.measurement.confidence import temperature
-    from advisor.tflite.temperature import with_temperature
+    from advisor.tflite.unknown import with_temperature
 
     degrees = temperature(np.load(scores, allow_pickle=False), np.asarray(labels))
     data = model.read_bytes()
@@ -206,7 +205,7 @@ def captured(model: Path, images: Sequence[Path], view: InputSpec, path: Path, c
 def answers(model: Path, view: InputSpec, seed: int) -> list[tuple[int, float]]:
     """Return the artefact's top-1 label and its probability on crops of photographs that int8 was not calibrated on."""
     from advisor.compression.calibration import from_photographs
-    from advisor.core.probabilities import as_probabilities
+    from advisor.core.quantity import as_probabilities
     from advisor.measurement.accuracy import predict_arrays
 
     rows = as_probabilities(predict_arrays(model, from_photographs(view, seed)))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.core.codec import parse
-from advisor.devices.connections.runtime_files import RuntimeFile, exporter_for, needs_export, read_export
+from advisor.devices.connections.protocol import RuntimeFile, exporter_for, needs_export, read_export
 from advisor.devices.profiles.runtimes import local_runtimes
 from advisor.engine.pipeline import cost
 from advisor.engine.pipeline.materials import LocalTarget, Materials, read_result, versions

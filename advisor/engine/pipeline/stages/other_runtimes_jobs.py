@@ -62,7 +62,7 @@ def measure(device: str, target: DeviceTarget, model: Path, effort: str) -> dict
     """
     from advisor.devices.connections.protocol import MeasurementJob, exclusive
     from advisor.devices.profiles.runtimes import local_runtimes
-    from advisor.measurement.latency.trust import disturbance
+    from advisor.measurement.latency.timing import disturbance
 
     connection = local_runtimes()[device].connect(target)
     job = MeasurementJob((model,), (target.threads,), effort, HANGS_AFTER_S, target.runtime)
@@ -109,7 +109,7 @@ def remote_facts(timing: Timing, label: str) -> RemoteFacts:
 
 
 def _judged(timing: Timing) -> LatencyResult:
-    from advisor.measurement.latency.trust import judge
+    from advisor.measurement.latency.timing import judge
 
     try:
         return judge(cast("SeriesDocument", timing.details), timing.details["load"])

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from advisor.engine.scheduling.sampler.design import make_design
 from advisor.engine.scheduling.sampler.hypervolume import (
     Floats,
     expected_gain,
@@ -16,6 +15,7 @@ from advisor.engine.scheduling.sampler.hypervolume import (
     pareto_mask,
     t4_below,
 )
+from advisor.engine.scheduling.sampler.surrogate import make_design
 from advisor.engine.scheduling.sampler.table import Mask, Observations
 
 Rows = NDArray[np.intp]

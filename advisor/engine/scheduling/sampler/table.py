@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from optuna.distributions import BaseDistribution, CategoricalChoiceType, CategoricalDistribution
 from optuna.trial import FrozenTrial, TrialState
 
-from advisor.engine.scheduling.sampler.design import Design
 from advisor.engine.scheduling.sampler.hypervolume import Floats, pareto_mask
-from advisor.engine.scheduling.sampler.surrogate import Surrogate
+from advisor.engine.scheduling.sampler.surrogate import Design, Surrogate
 
 Params = Mapping[str, CategoricalChoiceType]
 """The values of a candidate's parameters, by name."""

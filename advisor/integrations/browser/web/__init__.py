@@ -17,8 +17,7 @@ from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation
 from advisor.exporting import templating
 from advisor.exporting.model import ShippedModel
-from advisor.exporting.parts import ExportedModel
-from advisor.exporting.shipping import Shipping
+from advisor.exporting.shipping import ExportedModel, Shipping
 from advisor.exporting.snippets import by_place
 from advisor.reporting.templating import content_policy, json_for_script, trusted
 
@@ -32,13 +31,13 @@ RUNTIMES = {"runtime.js": "litert_wasm_internal", "runtime_compat.js": "litert_w
 
 
 def check(shipping: Shipping) -> None:
-    """Check that there is a page for a task; see :class:`advisor.exporting.parts.BundlePart`."""
+    """Check that there is a page for a task; see :class:`advisor.exporting.shipping.BundlePart`."""
     if not shipping.web:
         raise UsageError(f"--web: there is no page that {shipping.does}", "leave it out")
 
 
 def files(exported: ExportedModel) -> Mapping[str, bytes]:
-    """Return the files of the page; see :class:`advisor.exporting.parts.BundlePart`."""
+    """Return the files of the page; see :class:`advisor.exporting.shipping.BundlePart`."""
     return web_page(exported.model, exported.evaluation)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from advisor.catalog.user_models.onnx_files.graph import PACKAGES
 from advisor.core.errors import UsageError
-from advisor.store.packages import import_path
+from advisor.store.cache import import_path
 from tests.requirements import skip_or_fail
 
 

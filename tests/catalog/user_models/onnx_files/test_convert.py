@@ -15,8 +15,7 @@ from advisor.catalog.user_models.comparison import compared
 from advisor.catalog.user_models.description import ModelDescription
 from advisor.catalog.user_models.formats import as_tflite
 from advisor.catalog.user_models.import_model import add, inspect
-from advisor.catalog.user_models.onnx_files.graph import Image
-from advisor.catalog.user_models.onnx_files.original import OnnxOriginal
+from advisor.catalog.user_models.onnx_files.graph import Image, OnnxOriginal
 from advisor.core.errors import UsageError
 from advisor.tflite.model import Model, read
 from tests.catalog.user_models.onnx_files.graphs import CLASSES, IMAGE, NODES, SIDE, network, saved, shuffled, weights

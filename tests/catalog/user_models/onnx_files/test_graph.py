@@ -15,8 +15,7 @@ from onnx import StringStringEntryProto, TensorProto, helper, numpy_helper
 
 from advisor.catalog.user_models.onnx_files import checks
 from advisor.catalog.user_models.onnx_files.checks import checked
-from advisor.catalog.user_models.onnx_files.graph import Image, fixed, prepared
-from advisor.catalog.user_models.onnx_files.original import OnnxOriginal
+from advisor.catalog.user_models.onnx_files.graph import Image, OnnxOriginal, fixed, prepared
 from advisor.core.errors import UsageError
 from tests.catalog.user_models.onnx_files.graphs import CLASSES, IMAGE, NODES, SIDE, network, saved, shuffled
 

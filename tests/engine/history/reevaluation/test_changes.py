@@ -15,12 +15,14 @@ from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.quantity import Provenance
 from advisor.devices.profiles import runtimes
-from advisor.devices.profiles.team import known_devices
+from advisor.devices.profiles.listing import known_devices
 from advisor.engine.history.loaded_run import LoadedRun, load_run
-from advisor.engine.history.reevaluation.changes import find_card_changes, find_changes, host_manifest
-from advisor.engine.history.reevaluation.lineage import (
+from advisor.engine.history.reevaluation.changes import (
     Child,
     Origin,
+    find_card_changes,
+    find_changes,
+    host_manifest,
     latest_descendant,
     read_origin,
     read_origins,

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from advisor.core.evaluation import Evaluation
-from advisor.core.worst_case import on_device
-from advisor.devices.profiles.team import add_profile
+from advisor.core.expectation import on_device
+from advisor.devices.profiles.listing import add_profile
 from advisor.engine.history.loaded_run import load_run
 from advisor.engine.history.reevaluation.changes import ENVIRONMENTS, find_environments, host_manifest
 from advisor.engine.history.reevaluation.reevaluate import Devices

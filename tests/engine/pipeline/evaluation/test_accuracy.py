@@ -10,18 +10,16 @@ import numpy as np
 import pytest
 
 from advisor.catalog.catalogue import load_catalogue
-from advisor.core.confidence_facts import ShippedThresholds
+from advisor.core.box_facts import UnknownFacts
+from advisor.core.confidence_facts import Guarantees, Shares, ShippedThresholds
 from advisor.core.evaluation_facts import ConditionAccuracy
-from advisor.core.guarantees import Guarantees, Shares
-from advisor.core.quantity import Provenance
-from advisor.core.statistics import wilson
-from advisor.core.unknown_facts import UnknownFacts
+from advisor.core.quantity import Provenance, wilson
 from advisor.datasets.capture import TESTS
 from advisor.datasets.dataset import Dataset, LabelledImage, fingerprint
 from advisor.datasets.split import Split
 from advisor.engine.pipeline.evaluation.accuracy import measured, published, quoted, robust
 from advisor.engine.pipeline.evaluation.confidence import GUARANTEE, MISTAKES, Folds, chosen, verified
-from advisor.engine.pipeline.evaluation.unknown import with_answers
+from advisor.engine.pipeline.evaluation.scorer import with_answers
 from advisor.engine.pipeline.images import Images
 from advisor.measurement.confidence import tempered
 from tests.builders import present

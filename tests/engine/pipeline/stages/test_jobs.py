@@ -21,9 +21,9 @@ from advisor.catalog.convert import convert
 from advisor.compression.calibration import CalibrationImages
 from advisor.compression.quantization.grid import BYTES
 from advisor.compression.recipes.mixed import answers
+from advisor.core.box_facts import UnknownFacts
 from advisor.core.codec import parse
 from advisor.core.evaluation import Status
-from advisor.core.unknown_facts import UnknownFacts
 from advisor.datasets.dataset import Dataset, LabelledImage, fingerprint
 from advisor.datasets.images import InputSpec
 from advisor.datasets.split import split
@@ -38,7 +38,7 @@ from advisor.engine.pipeline.stages.unknown_jobs import HeadSpec, LearntImages, 
 from advisor.engine.progress import Progress
 from advisor.engine.question import resolve
 from advisor.engine.run import run_search
-from advisor.engine.space import images as reading
+from advisor.engine.space import candidates as reading
 from advisor.engine.space.candidates import Candidates
 from advisor.engine.space.resolved import Resolved, resolve_cards
 from advisor.store.files import sha256_json

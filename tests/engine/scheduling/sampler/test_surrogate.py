@@ -16,7 +16,6 @@ from hypothesis.extra.numpy import arrays
 from optuna._hypervolume import compute_hypervolume
 
 from advisor.engine.scheduling.sampler.acquisition import prior_order
-from advisor.engine.scheduling.sampler.design import make_design
 from advisor.engine.scheduling.sampler.hypervolume import (
     Floats,
     expected_gain,
@@ -24,7 +23,7 @@ from advisor.engine.scheduling.sampler.hypervolume import (
     hypervolume_improvement,
     pareto_mask,
 )
-from advisor.engine.scheduling.sampler.surrogate import Surrogate
+from advisor.engine.scheduling.sampler.surrogate import Surrogate, make_design
 
 COUNT = 120
 

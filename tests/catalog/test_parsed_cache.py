@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from advisor.catalog import load_catalogue
-from advisor.catalog.files import parsed_cache
-from advisor.catalog.files import reading as module
+from advisor.catalog import reading as module
+from advisor.catalog import reading as parsed_cache
 from advisor.core.errors import UsageError
 from tests.catalog.test_catalogue import GOOD
 

@@ -1,1 +1,0 @@
-"""Read catalogue files (YAML) into cards, with a cache of what was parsed."""
