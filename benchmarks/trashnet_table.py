@@ -30,7 +30,7 @@ import yaml
 from advisor.catalog.catalogue import shipped_files
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.training import HEAD, choosable, recipe_of
-from advisor.engine.pipeline.events import Durations, StageEvent
+from advisor.engine.pipeline.stage import Durations, StageEvent
 from advisor.engine.progress import Progress
 from advisor.engine.question import Request, resolve
 from advisor.engine.run import run_search

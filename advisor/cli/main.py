@@ -57,7 +57,7 @@ WIDTH = 90
 
 def named(incomplete: str) -> list[str]:
     """Return the names of terms that begin so, for the completion of a shell."""
-    from advisor.reporting.glossary import terms
+    from advisor.reporting.text import terms
 
     return [each.name for each in terms() if each.name.startswith(incomplete)]
 
@@ -73,7 +73,7 @@ def explain(
 
     Example: advisor explain hold-out
     """
-    from advisor.reporting import glossary
+    from advisor.reporting import text as glossary
 
     found = [glossary.term(" ".join(term))] if term else list(glossary.terms())
     if as_json:

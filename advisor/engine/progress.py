@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Never, Protocol
 
 from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.core.units import show_seconds
-from advisor.engine.pipeline.events import EventKind, StageEvent
+from advisor.engine.pipeline.stage import EventKind, StageEvent
 from advisor.engine.remaining import FILE, Remaining, Standing, write_standing
 from advisor.engine.space.plan import Plan
 from advisor.store import RunFolder

@@ -13,12 +13,11 @@ from advisor.core.evaluation import Configuration
 from advisor.core.training import recipe_of
 from advisor.core.units import show_seconds
 from advisor.engine.pipeline.cost import judging_s
-from advisor.engine.pipeline.events import EventKind, StageEvent
 from advisor.engine.pipeline.graph import stages_of, with_all_before
 from advisor.engine.pipeline.images import Role
 from advisor.engine.pipeline.materials import Variant
 from advisor.engine.pipeline.names import StageName
-from advisor.engine.pipeline.stage import Stage
+from advisor.engine.pipeline.stage import EventKind, Stage, StageEvent
 from advisor.engine.space.plan import Plan
 from advisor.store import RunFolder
 

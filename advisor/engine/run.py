@@ -22,8 +22,7 @@ from advisor.engine.history.manifest import describe_run, same_cards, same_weigh
 from advisor.engine.pipeline.cost_calibration import CostCalibration
 from advisor.engine.pipeline.evaluation.evaluator import Evaluator
 from advisor.engine.pipeline.evaluation.scorer import Scorer
-from advisor.engine.pipeline.events import Durations, StageEvent
-from advisor.engine.pipeline.stage import Pool
+from advisor.engine.pipeline.stage import Durations, Pool, StageEvent
 from advisor.engine.pipeline.walker import Walker, Workers
 from advisor.engine.preview import refuse_too_short
 from advisor.engine.progress import Progress

@@ -18,8 +18,7 @@ from advisor.engine.history.loaded_run import LoadedRun
 from advisor.engine.question import Question
 from advisor.exporting.model import ShippedModel
 from advisor.exporting.shipping import Shipping, parts_of
-from advisor.exporting.snippets import benchmark_lines, benchmark_options, devices_of
-from advisor.exporting.templating import render
+from advisor.exporting.snippets import benchmark_lines, benchmark_options, devices_of, render_template
 from advisor.measurement.counting import NEAR
 from advisor.reporting.risks import Risk, warnings
 
@@ -48,7 +47,7 @@ def model_card(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, foun
     configuration, pick = evaluation.configuration, run.decision.pick
     weights: Any = (run.manifest.get("weights") or {}).get(configuration.card) or {}
     versions = run.manifest.get("versions") or {}
-    return render(
+    return render_template(
         run.question.of_task.shipping().card,
         run=run,
         task=run.question.of_task,
@@ -132,7 +131,7 @@ def readme(shipping: Shipping, evaluation: Evaluation, files: Iterable[str]) -> 
     parts = parts_of([name.removesuffix("/") for name in present])
     known = {**CONTENTS, **{f"{name}/": part.CONTENT for name, part in parts.items()}, **CHECKSUMS}
     (device, own), *others = devices_of(evaluation).items()
-    return render(
+    return render_template(
         "README.md.j2",
         configuration=evaluation.configuration,
         contents={

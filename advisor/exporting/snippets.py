@@ -3,16 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from types import MappingProxyType
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import DeviceFigures
 from advisor.core.expectation import figures_of
-from advisor.core.units import plain, plural, show_ms
-from advisor.exporting import templating
+from advisor.core.units import markdown, plain, plural, show_ms
 from advisor.exporting.model import ShippedModel
 from advisor.exporting.shipping import Shipping
 from advisor.measurement.counting import NEAR
+
+
+def render_template(template: str, package: str = "advisor.exporting", **values: object) -> str:
+    """Return a template of a package with its variables; the filter ``md`` escapes untrusted text in Markdown."""
+    return _environment(package).get_template(template).render(**values)
+
+
+def render_html(template: str, package: str, **values: object) -> str:
+    """Return a template of HTML with its variables, which are escaped."""
+    return _environment(package, escape=True).get_template(template).render(**values)
+
+
+@cache
+def _environment(package: str, escape: bool = False) -> Environment:
+    environment = Environment(
+        autoescape=escape,  # noqa: S701 (source code and Markdown, unlike HTML, escape where they need it)
+        loader=PackageLoader(package),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters["md"] = markdown
+    return environment
+
 
 PLATFORMS = ("android", "ios", "python")
 
@@ -30,7 +57,7 @@ def render(shipping: Shipping, platform: str, model: ShippedModel, evaluation: E
         evaluation: the exported evaluation.
     """
     path = shipping.snippets[platform]
-    return path, templating.render(
+    return path, render_template(
         f"{path.rpartition('/')[2]}.j2",
         folder=path.rpartition("/")[0],
         gpu=evaluation.configuration.target.accelerator == "gpu",
@@ -55,7 +82,7 @@ def edgetpu(path: str, measured: str, mean: tuple[float, ...], std: tuple[float,
         mean: normalization of RGB values 0..255.
         std: as ``mean``.
     """
-    return templating.render(
+    return render_template(
         f"{path.rpartition('/')[2]}.j2",
         integer_model=measured,
         compiled=measured.replace(".tflite", "_edgetpu.tflite"),

@@ -16,7 +16,7 @@ import pytest
 
 from advisor.catalog.catalogue import load_catalogue
 from advisor.core.training import FINETUNE_CACHED, FINETUNE_TOP, HEAD, HEAD_SUBSET
-from advisor.engine.pipeline.events import EventKind, StageEvent
+from advisor.engine.pipeline.stage import EventKind, StageEvent
 from advisor.engine.pipeline.stages.backbone import convert
 from benchmarks import trashnet_climb, trashnet_table
 from benchmarks.cost_table import PROBLEMS, VALIDATION, Problem, Purse, Row

@@ -27,7 +27,7 @@ from advisor.core.metrics import METRICS
 from advisor.core.training import choosable
 from advisor.engine.question import resolve
 from advisor.engine.question.values import REQUEST_OPTIONS
-from advisor.reporting.glossary import Term, term, terms
+from advisor.reporting.text import Term, term, terms
 from tests.cli.conftest import Advisor, refused
 from tests.documents import problems
 

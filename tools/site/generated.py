@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from advisor.reporting.glossary import terms
+from advisor.reporting.text import terms
 
 
 def glossary() -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -14,13 +14,14 @@ from typing import Any
 
 from advisor.catalog.cards import Card, Conversion, Preprocessing
 from advisor.catalog.catalogue import load_catalogue, user_catalogue_file, with_card
-from advisor.catalog.user_models.description import NOT_STATED, Inspected, ModelDescription, described_by
+from advisor.catalog.user_models.description import NOT_STATED, Inspected, ModelDescription, described_by, missing
 from advisor.catalog.user_models.formats import format_of
 from advisor.catalog.user_models.master import ModelFacts
 from advisor.core.errors import StageError, UsageError
 from advisor.core.tasks import TASKS
 from advisor.core.units import show_bytes, show_seconds
 from advisor.isolation import WRITES_BELOW, CallLimits, ChildPool, Scratch
+from advisor.store import cache_root
 from advisor.store.cache import import_path, is_installed
 from advisor.store.files import sha256_file, write_atomically
 from advisor.tflite.metadata import Metadata
@@ -185,3 +186,61 @@ def _keep(prepared: Path, model: Path, catalogue: Path, text: str) -> None:
 def _triple(values: tuple[float, ...]) -> tuple[float, float, float]:
     first, second, third = values * 3 if len(values) == 1 else values
     return first, second, third
+
+
+SUFFIX = ".tflite"
+FAMILY = "shipped"
+VERSION = 1
+"""Raised when the same file would become another card."""
+
+
+def is_file(candidate: str) -> bool:
+    """Return whether a candidate is the path of a file, not the name of a card."""
+    return candidate.endswith(SUFFIX)
+
+
+def shipped_card(file: Path, catalogs: Sequence[Path] = ()) -> tuple[Card, Path]:
+    """Return a card of a finished file for a ``.tflite`` classifier, and the catalogue file that has it.
+
+    A copy of the file and the catalogue are kept in the cache, by the hash of the file.
+
+    Args:
+        file: the file, with labels and normalisation in its metadata.
+        catalogs: the user's other catalogue files, whose names are taken.
+
+    Raises:
+        UsageError: the file is missing, is no image classifier, or does not state its labels and normalisation.
+    """
+    if not file.is_file():
+        raise UsageError(
+            f"--candidates: there is no file '{file}'", "give the path of a .tflite file, or a card's name"
+        )
+    name = _card_name(file, catalogs)
+    catalogue = cache_root() / "shipped" / f"{sha256_file(file)[:32]}-{VERSION}-{name}" / "catalog.yaml"
+    if not catalogue.is_file():
+        shutil.rmtree(catalogue.parent, ignore_errors=True)
+        catalogue.parent.mkdir(parents=True)
+        try:
+            _add(file, ModelDescription(name=name, family=FAMILY), catalogue)
+        except UsageError as error:
+            shutil.rmtree(catalogue.parent, ignore_errors=True)
+            raise UsageError(f"--candidates: {error.message}", error.hint) from None
+    return load_catalogue([*catalogs, catalogue]).card(name), catalogue
+
+
+def _add(file: Path, given: ModelDescription, catalogue: Path) -> None:
+    with inspect(file, finished=True) as inspected:
+        lacking = missing(inspected, given)
+        if lacking:
+            raise UsageError(
+                f"{file} does not say its {', '.join(lacking)}",
+                f"add it once, and name the card: advisor catalog add {file} --as-it-is --labels labels.txt "
+                "--mean 127.5 --std 127.5",
+            )
+        add(inspected, given, catalogue)
+
+
+def _card_name(file: Path, catalogs: Sequence[Path]) -> str:
+    """Return the file's name as the name of a card, with a suffix where a card has it."""
+    stem = re.sub(r"[^A-Za-z0-9_.+-]+", "_", file.resolve().stem).strip("_.+-")[:100] or FAMILY
+    return f"{stem}-{FAMILY}" if stem in load_catalogue(catalogs) else stem

@@ -22,9 +22,8 @@ from advisor.core.errors import AdvisorError, RuntimeRefusal, StageError, Unsupp
 from advisor.datasets.images import InputSpec
 from advisor.engine.compress.question import FLOAT, CompressionQuestion
 from advisor.engine.execution import Executor, executor_for
-from advisor.engine.pipeline.events import StageAborted
 from advisor.engine.pipeline.materials import Artefact, FloatModel, Materials
-from advisor.engine.pipeline.stage import Inputs, Scope
+from advisor.engine.pipeline.stage import Inputs, Scope, StageAborted
 from advisor.engine.pipeline.stages.artefacts import calibrated, compressed, shares_calibration
 from advisor.engine.pipeline.stages.figures import THOROUGH
 from advisor.engine.pipeline.walker import Walker, Workers

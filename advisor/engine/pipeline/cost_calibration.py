@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 from advisor.core.codec import parse
 from advisor.core.errors import UsageError
 from advisor.core.training import recipe_of
-from advisor.engine.pipeline.events import EventKind, StageEvent
 from advisor.engine.pipeline.names import StageName
-from advisor.engine.pipeline.stage import Stage
+from advisor.engine.pipeline.stage import EventKind, Stage, StageEvent
 from advisor.measurement import host
 from advisor.store import cache_root
 from advisor.store.files import write_atomically

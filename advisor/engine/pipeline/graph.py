@@ -19,11 +19,10 @@ from advisor.core.evaluation_facts import NewConditions
 from advisor.core.forms import form_of
 from advisor.core.training import recipe_of
 from advisor.engine.pipeline import cost
-from advisor.engine.pipeline.events import StageAborted
 from advisor.engine.pipeline.images import Role
 from advisor.engine.pipeline.materials import Artefact, FloatModel, LocalTarget, Purpose, Workload, input_spec
 from advisor.engine.pipeline.names import StageName
-from advisor.engine.pipeline.stage import Scope, Source, Stage
+from advisor.engine.pipeline.stage import Scope, Source, Stage, StageAborted
 from advisor.engine.pipeline.stages.artefacts import (
     Calibration,
     CardForms,

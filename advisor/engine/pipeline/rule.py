@@ -10,8 +10,8 @@ from typing import NamedTuple
 from advisor.core.beliefs import without_holdout
 from advisor.core.budget import Budget
 from advisor.core.evaluation import Configuration, Evaluation, Status
-from advisor.engine.pipeline.events import StageAborted
 from advisor.engine.pipeline.names import StageName
+from advisor.engine.pipeline.stage import StageAborted
 
 
 class RuleNeeds(StrEnum):

@@ -20,10 +20,18 @@ from advisor.core.figures import HOST
 from advisor.datasets.images import require_unchanged
 from advisor.engine.execution import OnDevice, call_locally
 from advisor.engine.execution.machine import Machine
-from advisor.engine.pipeline.events import EventKind, Listener, StageAborted, StageEvent, aborted
 from advisor.engine.pipeline.graph import with_all_before
 from advisor.engine.pipeline.materials import DAMAGED, RESULT, Materials, read_result
-from advisor.engine.pipeline.stage import Folders, Results, Stage
+from advisor.engine.pipeline.stage import (
+    EventKind,
+    Folders,
+    Listener,
+    Results,
+    Stage,
+    StageAborted,
+    StageEvent,
+    aborted,
+)
 from advisor.isolation import Children, Pause, Scratch
 
 Result = TypeVar("Result")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import Catalogue, load_catalogue
-from advisor.catalog.user_models.shipped import is_file, shipped_card
+from advisor.catalog.user_models.import_model import is_file, shipped_card
 from advisor.catalog.weights.fetching import all_missing
 from advisor.compression.recipes import Recipe
 from advisor.core.errors import WeightsError

@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from advisor.core.errors import UsageError
 from advisor.exporting.shipping import ExportedModel, Shipping
-from advisor.exporting.templating import render
+from advisor.exporting.snippets import render_template
 from advisor.integrations import microcontroller
 from advisor.tflite.arena import MICRO_ALIGNMENT, micro_arena
 from advisor.tflite.model import read
@@ -66,7 +66,7 @@ def firmware(content: bytes, mean: tuple[float, ...], std: tuple[float, ...]) ->
     operators = sorted({operator.name for graph in model.subgraphs for operator in graph.operators})
     customs = [name for name in operators if name.startswith(CUSTOM) and name not in _METHODS]
     texts = {
-        "model_settings.h": render(
+        "model_settings.h": render_template(
             "model_settings.h.j2",
             __package__,
             size=len(content),
@@ -82,7 +82,7 @@ def firmware(content: bytes, mean: tuple[float, ...], std: tuple[float, ...]) ->
             mean=_by_channel(mean),
             std=_by_channel(std),
         ),
-        "model_data.cc": render("model_data.cc.j2", __package__, lines=list(_lines(content))),
+        "model_data.cc": render_template("model_data.cc.j2", __package__, lines=list(_lines(content))),
     }
     return {f"{FOLDER}/{name}": text for name, text in texts.items()}
 

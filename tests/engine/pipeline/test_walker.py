@@ -15,11 +15,22 @@ import pytest
 
 from advisor.core.errors import RuntimeRefusal, StageError, UnsupportedRecipe
 from advisor.core.evaluation import Status
-from advisor.engine.pipeline.events import EventKind, StageAborted, StageEvent
 from advisor.engine.pipeline.graph import with_all_before
 from advisor.engine.pipeline.materials import Materials
 from advisor.engine.pipeline.names import StageName
-from advisor.engine.pipeline.stage import Folders, Inputs, Job, Pool, Resources, Results, Scope, Stage
+from advisor.engine.pipeline.stage import (
+    EventKind,
+    Folders,
+    Inputs,
+    Job,
+    Pool,
+    Resources,
+    Results,
+    Scope,
+    Stage,
+    StageAborted,
+    StageEvent,
+)
 from advisor.engine.pipeline.walker import Lookup
 from advisor.store import ArtifactCache
 from tests.engine.pipeline.walking import materials, walk

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from advisor.engine.execution.machine import Machine
-from advisor.engine.pipeline.events import StageEvent
 from advisor.engine.pipeline.images import Images
 from advisor.engine.pipeline.materials import Materials
-from advisor.engine.pipeline.stage import Pool, Stage
+from advisor.engine.pipeline.stage import Pool, Stage, StageEvent
 from advisor.engine.pipeline.walker import Walker, Workers
 from advisor.engine.question import Question
 from advisor.isolation import Children

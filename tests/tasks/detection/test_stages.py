@@ -15,12 +15,11 @@ from advisor.core.evaluation import Status
 from advisor.core.training import FINETUNE_ALL, FINETUNE_TOP, HEAD
 from advisor.datasets.images import InputSpec
 from advisor.downloads.files import FetchOptions, MemberFile, WeightSource
-from advisor.engine.pipeline.events import StageAborted
 from advisor.engine.pipeline.graph import stages_of, with_all_before
 from advisor.engine.pipeline.images import Images, Role
 from advisor.engine.pipeline.materials import Artefact, FloatModel, Purpose, Workload
 from advisor.engine.pipeline.names import StageName
-from advisor.engine.pipeline.stage import Pool, Scope
+from advisor.engine.pipeline.stage import Pool, Scope, StageAborted
 from advisor.engine.pipeline.stages.artefacts import metadata_of
 from advisor.engine.question import Question, resolve
 from advisor.engine.space.candidates import read_images

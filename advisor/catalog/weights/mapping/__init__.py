@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from advisor.catalog.weights.mapping import slim, squeezenet, torch_names
-from advisor.catalog.weights.mapping.tensors import Rule, TrackedTensors
+from advisor.catalog.weights.mapping import rules
+from advisor.catalog.weights.mapping.rules import Rule, TrackedTensors
 from advisor.catalog.weights.readers import Array
 from advisor.core.errors import WeightsError, nearest
 
@@ -65,7 +65,7 @@ def _layer_of(name: str) -> str:
 
 RULES = {
     "keras": Rule(_keras),
-    **slim.RULES,
-    **torch_names.RULES,
-    **squeezenet.RULES,
+    **rules.SLIM,
+    **rules.TORCH,
+    **rules.SQUEEZENET,
 }

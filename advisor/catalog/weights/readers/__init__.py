@@ -35,11 +35,11 @@ def shaped(name: str, values: Array, shape: Sequence[int]) -> Array:
 
 
 FORMATS = {
-    "caffemodel": "protobuf",
+    "caffemodel": "tensorflow_files",
     "checkpoint": "tensorflow_files",
-    "graphdef": "protobuf",
-    "keras_h5": "keras",
-    "onnx": "protobuf",
+    "graphdef": "tensorflow_files",
+    "keras_h5": "tensorflow_files",
+    "onnx": "tensorflow_files",
     "tfjs": "tensorflow_files",
     "tflite": "tensorflow_files",
     "torch": "torch",

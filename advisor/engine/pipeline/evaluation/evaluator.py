@@ -17,11 +17,11 @@ from advisor.core.training import recipe_of
 from advisor.engine.pipeline.evaluation import accuracy
 from advisor.engine.pipeline.evaluation.accuracy import AccuracyVerdict, Captured
 from advisor.engine.pipeline.evaluation.scorer import Scored, artefact_of, scope_of
-from advisor.engine.pipeline.events import StageAborted
 from advisor.engine.pipeline.graph import FLOAT, VariantStages, float_model, stages_of
 from advisor.engine.pipeline.images import Role
 from advisor.engine.pipeline.materials import Purpose, Workload
 from advisor.engine.pipeline.rule import RuleNeeds, Rules
+from advisor.engine.pipeline.stage import StageAborted
 from advisor.engine.pipeline.stages.backbone import screen
 from advisor.engine.pipeline.stages.figures import THOROUGH, ThreadTiming, timing
 from advisor.engine.pipeline.walker import Walker

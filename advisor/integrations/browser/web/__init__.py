@@ -15,7 +15,7 @@ from pathlib import Path
 
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation
-from advisor.exporting import templating
+from advisor.exporting import snippets as templating
 from advisor.exporting.model import ShippedModel
 from advisor.exporting.shipping import ExportedModel, Shipping
 from advisor.exporting.snippets import by_place
@@ -58,7 +58,9 @@ def web_page(model: ShippedModel, evaluation: Evaluation) -> dict[str, bytes]:
     found[MODEL] = f'var MODEL = "{_base64(model.content)}";\n'.encode()
     found[PAGE] = _page(model, evaluation, f"{LITERT.package} {LITERT.version}").encode()
     version = hashlib.sha256(b"".join(found[name] for name in sorted(found))).hexdigest()[:16]
-    offline = templating.render("offline.js.j2", __name__, version=f"advisor-{version}", files=["./", *sorted(found)])
+    offline = templating.render_template(
+        "offline.js.j2", __name__, version=f"advisor-{version}", files=["./", *sorted(found)]
+    )
     found[OFFLINE] = offline.encode()
     found["LICENSE-LiteRT.txt"] = _asset("LICENSE-LiteRT.txt").encode()
     return {f"{FOLDER}/{name}": content for name, content in found.items()}

@@ -27,12 +27,11 @@ from advisor.datasets.split import Split
 from advisor.datasets.survey import survey
 from advisor.downloads.files import FetchOptions, MemberFile, WeightSource
 from advisor.engine.pipeline.evaluation.accuracy import per_class
-from advisor.engine.pipeline.events import EventKind, StageEvent
 from advisor.engine.pipeline.graph import stages_of, with_all_before
 from advisor.engine.pipeline.images import Images, Part, Role
 from advisor.engine.pipeline.materials import Artefact, FloatModel, Workload
 from advisor.engine.pipeline.names import StageName
-from advisor.engine.pipeline.stage import Results, Scope
+from advisor.engine.pipeline.stage import EventKind, Results, Scope, StageEvent
 from advisor.engine.pipeline.stages import jobs as stages_jobs
 from advisor.engine.pipeline.stages.backbone import features, require_classes
 from advisor.engine.pipeline.stages.figures import SURVEY, SURVEYED_FROM, THOROUGH, effort_for, timing
