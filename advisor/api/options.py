@@ -20,6 +20,7 @@ WIDTH = 100
 
 LISTED: Mapping[str, tuple[str, str]] = {
     "compressions": ("advisor.compression.recipes", "RECIPES"),
+    "task": ("advisor.core.tasks", "TASKS"),
     "training": ("advisor.core.training", "choosable"),
 }
 """Module, and value or function, that list the names of an option; the module is imported when it is needed."""

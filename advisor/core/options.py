@@ -75,6 +75,10 @@ def _path(text: Any, _: str) -> Path:
     return Path(text)
 
 
+def _task(name: Any, option: str) -> str:
+    return names.require_known(option, name, tuple(TASKS))
+
+
 def _preference(text: Any, _: str) -> Preference:
     return parse_preference(text)
 
@@ -87,7 +91,7 @@ def _paths(texts: Any, _: str) -> tuple[Path, ...]:
 class _Task(TypedDict, total=False):
     task: Annotated[Text, Option(
         QUESTION, "TASK", f"Task; {needs()}.", DEFAULT_TASK,
-        choices=tuple(TASKS), first=True)]
+        parse=_task, first=True)]
     data: Annotated[Place, Option(
         QUESTION, "PATH", "Labelled images: a folder with one sub-folder for each class, or a CSV or Parquet manifest.",
         parse=_path, first=True)]
