@@ -130,7 +130,13 @@ def _head(found: Benchmark, names: dict[str, str]) -> Iterator[blocks.Block]:
     for file in found.files:
         letter = names[file.model]
         name = Path(file.model).name if len({Path(other).name for other in names}) == len(names) else file.model
-        yield blocks.Paragraph(blocks.Span(f"{letter}  {name}" if letter else name, "strong"))
+        yield blocks.Paragraph(
+            (
+                blocks.Span(letter and f"{letter} ", "strong"),
+                blocks.Span(letter and " ", "strong"),
+                blocks.Span(name, "strong"),
+            )
+        )
     kernels = "XNNPACK off" if found.kernels == "builtin" else "XNNPACK on"
     yield blocks.Paragraph(f"{found.runtime}, {kernels}, effort {found.effort}, on {found.host}", "dim")
 

@@ -76,7 +76,7 @@ def test_same_padding_computes_what_keras_own_network_does_with_padding_by_hand(
 def test_squeezenets_pooling_rounds_up_as_caffe_does(size: int) -> None:
     import keras
 
-    from advisor.catalog.architectures.mobilenet import max_pool
+    from advisor.catalog.architectures.mobile import max_pool
 
     values = np.random.default_rng(0).uniform(size=(size, size)).astype(np.float32)
     image = keras.Input((size, size, 1), batch_size=1)

@@ -10,6 +10,7 @@ import json
 import sys
 from pathlib import Path
 
+from advisor.compression.calibration import CalibrationImages
 from advisor.compression.recipes import recipe
 from advisor.compression.recipes.base import Needs, RecipeInputs, TrainingImages
 from advisor.datasets.images import InputSpec
@@ -33,7 +34,7 @@ def main(model: str, images: str, folder: str, *names: str) -> None:
         found = {}
         for name in names:
             path = Path(folder, f"{name}.tflite")
-            arguments = (Path(model), name, paths, VIEW, 0, metadata, path, False, inputs)
+            arguments = (Path(model), name, CalibrationImages(paths, VIEW), metadata, path, False, inputs)
             if recipe(name).needs is Needs.TRAINING:
                 pool.call(f"{jobs.__name__}:compress", *arguments)
             else:

@@ -103,7 +103,7 @@ def test_an_exception_leaves_none() -> None:
 @pytest.mark.integration
 def test_they_end_when_their_starter_was_killed() -> None:
     code = (
-        "import os, signal\nfrom advisor.measurement.latency import conditions\nimport psutil\n"
+        "import os, signal\nfrom advisor.measurement.latency import end_to_end as conditions\nimport psutil\n"
         "with conditions.busy_processes(1):\n"
         "    print(psutil.Process().children()[0].pid, flush=True)\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"

@@ -1,5 +1,6 @@
-"""MobileNet V1 and V2. Layers carry the names of Keras' own implementation, so its weight files fit.
+"""MobileNet V1 and V2, EfficientNet-Lite, SqueezeNet.
 
+Layers of MobileNet carry the names of Keras' own implementation, so its weight files fit.
 Where that pads by hand before a stride, these graphs say ``same``: for even sizes the two are the same numbers, with
 fewer operators.
 """
