@@ -112,7 +112,7 @@ def _steps(paths: list[Path], labels: list[int], folder: Path) -> list[Row]:
 
     from advisor.catalog.build import build_model
     from advisor.catalog.catalogue import load_catalogue
-    from advisor.training.batches import Batches
+    from advisor.training.features import Batches
     from advisor.training.finetune import network
     from advisor.training.finetune.hyperparameters import Finetuning
     from advisor.training.finetune.network import Start

@@ -21,8 +21,17 @@ from advisor.core.integrations import registered
 from advisor.core.names import require_known
 from advisor.engine.history.loaded_run import LoadedRun, load_run
 from advisor.exporting.documents import model_card, readme
-from advisor.exporting.model import ShippedModel, prepare
-from advisor.exporting.shipping import PARTS, ExportedModel, Shipping, artefact_of, make_vectors, parts_of, vectors_json
+from advisor.exporting.shipping import (
+    PARTS,
+    ExportedModel,
+    ShippedModel,
+    Shipping,
+    artefact_of,
+    make_vectors,
+    parts_of,
+    prepare,
+    vectors_json,
+)
 from advisor.exporting.snippets import PLATFORMS, benchmark_lines, devices_of, edgetpu, render
 from advisor.reporting.risks import Risk, risks
 from advisor.reporting.view import view_of

@@ -16,8 +16,7 @@ from advisor.core.training import recipe_of
 from advisor.core.units import plural, show_bytes, show_ms
 from advisor.engine.history.loaded_run import LoadedRun
 from advisor.engine.question import Question
-from advisor.exporting.model import ShippedModel
-from advisor.exporting.shipping import Shipping, parts_of
+from advisor.exporting.shipping import ShippedModel, Shipping, parts_of
 from advisor.exporting.snippets import benchmark_lines, benchmark_options, devices_of, render_template
 from advisor.measurement.counting import NEAR
 from advisor.reporting.risks import Risk, warnings

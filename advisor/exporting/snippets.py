@@ -12,8 +12,7 @@ from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import DeviceFigures
 from advisor.core.expectation import figures_of
 from advisor.core.units import markdown, plain, plural, show_ms
-from advisor.exporting.model import ShippedModel
-from advisor.exporting.shipping import Shipping
+from advisor.exporting.shipping import ShippedModel, Shipping
 from advisor.measurement.counting import NEAR
 
 

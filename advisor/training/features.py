@@ -7,10 +7,12 @@ MobileNetV2's head on TrashNet (mean of 8 splits) at three times the cost.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +21,10 @@ from advisor.core.errors import StageError
 from advisor.datasets.capture import random_capture, seed_of
 from advisor.datasets.images import InputSpec, load
 from advisor.measurement.accuracy import Classifier
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
 
 OUTPUT_NAME = "features"
 
@@ -107,3 +113,171 @@ def joined(parts: Sequence[Path], rows: NDArray[np.int64] | None = None) -> NDAr
         places = np.flatnonzero((wanted >= start) & (wanted < end))
         joined[places] = np.load(part, allow_pickle=False)[wanted[places] - start]
     return joined
+
+
+@dataclass(frozen=True)
+class Augmentation:
+    """Strengths of the random changes to training images.
+
+    Attributes:
+        crop: least share of an image's sides that a crop keeps.
+        colour: largest change of brightness, contrast and saturation: the factor is between 1 - colour and 1 + colour.
+        mixup: concentration of the Beta distribution for mixing pairs of images; 0 for none (Zhang et al., "mixup",
+            2018).
+        turn: largest tilt in degrees; half of the images are tilted.
+    """
+
+    crop: float = 0.7
+    colour: float = 0.2
+    mixup: float = 0.1
+    turn: float = 0.0
+
+
+def augmented(
+    photos: tf.Tensor, targets: tf.Tensor, augmentation: Augmentation, seed: tf.Tensor, side: tf.Tensor | None = None
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Augment a batch.
+
+    Args:
+        photos: float32 tensor (N, S, S, 3), RGB 0..255.
+        targets: float32 tensor (N, C), one-hot or smoothed.
+        augmentation: how strongly.
+        seed: int32 tensor (2,); equal seeds give equal changes.
+        side: side of the returned images; None for S.
+
+    Returns:
+        images (N, side, side, 3) and targets (N, C).
+    """
+    import tensorflow as tf
+
+    seeds = tf.random.split(seed, 3)
+    side = tf.shape(photos)[1] if side is None else side
+    photos = _framed(photos, augmentation.crop, augmentation.turn, seeds[0], side)
+    photos = _recoloured(photos, augmentation.colour, seeds[1])
+    if augmentation.mixup > 0:
+        photos, targets = mixed(photos, targets, augmentation.mixup, seeds[2])
+    return photos, targets
+
+
+def _framed(photos: tf.Tensor, least: float, turn: float, seed: tf.Tensor, side: tf.Tensor) -> tf.Tensor:
+    """Crop each image at a random place, size and tilt, mirror half of them, and resize to ``side``.
+
+    Pixels beyond the border are mirrored at it.
+    """
+    import tensorflow as tf
+
+    count, whole = tf.shape(photos)[0], tf.cast(tf.shape(photos)[1], tf.float32)
+    drawn = tf.random.stateless_uniform((count, 7), seed)
+    shares = least + (1.0 - least) * drawn[:, :2]
+    centres = whole * (0.5 * shares + (1.0 - shares) * drawn[:, 2:4])
+    scales = whole * shares / tf.cast(side, tf.float32)
+    across = tf.where(drawn[:, 4] < 0.5, -scales[:, 0], scales[:, 0])
+    angles = tf.where(drawn[:, 5] < 0.5, (2.0 * drawn[:, 6] - 1.0) * turn * math.pi / 180.0, 0.0)
+    cosine, sine = tf.cos(angles), tf.sin(angles)
+    middle = (tf.cast(side, tf.float32) - 1.0) / 2.0
+    rows = (
+        (across * cosine, -scales[:, 1] * sine, centres[:, 0] - 0.5),
+        (across * sine, scales[:, 1] * cosine, centres[:, 1] - 0.5),
+    )
+    lines = [(right, down, at - middle * (right + down)) for right, down, at in rows]
+    nothing = tf.zeros(count)
+    transforms = tf.stack([*lines[0], *lines[1], nothing, nothing], axis=1)
+    found = tf.raw_ops.ImageProjectiveTransformV3(
+        images=photos, transforms=transforms, output_shape=tf.stack([side, side]), fill_value=0.0,
+        interpolation="BILINEAR", fill_mode="REFLECT",
+    )  # fmt: skip
+    return tf.ensure_shape(found, (None, None, None, 3))
+
+
+def _recoloured(photos: tf.Tensor, strength: float, seed: tf.Tensor) -> tf.Tensor:
+    import tensorflow as tf
+
+    count = tf.shape(photos)[0]
+    factors = 1.0 + strength * tf.random.stateless_uniform((3, count, 1, 1, 1), seed, -1.0, 1.0)
+    grey = tf.reduce_mean(photos, axis=3, keepdims=True)
+    photos = grey + (photos - grey) * factors[0]
+    mean = tf.reduce_mean(photos, axis=(1, 2, 3), keepdims=True)
+    photos = (mean + (photos - mean) * factors[1]) * factors[2]
+    return tf.clip_by_value(photos, 0.0, 255.0)
+
+
+def mixed(photos: tf.Tensor, targets: tf.Tensor, concentration: float, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Mix each image, or its maps, and its target with those of the reversed batch, with one share for all."""
+    import tensorflow as tf
+
+    gammas = tf.random.stateless_gamma((2,), seed, concentration)
+    share = gammas[0] / tf.maximum(gammas[0] + gammas[1], 1e-12)
+    share = tf.maximum(share, 1.0 - share)
+    blend, targets = (share * values + (1.0 - share) * tf.reverse(values, axis=[0]) for values in (photos, targets))
+    return blend, targets
+
+
+Pixels = NDArray[np.uint8]
+
+MAX_CACHE_BYTES = 4_000_000_000
+"""Above this size, images are decoded again in each epoch."""
+
+
+class Batches:
+    """Images of one size and their labels.
+
+    Args:
+        images: files.
+        labels: class index of each.
+        size: side of the model's input in pixels.
+        cache: file for the decoded images; written once and memory-mapped. None to decode them at each use.
+    """
+
+    def __init__(self, images: Sequence[Path], labels: Sequence[int], size: int, cache: Path | None) -> None:
+        self._images, self._size = images, size
+        self.labels = np.asarray(labels, dtype=np.int64)
+        self._decoded = self._decode(cache) if cache and len(images) * size * size * 3 <= MAX_CACHE_BYTES else None
+
+    def __len__(self) -> int:
+        return len(self._images)
+
+    def epoch(
+        self, indices: NDArray[np.int64], batch: int, capture: float = 0.0, seed: tuple[int, int] = (0, 0)
+    ) -> Iterator[tuple[Pixels, NDArray[np.int64]]]:
+        """Yield uint8 images (n, S, S, 3) and labels (n,) in the order of ``indices``, ``batch`` at a time.
+
+        Args:
+            indices: the images.
+            batch: images in a batch.
+            capture: share of images that get a capture condition, as a phone's camera may cause it.
+            seed: draws the images and their conditions, together with each image's index.
+        """
+        for start in range(0, len(indices), batch):
+            chosen = indices[start : start + batch]
+            images = self._read(chosen)
+            if capture > 0:
+                _capture(images, chosen, capture, seed)
+            yield images, self.labels[chosen]
+
+    def _read(self, indices: NDArray[np.int64]) -> Pixels:
+        if self._decoded is not None:
+            return np.array(self._decoded[indices])
+        return np.stack([load(self._images[index], self._size) for index in indices])
+
+    def _decode(self, cache: Path) -> Pixels:
+        shape = (len(self._images), self._size, self._size, 3)
+        if not cache.exists():
+            partial = cache.with_suffix(".partial")
+            rows = np.lib.format.open_memmap(partial, mode="w+", dtype=np.uint8, shape=shape)
+            for place, path in enumerate(self._images):
+                rows[place] = load(path, self._size)
+            rows.flush()
+            partial.replace(cache)
+        decoded: Pixels = np.load(cache, mmap_mode="r", allow_pickle=False)
+        if decoded.shape != shape:
+            cache.unlink()
+            return self._decode(cache)
+        return decoded
+
+
+def _capture(images: Pixels, indices: NDArray[np.int64], share: float, seed: tuple[int, int]) -> None:
+    """Apply capture conditions to a share of the images, in place."""
+    for place, index in enumerate(indices):
+        draw = (*seed, int(index))
+        if np.random.default_rng(draw).random() < share:
+            images[place] = random_capture(images[place], draw)

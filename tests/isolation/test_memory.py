@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from advisor.isolation.coroutine import run_coroutine
+from advisor.engine.pipeline.walker import run_coroutine
 from advisor.isolation.resources import GROWS_S, KEPT_FREE_BYTES, MemoryGate, _within_cgroup, free_bytes
 
 GB = 10**9

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from advisor.training.batches import Augmentation, augmented
+from advisor.training.features import Augmentation, augmented
 
 pytestmark = pytest.mark.integration
 

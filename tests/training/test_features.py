@@ -8,10 +8,9 @@ import pytest
 
 from advisor.core.errors import StageError
 from advisor.datasets.images import InputSpec, load
-from advisor.training import batches
+from advisor.training import features as batches
 from advisor.training import labels as module
-from advisor.training.batches import Batches
-from advisor.training.features import AS_IT_IS, CAPTURED, extract, joined
+from advisor.training.features import AS_IT_IS, CAPTURED, Batches, extract, joined
 from advisor.training.labels import left_out, suspects
 from tests.datasets.folders import fill
 from tests.measurement import small_models

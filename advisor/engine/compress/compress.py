@@ -26,10 +26,9 @@ from advisor.engine.pipeline.materials import Artefact, FloatModel, Materials
 from advisor.engine.pipeline.stage import Inputs, Scope, StageAborted
 from advisor.engine.pipeline.stages.artefacts import calibrated, compressed, shares_calibration
 from advisor.engine.pipeline.stages.figures import THOROUGH
-from advisor.engine.pipeline.walker import Walker, Workers
+from advisor.engine.pipeline.walker import Walker, Workers, run_coroutine
 from advisor.engine.question import Execution
 from advisor.isolation import CallLimits, Children, Scratch
-from advisor.isolation.coroutine import run_coroutine
 from advisor.isolation.pool import trainers
 from advisor.measurement.latency.findings import FileBenchmark
 from advisor.measurement.latency.session import benchmark

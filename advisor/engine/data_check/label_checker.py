@@ -29,10 +29,9 @@ from advisor.engine.pipeline.materials import Materials, versions
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import Folders, Inputs, Job, Pool, Results, Scope, Stage, StageEvent
 from advisor.engine.pipeline.stages.backbone import features
-from advisor.engine.pipeline.walker import Walker, Workers
+from advisor.engine.pipeline.walker import Walker, Workers, run_coroutine
 from advisor.engine.question import Question
 from advisor.isolation import ChildPool, Scratch
-from advisor.isolation.coroutine import run_coroutine
 from advisor.isolation.resources import usable_cores
 from advisor.measurement import host
 from advisor.store import ArtifactCache

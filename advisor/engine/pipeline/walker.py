@@ -6,8 +6,10 @@ import asyncio
 import contextlib
 import json
 import shutil
+import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
+from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -309,3 +311,23 @@ def _retrieve(task: asyncio.Task[Any]) -> None:
     """Retrieve a failure that no caller awaits any more, for example after a time limit."""
     if not task.cancelled():
         task.exception()
+
+
+def run_coroutine(work: Coroutine[object, object, Result]) -> Result:
+    """Run a coroutine in a new thread and return its result.
+
+    The calling thread may have a running event loop, as in a notebook. An interrupt reaches the caller at once.
+
+    Raises:
+        BaseException: the coroutine raised it.
+    """
+    result: Future[Result] = Future()
+
+    def run() -> None:
+        try:
+            result.set_result(asyncio.run(work))
+        except BaseException as error:
+            result.set_exception(error)
+
+    threading.Thread(target=run, name="advisor-coroutine", daemon=True).start()
+    return result.result()

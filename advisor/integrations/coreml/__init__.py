@@ -13,8 +13,7 @@ from pathlib import Path
 from advisor.core.errors import StageError, UsageError, install_extra
 from advisor.core.evaluation import Evaluation, Status
 from advisor.engine.history.loaded_run import LoadedRun
-from advisor.exporting.model import ShippedModel, prepare
-from advisor.exporting.shipping import ExportedModel, Shipping, artefact_of
+from advisor.exporting.shipping import ExportedModel, ShippedModel, Shipping, artefact_of, prepare
 from advisor.isolation import WRITES_BELOW, CallLimits, ChildPool, Scratch
 
 CONTENT = "a Core ML package of the float model, in 16 bits; not run here: check it on an Apple device"

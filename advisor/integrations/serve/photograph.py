@@ -173,8 +173,8 @@ def _answer(
     from ai_edge_litert.interpreter import Interpreter
 
     from advisor.datasets.images import load
-    from advisor.exporting.model import prepare
     from advisor.exporting.shipped.check import outputs
+    from advisor.exporting.shipping import prepare
 
     thresholds = TASKS[task].shipping().thresholds(evaluation)
     model = prepare(artefact.read_bytes(), artefact.name, thresholds)

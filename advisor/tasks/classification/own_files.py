@@ -26,8 +26,7 @@ from advisor.engine.pipeline.evaluation.accuracy import AccuracyVerdict
 from advisor.engine.pipeline.evaluation.scorer import HeldOut, Scored, shares_name
 from advisor.engine.pipeline.images import Images, Role
 from advisor.engine.question import Question
-from advisor.exporting.model import ShippedModel
-from advisor.exporting.shipping import COUNT, TOLERANCES, Answer, Found, Shipping
+from advisor.exporting.shipping import COUNT, TOLERANCES, Answer, Found, ShippedModel, Shipping
 from advisor.isolation import Scratch
 from advisor.store import RunFolder, answers_file
 from advisor.tflite.macs import count, form_of

@@ -12,8 +12,7 @@ from advisor.tasks.detection import Detection
 if TYPE_CHECKING:
     from advisor.engine.pipeline.evaluation.scorer import Judge
     from advisor.engine.question import Question
-    from advisor.exporting.model import ShippedModel
-    from advisor.exporting.shipping import Found, Shipping
+    from advisor.exporting.shipping import Found, ShippedModel, Shipping
     from advisor.training.detection.network import HeadKind
 
 

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from advisor.exporting.model import ShippedModel
-from advisor.exporting.shipping import COUNT, LOOKED_AT, TOLERANCES, Found, Shipping, runners
+from advisor.exporting.shipping import COUNT, LOOKED_AT, TOLERANCES, Found, ShippedModel, Shipping, runners
 from advisor.measurement.counting import LEAST_SCORE, centres
 from advisor.tasks.detection.judging import FoundObjects, ObjectFigures
 

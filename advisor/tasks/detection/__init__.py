@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from advisor.engine.pipeline.stage import Scope, Source, Stage
     from advisor.engine.question import Question
     from advisor.engine.space.candidates import Say
-    from advisor.exporting.model import ShippedModel
-    from advisor.exporting.shipping import Found, Shipping
+    from advisor.exporting.shipping import Found, ShippedModel, Shipping
     from advisor.training.detection.network import HeadKind
 
 

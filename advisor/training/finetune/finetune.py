@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from advisor.core.codec import parse
 from advisor.core.errors import StageError, UsageError
 from advisor.store.jsonfile import read_json
-from advisor.training.batches import Batches, Pixels
+from advisor.training.features import Batches, Pixels
 from advisor.training.finetune import network
 from advisor.training.finetune.hyperparameters import Finetuning
 from advisor.training.finetune.maps import MapBatches, Maps, halve

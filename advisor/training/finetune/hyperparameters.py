@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from advisor.core.training import FINETUNE_ALL, FINETUNE_CACHED, FINETUNE_TOP, recipe_of
-from advisor.training.batches import Augmentation
+from advisor.training.features import Augmentation
 
 CHANGES = Augmentation(crop=0.6, colour=0.25, mixup=0.2, turn=15.0)
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from advisor.core.errors import StageError
 from advisor.isolation.resources import usable_cores
-from advisor.training.batches import Batches, augmented
+from advisor.training.features import Batches, augmented
 from advisor.training.finetune.hyperparameters import Finetuning
 from advisor.training.finetune.network import flatbuffer
 

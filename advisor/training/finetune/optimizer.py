@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from advisor.training.batches import Pixels, augmented, mixed
+from advisor.training.features import Pixels, augmented, mixed
 from advisor.training.finetune.hyperparameters import Finetuning
 from advisor.training.finetune.maps import Maps
 from advisor.training.loop import Adam

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from advisor.core.errors import StageError
 from advisor.datasets.images import InputSpec
-from advisor.training.batches import Augmentation, Batches, augmented
+from advisor.training.features import Augmentation, Batches, augmented
 from advisor.training.flatgraph.graph import Change, Graph
 from advisor.training.flatgraph.refit import Weight
 from advisor.training.loop import Adam, Timer, run

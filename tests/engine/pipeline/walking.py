@@ -11,10 +11,9 @@ from advisor.engine.execution.machine import Machine
 from advisor.engine.pipeline.images import Images
 from advisor.engine.pipeline.materials import Materials
 from advisor.engine.pipeline.stage import Pool, Stage, StageEvent
-from advisor.engine.pipeline.walker import Walker, Workers
+from advisor.engine.pipeline.walker import Walker, Workers, run_coroutine
 from advisor.engine.question import Question
 from advisor.isolation import Children
-from advisor.isolation.coroutine import run_coroutine
 from advisor.measurement.host import describe
 from advisor.store import ArtifactCache
 

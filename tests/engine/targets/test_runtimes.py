@@ -25,7 +25,7 @@ from advisor.engine.pipeline.rule import Known
 from advisor.engine.pipeline.stage import Scope
 from advisor.engine.pipeline.stages import other_runtimes_jobs
 from advisor.engine.pipeline.stages.other_runtimes import measured_in
-from advisor.engine.pipeline.walker import Walker, Workers
+from advisor.engine.pipeline.walker import Walker, Workers, run_coroutine
 from advisor.engine.question import Question, resolve
 from advisor.engine.targets import device_prediction
 from advisor.engine.targets.device_prediction import (
@@ -38,7 +38,6 @@ from advisor.engine.targets.device_prediction import (
 )
 from advisor.engine.targets.multi_device import measured_here
 from advisor.engine.targets.target_devices import TargetDevice, memory_of, rejection, select_targets
-from advisor.isolation.coroutine import run_coroutine
 from advisor.tflite.model import read
 from tests.builders import configuration, evaluation
 from tests.engine.pipeline.walking import materials

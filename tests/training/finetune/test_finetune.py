@@ -15,7 +15,7 @@ from scipy.special import softmax
 from advisor.core.errors import StageError
 from advisor.datasets.images import InputSpec
 from advisor.measurement.accuracy import predict
-from advisor.training.batches import Augmentation
+from advisor.training.features import Augmentation
 from advisor.training.finetune.finetune import WEIGHTS, Finetuned, Finetuning, _Session, finetune
 from advisor.training.finetune.network import CHECKED, FinetuneData, level_layers, with_levels
 from advisor.training.finetune.tuning import to_tflite

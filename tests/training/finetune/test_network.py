@@ -15,7 +15,7 @@ import pytest
 from advisor.core.errors import StageError
 from advisor.measurement.accuracy import Classifier
 from advisor.tflite.levels import with_levels as with_levels_of_file
-from advisor.training.batches import Augmentation, Batches
+from advisor.training.features import Augmentation, Batches
 from advisor.training.finetune import maps
 from advisor.training.finetune.hyperparameters import Finetuning
 from advisor.training.finetune.maps import MapBatches, cuts, halve

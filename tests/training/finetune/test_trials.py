@@ -18,7 +18,7 @@ from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import load_catalogue
 from advisor.datasets.images import InputSpec
 from advisor.measurement.accuracy import predict
-from advisor.training.batches import Augmentation
+from advisor.training.features import Augmentation
 from advisor.training.finetune.finetune import STATE, FinetuneProgress, read_progress
 from advisor.training.finetune.hyperparameters import EPOCHS, FINETUNING, LEARNING_RATE, SPACE, Finetuning, Trials
 from advisor.training.finetune.tuning import FINETUNING as TUNING_FINETUNING

@@ -19,12 +19,11 @@ from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import Pool, StageAborted, StageEvent
 from advisor.engine.pipeline.stages.figures import THOROUGH, timing
 from advisor.engine.pipeline.stages.other_runtimes import checked_in, measured_in
-from advisor.engine.pipeline.walker import Walker, Workers
+from advisor.engine.pipeline.walker import Walker, Workers, run_coroutine
 from advisor.engine.space.candidates import read_images, runtime_version
 from advisor.engine.targets.multi_device import checked, measured_here
 from advisor.engine.targets.target_devices import TargetDevice
 from advisor.isolation import ChildPool, Scratch
-from advisor.isolation.coroutine import run_coroutine
 from advisor.isolation.resources import usable_cores
 from advisor.measurement import host
 from advisor.store import ArtifactCache

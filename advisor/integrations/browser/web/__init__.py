@@ -16,8 +16,7 @@ from pathlib import Path
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation
 from advisor.exporting import snippets as templating
-from advisor.exporting.model import ShippedModel
-from advisor.exporting.shipping import ExportedModel, Shipping
+from advisor.exporting.shipping import ExportedModel, ShippedModel, Shipping
 from advisor.exporting.snippets import by_place
 from advisor.reporting.templating import content_policy, json_for_script, trusted
 

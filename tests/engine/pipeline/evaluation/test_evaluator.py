@@ -28,10 +28,9 @@ from advisor.engine.pipeline.rule import Known, RejectionRule, RuleNeeds, Rules
 from advisor.engine.pipeline.stage import Stage, aborted
 from advisor.engine.pipeline.stages.figures import ThreadTiming
 from advisor.engine.pipeline.stages.head import TrainedHead
-from advisor.engine.pipeline.walker import Walker
+from advisor.engine.pipeline.walker import Walker, run_coroutine
 from advisor.engine.question import Question
 from advisor.engine.rules import SCREEN_MARGIN, needless, slow_backbone, slow_file, slow_float32
-from advisor.isolation.coroutine import run_coroutine
 from advisor.store import RunFolder
 from advisor.tasks import CLASSIFICATION, DETECTION
 from tests.engine.pipeline.boxed import boxed_images, save_found

@@ -10,8 +10,8 @@ from advisor.core.training import HEAD
 from advisor.engine.pipeline.evaluation import accuracy
 from advisor.engine.pipeline.evaluation.scorer import Scorer
 from advisor.engine.pipeline.materials import Workload
+from advisor.engine.pipeline.walker import run_coroutine
 from advisor.engine.question import Question
-from advisor.isolation.coroutine import run_coroutine
 from advisor.store import RunFolder
 from advisor.tasks import CLASSIFICATION, DETECTION
 from advisor.tasks.detection.judging import HELD_OUT
