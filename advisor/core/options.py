@@ -161,7 +161,7 @@ class PlanOptions(_Task, LimitOptions, total=False):
     mirror: Annotated[Place, Option(
         CANDIDATES, "PLACE", "Folder or address of weights that is asked first.", free=True)]
     training: Annotated[Names, Option(
-        TRAINING, "NAMES", "Training recipes: head, finetune_cached, finetune_top, finetune_all; repeat, or join by "
+        TRAINING, "NAMES", f"Training recipes: {', '.join(choosable()[1:])}; repeat, or join by "
         "commas. Default with --data: head, then finetune_cached on the most promising models for a limited time.",
         choices=choosable(), joined=True, first=True)]
     tune_training: Annotated[Number, Option(

@@ -65,7 +65,7 @@ class Timing:
         load_ms: time to load the model.
         runtime: runtime and version, such as ``ai-edge-litert==2.3.0``.
         memory_bytes: memory that the model added, as the device's tool measures it, or None.
-        details: all that the device's tool printed, parsed.
+        details: all that the device's tool printed, parsed; of a runtime here a ``SeriesDocument`` with ``load``.
         throttled: by how much the device slowed down, in words; empty if it did not.
     """
 

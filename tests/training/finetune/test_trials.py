@@ -26,7 +26,7 @@ from advisor.training.finetune.tuning import Finetuning as TuningFinetuning
 from advisor.training.finetune.tuning import epochs_done, tune
 from tests.training import nets
 
-FINETUNE_CACHED, FINETUNE_TOP, FINETUNE_ALL = FINETUNING.values()
+FINETUNE_CACHED, FINETUNE_TOP, FINETUNE_ALL = (FINETUNING[f"finetune_{part}"] for part in ("cached", "top", "all"))
 
 
 def _asked(count: int, seed: int = 0, base: Finetuning = FINETUNE_TOP) -> list[Finetuning]:

@@ -114,4 +114,4 @@ def _judged(timing: Timing) -> LatencyResult:
     try:
         return judge(cast("SeriesDocument", timing.details), timing.details["load"])
     except (LookupError, TypeError, ValueError, statistics.StatisticsError) as error:
-        raise StageError(f"invalid timings: {type(error).__name__} {error}") from error
+        raise StageError(f"invalid timings of {timing.runtime}: {type(error).__name__} {error}") from error
