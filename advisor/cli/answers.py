@@ -8,8 +8,18 @@ from typing import Annotated, Any
 
 import typer
 
-from advisor.cli import options as completion
-from advisor.cli.options import AsJson, Filter, Format, LogTo, RunArgument, Sort, annotations_of, takes
+from advisor.cli.options import (
+    AsJson,
+    Filter,
+    Format,
+    LogTo,
+    RunArgument,
+    Sort,
+    annotations_of,
+    complete_runs,
+    completion_of,
+    takes,
+)
 from advisor.cli.output import check_place, log_run_to, note, print_json, progress, show_answer, warn_of_problems
 from advisor.core.errors import ExitCode, UsageError, nearest
 from advisor.core.options import LIMITS
@@ -165,11 +175,9 @@ def _show_exportable(run: str, sort: str, only: list[str] | None, as_json: bool)
 
 def compare(
     before: Annotated[
-        str, typer.Argument(metavar="RUN", help="Folder of the earlier run.", autocompletion=completion.runs)
+        str, typer.Argument(metavar="RUN", help="Folder of the earlier run.", autocompletion=complete_runs)
     ],
-    after: Annotated[
-        str, typer.Argument(metavar="RUN", help="Folder of the later run.", autocompletion=completion.runs)
-    ],
+    after: Annotated[str, typer.Argument(metavar="RUN", help="Folder of the later run.", autocompletion=complete_runs)],
     form: Format = "text",
     sort: Sort = "",
     only: Filter = None,
@@ -209,7 +217,7 @@ class ReevaluateOptions:
         typer.Option(
             metavar="NAME",
             help="Also answer for this device (a profile's name, or name:target); repeat for more.",
-            autocompletion=completion.of("device"),
+            autocompletion=completion_of("device"),
         ),
     ] = None
     profiles: Annotated[
@@ -231,7 +239,7 @@ class ReevaluateOptions:
 def reevaluate(
     run: Annotated[
         str | None,
-        typer.Argument(metavar="RUN", help="A run folder, such as runs/latest.", autocompletion=completion.runs),
+        typer.Argument(metavar="RUN", help="A run folder, such as runs/latest.", autocompletion=complete_runs),
     ] = None,
     *,
     asked: ReevaluateOptions,

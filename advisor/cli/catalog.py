@@ -8,9 +8,8 @@ from typing import Annotated
 
 import typer
 
-from advisor.cli import options as completion
 from advisor.cli.commands import Commands
-from advisor.cli.options import AsJson, Catalogs, Filter, Mirror, Offline, Sort, channels, split
+from advisor.cli.options import AsJson, Catalogs, Filter, Mirror, Offline, Sort, channels, completion_of, split
 from advisor.cli.output import download_bars, print_json, progress
 from advisor.core.errors import ExitCode
 
@@ -51,7 +50,7 @@ def list_(
 
 @commands.command("show", short_help="Show one card with its sources.")
 def show(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of a card.", autocompletion=completion.of("card"))],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of a card.", autocompletion=completion_of("card"))],
     catalog: Catalogs = None,
     as_json: AsJson = False,
 ) -> None:
@@ -79,7 +78,7 @@ def fetch(
         typer.Argument(
             metavar="NAME",
             help="Names of cards, families or globs.",
-            autocompletion=completion.of("candidates"),
+            autocompletion=completion_of("candidates"),
         ),
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Fetch the weights of every card.")] = False,

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from advisor.cli import options
-from advisor.cli import options as completion
 from advisor.cli.commands import Commands
-from advisor.cli.options import AsJson, Filter, Sort, annotations_of, channels, split, takes
+from advisor.cli.options import AsJson, Filter, Sort, annotations_of, channels, completion_of, split, takes
 from advisor.cli.output import print_json, progress
 from advisor.core.errors import ExitCode
 from advisor.core.options import CheckDataKeywords, CompressKeywords, options_of
@@ -97,7 +96,7 @@ class CompressOptions:
             "--recipe",
             metavar="NAMES",
             help="Compression recipes, such as int8,rounded; repeat, or join by commas.",
-            autocompletion=completion.of("compressions"),
+            autocompletion=completion_of("compressions"),
         ),
     ]
     max_drop: Annotated[

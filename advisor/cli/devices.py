@@ -8,14 +8,13 @@ from typing import Annotated
 import typer
 
 from advisor.cli import options
-from advisor.cli import options as completion
 from advisor.cli.commands import Commands
-from advisor.cli.options import AsJson, ProfileFolders
+from advisor.cli.options import AsJson, ProfileFolders, completion_of
 from advisor.cli.output import print_json, progress
 
 SCHEMA_VERSION = 1
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of a device.", autocompletion=completion.of("device"))]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of a device.", autocompletion=completion_of("device"))]
 
 commands = Commands(
     name="devices",
@@ -143,7 +142,7 @@ def calibrate(
     name: Annotated[
         str,
         typer.Argument(
-            metavar="NAME", help="Name of a device, or name:target.", autocompletion=completion.of("device")
+            metavar="NAME", help="Name of a device, or name:target.", autocompletion=completion_of("device")
         ),
     ],
     *,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Complete = Callable[[str], list[str]]
 
 
-def of(option: str) -> Complete:
+def completion_of(option: str) -> Complete:
     """Return the completion of an option of a search; of several names joined by commas, the last is completed."""
 
     def complete(incomplete: str) -> list[str]:
@@ -36,7 +36,7 @@ def of(option: str) -> Complete:
     return complete
 
 
-def runs(incomplete: str) -> list[str]:
+def complete_runs(incomplete: str) -> list[str]:
     """Return the run folders below the folder that is named, ``runs`` by default."""
     folder = Path(incomplete.rpartition("/")[0] or "runs")
     with suppress(OSError):
@@ -50,7 +50,7 @@ def _matching(names: Iterable[str], incomplete: str) -> list[str]:
 
 RunArgument = Annotated[
     str,
-    typer.Argument(metavar="RUN", help="A run folder, such as runs/latest.", autocompletion=runs),
+    typer.Argument(metavar="RUN", help="A run folder, such as runs/latest.", autocompletion=complete_runs),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.", rich_help_panel="Output")]
 Sort = Annotated[
@@ -181,7 +181,7 @@ def _annotation(name: str, option: Option, defaults: bool) -> Any:
         help=option.help if defaults else option.text,
         rich_help_panel=option.group,
         callback=split if option.joined else None,
-        autocompletion=runs if name == "resume" else of(name),
+        autocompletion=complete_runs if name == "resume" else completion_of(name),
     )
     return Annotated[kind | None, declared]
 

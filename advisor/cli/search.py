@@ -114,8 +114,7 @@ def plan(*, sort: Sort = "", only: Filter = None, as_json: AsJson = False, **opt
     Example: advisor plan --budget 50ms --data photos/ --time-limit 10min
     """
     from advisor import api
-    from advisor.reporting.plan_table import PLAN as ROWS
-    from advisor.reporting.plan_table import print_plan
+    from advisor.reporting.plan_table import PLAN as ROWS, print_plan
 
     rows = ROWS.select(sort, only)
     with progress("planning"):

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from advisor.core.errors import StageError, UsageError
-from advisor.datasets import images as decode
-from advisor.datasets.images import InputSpec, load
+from advisor.datasets.images import MIN_SIDE, InputSpec, is_candidate, load, quiet
 from advisor.tflite.metadata import Metadata
 from advisor.tflite.model import Model
 
@@ -124,8 +123,8 @@ def find_images(folder: Path) -> tuple[Path, ...]:
     if not folder.is_dir():
         what = "is a file, not a folder" if folder.exists() else "does not exist"
         raise UsageError(f"--calibration: '{folder}' {what}", "give a folder of images")
-    files = sorted(file for file in folder.rglob("*") if file.is_file() and decode.is_candidate(file))
-    with decode.quiet():
+    files = sorted(file for file in folder.rglob("*") if file.is_file() and is_candidate(file))
+    with quiet():
         verdicts = [(file, _reason(file)) for file in files]
     good = tuple(file for file, reason in verdicts if not reason)
     if len(good) < FEWEST:
@@ -140,7 +139,7 @@ def find_images(folder: Path) -> tuple[Path, ...]:
 def _reason(file: Path) -> str:
     """Return why an image cannot be used; empty if it can."""
     try:
-        load(file, decode.MIN_SIDE)
+        load(file, MIN_SIDE)
     except StageError as error:
         return error.message
     return ""

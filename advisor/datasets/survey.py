@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.datasets import images as decode
 from advisor.datasets.dataset import Dataset, Entry, LabelledImage, Listing, Rejected, fingerprint
 from advisor.datasets.image_stats import COLOURS, LEVELS, ImageStats, Measured, Shot, measure
+from advisor.datasets.images import READ_ERRORS, quiet, read_bytes, reason
 from advisor.datasets.layouts import list_files
 from advisor.datasets.look_alikes import THUMBNAIL
 from advisor.isolation.resources import usable_cores
@@ -108,7 +108,7 @@ def survey(source: Path | str | Listing, progress: Progress | None = None) -> Su
 def _read_files(listing: Listing, place: Mapping[str, int]) -> Iterator[_Read]:
     """Yield the files in order, read by parallel threads, at most :data:`IN_FLIGHT` ahead."""
     waiting: deque[Future[_Read]] = deque()
-    with decode.quiet(), ThreadPoolExecutor(max_workers=usable_cores()) as pool:
+    with quiet(), ThreadPoolExecutor(max_workers=usable_cores()) as pool:
         for entry in listing.entries:
             waiting.append(pool.submit(_read_file, entry, place[entry.label]))
             if len(waiting) >= IN_FLIGHT:
@@ -119,10 +119,10 @@ def _read_files(listing: Listing, place: Mapping[str, int]) -> Iterator[_Read]:
 
 def _read_file(entry: Entry, label: int) -> _Read:
     try:
-        data, stamp = decode.read_bytes(entry.path)
+        data, stamp = read_bytes(entry.path)
         found = measure(data)
-    except decode.READ_ERRORS as error:
-        return Rejected(entry.path, decode.reason(error))
+    except READ_ERRORS as error:
+        return Rejected(entry.path, reason(error))
     sha256 = hashlib.sha256(data).hexdigest()
     return LabelledImage(entry.path, label, sha256, entry.part, entry.group, stamp), found
 

@@ -28,8 +28,8 @@ from types import ModuleType
 from typing import Any
 
 from advisor.core.errors import AdvisorError, StageError, first_line
-from advisor.isolation import pool as confinement
 from advisor.isolation import scratch
+from advisor.isolation.pool import NETWORK, WRITES_BELOW, give_up_files, leave_network
 
 OPTIONAL = frozenset({"matplotlib", "pandas", "sklearn"})
 """Keras imports them, where they are installed, for plots, data frames and wrappers: 1.1 s of 3.5 s, and 110 MB."""
@@ -85,10 +85,10 @@ _PR_SET_PDEATHSIG = 1
 
 def main() -> None:
     """Serve calls until the parent closes the connection."""
-    if not os.environ.get(confinement.NETWORK):
-        confinement.leave_network()  # before there is a second thread
-    if writes_below := os.environ.get(confinement.WRITES_BELOW):
-        confinement.give_up_files([writes_below, tempfile.gettempdir()])
+    if not os.environ.get(NETWORK):
+        leave_network()  # before there is a second thread
+    if writes_below := os.environ.get(WRITES_BELOW):
+        give_up_files([writes_below, tempfile.gettempdir()])
     atexit.register(scratch.remove_own)
     install_lean_imports()
     connection: Connection[Any, Any] = Connection(int(sys.argv[1]))

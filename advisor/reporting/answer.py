@@ -13,9 +13,7 @@ from advisor.core.evaluation import Evaluation
 from advisor.core.figures import HOST
 from advisor.core.quantity import Quantity
 from advisor.core.units import plural
-from advisor.reporting import blocks, text
-from advisor.reporting import console as terminal
-from advisor.reporting import device_results as devices
+from advisor.reporting import blocks, console as terminal, device_results as devices, text
 from advisor.reporting.explanation import TITLE, explanation, incumbent_sentences
 from advisor.reporting.figures import certainty, expectations
 from advisor.reporting.frames import AnswerRows, chosen

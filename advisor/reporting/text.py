@@ -12,8 +12,7 @@ from advisor.core.errors import UsageError, nearest
 from advisor.core.evaluation import Evaluation
 from advisor.core.figures import HOST
 from advisor.core.quantity import Interval, Quantity
-from advisor.core.units import plain as plain
-from advisor.core.units import plural as plural
+from advisor.core.units import plain as plain, plural as plural
 
 DASH = "\u2013"
 MINUS = "\u2212"

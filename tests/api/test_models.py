@@ -18,8 +18,7 @@ from advisor.api import State, benchmark, benchmark_device, check_data, compress
 from advisor.api.models import thread_counts
 from advisor.cli.main import app
 from advisor.core.errors import ExitCode, UsageError
-from advisor.engine.compress import compress as work
-from advisor.engine.compress import question
+from advisor.engine.compress import compress as work, question
 from advisor.engine.targets import benchmarking
 from advisor.measurement.latency import session
 from tests.datasets.folders import make

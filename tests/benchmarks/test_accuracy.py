@@ -21,13 +21,16 @@ from benchmarks.accuracy import PARTS, main
 from benchmarks.accuracy_finetune import HEADER as FINETUNE_HEADER
 from benchmarks.accuracy_limit import cases_of, drawn
 from benchmarks.accuracy_pick import DRAWS, FORMER, HEADER, RULES, Candidate, _rows, former, most_accurate, ours
-from benchmarks.accuracy_search import HEADER as ACCURACY_SEARCH_HEADER
-from benchmarks.accuracy_search import NAME, Case, labelled, with_classes
-from benchmarks.accuracy_search import cases_of as accuracy_search_cases_of
-from benchmarks.accuracy_summary import main as accuracy_summary_main
-from benchmarks.accuracy_summary import of_claims, of_head, of_search, of_seeds, of_tuned
-from benchmarks.training_accuracy import FINETUNED, HEAD, Steps, put
-from benchmarks.training_accuracy import HEADER as TRAINING_ACCURACY_HEADER
+from benchmarks.accuracy_search import (
+    HEADER as ACCURACY_SEARCH_HEADER,
+    NAME,
+    Case,
+    cases_of as accuracy_search_cases_of,
+    labelled,
+    with_classes,
+)
+from benchmarks.accuracy_summary import main as accuracy_summary_main, of_claims, of_head, of_search, of_seeds, of_tuned
+from benchmarks.training_accuracy import FINETUNED, HEAD, HEADER as TRAINING_ACCURACY_HEADER, Steps, put
 from tests.datasets.folders import make
 
 

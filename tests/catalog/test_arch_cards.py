@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.catalog import architectures
-from advisor.catalog import load_catalogue as catalog_load_catalogue
+from advisor.catalog import architectures, load_catalogue as catalog_load_catalogue
 from advisor.catalog.build import build_model, fill_randomly
 from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import load_catalogue

@@ -6,8 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from advisor.catalog import load_catalogue
 from advisor.catalog.checking import FindingLevel, check_catalogue, count_graph, rounding

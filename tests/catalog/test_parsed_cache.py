@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from advisor.catalog import load_catalogue
-from advisor.catalog import reading as module
-from advisor.catalog import reading as parsed_cache
+from advisor.catalog import load_catalogue, reading as module, reading as parsed_cache
 from advisor.core.errors import UsageError
 from tests.catalog.test_catalogue import GOOD
 

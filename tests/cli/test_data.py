@@ -10,8 +10,7 @@ import pytest
 from PIL import Image
 
 from tests.cli.conftest import Advisor, refused
-from tests.datasets.boxes.writers import Photo, write_yolo
-from tests.datasets.boxes.writers import photos as photos_with
+from tests.datasets.boxes.writers import Photo, photos as photos_with, write_yolo
 from tests.datasets.folders import fill, make
 
 

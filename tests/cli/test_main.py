@@ -82,22 +82,22 @@ def completed(words: str, option: str, given: str) -> list[str]:
     ],
 )
 def test_names_are_completed_after_the_last_comma(option: str, given: str, found: str) -> None:
-    assert found in completion.of(option)(given)
+    assert found in completion.completion_of(option)(given)
 
 
 def test_an_option_that_takes_anything_has_no_completion() -> None:
-    assert completion.of("budget")("5") == []
+    assert completion.completion_of("budget")("5") == []
 
 
 def test_runs_are_completed_in_the_folder_that_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert completion.runs("") == []
+    assert completion.complete_runs("") == []
     for folder in ("runs", "old"):
         write_run(tmp_path / folder, name="first")
-    names = {Path(run).name for run in completion.runs("runs/")}
+    names = {Path(run).name for run in completion.complete_runs("runs/")}
     assert "latest" in names
     assert len(names) == 2
-    assert all(run.startswith("old/") for run in completion.runs("old/"))
+    assert all(run.startswith("old/") for run in completion.complete_runs("old/"))
 
 
 @pytest.mark.parametrize(

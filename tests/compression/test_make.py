@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import zstandard
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from advisor.compression.calibration import CalibrationImages, choose, from_images, from_photographs
 from advisor.compression.make import Sizes, arena_bytes, deflated_bytes, make_file, sizes_of, zstd_bytes

@@ -8,8 +8,7 @@ from __future__ import annotations
 import unicodedata
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from advisor.core.errors import ExitCode, UsageError, first_line, install_extra, last_line, message_of, require_extra
 from advisor.core.relaxation import comparison

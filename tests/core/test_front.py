@@ -2,8 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from advisor.core.decision import costs, dominates, front
 from advisor.core.evaluation import Evaluation, Status

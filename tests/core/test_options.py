@@ -10,8 +10,7 @@ from typing import Annotated, Unpack
 
 import pytest
 import typer
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from typer.testing import CliRunner
 
 from advisor.api.options import takes_options

@@ -9,8 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from advisor.core.beliefs import accuracy_belief, drop_belief, metric_belief
 from advisor.core.budget import Budget

@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from skimage import data
-from skimage import data as skimage_data
+from skimage import data, data as skimage_data
 
 from advisor.core.errors import StageError, UsageError
 from advisor.datasets.capture import CONDITIONS, STRENGTHS, TESTS, CaptureCondition, apply, captures, random_capture

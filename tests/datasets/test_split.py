@@ -5,8 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from hypothesis import assume, given, strategies as st
 
 from advisor.core.errors import UsageError
 from advisor.datasets.dataset import Dataset, LabelledImage, fingerprint

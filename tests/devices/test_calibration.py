@@ -13,8 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from advisor.core.errors import SeveralErrors, UsageError
 from advisor.devices.calibration import calibrate, calibration_report, check_target, expected_error, with_measurements

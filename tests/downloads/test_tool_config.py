@@ -7,8 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from advisor.downloads.files import Unavailable
 from advisor.downloads.tool_config import _unquoted, interpret, package_index, registry_for

@@ -7,8 +7,7 @@ import unicodedata
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from advisor.core.evaluation_facts import ImageAnswers
 from advisor.core.quantity import Interval, Provenance, Quantity

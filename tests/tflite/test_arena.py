@@ -8,8 +8,7 @@ from random import Random
 import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from advisor.tflite.arena import ALIGNMENT, FIXED_BYTES, Lifetime, activation_arena_bytes, lifetimes, micro_arena, plan
 from advisor.tflite.levels import to_float16

@@ -8,8 +8,7 @@ import pytest
 
 from advisor.core.errors import StageError
 from advisor.datasets.images import InputSpec, load
-from advisor.training import features as batches
-from advisor.training import labels as module
+from advisor.training import features as batches, labels as module
 from advisor.training.features import AS_IT_IS, CAPTURED, Batches, extract, joined
 from advisor.training.labels import left_out, suspects
 from tests.datasets.folders import fill

@@ -16,8 +16,7 @@ from advisor.catalog.cards import Conversion
 from advisor.catalog.user_models import keras_archive, pt2_archive, saved_model
 from advisor.catalog.user_models.comparison import Original, compared
 from advisor.catalog.user_models.onnx_files import checks, graph
-from advisor.catalog.user_models.onnx_files import graph as convert
-from advisor.catalog.user_models.onnx_files.graph import OnnxOriginal
+from advisor.catalog.user_models.onnx_files.graph import PACKAGES, OnnxOriginal, converted
 from advisor.catalog.user_models.pt2 import TorchProgram, require_torch
 from advisor.core.errors import UsageError, message_of
 from advisor.store.cache import Packages
@@ -100,7 +99,7 @@ class _SavedModel(Format):
 
 
 class _Onnx(Format):
-    what, library, suffix, packages = "an .onnx file", "onnx2tf", ".onnx", convert.PACKAGES
+    what, library, suffix, packages = "an .onnx file", "onnx2tf", ".onnx", PACKAGES
 
     def check(self, file: Path, size: int | None) -> None:
         graph.fixed(checks.checked(file), size, file)
@@ -108,7 +107,7 @@ class _Onnx(Format):
     def convert(self, file: Path, size: int | None) -> bytes:
         model = checks.checked(file)
         image = graph.fixed(model, size, file)
-        return convert.converted(graph.prepared(model, file), image)
+        return converted(graph.prepared(model, file), image)
 
     def original(self, file: Path, size: int | None) -> Original | None:
         model = checks.checked(file)
@@ -116,7 +115,7 @@ class _Onnx(Format):
 
 
 class _Pt2(Format):
-    what, library, suffix, packages = "a .pt2 file", "PyTorch", ".pt2", convert.PACKAGES
+    what, library, suffix, packages = "a .pt2 file", "PyTorch", ".pt2", PACKAGES
 
     def check(self, file: Path, size: int | None) -> None:
         side = pt2_archive.read(file).side

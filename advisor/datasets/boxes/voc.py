@@ -13,7 +13,6 @@ from pathlib import Path
 from xml.parsers import expat
 
 from advisor.core.errors import UsageError
-from advisor.datasets import images as decode
 from advisor.datasets.boxes.values import (
     Box,
     BoxEntry,
@@ -27,6 +26,7 @@ from advisor.datasets.boxes.values import (
     text_of,
 )
 from advisor.datasets.dataset import PARTS, Rejected
+from advisor.datasets.images import SUFFIXES
 from advisor.datasets.layouts.folders import images_in
 from advisor.store.yamlfile import read_bytes
 
@@ -160,7 +160,7 @@ def _entry(file: Path, images: Path, part: str) -> BoxEntry | Rejected:
 def _image(file: Path, images: Path, root: Element) -> Path | None:
     """Return the image with the name of the annotation, else the one that it names."""
     named = Path(root.first("filename").text.replace("\\", "/")).name
-    suffixes = dict.fromkeys((Path(named).suffix, *sorted(decode.SUFFIXES), ".JPG", ".PNG"))
+    suffixes = dict.fromkeys((Path(named).suffix, *sorted(SUFFIXES), ".JPG", ".PNG"))
     names = [*(file.stem + suffix for suffix in suffixes if suffix), named]
     return next((images / name for name in names if name and is_there(images / name)), None)
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from advisor.core.errors import UsageError
-from advisor.datasets import images as decode
 from advisor.datasets.dataset import PARTS, Entry, Listing
+from advisor.datasets.images import is_candidate
 from advisor.datasets.layouts.manifest import SUFFIXES
 
 UPPER, DEEPEST = "*", "**"
@@ -152,7 +152,7 @@ def _several(path: Path, classes: list[str]) -> list[str]:
 
 
 def _nothing(path: Path) -> str:
-    loose = any(decode.is_candidate(entry) for entry in path.iterdir() if entry.is_file())
+    loose = any(is_candidate(entry) for entry in path.iterdir() if entry.is_file())
     return "has images but no class folders" if loose else "holds no images"
 
 
@@ -194,7 +194,7 @@ def images_in(folder: Path) -> list[Path]:
     for place, inner, names in os.walk(folder, onerror=_unreadable_folder):
         inner[:] = [name for name in inner if not _ignored(name)]
         found += [Path(place, name) for name in names if not _ignored(name)]
-    return sorted(file for file in found if decode.is_candidate(file))
+    return sorted(file for file in found if is_candidate(file))
 
 
 def _ignored(name: str) -> bool:

@@ -28,14 +28,12 @@ from starlette.staticfiles import StaticFiles
 
 from advisor import api, devices
 from advisor.core.errors import AdvisorError, ExitCode, StageError, UsageError, last_line, message_of
-from advisor.core.figures import HOST
-from advisor.core.figures import name as evaluation_name
+from advisor.core.figures import HOST, name as evaluation_name
 from advisor.core.tasks import TASKS
 from advisor.core.units import show_bytes
 from advisor.integrations.serve.access import REPORT, REPORT_POLICY, Access, Guard
 from advisor.integrations.serve.photograph import MAX_BYTES, Answerer
-from advisor.integrations.serve.runs import REPORT as REPORT_FILE
-from advisor.integrations.serve.runs import SORTS, RunRow, Runs, RunState, figures
+from advisor.integrations.serve.runs import REPORT as REPORT_FILE, SORTS, RunRow, Runs, RunState, figures
 from advisor.isolation.process import ChildProcess, TimedOut, run_program
 from advisor.reporting.comparisons import SHOWN, changes
 from advisor.reporting.outlines import COLOURS, DRAWN

@@ -143,15 +143,15 @@ def _size(photograph: Path) -> tuple[int, int]:
     Raises:
         UsageError: it is not an image that can be read.
     """
-    from advisor.datasets import images as decode
     from advisor.datasets.boxes.reading import Frame
+    from advisor.datasets.images import READ_ERRORS, open_image, orientation, reason
 
     try:
-        with decode.open_image(photograph) as image:
+        with open_image(photograph) as image:
             image.load()
-            return Frame(image.size, decode.orientation(image)).upright
-    except decode.READ_ERRORS as error:
-        raise UsageError(f"the photograph cannot be used: {decode.reason(error)}", "give a JPEG or PNG file") from None
+            return Frame(image.size, orientation(image)).upright
+    except READ_ERRORS as error:
+        raise UsageError(f"the photograph cannot be used: {reason(error)}", "give a JPEG or PNG file") from None
 
 
 def _forms(evaluations: Sequence[Evaluation], pick: Evaluation) -> list[Evaluation]:

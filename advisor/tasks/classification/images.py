@@ -24,8 +24,7 @@ from advisor.datasets.layouts import missing_hint
 from advisor.datasets.layouts.folders import images_in
 from advisor.datasets.look_alikes import Pair, near_duplicates
 from advisor.datasets.survey import Survey, survey
-from advisor.engine.data_check import label_checker as jobs
-from advisor.engine.data_check.label_checker import LabelCheck, LabelChecker
+from advisor.engine.data_check.label_checker import SEED, LabelCheck, LabelChecker
 from advisor.engine.data_check.result import DataCheck, Drawing, Say, advance, gravest_first
 from advisor.engine.pipeline.images import Images
 from advisor.engine.question import Question
@@ -161,7 +160,7 @@ def _split(read: Survey, pairs: tuple[Pair, ...]) -> tuple[Overview | None, str]
     """Return how a search would split the images, or why it would refuse them."""
     try:
         require_usable(read.dataset)
-        division = divide(read, jobs.SEED, pairs)
+        division = divide(read, SEED, pairs)
     except UsageError as error:
         return None, error.message
     return Overview.of(read.dataset, division.split, division.grouping, division.notes(read.dataset)), ""

@@ -20,8 +20,7 @@ from advisor.core.evaluation import Evaluation
 from advisor.core.metrics import TOP1
 from advisor.core.quantity import as_probabilities, paired_shares
 from advisor.datasets.images import InputSpec
-from advisor.engine.pipeline.evaluation import accuracy, confidence
-from advisor.engine.pipeline.evaluation import confidence as metrics
+from advisor.engine.pipeline.evaluation import accuracy, confidence, confidence as metrics
 from advisor.engine.pipeline.evaluation.accuracy import AccuracyVerdict
 from advisor.engine.pipeline.evaluation.scorer import HeldOut, Scored, shares_name
 from advisor.engine.pipeline.images import Images, Role

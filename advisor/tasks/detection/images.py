@@ -18,7 +18,7 @@ from advisor.datasets.checks.fix import write_boxes
 from advisor.datasets.checks.image_quality import OF_ANY_PLACE, conditions
 from advisor.datasets.division import Overview, divide_boxes
 from advisor.datasets.look_alikes import Pair, near_duplicates
-from advisor.engine.data_check import label_checker as jobs
+from advisor.engine.data_check.label_checker import SEED
 from advisor.engine.data_check.result import DataCheck, Drawing, Say, advance, gravest_first, rounded
 from advisor.engine.pipeline.images import Boxes, Images
 from advisor.engine.question import Question
@@ -123,7 +123,7 @@ def _split(read: BoxSurvey, pairs: tuple[Pair, ...]) -> tuple[Overview | None, s
     """Return how a search would split the images, or why it would refuse them."""
     dataset = read.images.dataset
     try:
-        division, boxes, notes = divide_boxes(read, jobs.SEED, pairs)
+        division, boxes, notes = divide_boxes(read, SEED, pairs)
     except UsageError as error:
         return None, error.message
     return replace(Overview.of(dataset, division.split, division.grouping, notes), boxes=boxes), ""

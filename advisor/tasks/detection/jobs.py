@@ -50,8 +50,7 @@ def train(
     from advisor.core.tasks import TASKS
     from advisor.training.detection.changes import objects_of
     from advisor.training.detection.maps import Boxed
-    from advisor.training.detection.network import DetectorStart
-    from advisor.training.detection.network import train as train_detector
+    from advisor.training.detection.network import DetectorStart, train as train_detector
 
     kind = cast("Detection", TASKS[task]).head
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:

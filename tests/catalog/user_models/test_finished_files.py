@@ -25,8 +25,7 @@ from advisor.tflite.metadata import Metadata, read_metadata
 from advisor.tflite.metadata_writer import write_metadata
 from advisor.tflite.model import read
 from advisor.tflite.postprocess import OPERATOR
-from tests.detectors import COLOURS, detector_file, raw_detector
-from tests.detectors import SIDE as DETECTORS_SIDE
+from tests.detectors import COLOURS, SIDE as DETECTORS_SIDE, detector_file, raw_detector
 from tests.measurement import small_models
 from tests.tflite.graphs import edited, relu_on_scores, repeat_last_operator
 

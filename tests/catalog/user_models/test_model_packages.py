@@ -17,8 +17,7 @@ import numpy as np
 import pytest
 
 from advisor.catalog import public
-from advisor.catalog.user_models import handles as model_packages
-from advisor.catalog.user_models import pt2_archive
+from advisor.catalog.user_models import handles as model_packages, pt2_archive
 from advisor.catalog.user_models.comparison import IMAGES, OriginalLayer, crops, first_wrong
 from advisor.catalog.user_models.handles import exported, is_source, local_source
 from advisor.catalog.user_models.pt2_archive import read, write_copy

@@ -3,8 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from ai_edge_litert.interpreter import Interpreter
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from hypothesis.extra.numpy import arrays
 
 from advisor.compression.make import deflated_bytes

@@ -4,12 +4,10 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from advisor.core.errors import UsageError
-from advisor.datasets.boxes import list_boxes
-from advisor.datasets.boxes import voc as xmlfile
+from advisor.datasets.boxes import list_boxes, voc as xmlfile
 from advisor.datasets.boxes.reading import survey_boxes
 from advisor.datasets.boxes.voc import read_xml
 from advisor.datasets.division import LEAST, NO_BOX, OTHERS, divide, strata, stratified

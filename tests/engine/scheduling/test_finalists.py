@@ -39,8 +39,7 @@ from advisor.engine.space.plan import Plan, prior_accuracy
 from tests.builders import RUNTIME, evaluation, present
 from tests.engine.plans import changed, planned
 from tests.engine.scheduling.test_allowance import DEFAULT, Allowed
-from tests.engine.scheduling.test_scheduler import CARDS, Search
-from tests.engine.scheduling.test_scheduler import PLAN as HEADS
+from tests.engine.scheduling.test_scheduler import CARDS, PLAN as HEADS, Search
 
 BUDGET = Budget(latency_ms=50)
 

@@ -6,8 +6,7 @@ import doctest
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from advisor.catalog.catalogue import load_catalogue
 from advisor.core.budget import Budget

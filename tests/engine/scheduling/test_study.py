@@ -35,8 +35,7 @@ from advisor.engine.scheduling.storage import journal
 from advisor.engine.scheduling.study import Study
 from advisor.engine.scheduling.suggesting import Suggester, make_suggester
 from advisor.engine.space.plan import Plan
-from tests.builders import RUNTIME as BUILDERS_RUNTIME
-from tests.builders import evaluation, present
+from tests.builders import RUNTIME as BUILDERS_RUNTIME, evaluation, present
 from tests.engine.plans import planned
 from tests.processes import PATIENCE_S, free_port, until
 

@@ -27,9 +27,7 @@ from advisor.tflite.metadata import Metadata, read_metadata
 from advisor.tflite.metadata_writer import write_metadata
 from advisor.tflite.postprocess import cut_postprocess, put_back
 from tests.builders import evaluation
-from tests.detectors import COLOURS as COLOUR_NAMES
-from tests.detectors import SIDE as CELLS_SIDE
-from tests.detectors import detector_file, marker_file
+from tests.detectors import COLOURS as COLOUR_NAMES, SIDE as CELLS_SIDE, detector_file, marker_file
 from tests.integrations.serve.client import Client
 from tests.measurement import small_models
 from tests.processes import PATIENCE_S

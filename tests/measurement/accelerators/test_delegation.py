@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from advisor.measurement.accelerators.delegation import delegate, partitions
 from advisor.measurement.accelerators.rules import Accelerator, DataTypes, accelerator

@@ -15,8 +15,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from advisor.core.errors import StageError, UsageError
 from advisor.measurement.latency.end_to_end import Conditions, busy_processes, observe, quota, require_quiet

@@ -21,9 +21,12 @@ from advisor.measurement.accuracy import predict
 from advisor.training.features import Augmentation
 from advisor.training.finetune.finetune import STATE, FinetuneProgress, read_progress
 from advisor.training.finetune.hyperparameters import EPOCHS, FINETUNING, LEARNING_RATE, SPACE, Finetuning, Trials
-from advisor.training.finetune.tuning import FINETUNING as TUNING_FINETUNING
-from advisor.training.finetune.tuning import Finetuning as TuningFinetuning
-from advisor.training.finetune.tuning import epochs_done, tune
+from advisor.training.finetune.tuning import (
+    FINETUNING as TUNING_FINETUNING,
+    Finetuning as TuningFinetuning,
+    epochs_done,
+    tune,
+)
 from tests.training import nets
 
 FINETUNE_CACHED, FINETUNE_TOP, FINETUNE_ALL = (FINETUNING[f"finetune_{part}"] for part in ("cached", "top", "all"))

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import published_labels
-from advisor.catalog.convert import CONVERT_VERSION
-from advisor.catalog.convert import convert as convert_card
+from advisor.catalog.convert import CONVERT_VERSION, convert as convert_card
 from advisor.core.errors import UnsupportedRecipe, UsageError
 from advisor.datasets.capture import VERSION as CAPTURE_VERSION
 from advisor.datasets.dataset import class_order

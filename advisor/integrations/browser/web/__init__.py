@@ -15,9 +15,8 @@ from pathlib import Path
 
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation
-from advisor.exporting import snippets as templating
 from advisor.exporting.shipping import ExportedModel, ShippedModel, Shipping
-from advisor.exporting.snippets import by_place
+from advisor.exporting.snippets import by_place, render_html, render_template
 from advisor.reporting.templating import content_policy, json_for_script, trusted
 
 CONTENT = "a page that {does}: open web/index.html in a browser"
@@ -57,9 +56,7 @@ def web_page(model: ShippedModel, evaluation: Evaluation) -> dict[str, bytes]:
     found[MODEL] = f'var MODEL = "{_base64(model.content)}";\n'.encode()
     found[PAGE] = _page(model, evaluation, f"{LITERT.package} {LITERT.version}").encode()
     version = hashlib.sha256(b"".join(found[name] for name in sorted(found))).hexdigest()[:16]
-    offline = templating.render_template(
-        "offline.js.j2", __name__, version=f"advisor-{version}", files=["./", *sorted(found)]
-    )
+    offline = render_template("offline.js.j2", __name__, version=f"advisor-{version}", files=["./", *sorted(found)])
     found[OFFLINE] = offline.encode()
     found["LICENSE-LiteRT.txt"] = _asset("LICENSE-LiteRT.txt").encode()
     return {f"{FOLDER}/{name}": content for name, content in found.items()}
@@ -77,7 +74,7 @@ def _page(model: ShippedModel, evaluation: Evaluation, runtime: str) -> str:
     }
     shared = (resources.files("advisor.integrations.browser") / "litert.js").read_text(encoding="utf-8")
     scripts = [shared, _asset("pixels.js"), _asset("page.js")]
-    return templating.render_html(
+    return render_html(
         "web.html.j2",
         __name__,
         policy=_policy(scripts),

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from PIL import Image
 from scipy.special import softmax
 
@@ -49,8 +48,7 @@ from advisor.tflite.unknown import with_probe
 from advisor.training.features import extract
 from tests.builders import present
 from tests.engine.conftest import SMALLEST
-from tests.tflite.test_temperature import CLASSES, SIDE, form
-from tests.tflite.test_temperature import classifier as temperature_classifier
+from tests.tflite.test_temperature import CLASSES, SIDE, classifier as temperature_classifier, form
 from tests.training import nets
 
 SMALL = load_catalogue()["mobilenet_v1_0.25_128"]
