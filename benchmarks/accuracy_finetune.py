@@ -98,7 +98,7 @@ def _case(name: str, seed: int) -> Case:
 def _row(case: Case, name: str) -> Row:
     """Train the head and the network, and return what their files score."""
     from advisor.tflite.surgery import attach_head
-    from advisor.training.finetune.tuning import FINETUNING, tune
+    from advisor.training.finetune.tuning import FINETUNING, TuningImages, tune
     from advisor.training.head.train import train_head
 
     card = load_catalogue()[name]
@@ -112,9 +112,9 @@ def _row(case: Case, name: str) -> Row:
         head = train_head(features, case.learnt.labels, max(case.learnt.labels) + 1, case.seed)
         (folder / "head.tflite").write_bytes(attach_head(backbone.read_bytes(), head.weights, head.bias))
         began = sum(os.times()[:2])
+        images = TuningImages([folder / "features.npy"], case.learnt.paths, case.learnt.labels, case.validation)
         call = partial(
-            tune, card, weights, [folder / "features.npy"], case.learnt.paths, case.learnt.labels, case.validation,
-            replace(FINETUNING[FINETUNE_CACHED], seed=case.seed), maps=folder / "maps",
+            tune, card, weights, images, replace(FINETUNING[FINETUNE_CACHED], seed=case.seed), maps=folder / "maps",
         )  # fmt: skip
         (folder / "compared").mkdir()
         result = call(folder / "compare", folder / "compared" / "model.tflite")

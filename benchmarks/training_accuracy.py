@@ -196,16 +196,15 @@ class Steps:
         return self._tuned("ships", self._tuned("compared", None))
 
     def _tuned(self, name: str, after: Path | None) -> Path:
-        from advisor.training.finetune.tuning import FINETUNING, tune
+        from advisor.training.finetune.tuning import FINETUNING, TuningImages, tune
 
         made, validation = self._folder / name, set(self._parts.validation)
         if not (made / "result.json").exists():
             made.mkdir(exist_ok=True)
-            result = tune(
-                self._card, fetch(self._card), [self._features()], *self._learnt(),
-                [place for place, index in enumerate(self._known) if index in validation], FINETUNING["finetune_top"],
-                made / "checkpoints", made / "model.tflite", after,
-            )  # fmt: skip
+            judged = [place for place, index in enumerate(self._known) if index in validation]
+            images, weights = TuningImages([self._features()], *self._learnt(), judged), fetch(self._card)
+            places = (made / "checkpoints", made / "model.tflite", after)
+            result = tune(self._card, weights, images, FINETUNING["finetune_top"], *places)
             write_atomically(made / "result.json", json.dumps(result))
         return made / "model.tflite"
 

@@ -163,7 +163,7 @@ def measured(name: str) -> list[Sequence[object]]:
     from advisor.tflite.levels import with_levels
     from advisor.tflite.surgery import attach_head, select_output
     from advisor.training.features import extract
-    from advisor.training.finetune.tuning import FINETUNING, tune
+    from advisor.training.finetune.tuning import FINETUNING, TuningImages, tune
     from advisor.training.head.train import train_head
 
     dataset = survey(TRASHNET).dataset
@@ -187,7 +187,7 @@ def measured(name: str) -> list[Sequence[object]]:
         (folder / "head.tflite").write_bytes(attach_head(backbone, head.weights, head.bias))
         started = time.monotonic()
         result = tune(
-            card, weights, [folder / "features.npy"], paths, labels, range(TRAINED, len(paths)),
+            card, weights, TuningImages([folder / "features.npy"], paths, labels, range(TRAINED, len(paths))),
             replace(FINETUNING[FINETUNE_CACHED], seed=SEED, patience=99), folder / "tuning", folder / "model.tflite",
         )  # fmt: skip
         tuned_s, wall_s, epochs = _cpu_s() - began, time.monotonic() - started, result["history"]

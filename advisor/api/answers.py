@@ -11,7 +11,7 @@ from advisor.api.options import takes_options
 from advisor.core.decision import Decision
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation
-from advisor.core.integrations import integration, registered
+from advisor.core.names import integration, registered
 from advisor.core.options import LimitOptions
 from advisor.store import RunFolder
 

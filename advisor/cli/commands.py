@@ -17,7 +17,7 @@ from typer.core import TyperGroup
 from typer.models import CommandFunctionType
 
 from advisor.cli.output import BEGAN, QUIET
-from advisor.core.integrations import integration, registered
+from advisor.core.names import integration, registered
 
 if TYPE_CHECKING:
     from typer import _click

@@ -38,7 +38,7 @@ from advisor.engine.space.plan import Plan, record_unevaluated, skip_ruled_out
 from advisor.engine.space.resolved import Resolved, find_weights, resolve_parts
 from advisor.engine.targets.device_prediction import Prefilter
 from advisor.engine.targets.multi_device import MultiDeviceEvaluator
-from advisor.isolation.scratch import sweep
+from advisor.isolation.resources import sweep
 from advisor.store import RunFolder, require_cache
 
 THREADS = 32
@@ -215,10 +215,8 @@ class _Search:
         materials = replace(materials, training_left_s=partial(self._search_loop.training_left_s, plan))
         workers = Workers(executor.machine, executor.pools, executor.on_device, _priorities(plan))
         walker = Walker(materials, workers, self._listener(plan), resolved.execution.remeasure)
-        evaluator = Evaluator(
-            walker, plan.workload, cards, resolved.recipes, rules, self._run, resolved.targets.host,
-            self._search_loop.keep,
-        )  # fmt: skip
+        evaluator = Evaluator(walker, plan.workload, cards, resolved.recipes, rules, self._run, resolved.targets.host)
+        evaluator.keep = self._search_loop.keep
         devices = MultiDeviceEvaluator(
             evaluator, prefilter, resolved.question, self._run, executor, self._progress.doing
         )

@@ -17,10 +17,9 @@ from advisor.core.evaluation import Evaluation, Status
 from advisor.core.evaluation_facts import DeviceFigures
 from advisor.core.evaluation_json import evaluation_to_json
 from advisor.core.figures import latency_of
-from advisor.core.integrations import registered
-from advisor.core.names import require_known
+from advisor.core.names import registered, require_known
 from advisor.engine.history.loaded_run import LoadedRun, load_run
-from advisor.exporting.documents import model_card, readme
+from advisor.exporting.documents import PLATFORMS, benchmark_lines, devices_of, edgetpu, model_card, readme, render
 from advisor.exporting.shipping import (
     PARTS,
     ExportedModel,
@@ -32,7 +31,6 @@ from advisor.exporting.shipping import (
     prepare,
     vectors_json,
 )
-from advisor.exporting.snippets import PLATFORMS, benchmark_lines, devices_of, edgetpu, render
 from advisor.reporting.risks import Risk, risks
 from advisor.reporting.view import view_of
 from advisor.tflite.metadata import one_line

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from advisor.core.confidence_facts import ShippedThresholds
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation
-from advisor.core.integrations import integration, registered
+from advisor.core.names import integration, registered
 from advisor.datasets.images import InputSpec
 from advisor.engine.history.loaded_run import LoadedRun
 from advisor.exporting.shipped import check

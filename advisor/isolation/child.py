@@ -28,7 +28,7 @@ from types import ModuleType
 from typing import Any
 
 from advisor.core.errors import AdvisorError, StageError, first_line
-from advisor.isolation import scratch
+from advisor.isolation import resources as scratch
 from advisor.isolation.pool import NETWORK, WRITES_BELOW, give_up_files, leave_network
 
 OPTIONAL = frozenset({"matplotlib", "pandas", "sklearn"})

@@ -21,7 +21,7 @@ import psutil
 from advisor.core.errors import StageError
 from advisor.core.units import show_bytes, show_seconds
 from advisor.isolation.process import ENDS_IN_S, ChildProcess
-from advisor.isolation.scratch import VARIABLE, Scratch
+from advisor.isolation.resources import VARIABLE, Scratch
 
 _POLL_S = 0.2
 

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Protocol
 
 from advisor.core.codec import Written
-from advisor.core.integrations import integration, registered
+from advisor.core.names import integration, registered
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.units import plural, show_bytes
 

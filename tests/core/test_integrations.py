@@ -12,10 +12,9 @@ import pytest
 
 from advisor.api.answers import EXPERIMENT_LOGS, ExperimentLog
 from advisor.cli.commands import INTEGRATIONS, IntegrationCommand
-from advisor.core import integrations
+from advisor.core import names as integrations
 from advisor.core.errors import UsageError
-from advisor.core.integrations import integration, registered
-from advisor.core.names import EXECUTORS
+from advisor.core.names import EXECUTORS, integration, registered
 from advisor.devices import show
 from advisor.devices.connections.protocol import EXPORTERS, Exporter
 from advisor.devices.profiles.runtimes import RUNTIMES, LocalRuntime, local_runtimes, runtime_of

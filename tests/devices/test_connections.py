@@ -19,7 +19,7 @@ from advisor.core.errors import StageError, UsageError
 from advisor.devices.connections.host import HostConnection, timings_of_agent
 from advisor.devices.connections.protocol import MeasurementJob
 from advisor.devices.connections.ssh import SshConnection, _key, _named
-from advisor.isolation.scratch import sweep
+from advisor.isolation.resources import sweep
 from tests.devices.conftest import SshServer, client_of
 from tests.devices.requirements import require_onnx
 

@@ -23,8 +23,8 @@ from advisor.core.evaluation_facts import DeviceFigures, ImageAnswers
 from advisor.core.units import markdown as escaped
 from advisor.engine.history.loaded_run import load_run
 from advisor.exporting.bundle import Bundle, export
+from advisor.exporting.documents import PLATFORMS, benchmark_lines, devices_of, render
 from advisor.exporting.shipping import ShippedModel, make_vectors
-from advisor.exporting.snippets import PLATFORMS, benchmark_lines, devices_of, render
 from advisor.reporting.risks import risks, warnings
 from advisor.reporting.view import load_view
 from advisor.store import RunFolder

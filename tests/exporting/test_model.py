@@ -25,9 +25,8 @@ from advisor.core.training import choosable
 from advisor.datasets.images import InputSpec
 from advisor.engine.history.loaded_run import LoadedRun, load_run
 from advisor.exporting.bundle import Bundle, choices, choose
-from advisor.exporting.documents import model_card
+from advisor.exporting.documents import model_card, render
 from advisor.exporting.shipping import ShippedModel, Shipping, prepare
-from advisor.exporting.snippets import render
 from advisor.measurement.accuracy import predict_pixels
 from advisor.reporting.risks import Level, Risk
 from advisor.store import RunFolder

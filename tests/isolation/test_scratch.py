@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from advisor.isolation import Scratch
-from advisor.isolation.scratch import sweep
+from advisor.isolation.resources import sweep
 
 
 @pytest.fixture(autouse=True)

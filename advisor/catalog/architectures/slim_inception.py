@@ -146,31 +146,22 @@ def inception_v2(input_size: int, classes: int) -> keras.Model:
     x = _V2.convolution(x, 64, 1, "Conv2d_2b_1x1")
     x = _V2.convolution(x, 192, 3, "Conv2d_2c_3x3")
     x = _V2.max_pool(x, "MaxPool_3a_3x3", stride=2)
-    x = _v2_module(x, "Mixed_3b", 64, 64, 64, 64, 96, 32)
-    x = _v2_module(x, "Mixed_3c", 64, 64, 96, 64, 96, 64)
+    x = _v2_module(x, "Mixed_3b", (64, 64, 64, 64, 96, 32))
+    x = _v2_module(x, "Mixed_3c", (64, 64, 96, 64, 96, 64))
     x = _v2_reduction(x, "Mixed_4a", 160, 64, 96)
-    x = _v2_module(x, "Mixed_4b", 224, 64, 96, 96, 128, 128)
-    x = _v2_module(x, "Mixed_4c", 192, 96, 128, 96, 128, 128)
-    x = _v2_module(x, "Mixed_4d", 160, 128, 160, 128, 160, 96)
-    x = _v2_module(x, "Mixed_4e", 96, 128, 192, 160, 192, 96)
+    x = _v2_module(x, "Mixed_4b", (224, 64, 96, 96, 128, 128))
+    x = _v2_module(x, "Mixed_4c", (192, 96, 128, 96, 128, 128))
+    x = _v2_module(x, "Mixed_4d", (160, 128, 160, 128, 160, 96))
+    x = _v2_module(x, "Mixed_4e", (96, 128, 192, 160, 192, 96))
     x = _v2_reduction(x, "Mixed_5a", 192, 192, 256)
-    x = _v2_module(x, "Mixed_5b", 352, 192, 320, 160, 224, 128)
-    x = _v2_module(x, "Mixed_5c", 352, 192, 320, 192, 224, 128, maximum=True)
+    x = _v2_module(x, "Mixed_5b", (352, 192, 320, 160, 224, 128))
+    x = _v2_module(x, "Mixed_5c", (352, 192, 320, 192, 224, 128), maximum=True)
     return _convolutional_classifier(image, x, classes, "Logits.Conv2d_1c_1x1")
 
 
-def _v2_module(
-    x: Tensor,
-    scope: str,
-    one: int,
-    reduce3: int,
-    three: int,
-    reduce5: int,
-    five: int,
-    pooled: int,
-    maximum: bool = False,
-) -> Tensor:
+def _v2_module(x: Tensor, scope: str, columns: tuple[int, ...], maximum: bool = False) -> Tensor:
     """Return a module by the columns of figure 5 of the paper."""
+    one, reduce3, three, reduce5, five, pooled = columns
     branches = (((one, 1),), ((reduce3, 1), (three, 3)), ((reduce5, 1), (five, 3), (five, 3)))
     return _V2.module(x, scope, branches, pooled, maximum)
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from filelock import FileLock
 
 from advisor.core.errors import StageError, UsageError
-from advisor.core.integrations import integration, registered
+from advisor.core.names import integration, registered
 from advisor.isolation import CallLimits, ChildPool, Scratch
 from advisor.store import ArtifactCache
 from advisor.store.cache import cache_root

@@ -19,7 +19,7 @@ import psutil
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from advisor.core.errors import UsageError
-from advisor.core.integrations import integration, registered
+from advisor.core.names import integration, registered
 from advisor.devices.profiles.measurements import PRECISIONS
 from advisor.devices.profiles.values import HOST, Cluster, DeviceProfile, DeviceTarget
 from advisor.isolation.resources import usable_cores

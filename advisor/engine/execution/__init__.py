@@ -10,8 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from advisor.core.integrations import integration
-from advisor.core.names import EXECUTORS, LOCAL
+from advisor.core.names import EXECUTORS, LOCAL, integration
 from advisor.engine.execution.machine import Machine
 from advisor.isolation import ChildPool, Children, MemoryGate
 from advisor.isolation.pool import POOLS

@@ -9,8 +9,8 @@ from pathlib import Path
 from types import MappingProxyType
 
 from advisor.core.errors import UsageError
+from advisor.exporting.documents import render_template
 from advisor.exporting.shipping import ExportedModel, Shipping
-from advisor.exporting.snippets import render_template
 from advisor.integrations import microcontroller
 from advisor.tflite.arena import MICRO_ALIGNMENT, micro_arena
 from advisor.tflite.model import read

@@ -25,8 +25,7 @@ HEAD_WEIGHTS = "head.npz"
 def train(
     card: Card,
     weights: WeightsFile | None,
-    images: Sequence[Path],
-    objects: Sequence[Sequence[tuple[int, float, float, float, float]]],
+    images: Sequence[tuple[Path, Sequence[tuple[int, float, float, float, float]]]],
     classes: int,
     task: str,
     seed: int,
@@ -38,8 +37,7 @@ def train(
     Args:
         card: the model card.
         weights: the pretrained weights.
-        images: the images to learn from.
-        objects: label, top, left, bottom and right (in shares) of the objects in each image.
+        images: the images to learn from, each with label, top, left, bottom and right (in shares) of its objects.
         classes: number of classes.
         task: gives the kind of head.
         seed: of the training.
@@ -54,7 +52,7 @@ def train(
 
     kind = cast("Detection", TASKS[task]).head
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-        boxed = Boxed(images, [objects_of(rows) for rows in objects])
+        boxed = Boxed([path for path, _ in images], [objects_of(rows) for _, rows in images])
         begun = DetectorStart(_head_of(start[0]), start[1]) if start else None
         trained = train_detector(card, weights, boxed, classes, kind, seed, Path(folder), begun)
     path.write_bytes(trained.data)

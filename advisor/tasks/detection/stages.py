@@ -61,7 +61,7 @@ def detector(card: Card, training: str, purpose: Purpose, workload: Workload) ->
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
         part, classes = materials.part(role), len(materials.require_images().classes)
         return partial(
-            jobs.train, card, materials.weights[card.name], part.paths, part.objects, classes,
+            jobs.train, card, materials.weights[card.name], tuple(zip(part.paths, part.objects, strict=True)), classes,
             workload.question.task, materials.question.seed, folders.model,
             (results[head].path, recipe.layers) if head else None,
         )  # fmt: skip

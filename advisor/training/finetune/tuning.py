@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,46 +26,57 @@ if TYPE_CHECKING:
     from advisor.catalog.cards import Card
     from advisor.downloads.files import WeightsFile
 
-__all__ = ["FINETUNING", "VERSION", "WEIGHTS", "Finetuning", "epochs_done", "tune"]
+__all__ = ["FINETUNING", "VERSION", "WEIGHTS", "Finetuning", "TuningImages", "epochs_done", "tune"]
 
 _SHIPS = "ships"
 """Folder beside the maps with a note for each training that ships."""
 
 
+@dataclass(frozen=True)
+class TuningImages:
+    """The images of a fine-tuning.
+
+    Attributes:
+        features: ``.npy`` files whose rows are the features of the images.
+        images: training and validation part.
+        labels: their classes.
+        validation: indices in ``images`` of the validation part.
+        groups: see :class:`advisor.training.finetune.network.FinetuneData`.
+        head: the head that was chosen for the images outside the validation part, ``.npz`` with weights and bias; None
+            to choose one.
+    """
+
+    features: Sequence[Path]
+    images: Sequence[Path]
+    labels: Sequence[int]
+    validation: Sequence[int]
+    groups: Sequence[int] = ()
+    head: tuple[Path, HeadFacts] | None = None
+
+
 def tune(
     card: Card,
     weights: WeightsFile | None,
-    features: Sequence[Path],
-    images: Sequence[Path],
-    labels: Sequence[int],
-    validation: Sequence[int],
+    given: TuningImages,
     hyperparameters: Finetuning,
     checkpoints: Path,
     path: Path,
     after: Path | None = None,
-    groups: Sequence[int] = (),
     maps: Path | None = None,
-    head: tuple[Path, HeadFacts] | None = None,
 ) -> dict[str, Any]:
     """Fine-tune a card and write its float classifier.
 
     Args:
         card: the model card.
         weights: the pretrained weights.
-        features: ``.npy`` files whose rows are the features of the images.
-        images: training and validation part.
-        labels: their classes.
-        validation: indices in ``images`` of the validation part.
+        given: the images, and the head to begin with.
         hyperparameters: see :class:`advisor.training.finetune.hyperparameters.Finetuning`.
         checkpoints: folder for checkpoints of this call; a later call with the same folder continues.
         path: where to write the ``.tflite``; its weights go into the same folder.
         after: ``path`` of an earlier call, to continue training with the validation part too.
-        groups: see :class:`advisor.training.finetune.network.FinetuneData`.
         maps: folder for the maps of frozen layers, from the compared model to the one that ships. The latter's complete
             training removes it, and the checkpoints of trainings that continued what a time limit had ended. None keeps
             maps in ``checkpoints``.
-        head: the head that was chosen for the images outside the validation part, ``.npz`` with weights and bias; None
-            to choose one.
 
     Returns:
         ``validation_accuracy`` and ``start_accuracy`` (shares), ``best_epoch``, ``history``, ``levels``: whether
@@ -78,7 +90,10 @@ def tune(
         model = build_model(card, weights)
         backbone = keras.Model(model.inputs[0], model.output["features"])
         view = InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)
-        data = FinetuneData(joined(features), images, labels, view, validation, groups, head and _read_head(*head))
+        data = FinetuneData(
+            joined(given.features), given.images, given.labels, view, given.validation, given.groups,
+            given.head and _read_head(*given.head),
+        )  # fmt: skip
         begun = None if after is None else after.with_name(WEIGHTS)
         if maps is not None and after is not None:
             _note(maps, checkpoints)

@@ -24,6 +24,7 @@ from advisor.training.finetune.hyperparameters import EPOCHS, FINETUNING, LEARNI
 from advisor.training.finetune.tuning import (
     FINETUNING as TUNING_FINETUNING,
     Finetuning as TuningFinetuning,
+    TuningImages,
     epochs_done,
     tune,
 )
@@ -128,7 +129,7 @@ def test_the_file_answers_on_the_validation_part_as_the_result_says(
     """The tests of the stage show the same through a child process."""
     paths, labels, features = data
     checkpoints, file = tmp_path / "checkpoints", tmp_path / "tuned.tflite"
-    result = tune(card, None, [features], paths, labels, VALIDATION, KNOBS, checkpoints, file)
+    result = tune(card, None, TuningImages([features], paths, labels, VALIDATION), KNOBS, checkpoints, file)
     assert len(result["history"]) == 2
     assert epochs_done(checkpoints, KNOBS) == (2, 2)
     json.dumps(result)

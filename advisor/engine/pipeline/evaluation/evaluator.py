@@ -39,9 +39,9 @@ class Evaluator:
         rules: reasons not to evaluate a configuration, or not to its end.
         run: stores the artefacts and the answers.
         timed: time files on this machine, because it is a device of the question.
-        keep: called with the result of a float32 file that a form needed, perhaps before the search asked for it.
 
     Attributes:
+        keep: called with the result of a float32 file that a form needed, perhaps before the search asked for it.
         screening: leave out what cannot meet the latency budget or reach the front.
     """
 
@@ -54,12 +54,12 @@ class Evaluator:
         rules: Rules,
         run: RunFolder,
         timed: bool = True,
-        keep: Callable[[Evaluation], object] = lambda _: None,
     ) -> None:
         self._walker, self._workload, self._run, question = walker, workload, run, workload.question
         self._judge, self._named = question.of_task.judge(question), frozenset(question.compressions)
         self._cards, self._recipes, self._rules = cards, recipes, rules
-        self._timed, self._keep, self.screening = timed, keep, True
+        self._timed, self.screening = timed, True
+        self.keep: Callable[[Evaluation], object] = lambda _: None
         self._floats: dict[Configuration, asyncio.Task[Evaluation]] = {}
 
     @property
@@ -151,7 +151,7 @@ class Evaluator:
             return
         known = replace(self._rules.known, floats=floats)
         self._rules.require_none(RuleNeeds.FLOAT32, configuration, known)
-        self._keep(floats)
+        self.keep(floats)
         self._rules.require_none(RuleNeeds.RIVALS, configuration, known)
 
     async def _require_in_time(self, configuration: Configuration, stages: VariantStages) -> None:

@@ -29,7 +29,7 @@ from advisor.isolation.pool import EXPECTED_BYTES, TRAINERS
 from advisor.store.files import sha256_file, sha256_json
 from advisor.tflite.levels import VERSION as LEVELS_VERSION
 from advisor.training.finetune.hyperparameters import Trials
-from advisor.training.finetune.tuning import FINETUNING, VERSION, WEIGHTS, Finetuning, epochs_done, tune
+from advisor.training.finetune.tuning import FINETUNING, VERSION, WEIGHTS, Finetuning, TuningImages, epochs_done, tune
 
 CAPTURED_SHARE = 0.5
 """Share of the training images that fine-tuning changes like a phone's camera, if robust accuracy counts."""
@@ -127,11 +127,11 @@ def _finetuned(
         learnt = materials.part(Role.LEARNT)
         validation = learnt.rows_of(materials.part(Role.VALIDATION))
         planned = replace(hyperparameters(materials, results), seconds=_seconds(materials, card, to_come))
+        begun = (results[head].file, results[head].chosen)
+        images = TuningImages(read.files(results), learnt.paths, learnt.labels, validation, learnt.groups, begun)
         return partial(
-            tune, card, materials.weights[card.name], read.files(results), learnt.paths, learnt.labels,
-            validation, planned, folders.checkpoints, folders.model, results[compared].path if compared else None,
-            learnt.groups, maps(materials, results, folders) if best else None,
-            (results[head].file, results[head].chosen),
+            tune, card, materials.weights[card.name], images, planned, folders.checkpoints, folders.model,
+            results[compared].path if compared else None, maps(materials, results, folders) if best else None,
         )  # fmt: skip
 
     def maps(materials: Materials, results: Results, folders: Folders) -> Path:

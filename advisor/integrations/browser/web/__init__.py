@@ -15,8 +15,8 @@ from pathlib import Path
 
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation
+from advisor.exporting.documents import by_place, render_html, render_template
 from advisor.exporting.shipping import ExportedModel, ShippedModel, Shipping
-from advisor.exporting.snippets import by_place, render_html, render_template
 from advisor.reporting.templating import content_policy, json_for_script, trusted
 
 CONTENT = "a page that {does}: open web/index.html in a browser"

@@ -130,8 +130,8 @@ def evaluated(
     run = RunFolder.create(tmp_path / "runs", "run")
     recipes = {name: MADE[name] for name in NAMES}
     rules = Rules(question.limits, rules_when(limits is not None and timed, dominated))
-    evaluator = Evaluator(walker, workload, {CARD.name: CARD}, recipes, rules, run, timed, keep)
-    evaluator.screening = screening
+    evaluator = Evaluator(walker, workload, {CARD.name: CARD}, recipes, rules, run, timed)
+    evaluator.keep, evaluator.screening = keep, screening
     configuration = Configuration(CARD.name, HEAD, recipe, Target("host", "runtime", "cpu", 1))
     return run_coroutine(evaluator.evaluate(configuration))
 
