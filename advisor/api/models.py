@@ -1,4 +1,4 @@
-"""Your own model and images: compress a model, diagnose a compressed file, find faults in images."""
+"""Your own models and images: compress, diagnose, time and profile a file, find faults in images."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Load the catalogue from the shipped files and the user's own, and look cards up by name, family or glob."""
+"""Find catalogue files, load their cards, look cards up by name, family or glob, and name the labels of a card."""
 
 from __future__ import annotations
 

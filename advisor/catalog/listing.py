@@ -1,4 +1,4 @@
-"""List cards as rows of a table, with the sources of their weights and whether they are cached."""
+"""List cards as rows of a table, with the sources of their weights, and fetch the weights of many cards."""
 
 from __future__ import annotations
 

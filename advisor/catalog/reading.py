@@ -1,4 +1,4 @@
-"""Cache validated cards as JSON in the cache folder; a large catalogue then opens many times faster.
+"""Read catalogue files into cards, and keep validated cards in the cache folder, so that they open faster.
 
 What is remembered belongs to the exact text of a file and to the exact code that read it. Anything that does not fit,
 damaged files too, is ignored and written again; nothing here can fail a command.

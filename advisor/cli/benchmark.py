@@ -1,4 +1,4 @@
-"""``advisor benchmark``: latency, loading and memory of ``.tflite`` files, here or on a device."""
+"""``advisor benchmark`` and ``advisor profile``: how long a file takes, and where its time goes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``advisor data``: find faults in a set of images before a model learns from it."""
+"""``advisor data`` and ``advisor compress``: commands on your own images and files."""
 
 from __future__ import annotations
 

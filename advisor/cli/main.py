@@ -1,4 +1,4 @@
-"""The ``advisor`` command: register the commands and turn errors into exit codes."""
+"""The ``advisor`` command: register the commands, ``doctor`` and ``explain``; turn errors into exit codes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of several commands, and values of options as a user writes them: several names, a shape, numbers."""
+"""Options of several commands, their completion, and values of options as a user writes them."""
 
 from __future__ import annotations
 

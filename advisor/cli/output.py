@@ -1,4 +1,4 @@
-"""Output that is the same for all commands: JSON, the answer of a run, warnings on standard error."""
+"""Output that is the same for all commands: JSON, the answer of a run, warnings and progress."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Facts of a detector on the images of one part: its counts at one threshold, and the images with the most errors."""
+"""Facts of found objects, and of images of unknown things, on the images of one part."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Facts of a classifier's probabilities on the images of one part: their calibration, and thresholds."""
+"""Facts of a classifier's probabilities: their calibration, thresholds, and the guarantees asked for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The accuracy to expect in new conditions: on images of another visit, camera or day."""
+"""Figures that follow from others: the accuracy in new conditions, and the worst case of several devices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one table of how the files of each compression recipe compute."""
+"""The one table of how the files of each compression recipe compute, and the features of a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The metrics of a classifier, as facts: each can decide, be limited, and be shown."""
+"""The metrics of a classifier, as facts, and the costs of its mistakes."""
 
 from __future__ import annotations
 

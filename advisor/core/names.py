@@ -1,4 +1,4 @@
-"""The names that options may take, and options that are a name or something else: a share, a cluster, a database."""
+"""Find integrations by entry points, and the names that options may take."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A number with its unit, interval and provenance."""
+"""A number with its unit, interval and provenance; intervals of shares, and distributions of latencies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exceeded limits: by how much, and the smallest change of a limit that admits a candidate."""
+"""Exceeded limits, the smallest change of a limit that admits a candidate, and the reasons of a pick."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quantities as people write them: ``50ms``, ``5MB``, ``1.5pt``, ``10min``; a number without a unit is an error."""
+"""Quantities as people write and read them, such as ``50ms``, and text that is safe in Markdown and YAML."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decision over the evaluations of a run folder. It compares accuracies image by image, and is never stored."""
+"""Decide over the evaluations of a run folder, also while the search goes on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Documents of a bundle: the model card with figures, data and licence, and the README with commands to try."""
+"""Texts of a bundle: the model card, the README, and code for each platform."""
 
 from __future__ import annotations
 

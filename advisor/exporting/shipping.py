@@ -1,4 +1,4 @@
-"""Define the content of a bundle of one task, and run the shipped file for it."""
+"""Define the content of a bundle: the model that ships, and what a task and integrations add."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measure the processors and the free memory of this machine, and decide whether a job may start."""
+"""Measure processors and free memory of this machine, and make folders that are removed at the end."""
 
 from __future__ import annotations
 

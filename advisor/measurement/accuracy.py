@@ -1,4 +1,4 @@
-"""Run a ``.tflite`` classifier on images with LiteRT, as the application does, and under capture conditions."""
+"""Run ``.tflite`` classifiers and detectors on images with LiteRT, as the application does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Score the boxes that a detector finds by their average precision, as COCO does."""
+"""Score found boxes by their average precision, as COCO does, and count right and wrong ones."""
 
 from __future__ import annotations
 

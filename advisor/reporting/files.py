@@ -1,4 +1,4 @@
-"""Report files of a run: recommendation.json, front.csv, front.parquet, report.md and report.html."""
+"""Report files of a run: recommendation.json, front.csv, front.parquet, report.html, and report.md itself."""
 
 from __future__ import annotations
 

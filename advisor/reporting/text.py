@@ -1,4 +1,4 @@
-"""Figures and untrusted names as text, and as cells and values of files for programs."""
+"""Figures, untrusted names and terms of the reports as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cache the results of stages; the key is the hash of all inputs of a stage."""
+"""Cache the results of stages by the hash of their inputs, and packages that do not fit this environment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Find shipped data, write files atomically, hash them, and report a full disk or a folder that cannot be used."""
+"""Find shipped data, write and hash files, report a full disk, and cache computed rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Read untrusted JSON with limits; an error says what is beyond them, and where."""
+"""Read untrusted JSON with limits, and tables of it; an error says what is beyond a limit, and where."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compute the memory of a model's activations from their lifetimes."""
+"""Compute the memory of a model's activations, in LiteRT and in a microcontroller's interpreter."""
 
 from __future__ import annotations
 

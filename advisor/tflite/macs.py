@@ -1,4 +1,4 @@
-"""Count a model's multiply-accumulates and parameters, by operator."""
+"""Count a model's multiply-accumulates and parameters, and describe the work of each operator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quantize values as a runtime describes a tensor, and convert them back."""
+"""Quantize values as a runtime describes a tensor, and fix the inputs and outputs of a model."""
 
 from __future__ import annotations
 

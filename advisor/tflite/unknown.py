@@ -1,4 +1,4 @@
-"""Read the features and logits of a classifier, and give it one more class: ``unknown``."""
+"""Fold a temperature into a classifier, read its features, and give it one more class: ``unknown``."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from advisor.exporting.shipping import ShippedModel, make_vectors
 from advisor.reporting.risks import risks, warnings
 from advisor.reporting.view import load_view
 from advisor.store import RunFolder
-from advisor.tasks.classification.own_files import SHIPPING, answers
+from advisor.tasks.classification.files import SHIPPING, answers
 from advisor.tflite.metadata import Metadata
 from advisor.tflite.metadata_writer import write_metadata
 from tests.builders import evaluation

@@ -31,7 +31,7 @@ from advisor.measurement.accuracy import predict_pixels
 from advisor.reporting.risks import Level, Risk
 from advisor.store import RunFolder
 from advisor.tasks import CLASSIFICATION, TASKS
-from advisor.tasks.classification.own_files import answers
+from advisor.tasks.classification.files import answers
 from advisor.tflite.metadata import Metadata, read_metadata
 from advisor.tflite.metadata_writer import write_metadata
 from advisor.tflite.surgery import select_output

@@ -20,7 +20,7 @@ from advisor.core.evaluation import Evaluation
 from advisor.core.quantity import Interval
 from advisor.exporting.bundle import Bundle, export
 from advisor.store import RunFolder
-from advisor.tasks.classification.own_files import answers
+from advisor.tasks.classification.files import answers
 from advisor.tflite.metadata import read_metadata
 from tests.builders import present
 from tests.exporting.conftest import Pixels, evaluation_of, replace_artefact

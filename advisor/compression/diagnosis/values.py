@@ -1,4 +1,4 @@
-"""Define the result of a diagnosis: a value for each layer, and the whole."""
+"""Define the result of a diagnosis, and say it in words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Find the layers with weights in a float graph, and read the inputs that they multiply with their weights."""
+"""Find the layers with weights, read their inputs, and correct biases for rounded weights."""
 
 from __future__ import annotations
 

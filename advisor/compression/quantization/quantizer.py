@@ -1,4 +1,4 @@
-"""Run ai-edge-quantizer on the bytes of a model, by rules for its operators; the library is imported when needed."""
+"""Run ai-edge-quantizer by rules for operators, on a model that was observed once for all its forms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Define what a compression recipe is, what it uses besides the float file, and what it returns."""
+"""Define what a compression recipe is and uses, and which files recipes take."""
 
 from __future__ import annotations
 

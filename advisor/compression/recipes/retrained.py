@@ -1,4 +1,4 @@
-"""Recipes that train the weights again: as integers, with most of them 0, or with a few shared values."""
+"""Recipes that change weights: quantized after training, or trained again."""
 
 from __future__ import annotations
 

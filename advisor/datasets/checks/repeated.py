@@ -1,4 +1,4 @@
-"""Find images that occur more than once: within a class, across classes, across the parts of a split."""
+"""Find images that occur more than once: copies, near copies and crops, in one class or in several."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The protocol of a connection, which measures models on a device, with its job and its timings."""
+"""The protocol of a connection with its job and timings, and the files that other runtimes run."""
 
 from __future__ import annotations
 

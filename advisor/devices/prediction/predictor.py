@@ -1,4 +1,4 @@
-"""Predict the latency of any model on any target, with an interval and the probability of meeting a budget."""
+"""Predict the latency and memory of any model on any target, and the probability of meeting a budget."""
 
 from __future__ import annotations
 

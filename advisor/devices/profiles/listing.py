@@ -1,4 +1,4 @@
-"""Put devices in order, and describe them as rows of a table and as JSON."""
+"""List devices as rows and as JSON, and add, write and remove profiles of a team."""
 
 from __future__ import annotations
 

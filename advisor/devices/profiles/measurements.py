@@ -1,4 +1,4 @@
-"""Read and write the known latencies of one device as CSV; every row states its source."""
+"""Read and write the known latencies of one device, of models and of kernels, as CSV."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Validate ``device_profiles/*.yaml`` against its schema."""
+"""Validate ``device_profiles/*.yaml`` against its schema and against what devices can have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds wrong labels and cropped copies by the features of a network that was trained on ImageNet."""
+"""Check images for a task, and find wrong labels and cropped copies by features of a network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Find what differs between two runs besides figures: question, data, catalogue, devices, versions, candidates."""
+"""Find what differs between two runs besides figures, and which figures differ by more than noise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Load a finished or interrupted run, and decide anew: for its own question, or with other limits."""
+"""Load a run and the files that its question names, and decide anew."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Declaration of a stage: its name, its inputs, its job, the resources it takes and its cost."""
+"""Declare a stage, and the events of its work."""
 
 from __future__ import annotations
 

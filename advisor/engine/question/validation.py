@@ -1,4 +1,4 @@
-"""Refuse options that contradict each other, before anything is spent."""
+"""Refuse options that contradict each other, and read guarantees, before anything is spent."""
 
 from __future__ import annotations
 

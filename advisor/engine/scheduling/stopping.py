@@ -1,4 +1,4 @@
-"""The end of a search, and the rule that ends it when more evaluations would not help."""
+"""The end of a search: the rule that ends it, and the finalists that are judged then."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Choose the candidates of a question: recipes and cards, checked before anything is spent."""
+"""Choose the candidates of a question, and read its images, before anything is spent."""
 
 from __future__ import annotations
 

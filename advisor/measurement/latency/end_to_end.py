@@ -1,4 +1,4 @@
-"""Measure the time from an image file to an answer: decode, normalise, copy in, run, copy out, five best classes."""
+"""Measure the time from an image file to an answer, and the conditions of a measurement."""
 
 from __future__ import annotations
 

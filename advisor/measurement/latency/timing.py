@@ -1,4 +1,4 @@
-"""Measure latency, load time and memory of ``.tflite`` files on this machine, in new child processes."""
+"""Measure latency, load time and memory in new child processes, and judge whether to trust them."""
 
 from __future__ import annotations
 

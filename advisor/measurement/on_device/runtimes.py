@@ -1,4 +1,4 @@
-"""Run ``advisor benchmark --device host:litert,host:onnxruntime``: files in several runtimes of this machine."""
+"""Time files in several runtimes of this machine, and on its GPU."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class Classification(Task):
 
     def own_files(self) -> OwnFiles:
         """Return what is done with classifiers."""
-        from advisor.tasks.classification.own_files import OwnClassifiers
+        from advisor.tasks.classification.files import OwnClassifiers
 
         return OwnClassifiers()
 
@@ -62,19 +62,19 @@ class Classification(Task):
 
     def judge(self, question: Question) -> Judge:
         """Return the judge by the metric of the question."""
-        from advisor.tasks.classification.own_files import Classified
+        from advisor.tasks.classification.files import Classified
 
         return Classified(question)
 
     def shipping(self) -> Shipping:
         """Return a bundle with probabilities, also for browsers and Core ML."""
-        from advisor.tasks.classification.own_files import SHIPPING
+        from advisor.tasks.classification.files import SHIPPING
 
         return SHIPPING
 
     def found(self, outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]:
         """Return the most probable classes."""
-        from advisor.tasks.classification.own_files import found
+        from advisor.tasks.classification.files import found
 
         return found(outputs, model)
 

@@ -34,7 +34,7 @@ class Detection(Task):
 
     def own_files(self) -> OwnFiles:
         """Return what is done with detectors."""
-        from advisor.tasks.detection.own_files import OwnDetectors
+        from advisor.tasks.detection.files import OwnDetectors
 
         return OwnDetectors()
 
@@ -85,13 +85,13 @@ class Detection(Task):
 
     def shipping(self) -> Shipping:
         """Return a bundle with boxes."""
-        from advisor.tasks.detection.own_files import SHIPPING
+        from advisor.tasks.detection.files import SHIPPING
 
         return SHIPPING
 
     def found(self, outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]:
         """Return the boxes that the app shows."""
-        from advisor.tasks.detection.own_files import found
+        from advisor.tasks.detection.files import found
 
         return found(outputs, model)
 

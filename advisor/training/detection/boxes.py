@@ -1,4 +1,4 @@
-"""Loss and targets of a head for boxes: the overlap and the place of the box of each anchor."""
+"""Loss and targets of the heads for boxes and for centres."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The networks of a detector in Keras: the backbone's maps, the head on them, and both in one."""
+"""The networks of a detector in Keras, and their training from pretrained weights to a float file."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from advisor.integrations.browser.connection import LITERT
 from advisor.integrations.browser.web import web_page
 from advisor.store import RunFolder
 from advisor.tasks import DETECTION
-from advisor.tasks.classification.own_files import answers
+from advisor.tasks.classification.files import answers
 from tests.browsers import browser, new_context, require_runtime
 from tests.exporting.conftest import evaluation_of
 

@@ -1,4 +1,4 @@
-"""Prepare a checked ONNX graph: one float32 image in, one row of scores out, in operators that convert well."""
+"""Prepare a checked ONNX graph for conversion, and run it in its own runtime as the user gave it."""
 
 from __future__ import annotations
 

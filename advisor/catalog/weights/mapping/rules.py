@@ -1,4 +1,4 @@
-"""Define what a rule of weight mapping is, and the conversions of kernels to Keras' layout."""
+"""Define the rules of weight mapping: the names in each framework, and kernels in Keras' layout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Read the weights of TensorFlow's files: checkpoints, TensorFlow.js and ``.tflite``; no graph is loaded or run."""
+"""Read weights of Keras, TensorFlow and protobuf files; no graph is loaded or run."""
 
 from __future__ import annotations
 

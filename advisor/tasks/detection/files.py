@@ -1,4 +1,4 @@
-"""Take users' own detectors."""
+"""Files of detectors: ship them, and take users' own."""
 
 from __future__ import annotations
 

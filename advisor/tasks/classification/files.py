@@ -1,4 +1,4 @@
-"""Take users' own classifiers."""
+"""Files of classifiers: judge their answers, ship them, and take users' own."""
 
 from __future__ import annotations
 
