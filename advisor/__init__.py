@@ -7,8 +7,6 @@
     print(run.decision.reason, run.report)
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from advisor.version import __version__

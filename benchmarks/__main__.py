@@ -1,7 +1,5 @@
 """``python -m benchmarks [NAME ...]`` runs all benchmarks or those named; ``NAME --option`` one with its options."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 

@@ -8,8 +8,6 @@ Each part is a module ``accuracy_PART.py`` with a function ``main(options)``, an
 ``results/accuracy.{csv,md}``.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib
 from collections.abc import Sequence

@@ -9,8 +9,6 @@ times. ``trashnet`` has no other visit: its hold-out is the truth, and the estim
 and constants were chosen with other networks, other splits, and the ``val`` part (docs/decisions).
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

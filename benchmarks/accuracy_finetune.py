@@ -8,8 +8,6 @@ that ships continues with both. The files are scored once: ``grocery`` on its of
 the shops, and ``trashnet`` on the hold-out of a split for each seed.
 """
 
-from __future__ import annotations
-
 import os
 import tempfile
 from collections.abc import Sequence

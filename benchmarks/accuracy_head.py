@@ -8,8 +8,6 @@ too. It is scored on the hold-out: of ``grocery`` the official test, which is an
 ``trashnet`` a fifth for each seed. The plain heads learn from the same images, with penalties that are fixed.
 """
 
-from __future__ import annotations
-
 import tempfile
 import time
 from collections.abc import Callable, Sequence

@@ -8,8 +8,6 @@ draw; the other 30 % are scored apart. Each search begins with an empty cache of
 ``--name`` keeps the table under another name, for example of the code before a change.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import tempfile

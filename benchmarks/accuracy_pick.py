@@ -8,8 +8,6 @@ one head for all forms of a network. Validation parts of several sizes are drawn
 rule picks by the answers there. The pick is scored on the hold-out, with the head that ships.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

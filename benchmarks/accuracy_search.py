@@ -9,8 +9,6 @@ seed). Each search begins with an empty cache of results. ``--classes`` and ``--
 quickly: its table is printed then, and not kept.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

@@ -3,8 +3,6 @@
 python -m benchmarks accuracy --part summary       # seconds: it only reads results/accuracy_*.csv
 """
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

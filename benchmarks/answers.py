@@ -4,8 +4,6 @@ The earlier runs are written through the store, with figures drawn from the ship
 parameters); the predictor, the decisions, the pages and the bundle are the product's own, each in a process of its own.
 """
 
-from __future__ import annotations
-
 import os
 import resource
 import subprocess

@@ -7,8 +7,6 @@ Each round starts a new browser and measures every file in turn at every thread 
 weights are random, which changes no latency.
 """
 
-from __future__ import annotations
-
 import argparse
 import statistics
 import time

@@ -1,7 +1,5 @@
 """How long ``advisor catalog list`` takes with the shipped cards, and with ten thousand of a team's own."""
 
-from __future__ import annotations
-
 import os
 import statistics
 import subprocess

@@ -3,8 +3,6 @@
 python -m benchmarks.catalogue_files        # writes device_profiles/model_operators.csv; about 15 minutes
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path

@@ -5,8 +5,6 @@ pictures, scored on the hold-out, timed in turn. Needs ../shared/data/images/tra
 network and leaves the others' rows as they are; with forms that learn, one takes some ten minutes.
 """
 
-from __future__ import annotations
-
 import argparse
 import tempfile
 from collections.abc import Sequence

@@ -8,8 +8,6 @@ float32 and int8 files answer the hold-out once. The rule for a temperature of 1
 of seeds 0 to 2 had been seen; seeds 3 and 4 chose nothing.
 """
 
-from __future__ import annotations
-
 import argparse
 import tempfile
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """TensorFlow's own converter beside the recipes: the same network, the same pictures, one form a run; in a child."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import time

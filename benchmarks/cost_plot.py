@@ -1,7 +1,5 @@
 """Plots shares against the seconds spent, without a plotting library."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Mapping, Sequence

@@ -3,8 +3,6 @@
 Made by ``benchmarks.trashnet_table`` and ``benchmarks.trashnet_climb``, replayed by ``benchmarks.search_cost``.
 """
 
-from __future__ import annotations
-
 import csv
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -3,8 +3,6 @@
 TrashNet with 5 % of its labels swapped and 3 % of its pictures copied (re-encoded, cropped, brighter or darker).
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Collection
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A large set for the data check: made, read and compared, judged on made features, each in its own process."""
 
-from __future__ import annotations
-
 import multiprocessing
 import resource
 import sys

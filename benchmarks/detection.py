@@ -13,8 +13,6 @@ The last column compares the training with plain Keras: the same images, changes
 backbone runs in every step, and Keras' own layers normalize the batches.
 """
 
-from __future__ import annotations
-
 import argparse
 import tempfile
 import time

@@ -7,8 +7,6 @@ cards come cheapest first, as a search gives them cores, or in random order. The
 cards that cannot be picked (decision 0058).
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

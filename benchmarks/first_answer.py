@@ -6,8 +6,6 @@ The cache of results is empty, the weights are there. The answer so far is decid
 run had at each time.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import tempfile

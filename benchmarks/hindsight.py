@@ -3,8 +3,6 @@
 Next is always what adds most hypervolume a second, together with the lighter trainings that its card needs first.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import numpy as np

@@ -3,8 +3,6 @@
 The damages are those of ``tests/hostile``, which ``make test-slow`` runs as tests.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import tempfile

@@ -5,8 +5,6 @@ was lost or done twice, whether figures, front and the hash of each file are tho
 left among temporary files and processes. Rows of moments that were not asked for (``--moments 0-9``) stay as they were.
 """
 
-from __future__ import annotations
-
 import argparse
 import csv
 import tempfile

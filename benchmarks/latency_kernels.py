@@ -9,8 +9,6 @@ network is timed in two passes, and its latency is their geometric mean. The sha
 that a calibration measures.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import math

@@ -6,8 +6,6 @@ rows as they are; ``--draws 3`` gives the same picture sooner. The page names th
 measurements last changed.
 """
 
-from __future__ import annotations
-
 import argparse
 import csv
 import json

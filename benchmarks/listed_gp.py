@@ -6,8 +6,6 @@ what was evaluated. Here the same acquisition is computed exactly for every conf
 is suggested. This is the best that its own search could find.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

@@ -3,8 +3,6 @@
 Run from the repository's root: ``python -m benchmarks.make_device_profiles ../shared/data/measurements``.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 from collections.abc import Sequence

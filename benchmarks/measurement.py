@@ -8,8 +8,6 @@ The twelve artefacts are four catalogue networks with random weights (latency do
 dynamic_int8 and int8; they are made once and kept in the cache folder.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import statistics

@@ -6,8 +6,6 @@ The sizes in :mod:`advisor.tflite.arena` were found on single operators and on t
 judge. The smallest arena is found by bisection.
 """
 
-from __future__ import annotations
-
 import statistics
 from pathlib import Path
 

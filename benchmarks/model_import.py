@@ -6,8 +6,6 @@ PYTHON is that of an environment with torch, torchvision, timm and onnxscript, w
 one. It is not needed once they are in the cache. ``.pt2`` files are converted if this environment has PyTorch.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import subprocess

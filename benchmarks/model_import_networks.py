@@ -7,8 +7,6 @@ nothing of advisor. Batch normalisation gets its statistics from four batches of
 most networks answer every image alike.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

@@ -5,8 +5,6 @@ machine that has told nothing of itself, the others after it. The plan is asked,
 reading the pictures and on judging finalists is part of what the search took.
 """
 
-from __future__ import annotations
-
 import os
 import tempfile
 import time

@@ -1,7 +1,5 @@
 """A copy of a data set with known faults: swapped labels and near-duplicates, for a check to find."""
 
-from __future__ import annotations
-
 import random
 import shutil
 from collections.abc import Callable

@@ -4,8 +4,6 @@
 comes in between. With several objectives this takes half of its time.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """A search of the product whose evaluations are looked up. All that it decides is the product's own code."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any

@@ -8,8 +8,6 @@ Runtime cannot leave out a ReLU before a QuantizeLinear, and SqueezeNet took nin
 :func:`advisor.devices.profiles.runtimes.local_runtimes` that is installed has its own columns.
 """
 
-from __future__ import annotations
-
 import argparse
 import math
 import statistics

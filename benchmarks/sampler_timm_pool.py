@@ -9,8 +9,6 @@ reference point (largest latency, smallest top-1). A repeated model costs nothin
 it adds noise to ImageNet top-1 until the rank correlation with the test set falls to a given value.
 """
 
-from __future__ import annotations
-
 import argparse
 import csv
 import importlib.util

@@ -7,8 +7,6 @@ It needs LiteRT, NumPy, Pillow and the schema of MediaPipe. Normalisation and la
 ``answers``, the label of each image in order.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib.util
 import io

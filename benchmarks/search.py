@@ -3,8 +3,6 @@
 Whole processes are timed from outside, with a cache of their own; weights are warm unless the row says cold.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import statistics

@@ -9,8 +9,6 @@ whole hypervolume over (accuracy, log latency, log size) are reached, medians ov
 everything.
 """
 
-from __future__ import annotations
-
 import argparse
 import csv
 import importlib.util

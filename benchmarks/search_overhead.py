@@ -4,8 +4,6 @@ The space has 10,500 configurations of cards like the shipped ones, with made-up
 evaluations file and the sampler are the product's. Resuming is timed in separate processes, imports included.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import resource

@@ -5,8 +5,6 @@ earlier stage are often enough, at a fraction of the time and the bytes. Each sh
 ``advisor.catalog.user_models.import_model`` adds to a catalogue, so that a search takes it as any other.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import multiprocessing

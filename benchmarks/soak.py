@@ -4,8 +4,6 @@ Each search has another seed, so it splits, trains, compresses and measures anew
 fill caches; growth counts from the search after them.
 """
 
-from __future__ import annotations
-
 import argparse
 import gc
 import os

@@ -1,7 +1,5 @@
 """Tables of results: markdown for people, CSV for machines, both with the machine that measured."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Sequence
 from datetime import UTC, datetime

@@ -4,8 +4,6 @@ Both ways read the same JPEG files. A row is the median of alternating turns, so
 both alike; CPU seconds stand beside wall seconds, as they hardly depend on it.
 """
 
-from __future__ import annotations
-
 import os
 import statistics
 import tempfile

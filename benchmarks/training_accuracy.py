@@ -8,8 +8,6 @@ kept in a folder, each epoch of a fine-tuning leaves its checkpoint: what is sto
 on with. A card's rows enter the table when all of them are there.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import signal

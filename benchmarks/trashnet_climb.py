@@ -8,8 +8,6 @@ have kept, so that the seconds of a rung are those that it adds. What ships goes
 that is part of what fine-tuning costs. All rows of a card come from one process.
 """
 
-from __future__ import annotations
-
 import argparse
 import math
 import time

@@ -10,8 +10,6 @@ Stages run on the cores side by side, as in a search, and their seconds are thos
 The rungs above the head are added by ``benchmarks.trashnet_climb``.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import csv

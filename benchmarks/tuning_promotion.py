@@ -9,8 +9,6 @@ part of TrashNet that judges nothing else (split seed 5), and the CPU seconds of
 scheduler, or the baseline, which cards are trained to the end, and adds up the seconds.
 """
 
-from __future__ import annotations
-
 import argparse
 import csv
 import os

@@ -5,8 +5,6 @@ pictures, heads, compression and scores. Searches alternate, and medians are com
 measured beside them: how many more inferences two processes get done than one, each on one thread and sharing nothing.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -5,8 +5,6 @@ the weights that this machine has are there, the others cannot be had (``--offli
 adds is a row of its own. The warm run answers the same question again.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

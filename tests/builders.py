@@ -1,7 +1,5 @@
 """Values for tests of the pure core."""
 
-from __future__ import annotations
-
 from typing import TypeVar
 
 from advisor.core.evaluation import Configuration, Evaluation, Status, Target

@@ -1,7 +1,5 @@
 """What every test shares: a cache of its own for fast tests, the pictures of ../shared where they are."""
 
-from __future__ import annotations
-
 import gc
 import os
 import shutil

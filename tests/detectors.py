@@ -1,7 +1,5 @@
 """A small detector that finds coloured cells, and images for it: a foreign detector without a training."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

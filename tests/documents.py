@@ -1,7 +1,5 @@
 """Documents of commands, checked with their schema in ``docs/schemas``."""
 
-from __future__ import annotations
-
 import json
 from functools import cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Runs and devices for tests of predictions."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

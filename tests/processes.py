@@ -1,7 +1,5 @@
 """The child processes and ports of a test, and waiting for them."""
 
-from __future__ import annotations
-
 import random
 import socket
 import time

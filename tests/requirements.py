@@ -1,7 +1,5 @@
 """What a test needs from the machine: a run without it skips the test, continuous integration fails it."""
 
-from __future__ import annotations
-
 import os
 from typing import NoReturn
 

@@ -1,7 +1,5 @@
 """Run folders written through the store, with figures that tests state; no figure is a measurement of a real model."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The audit of pinned dependencies: the real pip-audit against advisory databases of this machine."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Iterator

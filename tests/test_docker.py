@@ -1,7 +1,5 @@
 """The image: linted, and its steps run in a clean environment, because a daemon may be missing."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

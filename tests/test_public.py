@@ -1,7 +1,5 @@
 """What ``import advisor`` offers."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """A part that a test needs and that is missing."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.requirements import skip_or_fail

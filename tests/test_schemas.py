@@ -1,7 +1,5 @@
 """The schemas that editors read accept the shipped files and refuse what a command refuses."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The limits of the code's shape: a figure above one is a problem."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

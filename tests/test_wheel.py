@@ -1,7 +1,5 @@
 """What ``pip install .`` gives: the command, with catalogues and profiles inside."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Fail a unit test that starts a child process or loads TensorFlow."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from typing import Any

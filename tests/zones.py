@@ -1,7 +1,5 @@
 """The time zone of the user, for tests."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -4,8 +4,6 @@
 can be reached, it says so and ends with 0: a machine without internet can still lint. Options are those of pip-audit.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

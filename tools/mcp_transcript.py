@@ -3,8 +3,6 @@
 FOLDER is what the assistant may use. It has labelled images in ``photos/``, and a real search runs on them.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

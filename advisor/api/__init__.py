@@ -1,7 +1,5 @@
 """The public functions: one for each command, and a few that a command uses on the way."""
 
-from __future__ import annotations
-
 from advisor.api.answers import Report, check_run, compare, export, exportable, log_to, reevaluate, report
 from advisor.api.machine import Check, State, doctor
 from advisor.api.models import benchmark, benchmark_device, check_data, compress, diagnose, profile

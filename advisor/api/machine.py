@@ -1,7 +1,5 @@
 """Check of this machine for what a search needs, with a hint for each thing that is missing."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 import tempfile

@@ -1,7 +1,5 @@
 """The options of a search for their users: keywords of functions, names that a shell completes, request files."""
 
-from __future__ import annotations
-
 import inspect
 import re
 import textwrap

@@ -1,7 +1,5 @@
 """The catalogue: model cards, where their weights come from, and the Keras graphs they describe."""
 
-from __future__ import annotations
-
 from advisor.catalog.cards import Card, Preprocessing, Published
 from advisor.catalog.catalogue import Catalogue, load_catalogue
 from advisor.catalog.public import add, check, fetch, list_cards, show, to_frame

@@ -1,7 +1,5 @@
 """Find catalogue files, load their cards, look cards up by name, family or glob, and name the labels of a card."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase

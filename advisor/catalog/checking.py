@@ -1,7 +1,5 @@
 """Check every card against its schema, its hashes and published figures; with ``--build``, against its Keras graph."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Build the parts that all Keras graphs of the catalogue share, and count a graph's parameters and MACs."""
 
-from __future__ import annotations
-
 from math import prod
 from typing import TypeAlias
 

@@ -1,7 +1,5 @@
 """List cards as rows of a table, with the sources of their weights, and fetch the weights of many cards."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor

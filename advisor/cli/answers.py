@@ -1,7 +1,5 @@
 """Commands on finished runs: ``report``, ``export``, ``compare`` and ``reevaluate``."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any

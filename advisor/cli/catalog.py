@@ -1,7 +1,5 @@
 """``advisor catalog``: list, show, fetch, check and add model cards."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import dataclass
 from typing import Annotated

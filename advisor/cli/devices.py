@@ -1,7 +1,5 @@
 """``advisor devices``: list, show, add and remove device profiles; calibrate an available device."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 

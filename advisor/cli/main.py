@@ -1,7 +1,5 @@
 """The ``advisor`` command: register the commands, ``doctor`` and ``explain``; turn errors into exit codes."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import io

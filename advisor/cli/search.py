@@ -1,7 +1,5 @@
 """``advisor search``: find the model to ship. ``advisor plan``: what a search would do, and what it would take."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import sys

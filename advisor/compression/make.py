@@ -1,7 +1,5 @@
 """Apply a recipe to a float file: the one way that ``advisor search`` and ``advisor compress`` make a file."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

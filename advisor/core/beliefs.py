@@ -1,7 +1,5 @@
 """Accuracy and drop given validation and hold-out together, and the probability that a limit is met."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from statistics import NormalDist

@@ -1,7 +1,5 @@
 """Facts of found objects, and of images of unknown things, on the images of one part."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """The hard limits of a search: by how much an evaluation exceeds them, and how probably a prediction meets them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

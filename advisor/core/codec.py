@@ -1,7 +1,5 @@
 """Frozen dataclasses as JSON objects and back: the one reader and writer of documents, by the types of fields."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Facts of a classifier's probabilities: their calibration, thresholds, and the guarantees asked for."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """One pick from the evaluations, its reason, and what would change it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING

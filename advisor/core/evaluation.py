@@ -1,7 +1,5 @@
 """Configurations, and the results of evaluating them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum

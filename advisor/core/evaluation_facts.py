@@ -1,7 +1,5 @@
 """Facts of an evaluation besides the figures that decide: of the card, the file, the timing, the answers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple

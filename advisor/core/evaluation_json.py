@@ -1,7 +1,5 @@
 """Evaluations as JSON objects, one line of ``evaluations.jsonl`` each."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Hashable, Mapping
 from contextlib import suppress

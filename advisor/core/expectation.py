@@ -1,7 +1,5 @@
 """Figures that follow from others: the accuracy in new conditions, and the worst case of several devices."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The figures that evaluations are ranked by, and their names for people."""
 
-from __future__ import annotations
-
 from advisor.core.evaluation import Evaluation
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.units import plural, show_bytes, show_ms, show_ms_interval

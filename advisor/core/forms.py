@@ -1,7 +1,5 @@
 """The one table of how the files of each compression recipe compute, and the features of a file."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass
 

@@ -1,7 +1,5 @@
 """The metrics of a classifier, as facts, and the costs of its mistakes."""
 
-from __future__ import annotations
-
 import csv
 import io
 import math

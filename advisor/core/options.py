@@ -1,7 +1,5 @@
 """The options of a search: each is declared once, and commands, functions, request files and pages follow from it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

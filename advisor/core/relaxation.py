@@ -1,7 +1,5 @@
 """Exceeded limits, the smallest change of a limit that admits a candidate, and the reasons of a pick."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ A new recipe is one object in :data:`TRAININGS` and the stage of its name. Confi
 command line have its name.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import takewhile

@@ -1,7 +1,5 @@
 """Quantities as people write and read them, such as ``50ms``, and text that is safe in Markdown and YAML."""
 
-from __future__ import annotations
-
 import math
 import re
 import unicodedata

@@ -7,8 +7,6 @@ A condition is applied to an image at the model's size: ``apply(load(path, size)
 strength is 0 for none, 1 for everyday, 2 for strong but usable. None needs pixels from outside the image.
 """
 
-from __future__ import annotations
-
 import math
 import zlib
 from collections.abc import Callable, Iterator, Sequence

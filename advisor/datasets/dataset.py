@@ -1,7 +1,5 @@
 """Define the values that describe a set of labelled images."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections import Counter

@@ -1,7 +1,5 @@
 """Find out which images were taken on one occasion: a visit, a film, a burst."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Measure an image: size, light, sharpness, framing, compression, colours, when it was taken; make its thumbnail."""
 
-from __future__ import annotations
-
 import struct
 from dataclasses import dataclass
 from datetime import UTC, datetime

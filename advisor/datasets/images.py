@@ -4,8 +4,6 @@ The whole image is resized to the model's square without keeping its aspect rati
 be at the border.
 """
 
-from __future__ import annotations
-
 import stat
 import struct
 import warnings

@@ -1,7 +1,5 @@
 """Define groups of images that were taken on one occasion, and draw some of the images in whole groups."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Describe devices, predict latency and memory on them, and connect to real ones."""
 
-from __future__ import annotations
-
 from advisor.devices.public import add, calibrate, list_devices, remove, show, to_frame
 
 __all__ = ["add", "calibrate", "list_devices", "remove", "show", "to_frame"]

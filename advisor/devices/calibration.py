@@ -1,7 +1,5 @@
 """Calibrate an available device: measure a few models and kernels, keep the figures in its profile, and judge them."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Callable, Collection, Mapping, Sequence

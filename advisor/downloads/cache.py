@@ -3,8 +3,6 @@
 The cache records the SHA-256 of files whose cards have another hash, and checks later downloads against it.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Download an address and check its files: the part that all network sources share."""
 
-from __future__ import annotations
-
 import gzip
 import stat
 import tarfile

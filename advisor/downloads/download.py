@@ -1,7 +1,5 @@
 """Download files: resume after an interruption, retry with growing pauses, and stop at a limit of size or time."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 import time

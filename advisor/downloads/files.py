@@ -1,7 +1,5 @@
 """Describe files to fetch: where they are, their hashes, how they may be fetched; and check what came by its hash."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections.abc import Callable, Sequence

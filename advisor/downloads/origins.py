@@ -1,7 +1,5 @@
 """Fetch files from their origins: a mirror, an own file, a web address, a package index, a registry, a model hub."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Find the package index in the user's pip configuration, and the registry in the user's npm configuration."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Decide over the evaluations of a run folder, also while the search goes on."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

@@ -3,8 +3,6 @@
 It starts no child, except a browser that is a device of the question, which is asked for its version.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """The work that a search has left, and how long it will take by what its stages took so far."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """List the rules that reject a configuration, before or while it is evaluated."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from advisor.core.budget import licence_refusal

@@ -1,7 +1,5 @@
 """Run one search: from a question to its evaluations, in a run folder."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import threading

@@ -1,7 +1,5 @@
 """The bundle of a candidate of a run: made in memory, the same for the same run, then written atomically."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

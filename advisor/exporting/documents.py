@@ -1,7 +1,5 @@
 """Texts of a bundle: the model card, the README, and code for each platform."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import PurePath

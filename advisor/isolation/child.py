@@ -5,8 +5,6 @@ socket pair. We do not use ``multiprocessing``'s spawn, because spawn runs the c
 without a ``__main__`` guard would start the search inside every child.
 """
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import ctypes

@@ -1,7 +1,5 @@
 """Start, watch and end a child process: an argument list, no shell, a session of its own, and a time limit."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Measure processors and free memory of this machine, and make folders that are removed at the end."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os

@@ -1,7 +1,5 @@
 """Describe this machine, with a fingerprint that changes only if its speed may change."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import platform

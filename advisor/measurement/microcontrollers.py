@@ -1,7 +1,5 @@
 """Hold the findings of interpreters and compilers for microcontrollers, and the protocols of their integrations."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

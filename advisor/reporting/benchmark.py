@@ -1,7 +1,5 @@
 """The answer of ``advisor benchmark`` on the terminal, for this machine and for other devices and accelerators."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Comparisons and re-evaluations of runs: as text, as Markdown for a pull request, as JSON for programs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The answer of ``advisor compress`` on the terminal."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 
 from rich.console import Console

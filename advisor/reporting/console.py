@@ -1,7 +1,5 @@
 """Draw blocks on the terminal, for any width and encoding."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator, Sequence
 

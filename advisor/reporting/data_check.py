@@ -1,7 +1,5 @@
 """The findings of a data check: on the terminal, and as a contact sheet of the images, which loads nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The diagnosis of a quantized file against its float origin: on the terminal, and as a part of a page with plots."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The self-contained page of a run: it opens offline, loads nothing, and survives a broken section."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import logging

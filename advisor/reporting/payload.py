@@ -1,7 +1,5 @@
 """Data of the page's script: the figures of every evaluation, the limits, the filters and the scales."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """The plan of a search on the terminal: the candidates, what is skipped and why, and the cost."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 

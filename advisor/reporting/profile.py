@@ -1,7 +1,5 @@
 """The answer of ``advisor profile``: on the terminal, and the files that it writes; the page loads nothing."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence

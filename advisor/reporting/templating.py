@@ -1,7 +1,5 @@
 """Tools for all pages: escaping templates, style sheets and scripts of the package, a content policy, plotly.js."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Figures, untrusted names and terms of the reports as text."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Cache the results of stages by the hash of their inputs, and packages that do not fit this environment."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Integrity of a run folder: files that are damaged, missing or changed since the run wrote them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Read untrusted YAML with a safe loader and limits; errors can name the line of every value."""
 
-from __future__ import annotations
-
 import stat
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ have counterparts runs on these, with its axes moved; behind it stands a transpo
 in NCHW. Those that nobody needs are removed at the end, and a file that would not have fewer transposes stays as it is.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from math import prod

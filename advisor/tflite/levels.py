@@ -5,8 +5,6 @@ still hold it, and a mean of each is cheap. With them a linear head on TrashNet 
 layer's features alone 81 % (MobileNetV2, cross-validated).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

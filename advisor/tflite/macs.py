@@ -1,7 +1,5 @@
 """Count a model's multiply-accumulates and parameters, and describe the work of each operator."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

@@ -3,8 +3,6 @@
 The flatbuffer is the one that :mod:`advisor.tflite.metadata` reads; field numbers are those of ``metadata_schema.fbs``.
 """
 
-from __future__ import annotations
-
 import io
 import math
 import zipfile

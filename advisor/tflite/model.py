@@ -1,7 +1,5 @@
 """Read a `.tflite` file as a frozen value."""
 
-from __future__ import annotations
-
 import re
 import struct
 from collections.abc import Callable, Iterable

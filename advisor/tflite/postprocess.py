@@ -1,7 +1,5 @@
 """Cut off and append TensorFlow Lite's post-processing of detectors: decoding of boxes and non-maximum suppression."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass
 

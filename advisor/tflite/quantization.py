@@ -1,7 +1,5 @@
 """Quantize values as a runtime describes a tensor, and fix the inputs and outputs of a model."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any

@@ -1,7 +1,5 @@
 """Unpack a `.tflite` file into editable tables (the generated object API), and pack them again."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Edit a model's graph: keep one output or one operator, or append a classifier's head to pooled features."""
 
-from __future__ import annotations
-
 import copy
 from collections import Counter
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """Fold a temperature into a classifier, read its features, and give it one more class: ``unknown``."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

@@ -5,8 +5,6 @@ visits every table, vector and string that those readers would visit. It rejects
 with more parts than its bytes can hold.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass

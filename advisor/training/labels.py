@@ -8,8 +8,6 @@ and Influence in Regression", 1982). So one fit is enough, and it uses more imag
 spanned by landmarks (Williams and Seeger, NIPS 2000): all images of a small set, a random draw of a large one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 

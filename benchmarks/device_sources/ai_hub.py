@@ -1,7 +1,5 @@
 """Reads the tables of Qualcomm AI Hub, one reader a release."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 

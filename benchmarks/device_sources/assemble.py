@@ -1,7 +1,5 @@
 """Puts rows and specifications together into profiles, and writes them."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence

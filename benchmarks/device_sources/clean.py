@@ -1,7 +1,5 @@
 """What is wrong with a row can sometimes only be seen beside others."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence

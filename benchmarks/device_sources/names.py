@@ -1,7 +1,5 @@
 """Names of models: each table has its own, a model has one here."""
 
-from __future__ import annotations
-
 import re
 
 AI_HUB_0_46 = {

@@ -1,7 +1,5 @@
 """Compares the rows of one network across devices: a row that stands out belongs to another graph, input or state."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections import defaultdict

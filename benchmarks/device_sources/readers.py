@@ -1,7 +1,5 @@
 """One reader a table: each knows its table's traps and no other."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path

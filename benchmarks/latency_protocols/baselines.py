@@ -1,7 +1,5 @@
 """Methods to hold the product's against: each predicts a column's other models from a few of its own."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -1,7 +1,5 @@
 """Protocols of a new target with few targets like it, of a wrong measurement, and of a target's next release."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 

@@ -4,8 +4,6 @@ Two tables judge and are never used to choose anything: XNNPACK's own end-to-end
 performance page. Both are read straight from their CSV. The rows that the profiles ship of them are hidden.
 """
 
-from __future__ import annotations
-
 import csv
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence

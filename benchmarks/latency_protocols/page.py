@@ -1,7 +1,5 @@
 """The page of results: what was asked, what was reached, what bounds it, and every row."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What is hidden, what is predicted, what is counted. Splits are by silicon, by family and by job, never by row."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Errors by regime: their quantiles, how many independent ones they are worth, and what intervals cover."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

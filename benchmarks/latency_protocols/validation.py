@@ -4,8 +4,6 @@ A fold hides some silicon (all its targets) and some families of models at once.
 hardly known and unknown targets, each for models that are known on other targets and for unknown models.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence

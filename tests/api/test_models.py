@@ -3,8 +3,6 @@
 ``benchmark``, ``benchmark_device`` and ``profile``: what they refuse, and what they pass on.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

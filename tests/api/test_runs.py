@@ -4,8 +4,6 @@
 finished run: decide again, list what can be shipped, compare, re-evaluate, check the files.
 """
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """The public functions name their arguments: typed, documented, and the same as the options of the commands."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A small made-up table: two networks at two inputs, two forms, on three rungs."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import pytest

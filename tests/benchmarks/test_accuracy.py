@@ -6,8 +6,6 @@ reads from the tables of the parts. The pieces of the table of accuracies: what 
 there is taken, cards replace theirs.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from pathlib import Path

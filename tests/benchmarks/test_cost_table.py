@@ -5,8 +5,6 @@ one. The way that knows everything: it keeps to the ladder, and is no longer tha
 The replay of forms that are left out.
 """
 
-from __future__ import annotations
-
 import threading
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """How the published tables become device profiles: names of models, and rows of a slow state."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from advisor.devices.profiles import DeviceProfile, DeviceTarget

@@ -5,8 +5,6 @@ table. The table's making: what a stage took, and which rows are replaced. The G
 exact acquisition, and that only the list is chosen from.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Searches in one process leave nothing: the benchmark in small."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A real web server on this machine that stands for an index, a registry or an official home."""
 
-from __future__ import annotations
-
 import hashlib
 import threading
 import time

@@ -4,8 +4,6 @@ The graphs convert to files of builtin operators alone, which LiteRT runs and wh
 weights on real photographs: every card whose weights can be had sees what is in them.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 from collections import Counter

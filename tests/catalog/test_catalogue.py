@@ -3,8 +3,6 @@
 The catalogue as rows: sizes, where weights come from and whether they are here.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Cards held to schema, names, hashes and published counts."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Many cards' weights at once, from a real server and a mirror folder, into the cache."""
 
-from __future__ import annotations
-
 import socket
 from dataclasses import replace
 from pathlib import Path

@@ -3,8 +3,6 @@
 What lets the originals' weights fit: torch's padding and names, Slim's scopes, the order and scaling of Keras.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

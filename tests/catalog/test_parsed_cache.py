@@ -1,7 +1,5 @@
 """Cards that were read before: the same cards, without reading the YAML again, and never anything else."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

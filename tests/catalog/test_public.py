@@ -1,7 +1,5 @@
 """The catalogue from a script: the functions behind the commands."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

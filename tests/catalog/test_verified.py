@@ -1,7 +1,5 @@
 """What the check says that it rests on."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Runs the command in a process of its own, in an empty folder, with an empty cache of its own."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from dataclasses import dataclass

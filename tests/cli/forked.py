@@ -3,8 +3,6 @@
 This module and what it imports must stay light, because every fork imports it.
 """
 
-from __future__ import annotations
-
 import atexit
 import multiprocessing
 import os

@@ -1,7 +1,5 @@
 """``advisor search`` without options in a terminal asks what matters most."""
 
-from __future__ import annotations
-
 import os
 import pty
 import re

@@ -1,7 +1,5 @@
 """``advisor benchmark`` as a user runs it. ``advisor profile`` as a user runs it."""
 
-from __future__ import annotations
-
 import json
 from importlib.util import find_spec
 from pathlib import Path

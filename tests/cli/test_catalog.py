@@ -1,7 +1,5 @@
 """``advisor catalog`` as a user runs it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

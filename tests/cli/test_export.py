@@ -1,7 +1,5 @@
 """``advisor export`` as a user types it; what a bundle holds is tested under tests/exporting."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

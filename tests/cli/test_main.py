@@ -4,8 +4,6 @@ The exit codes of the commands are those of the documentation. Progress of comma
 ``--quiet``. The end of an interrupted search.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -4,8 +4,6 @@
 with a page that exists. ``--json``: every command has it, and prints one document with its version.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import socket

@@ -3,8 +3,6 @@
 ``advisor compare`` ends with 4 where the recommendation changed. ``advisor reevaluate`` as a user types it.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The commands of ``docs/scheduling.md``, run as they stand."""
 
-from __future__ import annotations
-
 import configparser
 import os
 import re

@@ -3,8 +3,6 @@
 ``--sort`` and ``--filter`` of every command that prints a table.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

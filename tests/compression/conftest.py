@@ -1,7 +1,5 @@
 """One small float classifier and images for its calibration."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Dataclasses as JSON objects: entries beside the fields, and reading them back."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 

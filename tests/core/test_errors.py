@@ -3,8 +3,6 @@
 Untrusted text never steers a terminal. Reasons for a pick, in words.
 """
 
-from __future__ import annotations
-
 import unicodedata
 
 import pytest

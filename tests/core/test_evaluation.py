@@ -1,7 +1,5 @@
 """Addresses of ``--storage``."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import fields, replace

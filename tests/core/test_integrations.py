@@ -1,7 +1,5 @@
 """What is registered is found and offers what its room asks for; a package of others adds a runtime."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import tomllib
 from collections.abc import Iterator

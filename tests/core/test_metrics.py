@@ -4,8 +4,6 @@ Tables of costs are read, and what is wrong in them is named. Facts of a classif
 folder, and damaged ones are unknown.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

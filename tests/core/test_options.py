@@ -1,7 +1,5 @@
 """An option that is added to the table is in the help, in the keywords and in the resolved request."""
 
-from __future__ import annotations
-
 import inspect
 from dataclasses import replace
 from datetime import UTC, datetime

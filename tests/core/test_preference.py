@@ -1,7 +1,5 @@
 """The figure in new conditions, from the plain figure and the share that is kept."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -3,8 +3,6 @@
 Limits of accuracy and drop, held against validation and hold-out.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

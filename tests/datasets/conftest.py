@@ -1,7 +1,5 @@
 """Photographs that several tests of data sets compare."""
 
-from __future__ import annotations
-
 import pytest
 from PIL import Image
 from skimage import data as skimage_data

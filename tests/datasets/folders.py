@@ -1,7 +1,5 @@
 """Data folders made for tests: real image files, small."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import csv
 import os
 import sys

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path

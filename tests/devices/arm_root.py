@@ -4,8 +4,6 @@ Nothing is installed on the machine: packages are fetched with the system's own 
 folder, wheels by the user's pip.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

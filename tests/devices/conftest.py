@@ -1,7 +1,5 @@
 """Shipped profiles, a predictor fitted once, a real SSH server and a small debug daemon on loopback."""
 
-from __future__ import annotations
-
 import getpass
 import os
 import shutil

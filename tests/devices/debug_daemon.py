@@ -6,8 +6,6 @@ sent, CLSE ends it. The ``shell_v2`` service frames output as (kind, length, byt
 ``sync:`` takes files as SEND, DATA..., DONE.
 """
 
-from __future__ import annotations
-
 import queue
 import socket
 import struct

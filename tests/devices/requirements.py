@@ -1,7 +1,5 @@
 """What a test of another runtime needs."""
 
-from __future__ import annotations
-
 from advisor.devices.profiles.runtimes import local_runtimes
 from tests.requirements import skip_or_fail
 

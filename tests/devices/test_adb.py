@@ -1,7 +1,5 @@
 """The real adb client against a small debug daemon, and reading what benchmark_model prints."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -4,8 +4,6 @@ A device at hand measured over a real connection, and its profile kept. CSVs of 
 writing reads back.
 """
 
-from __future__ import annotations
-
 import math
 import pickle
 import sys

@@ -3,8 +3,6 @@
 The machine that runs the advisor, as a device.
 """
 
-from __future__ import annotations
-
 import math
 import subprocess
 import sys

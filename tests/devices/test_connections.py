@@ -1,7 +1,5 @@
 """The host, a real SSH server on loopback, and what a device may answer."""
 
-from __future__ import annotations
-
 import getpass
 import json
 import os

@@ -4,8 +4,6 @@ What a file takes of a device's memory, computed from the file and held against 
 runtime: how far apart they are, and what one tells about the next.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -4,8 +4,6 @@ Kernels beside a profile, and what a profile with kernels predicts. The benchmar
 its judges apart.
 """
 
-from __future__ import annotations
-
 import io
 import sys
 from collections.abc import Mapping

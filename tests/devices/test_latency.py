@@ -1,7 +1,5 @@
 """The statistics behind predictions: kernels, the additive model, resemblance, anchors, intervals."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, replace

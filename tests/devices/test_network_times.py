@@ -4,8 +4,6 @@ The benchmark of latency prediction. Measurements that contradict the others of 
 down is told, noise is not.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import random

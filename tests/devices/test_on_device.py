@@ -1,7 +1,5 @@
 """``advisor benchmark --device``: over a real SSH server and a real adb, and predicted where nothing is at hand."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -3,8 +3,6 @@
 Other runtimes of this machine as devices: found by name, described in code, refused where a package is missing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Reading, selecting and refusing device profiles."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -4,8 +4,6 @@ The check of the pages names what the site lacks. The page of the JSON documents
 examples for ``jq`` run as printed. Each command line that the documentation shows is one that the command takes.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 import re

@@ -3,8 +3,6 @@
 The notebook runs from top to bottom, and is on the site with its outputs.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Archives that are honest, damaged and hostile."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import stat

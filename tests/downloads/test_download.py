@@ -1,7 +1,5 @@
 """Downloads over a bad line, from a real server on this machine."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

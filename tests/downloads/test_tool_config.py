@@ -1,7 +1,5 @@
 """The index as pip's own configuration says it, and the registry as npm's does."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Where redirects may lead, and what each host is told."""
 
-from __future__ import annotations
-
 import pytest
 
 from advisor.downloads.files import Unavailable

@@ -1,7 +1,5 @@
 """Searches that several tests look at, done once a test session with real weights and real measurements."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

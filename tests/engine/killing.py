@@ -1,7 +1,5 @@
 """``kill -9`` of a search, of one of its children, or of both, and what is left once the search went on."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import random

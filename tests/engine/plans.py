@@ -1,7 +1,5 @@
 """Plans of searches that were never asked for, by the names of what differs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """A PostgreSQL server of its own for a test: under a temporary folder, on loopback, as an unprivileged user."""
 
-from __future__ import annotations
-
 import os
 import pwd
 import shutil

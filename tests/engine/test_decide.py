@@ -3,8 +3,6 @@
 Answers of candidates on each image, by which accuracies are compared.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A search for detectors, end to end: real weights, generated images with boxes, real training and measurements."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Searches that are ended in their first seconds: each can be continued, or nothing was begun."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import time

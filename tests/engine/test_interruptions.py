@@ -1,7 +1,5 @@
 """Searches that are disturbed: nothing but what was in flight is lost."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -4,8 +4,6 @@
 table of twenty.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

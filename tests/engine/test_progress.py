@@ -1,7 +1,5 @@
 """The file that says what a search is doing."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a search has left, and how long it will take."""
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace

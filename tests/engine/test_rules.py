@@ -1,7 +1,5 @@
 """Why not this configuration? The list of rules, and each rule of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path

@@ -4,8 +4,6 @@ The answer so far of a search, whenever it has new evaluations. A new training r
 and plans asks it, and lists no names.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine

@@ -1,7 +1,5 @@
 """Searches whose children lack memory, whose clock is set back, or whose cache another search uses: the same answer."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import subprocess

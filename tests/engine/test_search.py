@@ -1,7 +1,5 @@
 """The main job, end to end: real weights, real pictures, real conversions and measurements."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """The hold-out accuracy that an answer claims is what the shipped file has, scored by a program that is not ours."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """A run of a real search, done once a test session, and its bundles."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace

@@ -3,8 +3,6 @@
 The folder of a bundle: nothing else is replaced, and a bundle only by force. Test vectors of a bundle.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

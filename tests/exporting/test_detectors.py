@@ -3,8 +3,6 @@
 The bundle of a network that counts objects: its code finds the centres that were judged.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

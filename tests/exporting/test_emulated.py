@@ -1,7 +1,5 @@
 """An int8 classifier that a search ships, on aarch64 under qemu: the answers are those of this machine."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

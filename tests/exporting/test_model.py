@@ -4,8 +4,6 @@ The model card says what the shipped file was trained on, what to expect of it, 
 parsed by grammars of its languages: no syntax error in any of its variants.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path

@@ -3,8 +3,6 @@
 The class for things that are none of the others: in the file, in the bundle and in MediaPipe.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Commands on damaged run folders, and what is wrong with what they say."""
 
-from __future__ import annotations
-
 import random
 import re
 import shutil

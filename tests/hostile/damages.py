@@ -1,7 +1,5 @@
 """Ways to damage a document of a run folder."""
 
-from __future__ import annotations
-
 import copy
 import json
 import os

@@ -1,7 +1,5 @@
 """A table of absurd options, files and names: no internal error, no traceback, no control character, no hang."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

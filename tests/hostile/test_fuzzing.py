@@ -4,8 +4,6 @@ Hypothesis changes a few pieces of a real document at a time. ``make test`` trie
 ``make test-slow`` 100,000. The environment variable ``FUZZ_CASES`` sets another number.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

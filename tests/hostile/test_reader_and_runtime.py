@@ -1,7 +1,5 @@
 """Our reader and the runtime see the same model in a damaged file, wherever both accept it."""
 
-from __future__ import annotations
-
 import json
 import random
 import subprocess

@@ -1,7 +1,5 @@
 """A table of damaged run folders: each command answers from what is whole, or ends with one line and exit code 2."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """A table of servers that send what they should not: each ends in time, in words, and the next source is tried."""
 
-from __future__ import annotations
-
 import logging
 import socket
 import threading

@@ -1,7 +1,5 @@
 """``advisor mcp`` with the protocol's own client, over standard input and output."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """A run in MLflow's own store: what was asked, what was found, the files."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 from typing import Any

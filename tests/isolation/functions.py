@@ -1,7 +1,5 @@
 """Functions that children run in the tests of the isolation."""
 
-from __future__ import annotations
-
 import ctypes
 import importlib
 import os

@@ -1,7 +1,5 @@
 """The agent as a program: one JSON document on standard output, whatever happens."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

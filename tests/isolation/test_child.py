@@ -1,7 +1,5 @@
 """TensorFlow and Keras in a child process come without what no job needs from their imports."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A coroutine is run from code that is not asynchronous."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from pathlib import Path

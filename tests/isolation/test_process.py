@@ -1,7 +1,5 @@
 """A program that cannot be started."""
 
-from __future__ import annotations
-
 import pytest
 
 from advisor.core.errors import UsageError

@@ -1,7 +1,5 @@
 """One child process under several threads."""
 
-from __future__ import annotations
-
 import sys
 import threading
 from collections.abc import Iterator

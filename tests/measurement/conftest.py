@@ -1,7 +1,5 @@
 """Small models of several forms, made once a test process."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

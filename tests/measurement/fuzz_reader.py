@@ -4,8 +4,6 @@ An exception other than the clear refusal, a case of over ``-timeout`` seconds o
 with a status other than 0.
 """
 
-from __future__ import annotations
-
 import sys
 
 import atheris

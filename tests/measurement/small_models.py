@@ -1,7 +1,5 @@
 """Small real ``.tflite`` files written straight from the schema: no TensorFlow, milliseconds to make."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -3,8 +3,6 @@
 Right and wrong boxes from a threshold on. Centres in a map of scores, and how well they find objects.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st

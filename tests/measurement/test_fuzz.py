@@ -1,7 +1,5 @@
 """The way of a foreign file from its bytes to a measurement: whatever the bytes, an answer or one clear refusal."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from functools import cache

@@ -1,7 +1,5 @@
 """The machine's description."""
 
-from __future__ import annotations
-
 import json
 import os
 from dataclasses import replace

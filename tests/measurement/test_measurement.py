@@ -1,7 +1,5 @@
 """The benchmark of the measurements: its steps on small files."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Metrics of a classifier's answers, and each image's share in them. Predictions through plain LiteRT."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from pathlib import Path

@@ -3,8 +3,6 @@
 Temperature and calibration error of a classifier's probabilities.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

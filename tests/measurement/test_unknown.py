@@ -1,7 +1,5 @@
 """Boxes that a detector finds, and the file that keeps them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The answer on the terminal."""
 
-from __future__ import annotations
-
 import io
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Timings of files on this machine: sorted and filtered, on the terminal and in the document."""
 
-from __future__ import annotations
-
 import io
 
 from rich.console import Console

@@ -1,7 +1,5 @@
 """The page in a real browser: opened from a file, without any network."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import replace

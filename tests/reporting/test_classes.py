@@ -3,8 +3,6 @@
 The images with the most errors, as the page shows them. Small copies of images inside a page.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 from dataclasses import replace

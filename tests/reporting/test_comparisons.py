@@ -3,8 +3,6 @@
 The pick in plain words, from the figures of the run.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

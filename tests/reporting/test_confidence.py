@@ -3,8 +3,6 @@
 The section on images of things that are none of the classes.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from html import unescape

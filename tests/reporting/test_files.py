@@ -4,8 +4,6 @@ The data of the page's script. Runs whose evaluations were damaged in any place:
 the report of the rest is made. Tables for any width and encoding.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 import logging

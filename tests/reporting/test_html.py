@@ -1,7 +1,5 @@
 """The page as text: content, escaping, and a broken section."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json

@@ -1,7 +1,5 @@
 """The images on the page: which are shown, and how large they make it."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from dataclasses import replace

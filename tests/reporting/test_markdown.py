@@ -1,7 +1,5 @@
 """The answer as Markdown. Untrusted text, wherever it goes."""
 
-from __future__ import annotations
-
 import json
 import unicodedata
 from dataclasses import replace

@@ -3,8 +3,6 @@
 Rows of a table, sorted and filtered as a user writes it.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The order in which evaluations are shown."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import pairwise
 

@@ -3,8 +3,6 @@
 What the terminal shows of a calibration. The plan of a search on the terminal.
 """
 
-from __future__ import annotations
-
 import io
 import math
 from dataclasses import replace

@@ -4,8 +4,6 @@
 expect, and of how sure the pick is.
 """
 
-from __future__ import annotations
-
 import json
 from copy import deepcopy
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Runs to render: test data, computed here from simple formulas; no figure is a measurement of a real model."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import replace

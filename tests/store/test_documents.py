@@ -5,8 +5,6 @@ says where. Rows are found by their names, whichever block has them. YAML from s
 reading it gives values or an error in words, and soon.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Sequence

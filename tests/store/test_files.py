@@ -4,8 +4,6 @@ A disk that takes no more: made by the limit of a file's size, which stops write
 folder is named, and everything that is whole is still read.
 """
 
-from __future__ import annotations
-
 import errno
 import resource
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Packages beside those of this environment."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import zipfile

@@ -1,7 +1,5 @@
 """Answers of files become figures, by task."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A task of another package: one module and one entry point, and a search, a plan and a report know it."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

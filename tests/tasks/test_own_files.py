@@ -1,7 +1,5 @@
 """A file tells its task."""
 
-from __future__ import annotations
-
 from advisor.catalog.user_models.master import task_of
 from advisor.tasks import CLASSIFICATION, DETECTION
 from advisor.tflite.model import read

@@ -1,7 +1,5 @@
 """The facts of the tasks fit together; other packages may bring tasks."""
 
-from __future__ import annotations
-
 import pytest
 
 from advisor.core.tasks import TASKS

@@ -1,7 +1,5 @@
 """A float model as the catalogue's cards give it, converted once and shared by the processes of a test run."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

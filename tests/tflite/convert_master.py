@@ -1,7 +1,5 @@
 """Converts a small MobileNetV2 with random weights to float32 and float16 files; run in a process of its own."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

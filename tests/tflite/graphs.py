@@ -1,7 +1,5 @@
 """Small graphs written table by table, for what the converter cannot be made to write."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

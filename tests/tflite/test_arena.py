@@ -1,7 +1,5 @@
 """The arena of TFLM, computed; tests/integrations/microcontroller holds it against the interpreter's."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from random import Random
 

@@ -3,8 +3,6 @@
 What a file's operators cost: sizes, and what a runtime fuses.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any

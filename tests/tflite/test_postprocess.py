@@ -1,7 +1,5 @@
 """The post-processing of detectors, run by LiteRT."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any

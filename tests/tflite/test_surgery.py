@@ -3,8 +3,6 @@
 Values become the numbers of a tensor and come back.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema

@@ -1,7 +1,5 @@
 """A small Keras backbone and images that it can learn, for fine-tuning."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

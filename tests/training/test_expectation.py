@@ -1,7 +1,5 @@
 """The estimate for images of another occasion, on made features whose occasions are known."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray

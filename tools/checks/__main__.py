@@ -1,7 +1,5 @@
 """Run every check: ``python -m tools.checks`` prints each problem and ends with 1 if there is any."""
 
-from __future__ import annotations
-
 import sys
 
 from tools.checks import exit_codes, generated_files, pages, profile_rows, shape

@@ -1,7 +1,5 @@
 """Each command ends with a member of ``ExitCode`` or with the code of an error, never with a number."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The generated files of the repository are what their generators make today."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Every page of the documentation is in a section of the site, and every public function in its reference."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Every published row of the shipped profiles says what was measured, and none stands out unexplained."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 

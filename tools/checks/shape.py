@@ -4,8 +4,6 @@
 figure falls. A limit that rises needs a reason, which stands beside it in the file.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 import statistics

@@ -1,7 +1,5 @@
 """The JSON Schemas in ``docs/schemas``, made from the types of the code."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

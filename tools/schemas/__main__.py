@@ -1,7 +1,5 @@
 """Write every schema: ``python -m tools.schemas``."""
 
-from __future__ import annotations
-
 import typer
 
 from tools.schemas import SCHEMAS, schemas

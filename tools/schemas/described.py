@@ -6,8 +6,6 @@ description; a table of further entries may stand for the type. A name that ends
 that ends in ``?`` may be null.
 """
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """JSON Schemas of the files that users write."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

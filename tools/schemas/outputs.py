@@ -1,7 +1,5 @@
 """JSON Schemas of the documents that commands print with ``--json`` and that a run folder has."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, Literal

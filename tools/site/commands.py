@@ -1,7 +1,5 @@
 """The page of the commands, made from the command line itself."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -4,8 +4,6 @@ A function that takes the options of a search has its parameters and its docstri
 function itself.
 """
 
-from __future__ import annotations
-
 import inspect
 import re
 from importlib import import_module

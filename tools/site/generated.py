@@ -1,7 +1,5 @@
 """The page that is made from the glossary."""
 
-from __future__ import annotations
-
 from advisor.reporting.text import terms
 
 

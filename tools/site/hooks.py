@@ -1,7 +1,5 @@
 """What mkdocs calls while it builds the site: add generated pages and files beside ``docs/``, and mend links."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

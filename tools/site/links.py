@@ -1,7 +1,5 @@
 """Where a document of the repository is on the site, and what its links become there."""
 
-from __future__ import annotations
-
 import posixpath
 import re
 from collections.abc import Callable

@@ -3,8 +3,6 @@
 ``python -m tools.site.notebooks`` runs the notebook again and keeps what it prints.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import tempfile

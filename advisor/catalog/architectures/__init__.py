@@ -1,7 +1,5 @@
 """Keras graphs: functions ``(input_size, classes, **arguments) -> keras.Model``, named by cards as ``architecture``."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Networks whose graphs are those of Keras' applications; ``input_size`` is at least 32."""
 
-from __future__ import annotations
-
 import re
 from itertools import count
 

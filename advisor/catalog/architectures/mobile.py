@@ -5,8 +5,6 @@ Where that pads by hand before a stride, these graphs say ``same``: for even siz
 fewer operators.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import ceil
 from typing import Literal

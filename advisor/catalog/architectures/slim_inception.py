@@ -4,8 +4,6 @@ A layer carries the variable scope it stands for, so that a checkpoint's variabl
 for slashes (``Mixed_3b.Branch_0.Conv2d_0a_1x1``), in V3 with underscores. Slim's batch normalization has no gamma here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

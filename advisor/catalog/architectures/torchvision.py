@@ -4,8 +4,6 @@ A layer carries the path of the torch module it stands for (``layer1.0.conv1``),
 their layer by name alone.
 """
 
-from __future__ import annotations
-
 import keras
 from keras import layers, ops
 

@@ -4,8 +4,6 @@ One signature, one input ``image`` float32 (1, S, S, 3), the output ``probabilit
 in a linear classifier, ``features`` (1, F): what that classifier sees.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from math import prod
 

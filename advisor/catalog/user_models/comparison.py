@@ -1,7 +1,5 @@
 """Compare a converted model with its original, and name the layer where they begin to differ."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol

@@ -1,7 +1,5 @@
 """Combine what a model's file and its user say about it: labels, normalisation, licence."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path

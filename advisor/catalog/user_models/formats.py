@@ -3,8 +3,6 @@
 A format is one small class and one line in :data:`FORMATS`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import tempfile

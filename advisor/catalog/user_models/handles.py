@@ -1,7 +1,5 @@
 """Bring a user's model to this machine: a handle of TensorFlow Hub, or a name of ``timm`` or ``torchvision``."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 import re

@@ -1,7 +1,5 @@
 """Turn a user's model into a card: :func:`inspect` reads it, :func:`add` names, runs and stores it."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Check an untrusted ``.keras`` archive before Keras opens it, then convert it to a float ``.tflite``."""
 
-from __future__ import annotations
-
 import json
 import zipfile
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Read a checked ``.pt2`` in PyTorch: write it as ONNX, and run it to verify what was made of it."""
 
-from __future__ import annotations
-
 import importlib.util
 import logging
 import tempfile

@@ -5,8 +5,6 @@ looks operators up by any name below ``torch``, and parses expressions of open s
 these: only the graph of ATen operators and the bytes of the weights.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import zipfile

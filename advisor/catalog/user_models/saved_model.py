@@ -1,7 +1,5 @@
 """Check an untrusted SavedModel before TensorFlow opens it, then convert it to a float ``.tflite``."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Define the result of a diagnosis, and say it in words."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Compression recipes: each turns one float ``.tflite`` into one compressed ``.tflite``."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from advisor.compression.quantization.grid import BYTES, Grid, Grids

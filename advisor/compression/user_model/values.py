@@ -1,7 +1,5 @@
 """The result of ``advisor compress`` as values."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """Read images with boxes: Pascal VOC, COCO, YOLO and tables."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

@@ -3,8 +3,6 @@
 The file is beside its images, beside a folder of them, in ``annotations/``, or in the folder of a part.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any

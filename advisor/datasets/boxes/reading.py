@@ -1,7 +1,5 @@
 """Open the images of a set with boxes, and put each box into the pixels of its upright image."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

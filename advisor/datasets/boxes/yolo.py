@@ -4,8 +4,6 @@ The text files are in ``labels`` where the images are in ``images``, or beside t
 ``data.yaml``, ``classes.txt`` or ``obj.names``. An image without a text file has no objects, as YOLO has it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 

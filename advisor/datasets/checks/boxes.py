@@ -1,7 +1,5 @@
 """Check a set of images with boxes: findings, and the minimum for a search."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

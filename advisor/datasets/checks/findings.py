@@ -1,7 +1,5 @@
 """Define the findings of a data check, each with its images."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """Write a manifest of a data set without some of its images; the images are not changed."""
 
-from __future__ import annotations
-
 import csv
 import os
 from collections import Counter, defaultdict

@@ -1,7 +1,5 @@
 """Find images that occur more than once: copies, near copies and crops, in one class or in several."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Read the layouts of labelled images: class folders, split folders, manifests."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from advisor.core.errors import UsageError, nearest

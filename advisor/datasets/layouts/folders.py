@@ -1,7 +1,5 @@
 """Read class folders, and split folders with class folders inside."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Collection, Sequence
 from dataclasses import replace

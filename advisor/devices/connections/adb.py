@@ -1,7 +1,5 @@
 """Measure on a phone with the user's adb and the user's ``benchmark_model`` binary."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 import shlex

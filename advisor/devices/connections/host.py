@@ -1,7 +1,5 @@
 """Measure on this machine with the agent in a new process; read what the agent prints on any device."""
 
-from __future__ import annotations
-
 import json
 import statistics
 import sys

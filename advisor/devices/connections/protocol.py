@@ -1,7 +1,5 @@
 """The protocol of a connection with its job and timings, and the files that other runtimes run."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence

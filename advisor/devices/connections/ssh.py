@@ -1,7 +1,5 @@
 """Measure on a device with the user's OpenSSH client, with its configuration, keys and known hosts."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 import shlex

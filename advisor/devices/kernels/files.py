@@ -1,7 +1,5 @@
 """Make ``.tflite`` files of one operator, to be timed: random weights, and made-up ranges for 8-bit integers."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import math

@@ -1,7 +1,5 @@
 """Time kernels on a device: files of one operator, in short interleaved rounds."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -6,8 +6,6 @@ columns are independent given the consensus, so one system of equations over the
 result is an estimate of every model on every column; measured cells keep their measured value.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import lru_cache
 

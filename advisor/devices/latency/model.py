@@ -1,7 +1,5 @@
 """Predict the latencies of models on a target from the fitted additive model, and choose models to measure on it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache

@@ -6,8 +6,6 @@ squares). Arithmetic is padded to the tiles in which the runtime computes; of a 
 taken. A Gaussian process over the sizes corrects what is left, so a kernel near a timed one takes about as long.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

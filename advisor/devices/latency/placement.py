@@ -1,7 +1,5 @@
 """Place a target that nobody measured among the measured ones, by what is known about its processor."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

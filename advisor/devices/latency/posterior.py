@@ -1,7 +1,5 @@
 """Infer from a target's measurements which known targets it resembles, and how it deviates from them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

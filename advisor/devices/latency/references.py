@@ -1,7 +1,5 @@
 """Say how comparable the measured targets are with another one: runtime, release and core."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

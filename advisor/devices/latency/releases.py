@@ -1,7 +1,5 @@
 """Relate two releases of a runtime: how much faster one is for each network, learnt from devices that ran both."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace

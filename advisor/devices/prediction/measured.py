@@ -1,7 +1,5 @@
 """The latency of a model that was measured on the target itself."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from statistics import NormalDist
 from typing import NamedTuple

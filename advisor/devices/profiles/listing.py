@@ -1,7 +1,5 @@
 """List devices as rows and as JSON, and add, write and remove profiles of a team."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections import Counter

@@ -1,7 +1,5 @@
 """Load device profiles from folders, and select a device and a target by name."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace

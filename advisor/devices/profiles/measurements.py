@@ -1,7 +1,5 @@
 """Read and write the known latencies of one device, of models and of kernels, as CSV."""
 
-from __future__ import annotations
-
 import csv
 import math
 import re

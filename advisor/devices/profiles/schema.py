@@ -1,7 +1,5 @@
 """Validate ``device_profiles/*.yaml`` against its schema and against what devices can have."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches

@@ -1,7 +1,5 @@
 """Answer a question about the forms of one file: make them by the stages of a search, then score and time them."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import shutil

@@ -1,7 +1,5 @@
 """Check the arguments of ``advisor compress`` and choose its images, before any work starts."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Check images for a task, and find wrong labels and cropped copies by features of a network."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass

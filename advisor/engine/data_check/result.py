@@ -1,7 +1,5 @@
 """Define the result of a data check, for any task."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Share the cores among jobs, and give a measurement the whole machine so that no job disturbs its timing."""
 
-from __future__ import annotations
-
 import asyncio
 import heapq
 import itertools

@@ -1,7 +1,5 @@
 """Diagnose at the end of a search why compressed forms of the best cards lose accuracy."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path

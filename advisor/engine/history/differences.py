@@ -1,7 +1,5 @@
 """Find what differs between two runs besides figures, and which figures differ by more than noise."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import asdict, dataclass, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Compare with the float32 file and with what ships now, and expect what fine-tuning would add."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

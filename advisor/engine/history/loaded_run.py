@@ -1,7 +1,5 @@
 """Load a run and the files that its question names, and decide anew."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

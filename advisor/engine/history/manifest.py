@@ -1,7 +1,5 @@
 """The manifest of a run: what its figures depend on. A run whose basis has changed is not resumed."""
 
-from __future__ import annotations
-
 import contextlib
 import resource
 import sys

@@ -4,8 +4,6 @@ The figures order candidates and price plans. They never filter, and they are ne
 machine has measured correct them, see :mod:`advisor.engine.pipeline.cost_calibration`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from advisor.catalog.cards import Card

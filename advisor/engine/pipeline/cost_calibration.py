@@ -1,7 +1,5 @@
 """Calibration of rough costs by the seconds that stages of earlier searches took on this machine."""
 
-from __future__ import annotations
-
 import json
 import statistics
 from collections.abc import Mapping

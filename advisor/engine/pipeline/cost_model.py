@@ -1,7 +1,5 @@
 """Prices of the stages of a search: rough seconds, corrected by what this machine has measured."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any

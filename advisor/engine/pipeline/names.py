@@ -1,7 +1,5 @@
 """Name every stage of a search, in the order in which a configuration goes through them."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 

@@ -1,7 +1,5 @@
 """A rule that rejects configurations: what it knows, and when it is asked. ``advisor/engine/rules.py`` lists them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum

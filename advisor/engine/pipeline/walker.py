@@ -1,7 +1,5 @@
 """Run a stage graph, or look up its results in the artifact cache."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

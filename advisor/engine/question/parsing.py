@@ -1,7 +1,5 @@
 """Turn the options that a user wrote into a question and an execution: each value is parsed here, once."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Refuse options that contradict each other, and read guarantees, before anything is spent."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from importlib.util import find_spec

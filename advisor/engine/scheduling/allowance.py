@@ -1,7 +1,5 @@
 """The share of a search that fine-tuning gets if the user chose no training recipes, and which card is tuned next."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass

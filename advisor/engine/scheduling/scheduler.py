@@ -1,7 +1,5 @@
 """Chooses what starts next: the study's suggestions, within the machine's capacity, that can still reach the front."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection
 

@@ -1,7 +1,5 @@
 """Evaluates what the study suggests, several configurations at a time, until the search ends; then the finalists."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import math

@@ -1,7 +1,5 @@
 """The end of a search: the rule that ends it, and the finalists that are judged then."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import math

@@ -1,7 +1,5 @@
 """Choose the candidates of a question, and read its images, before anything is spent."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

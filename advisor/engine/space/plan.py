@@ -1,7 +1,5 @@
 """Plan the search space: cards x trainings x compressions x thread counts, with what to expect of them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field

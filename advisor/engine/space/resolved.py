@@ -1,7 +1,5 @@
 """Find and check all parts of a question once, for a search and for its preview."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace

@@ -5,8 +5,6 @@
 Needs numpy and one of ai-edge-litert, tflite-runtime, tensorflow. Exits with 0 if nothing has changed, else with 1.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import json

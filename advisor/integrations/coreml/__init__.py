@@ -1,7 +1,5 @@
 """A Core ML package of a classifier, built from its float ``.tflite`` operator by operator."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import sys

@@ -1,7 +1,5 @@
 """Write a Core ML package of a float ``.tflite`` classifier; for child processes, as coremltools is loaded."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -4,8 +4,6 @@ A tensor of four dimensions is (batch, height, width, channels) in the file and 
 ML. :class:`Network` keeps it in Core ML's order. Operators that mix dimensions take it back first.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial

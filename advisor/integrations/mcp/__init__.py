@@ -1,7 +1,5 @@
 """``advisor mcp``: let an assistant ask, by the Model Context Protocol over standard input and output."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

@@ -1,7 +1,5 @@
 """Microcontrollers: the interpreter of TensorFlow Lite Micro, a compiler for Ethos-U, the sources for firmware."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Estimate what an Arm Ethos-U makes of a ``.tflite`` file, with Arm's compiler ``ethos-u-vela``."""
 
-from __future__ import annotations
-
 import csv
 import sys
 import tempfile

@@ -1,7 +1,5 @@
 """Sources for the firmware of a microcontroller: the model as a C array, its arena, and its operators."""
 
-from __future__ import annotations
-
 import re
 import tempfile
 from collections.abc import Iterator, Mapping

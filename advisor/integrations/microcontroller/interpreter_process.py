@@ -3,8 +3,6 @@
 Runs as a child process: TFLM ends the process on some damaged files.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import tempfile

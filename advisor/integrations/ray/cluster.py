@@ -1,7 +1,5 @@
 """Run jobs on the CPUs and GPUs of a Ray cluster, and measurements on the node that has the device."""
 
-from __future__ import annotations
-
 import contextlib
 import threading
 import time

@@ -1,7 +1,5 @@
 """Run a call on a node of a Ray cluster: fetch its files, run it in a child process, return what it wrote."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import json

@@ -1,7 +1,5 @@
 """``advisor serve``: show a folder of runs as web pages on this machine."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

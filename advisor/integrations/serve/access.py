@@ -1,7 +1,5 @@
 """Accept requests that have the token of this server and come from its pages."""
 
-from __future__ import annotations
-
 import hmac
 import secrets
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The pages and their addresses, all below the token."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

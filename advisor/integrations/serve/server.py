@@ -1,7 +1,5 @@
 """Start the server on this machine's own address."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Compute which operators of a file an accelerator would run, in how many partitions and in which order."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Compute the facts of an operator that accelerators' rules refer to: its shapes, its constants, its options."""
 
-from __future__ import annotations
-
 import math
 import struct
 from collections.abc import Collection, Iterable, Mapping

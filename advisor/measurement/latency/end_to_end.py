@@ -1,7 +1,5 @@
 """Measure the time from an image file to an answer, and the conditions of a measurement."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import statistics

@@ -1,7 +1,5 @@
 """The results of ``advisor benchmark`` as values: one for each file, and the ratios between files."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Compare :attr:`LatencyResult.budget_ms` with a budget, and :attr:`LatencyResult.rank_ms` between artefacts.
 """
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """``advisor benchmark``: everything that is measured of one file or of several, in one run."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -1,7 +1,5 @@
 """Measure latency, load time and memory in new child processes, and judge whether to trust them."""
 
-from __future__ import annotations
-
 import statistics
 import time
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """The results of ``advisor benchmark --device`` as values: a row for each file and thread count."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from advisor.core.codec import Written

@@ -5,8 +5,6 @@ fixed inputs, so that the outputs can be compared. The library names the GPU onl
 therefore written to a file and read.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import re

@@ -1,7 +1,5 @@
 """Time files in several runtimes of this machine, and on its GPU."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

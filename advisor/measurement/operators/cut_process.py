@@ -5,8 +5,6 @@ runtime can run such files, but differences of times are rough, and the last of 
 time. Runs as a child process.
 """
 
-from __future__ import annotations
-
 import statistics
 import time
 from itertools import pairwise

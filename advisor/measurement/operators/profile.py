@@ -1,7 +1,5 @@
 """Profile one ``.tflite`` file: the time of each operator."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The profile of a file as values: its operators, its operator types, and the whole."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

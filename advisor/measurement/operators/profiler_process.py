@@ -6,8 +6,6 @@ layout returns wrong values or crashes. Therefore this is a separate process, an
 add up to the whole.
 """
 
-from __future__ import annotations
-
 import ctypes
 import importlib.util
 import time

@@ -1,7 +1,5 @@
 """Measure the roofline of this machine: the two upper limits of every operator (Williams et al. 2009)."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import dataclass

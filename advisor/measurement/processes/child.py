@@ -1,7 +1,5 @@
 """Run a measurement in a child process and read the JSON document that it prints."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """Read images that have one class each, and check them, from the files to the findings."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Read images in which boxes have classes, and check them, from the files to the findings."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Stages of a detector: trained from a card and images with boxes, and run over images."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 

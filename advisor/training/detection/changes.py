@@ -1,7 +1,5 @@
 """Change a training image and move its boxes with it: another section, mirrored, in other colours."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

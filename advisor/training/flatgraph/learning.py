@@ -5,8 +5,6 @@ model that fits its training images perfectly learns nothing from their labels (
 in a Neural Network", 2015). Both models get the same images, augmented at random.
 """
 
-from __future__ import annotations
-
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence

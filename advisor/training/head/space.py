@@ -4,8 +4,6 @@ A rotation does not change the L2 penalty. The directions left out hold noise. S
 thousand features are fitted in a fraction of a second.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

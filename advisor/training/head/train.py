@@ -1,7 +1,5 @@
 """Train the head: a linear classifier on the backbone's features, of a kind and penalty chosen by cross-validation."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """Small classifiers of a user's own, in every form that they come in."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 from pathlib import Path

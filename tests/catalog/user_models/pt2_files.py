@@ -1,7 +1,5 @@
 """Archives as ``torch.export.save`` of PyTorch 2.13 writes them, made without PyTorch."""
 
-from __future__ import annotations
-
 import copy
 import json
 import zipfile

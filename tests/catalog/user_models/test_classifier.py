@@ -3,8 +3,6 @@
 Handles of TensorFlow Hub as a user's own models: one becomes a card, others are refused.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import io
 import tarfile

@@ -4,8 +4,6 @@ A user's own detector becomes a card, or is refused with the reason and nothing 
 by its path becomes a card in a catalogue of its own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

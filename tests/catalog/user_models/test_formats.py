@@ -1,7 +1,5 @@
 """The format of a file is found by its name; files that are none of them are refused, unread."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

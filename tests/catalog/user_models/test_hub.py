@@ -1,7 +1,5 @@
 """TensorFlow Hub by its own package, as a real server on this machine plays it."""
 
-from __future__ import annotations
-
 import importlib.util
 import io
 import tarfile

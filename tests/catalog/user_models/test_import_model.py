@@ -1,7 +1,5 @@
 """A user's own model becomes a card, or is refused with the reason and nothing is kept."""
 
-from __future__ import annotations
-
 import json
 import zipfile
 from collections.abc import Callable

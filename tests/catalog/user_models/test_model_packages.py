@@ -4,8 +4,6 @@ An archive of PyTorch is checked before PyTorch reads it, and only its graph and
 layer where a conversion begins to differ is found by the values that the original has.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import pickle

@@ -1,7 +1,5 @@
 """A program of PyTorch becomes a card that computes the same; without PyTorch its extra is named."""
 
-from __future__ import annotations
-
 import importlib.util
 import io
 import zipfile

@@ -1,7 +1,5 @@
 """Checkpoints that Keras and TensorFlow write themselves: what they saved is what is read."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

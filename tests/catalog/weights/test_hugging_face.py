@@ -1,7 +1,5 @@
 """Hugging Face, as a real server on this machine plays it."""
 
-from __future__ import annotations
-
 import pytest
 
 from advisor.catalog.weights.fetching import fetch

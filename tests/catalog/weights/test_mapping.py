@@ -1,7 +1,5 @@
 """Tensors on their way into a graph: everything finds its place, or the error says what does not."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a user is told when weights cannot be had."""
 
-from __future__ import annotations
-
 import pickle
 from dataclasses import replace
 from pathlib import Path

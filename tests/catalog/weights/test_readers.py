@@ -1,7 +1,5 @@
 """Caffe, GraphDef, ONNX, TF.js, Keras and TFLite files: what is in them comes out, and damage is a clear error."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import struct

@@ -1,7 +1,5 @@
 """Files whose authors published something else than a SHA-256: checked by that, known by their SHA-256 from then on."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 import re

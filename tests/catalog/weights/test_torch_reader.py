@@ -1,7 +1,5 @@
 """PyTorch checkpoints, written here as PyTorch writes them, and programs that pretend to be checkpoints."""
 
-from __future__ import annotations
-
 import io
 import os
 import pickle

@@ -1,7 +1,5 @@
 """What the recipes of a model share, and what a similar model takes over from it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -4,8 +4,6 @@ Arguments: the float model, a folder of images, a folder for the files, and name
 a child process for training, as they do in a search.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

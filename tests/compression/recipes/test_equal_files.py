@@ -1,7 +1,5 @@
 """Every recipe makes the same file of the same inputs, whatever the process, its threads and its speed."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Files and folders of a user's own."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

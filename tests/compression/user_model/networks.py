@@ -1,7 +1,5 @@
 """Small float files that are no classifiers of one image, and samples of their inputs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

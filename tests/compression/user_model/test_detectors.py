@@ -1,7 +1,5 @@
 """``advisor compress`` on a detector of others."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path

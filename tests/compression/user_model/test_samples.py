@@ -1,7 +1,5 @@
 """Files of any inputs: forms are calibrated and compared on the user's samples."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

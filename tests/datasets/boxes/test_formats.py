@@ -1,7 +1,5 @@
 """What all formats have in common, and how the format of a path is found."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Boxes on photos that are stored rotated, with real files of all eight EXIF orientations."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Sets with boxes made for tests, in each format: real image files, small."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections.abc import Callable, Mapping, Sequence

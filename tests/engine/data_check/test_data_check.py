@@ -1,7 +1,5 @@
 """The data check with a network's features, on planted faults."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

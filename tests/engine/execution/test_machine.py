@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Coroutine
 from concurrent.futures import ThreadPoolExecutor

@@ -4,8 +4,6 @@ What two runs differ in besides their figures. Images on which the pick and its 
 answers that a run keeps.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -3,8 +3,6 @@
 What a run of heads says of fine-tuning, and when it says nothing.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A run finds the files of its question from every folder, and has its own copy of a catalogue that is gone."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

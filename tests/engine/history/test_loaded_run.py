@@ -4,8 +4,6 @@ The manifest of a run. A form that the installed runtime cannot run: the search 
 there. A run is resumed only with the search space that it began with.
 """
 
-from __future__ import annotations
-
 import shutil
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Made-up images with boxes of two classes, and what a detector finds in them; no image file exists."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from pathlib import Path
 

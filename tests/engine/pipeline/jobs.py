@@ -1,7 +1,5 @@
 """Jobs of stages that only tests have."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

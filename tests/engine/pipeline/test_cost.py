@@ -4,8 +4,6 @@ What the stages of a search cost, and who shares it. The words in the keys of th
 would throw away what users have computed.
 """
 
-from __future__ import annotations
-
 import json
 from functools import partial
 from pathlib import Path

@@ -3,8 +3,6 @@
 Models that the stages of a search make.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path

@@ -3,8 +3,6 @@
 Two searches on one machine that want the same: one does it for both, and the other says for whom it waits.
 """
 
-from __future__ import annotations
-
 import os
 import threading
 from dataclasses import replace

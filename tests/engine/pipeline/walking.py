@@ -1,7 +1,5 @@
 """Walk stages in tests: with real child processes, or in this process where only the walker is tested."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path

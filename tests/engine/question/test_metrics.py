@@ -1,7 +1,5 @@
 """The metric that counts, the costs of answers and the least values of metrics."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

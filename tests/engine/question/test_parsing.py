@@ -3,8 +3,6 @@
 Options as a user writes them: names, types, files. What a search derives from the values of a request.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

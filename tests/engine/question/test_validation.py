@@ -4,8 +4,6 @@ Wanted shares for all classes and for single ones, as a user writes them. A resu
 is answered may change.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """``python -m tests.engine.scheduling.study_process STORAGE OUT NAME``: evaluate a whole study with stated figures."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Which cards a default search fine-tunes, when, and what it says of the others."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import replace
 

@@ -3,8 +3,6 @@
 Cards that cost many times as much as the others: when they start, and when they are left out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

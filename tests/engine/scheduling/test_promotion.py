@@ -1,7 +1,5 @@
 """Which cards are promoted to fine-tuning. Which cards and trainings may start, and when."""
 
-from __future__ import annotations
-
 import doctest
 from dataclasses import replace
 

@@ -3,8 +3,6 @@
 Studies in a journal, in SQLite and in a real PostgreSQL; a database at fault is named before anything is spent.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Callable, Iterator

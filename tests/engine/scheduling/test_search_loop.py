@@ -1,7 +1,5 @@
 """The search loop over an evaluator that makes its results up: what it starts, keeps and returns."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable, Collection

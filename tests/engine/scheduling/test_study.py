@@ -4,8 +4,6 @@ What a study's sampler is told before it suggests. A run's study in optuna-dashb
 journal that a search leaves.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -5,8 +5,6 @@ where the run goes on. Forms whose file cannot meet the size budget are not eval
 budget.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

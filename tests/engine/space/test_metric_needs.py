@@ -1,7 +1,5 @@
 """Metrics that the images cannot give are refused before anything is spent."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path

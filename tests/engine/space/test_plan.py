@@ -4,8 +4,6 @@ Results that earlier searches have kept, and estimates of latencies. The parts o
 and nothing is spent.
 """
 
-from __future__ import annotations
-
 import math
 import sys
 from dataclasses import replace

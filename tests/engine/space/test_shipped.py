@@ -1,7 +1,5 @@
 """Files among the candidates become cards of finished files; the other candidates stay."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A browser of this machine as a device of a question: selected with its thread counts."""
 
-from __future__ import annotations
-
 import pytest
 
 from advisor.engine.question import resolve

@@ -1,7 +1,5 @@
 """What is known of a card on devices that are not at hand, before anything is trained."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Artefacts for a microcontroller, checked by the real interpreter of TensorFlow Lite Micro."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """``advisor search --device A,B`` on the smallest card: real training, real compression, predicted latencies."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

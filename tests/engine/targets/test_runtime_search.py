@@ -1,7 +1,5 @@
 """``advisor search --device host:litert,host:onnxruntime`` on the smallest card: every file measured in both."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

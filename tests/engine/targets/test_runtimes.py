@@ -3,8 +3,6 @@
 Hard limits of a device: what does not fit is left out with the reason, whatever its latency.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Measuring in a real headless Chromium, with the runtimes of npm packages."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -3,8 +3,6 @@
 It stands in for Core ML, which runs on Apple devices only. For child processes: coremltools is loaded.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The Core ML package of a bundle: its program, computed in numpy, gives the answers of the float file."""
 
-from __future__ import annotations
-
 import importlib.util
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Real files through Arm's compiler for Ethos-U."""
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 from pathlib import Path
 

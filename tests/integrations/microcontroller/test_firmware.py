@@ -1,7 +1,5 @@
 """Sources for a firmware: the model, its arena and its operators."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Real files in the real interpreter of TensorFlow Lite Micro."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The ONNX export of a file: the types of its activations, and the comparison with the file."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

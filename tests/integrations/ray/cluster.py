@@ -3,8 +3,6 @@
 ``start client`` starts a client server too; ``start measures`` lets the first node measure, and not the second.
 """
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

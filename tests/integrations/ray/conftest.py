@@ -1,7 +1,5 @@
 """A Ray cluster of two nodes on this machine, reached over 127.0.0.1 only."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Jobs that nodes run in the tests of the executors."""
 
-from __future__ import annotations
-
 import os
 import time
 import uuid

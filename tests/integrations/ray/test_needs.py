@@ -1,7 +1,5 @@
 """What a job takes of a node of a cluster."""
 
-from __future__ import annotations
-
 import pytest
 
 from advisor.integrations.ray.cluster import needs

@@ -1,7 +1,5 @@
 """Two real nodes on this machine, one of which is killed while it works."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """An executor that cannot be had ends the command before anything is spent."""
 
-from __future__ import annotations
-
 import socket
 from pathlib import Path
 

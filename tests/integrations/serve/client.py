@@ -1,7 +1,5 @@
 """A client of the pages in this process."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from starlette.testclient import TestClient

@@ -1,7 +1,5 @@
 """A folder of runs, and a client of a server that shows it."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import threading

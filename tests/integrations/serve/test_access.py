@@ -1,7 +1,5 @@
 """Who may ask."""
 
-from __future__ import annotations
-
 import pytest
 
 from advisor.integrations.serve.access import Access

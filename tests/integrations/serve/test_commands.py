@@ -1,7 +1,5 @@
 """Commands in real child processes."""
 
-from __future__ import annotations
-
 import io
 import zipfile
 from pathlib import Path

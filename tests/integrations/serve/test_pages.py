@@ -1,7 +1,5 @@
 """The pages by themselves, without a browser."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

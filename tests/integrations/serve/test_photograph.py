@@ -1,7 +1,5 @@
 """What files answer to a photograph, in a real child process."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterator
 

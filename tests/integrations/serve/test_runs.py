@@ -1,7 +1,5 @@
 """The states of runs, and which folders are runs."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The server on its port, as the command starts it."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import signal

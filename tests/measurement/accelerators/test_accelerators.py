@@ -1,7 +1,5 @@
 """The shipped descriptions of accelerators: read, refused with file and line, and what they say of real files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What an accelerator would take, held against what XNNPACK really takes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

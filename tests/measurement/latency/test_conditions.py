@@ -4,8 +4,6 @@ The first look at a file's speed. Statistics of timed runs. First against last, 
 rest.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Latency of real files in real child processes."""
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import os

@@ -1,7 +1,5 @@
 """One whole run of the benchmark: files good and bad, alone and together."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Other runtimes, each in an environment of its own."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

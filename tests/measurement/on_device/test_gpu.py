@@ -1,7 +1,5 @@
 """The GPU through LiteRT's accelerator: right outputs on SwiftShader, a software renderer; never a speed."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """``advisor benchmark --device`` of a microcontroller: the files run in TensorFlow Lite Micro on this machine."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Files in several runtimes of this machine, in turn: a row for each runtime, with the ratio to the first."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from io import StringIO

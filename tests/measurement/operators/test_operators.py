@@ -3,8 +3,6 @@
 Events led back to the file's operators. Operators timed by cutting the file, where the library has no profiler.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The host's limits."""
 
-from __future__ import annotations
-
 import pytest
 
 from advisor.measurement.operators import roofline

@@ -1,7 +1,5 @@
 """What becomes of a child process that does not answer."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 

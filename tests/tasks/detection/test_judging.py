@@ -1,7 +1,5 @@
 """Accuracy of found objects, by the boxes of the user's images."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Stages of a detector, without training."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Images of squares, a small backbone, and its kept maps."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

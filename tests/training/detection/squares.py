@@ -1,7 +1,5 @@
 """The images of red and green squares that small detectors learn from."""
 
-from __future__ import annotations
-
 from advisor.datasets.images import InputSpec
 from advisor.training.detection.fit import Hyperparameters, MakeHead, TrainableHead, fit
 from advisor.training.detection.maps import KeptMaps

@@ -1,7 +1,5 @@
 """A head for centres, trained on the maps of a small backbone and run by LiteRT."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

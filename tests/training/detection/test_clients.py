@@ -3,8 +3,6 @@
 Anchors, and the assignment of boxes to anchors. Changed training images, and boxes that move with them.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

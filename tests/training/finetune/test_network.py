@@ -3,8 +3,6 @@
 The maps of the frozen lower part: where the network is cut, what is kept, and that learning on them is the same.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

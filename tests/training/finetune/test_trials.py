@@ -4,8 +4,6 @@ A card fine-tuned in one call: from its weights to a classifier that LiteRT runs
 whole, or counts as missing.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict, replace
 from pathlib import Path

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema

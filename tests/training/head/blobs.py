@@ -1,7 +1,5 @@
 """Clouds of points in a few classes, for what judges labels."""
 
-from __future__ import annotations
-
 import numpy as np
 
 

@@ -3,8 +3,6 @@
 A new format is one function ``read_<format>(path) -> dict[str, ndarray]`` and one line in ``FORMATS``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from importlib import import_module
 from math import prod

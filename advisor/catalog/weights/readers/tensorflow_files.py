@@ -1,7 +1,5 @@
 """Read weights of Keras, TensorFlow and protobuf files; no graph is loaded or run."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from math import prod

@@ -4,8 +4,6 @@ Both are pickles, and a pickle is a program. This reader lets it build nothing b
 strings and tensors: every other name in it is refused before anything is called.
 """
 
-from __future__ import annotations
-
 import io
 import pickle
 import pickletools

@@ -1,7 +1,5 @@
 """Everything that changed since a run: this machine, other devices of its question, the catalogue."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence

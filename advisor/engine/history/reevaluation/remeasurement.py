@@ -1,7 +1,5 @@
 """Measure a run's artefacts again on this machine, after the runtime or the machine changed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 

@@ -1,7 +1,5 @@
 """Top-1 of an artefact: measured if there are images, otherwise published or estimated."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Evaluation of a configuration: run the stages of its variant and combine their figures."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import replace

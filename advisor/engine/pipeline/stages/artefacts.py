@@ -1,7 +1,5 @@
 """Stage from a float file to an artefact: one compression recipe, labels and normalisation in the file."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial

@@ -1,7 +1,5 @@
 """Stages from a card to its backbone, and from the backbone to the features of images."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import pairwise

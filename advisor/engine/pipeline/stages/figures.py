@@ -1,7 +1,5 @@
 """Stages that measure an artefact: its answers on images, and its latency and memory."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial

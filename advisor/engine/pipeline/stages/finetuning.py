@@ -1,7 +1,5 @@
 """Stages of fine-tuning: its trials, the compared model and the model that ships."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import partial

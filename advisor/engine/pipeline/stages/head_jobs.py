@@ -1,7 +1,5 @@
 """Jobs of a head's stages: functions for child processes, from paths and values to files and values."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path

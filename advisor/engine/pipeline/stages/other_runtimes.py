@@ -1,7 +1,5 @@
 """Stages that run a file on this machine in another runtime than LiteRT: its export, its latency, its arena."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path

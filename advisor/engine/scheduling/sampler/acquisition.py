@@ -1,7 +1,5 @@
 """Chooses the next candidate: prior order first, then expected gain of hypervolume a second."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The sampler that Optuna calls: it reads the study's trials and chooses the next candidate."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any

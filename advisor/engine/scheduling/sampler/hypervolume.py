@@ -10,8 +10,6 @@ boxes, and over each box the front has one *level*, the smallest last objective 
 improvement is exact.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The table that the sampler chooses from: candidates, objectives, and both as losses."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

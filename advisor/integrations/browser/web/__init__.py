@@ -4,8 +4,6 @@ A page that is opened as a file, by a double-click, can load scripts but fetch n
 WebAssembly are scripts with base64 text.
 """
 
-from __future__ import annotations
-
 import base64
 import gzip
 import hashlib

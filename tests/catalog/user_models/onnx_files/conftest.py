@@ -1,7 +1,5 @@
 """The converter that most of these tests share."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """An ONNX classifier becomes a float ``.tflite`` that computes the same, without transposes."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

@@ -3,8 +3,6 @@
 An ONNX file is refused with its reason before a library runs or converts it.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 from typing import Any

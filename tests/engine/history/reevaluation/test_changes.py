@@ -3,8 +3,6 @@
 Which run came from which. An earlier run measured in another runtime of this machine, without training.
 """
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import replace
 from pathlib import Path

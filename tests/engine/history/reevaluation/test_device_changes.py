@@ -1,7 +1,5 @@
 """Searches for devices that were not at hand, answered again where a device changed or was added."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

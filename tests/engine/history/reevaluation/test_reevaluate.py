@@ -1,7 +1,5 @@
 """Earlier runs answered again: devices by prediction, another runtime by measuring, new cards by a search."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

@@ -1,7 +1,5 @@
 """Re-evaluation with the search of the product, as the API puts them together."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

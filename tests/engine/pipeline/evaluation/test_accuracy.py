@@ -1,7 +1,5 @@
 """Confidence is chosen on validation and verified on the hold-out."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """From a configuration to its evaluation, over stages whose results are there already."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path

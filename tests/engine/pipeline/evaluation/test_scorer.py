@@ -1,7 +1,5 @@
 """Figures of finalists."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -4,8 +4,6 @@ A user's finished file goes through the stages as it is; its answers count by th
 artefacts are timed, and what a timing says.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace

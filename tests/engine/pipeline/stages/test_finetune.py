@@ -1,7 +1,5 @@
 """Fine-tuning as a dimension of the search, end to end on real weights and real pictures."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Fine-tuning as a stage of a search, on a small network and few pictures: real children, real files."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import replace

@@ -3,8 +3,6 @@
 Large sets: a head of some pictures first, then of all for the cards that can reach the front.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Files in other runtimes of this machine: measured once for a file, a runtime, its version and this machine."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path

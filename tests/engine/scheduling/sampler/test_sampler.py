@@ -1,7 +1,5 @@
 """The sampler: each candidate once, in a good order, in any way that Optuna is driven."""
 
-from __future__ import annotations
-
 import ast
 import csv
 import pickle

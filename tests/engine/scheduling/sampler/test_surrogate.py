@@ -4,8 +4,6 @@ The order before anything was evaluated. Hypervolume against Optuna's, and what 
 two volumes.
 """
 
-from __future__ import annotations
-
 from itertools import islice
 
 import numpy as np
