@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from advisor.core.errors import AdvisorError
 from advisor.core.units import show_bytes
 
-PACKAGES = ("tensorflow", "keras", "ai-edge-litert", "ai-edge-quantizer", "optuna", "scikit-learn", "scikit-image")
+PACKAGES = ("tensorflow", "keras", "ai-edge-litert", "ai-edge-quantizer", "optuna", "scikit-image")
 MEMORY_BYTES = 4_000_000_000
 """A child process that converts or scores takes up to 3 GB; the rest is for the parent and the system."""
 

@@ -174,7 +174,7 @@ class Vector:
 
 
 def make_vectors(model: ShippedModel, answering: Answering) -> tuple[float, tuple[Vector, ...]]:
-    """Run the model over crops of the photographs that ship with scikit-image and scikit-learn.
+    """Run the model over crops of the photographs that ship with scikit-image.
 
     The user's images stay in the run, because a bundle goes to people who may not see them.
 

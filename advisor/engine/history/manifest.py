@@ -23,7 +23,7 @@ from advisor.store import RunFolder
 from advisor.version import __version__
 
 PACKAGES = (
-    "tensorflow", "keras", "ai-edge-litert", "ai-edge-quantizer", "optuna", "scikit-learn", "scikit-image", "numpy",
+    "tensorflow", "keras", "ai-edge-litert", "ai-edge-quantizer", "optuna", "scikit-image", "numpy",
     "pillow",
 )  # fmt: skip
 

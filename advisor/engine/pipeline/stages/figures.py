@@ -136,7 +136,7 @@ def answers(scope: Scope, spec: InputSpec, source: Source, cost_s: float) -> Sta
             "artefact": artefact_of(source, results).sha256,
             "photographs": PHOTOGRAPHS_VERSION,
             "view": spec.key,
-            **versions("ai-edge-litert", "scikit-image", "scikit-learn"),
+            **versions("ai-edge-litert", "scikit-image"),
         }
 
     def job(materials: Materials, results: Results, _folders: Folders) -> Job:

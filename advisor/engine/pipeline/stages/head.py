@@ -203,4 +203,4 @@ def _stages(read: Sequence[FeatureSet]) -> tuple[Stage[Any], ...]:
 
 def _head_inputs(read: Sequence[FeatureSet], materials: Materials, results: Results) -> dict[str, object]:
     keys = [each.key(materials, results) for each in read]
-    return {"features": keys, "head": HEAD_VERSION, **versions("scikit-learn", "numpy")}
+    return {"features": keys, "head": HEAD_VERSION, **versions("numpy")}

@@ -102,7 +102,7 @@ def with_unknown(
             "head": [spec.kind, spec.regularization],
             "classes": materials.require_images().classes,
             "parts": parts,
-            **versions("numpy", "scipy", "scikit-learn"),
+            **versions("numpy", "scipy"),
         }
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
