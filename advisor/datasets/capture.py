@@ -34,14 +34,10 @@ _MESH = 14
 
 @dataclass(frozen=True)
 class CaptureCondition:
-    """One capture condition.
+    """One capture condition."""
 
-    Attributes:
-        name: its name in reports.
-        change: maps uint8 (S, S, 3), strength and generator to uint8 (S, S, 3).
-    """
-
-    name: str
+    name: str  # its name in reports
+    # maps uint8 (S, S, 3), strength and generator to uint8 (S, S, 3)
     change: Callable[[Pixels, float, Generator], Pixels]
 
 

@@ -99,22 +99,15 @@ NAMED = 5
 
 @dataclass(frozen=True)
 class Division:
-    """A split and why it is as it is.
+    """A split and why it is as it is."""
 
-    Attributes:
-        split: the parts.
-        grouping: the groups that are kept whole.
-        groups: number of the group of each image: copies, near duplicates and ``grouping`` together.
-        together: groups of indices that are never separated: copies, near duplicates, groups of the manifest.
-        leaks: the groups of ``together`` that the user's own split puts into several parts.
-        rejoined: the classes that the user's own validation part lacks: it was joined to the training part.
-    """
-
-    split: Split
-    grouping: Grouping
-    groups: tuple[int, ...]
+    split: Split  # the parts
+    grouping: Grouping  # the groups that are kept whole
+    groups: tuple[int, ...]  # number of the group of each image: copies, near duplicates and ``grouping`` together
+    # groups of indices that are never separated: copies, near duplicates, groups of the manifest
     together: tuple[tuple[int, ...], ...]
-    leaks: tuple[tuple[int, ...], ...]
+    leaks: tuple[tuple[int, ...], ...]  # the groups of ``together`` that the user's own split puts into several parts
+    # the classes that the user's own validation part lacks: it was joined to the training part
     rejoined: tuple[str, ...] = ()
 
     def notes(self, dataset: Dataset) -> tuple[str, ...]:

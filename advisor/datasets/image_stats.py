@@ -31,61 +31,40 @@ _BASE_LUMINANCE_SUM = 3688
 
 @dataclass(frozen=True, slots=True)
 class ImageStats:
-    """The measures of one image.
+    """The measures of one image."""
 
-    Attributes:
-        width: pixels.
-        height: pixels.
-        brightness: mean luma, 0-255.
-        contrast: standard deviation of luma.
-        sharpness: variance of the Laplacian of the grey image at ``SIDE`` pixels over its contrast squared; low for a
-            blurred image of any contrast (Pech-Pacheco et al., 2000).
-        framing: share (0-1) of the image's edges (squared gradients of luma) in its middle quarter: 0.25 for evenly
-            spread edges, less if the subject is at the border.
-        jpeg_quality: libjpeg's scale 1-100, estimated from the luminance table; 0 if the file is not a JPEG.
-    """
-
-    width: int
-    height: int
-    brightness: float
-    contrast: float
+    width: int  # pixels
+    height: int  # pixels
+    brightness: float  # mean luma, 0-255
+    contrast: float  # standard deviation of luma
+    # variance of the Laplacian of the grey image at ``SIDE`` pixels over its contrast squared; low for a blurred image
+    # of any contrast (Pech-Pacheco et al., 2000)
     sharpness: float
+    # share (0-1) of the image's edges (squared gradients of luma) in its middle quarter: 0.25 for evenly spread edges,
+    # less if the subject is at the border
     framing: float
-    jpeg_quality: int
+    jpeg_quality: int  # libjpeg's scale 1-100, estimated from the luminance table; 0 if the file is not a JPEG
 
 
 @dataclass(frozen=True, slots=True)
 class Shot:
-    """When, with what and how an image was taken, from its EXIF data.
+    """When, with what and how an image was taken, from its EXIF data."""
 
-    Attributes:
-        taken_s: seconds since 1970 of the camera's clock, without its time zone; None if it is not recorded.
-        camera: maker and model, empty if they are not recorded.
-        orientation: how the stored image is turned upright, 1 (it is upright) to 8.
-    """
-
+    # seconds since 1970 of the camera's clock, without its time zone; None if it is not recorded
     taken_s: float | None = None
-    camera: str = ""
-    orientation: int = 1
+    camera: str = ""  # maker and model, empty if they are not recorded
+    orientation: int = 1  # how the stored image is turned upright, 1 (it is upright) to 8
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Measured:
-    """All that is measured on one image.
+    """All that is measured on one image."""
 
-    Attributes:
-        stats: its measures.
-        thumbnail: grey, uint8 (THUMBNAIL, THUMBNAIL).
-        colours: small RGB version, uint8 (COLOURS, COLOURS, 3).
-        histogram: roots of the shares of ``LEVELS`` cubed colours, times 255, uint8 (LEVELS ** 3,).
-        shot: when and with what it was taken.
-    """
-
-    stats: ImageStats
-    thumbnail: NDArray[np.uint8]
-    colours: NDArray[np.uint8]
-    histogram: NDArray[np.uint8]
-    shot: Shot
+    stats: ImageStats  # its measures
+    thumbnail: NDArray[np.uint8]  # grey, uint8 (THUMBNAIL, THUMBNAIL)
+    colours: NDArray[np.uint8]  # small RGB version, uint8 (COLOURS, COLOURS, 3)
+    histogram: NDArray[np.uint8]  # roots of the shares of ``LEVELS`` cubed colours, times 255, uint8 (LEVELS ** 3,)
+    shot: Shot  # when and with what it was taken
 
 
 def measure(data: bytes) -> Measured:

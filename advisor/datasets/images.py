@@ -147,17 +147,11 @@ KEPT_BYTES = 120_000_000
 
 @dataclass(frozen=True)
 class InputSpec:
-    """The input that a model takes: its size, and the normalisation of RGB values.
+    """The input that a model takes: its size, and the normalisation of RGB values."""
 
-    Attributes:
-        size: side of the model's square input in pixels.
-        mean: subtracted from RGB 0..255, channel by channel.
-        std: divisor of the difference, channel by channel.
-    """
-
-    size: int
-    mean: tuple[float, float, float]
-    std: tuple[float, float, float]
+    size: int  # side of the model's square input in pixels
+    mean: tuple[float, float, float]  # subtracted from RGB 0..255, channel by channel
+    std: tuple[float, float, float]  # divisor of the difference, channel by channel
 
     @property
     def key(self) -> dict[str, object]:

@@ -24,21 +24,13 @@ Group = list[int]
 
 @dataclass(frozen=True)
 class Split:
-    """Indices into ``Dataset.images``, each sorted.
+    """Indices into ``Dataset.images``, each sorted."""
 
-    Attributes:
-        train: for training while candidates are compared.
-        validation: for comparing candidates; the model that ships is trained on these too.
-        holdout: for the final accuracy of the finalists; never trained on.
-        seed: the seed of the split.
-        given: names of the parts in the user's own split.
-    """
-
-    train: tuple[int, ...]
-    validation: tuple[int, ...]
-    holdout: tuple[int, ...]
-    seed: int
-    given: tuple[str, ...] = ()
+    train: tuple[int, ...]  # for training while candidates are compared
+    validation: tuple[int, ...]  # for comparing candidates; the model that ships is trained on these too
+    holdout: tuple[int, ...]  # for the final accuracy of the finalists; never trained on
+    seed: int  # the seed of the split
+    given: tuple[str, ...] = ()  # names of the parts in the user's own split
 
     @property
     def learnt(self) -> tuple[int, ...]:
@@ -147,19 +139,12 @@ def _own_parts(dataset: Dataset, given: Sequence[str | None], by_class: Sequence
 
 @dataclass(frozen=True)
 class _Draw:
-    """Draws parts.
+    """Draws parts."""
 
-    Attributes:
-        dataset: the images.
-        by_class: units of each class that are never separated.
-        visits: groups of such units, across classes; empty if the images do not come in groups.
-        divide: a group is divided if its class has no other.
-    """
-
-    dataset: Dataset
-    by_class: Sequence[Sequence[Group]]
-    visits: Sequence[Sequence[Group]]
-    divide: bool
+    dataset: Dataset  # the images
+    by_class: Sequence[Sequence[Group]]  # units of each class that are never separated
+    visits: Sequence[Sequence[Group]]  # groups of such units, across classes; empty if the images do not come in groups
+    divide: bool  # a group is divided if its class has no other
 
     def part(self, name: str, own: Mapping[int, str], share: float, held: Mapping[int, str]) -> set[int]:
         """Draw a part from images without one, and from the training part if the user's split does not name it."""

@@ -30,23 +30,15 @@ _Read = tuple[LabelledImage, Measured] | Rejected
 
 @dataclass(frozen=True, eq=False)
 class Survey:
-    """A data set and the measures of its images.
+    """A data set and the measures of its images."""
 
-    Attributes:
-        dataset: the images that can be used.
-        stats: structured array (N,) with the fields of :class:`ImageStats`; ``jpeg_quality`` is 0 for other formats.
-        thumbnails: grey, uint8 (N, THUMBNAIL, THUMBNAIL).
-        colours: small RGB versions, uint8 (N, COLOURS, COLOURS, 3).
-        histograms: roots of the shares of each colour, uint8 (N, LEVELS ** 3).
-        shots: when and with what each image was taken.
-    """
-
-    dataset: Dataset
+    dataset: Dataset  # the images that can be used
+    # structured array (N,) with the fields of :class:`ImageStats`; ``jpeg_quality`` is 0 for other formats
     stats: NDArray[np.void]
-    thumbnails: NDArray[np.uint8]
-    colours: NDArray[np.uint8]
-    histograms: NDArray[np.uint8]
-    shots: tuple[Shot, ...]
+    thumbnails: NDArray[np.uint8]  # grey, uint8 (N, THUMBNAIL, THUMBNAIL)
+    colours: NDArray[np.uint8]  # small RGB versions, uint8 (N, COLOURS, COLOURS, 3)
+    histograms: NDArray[np.uint8]  # roots of the shares of each colour, uint8 (N, LEVELS ** 3)
+    shots: tuple[Shot, ...]  # when and with what each image was taken
 
     def without(self, rejected: Collection[Rejected]) -> Survey:
         """Return the survey without some of the images, which are listed as rejected."""

@@ -31,13 +31,9 @@ OUTPUT_NAME = "features"
 
 @dataclass(frozen=True)
 class CaptureAugmentation:
-    """One way to change training images.
+    """One way to change training images."""
 
-    Attributes:
-        captured: 0 for no change; otherwise a number that, with the file's name, draws the capture condition.
-    """
-
-    captured: int = 0
+    captured: int = 0  # 0 for no change; otherwise a number that, with the file's name, draws the capture condition
 
     @property
     def key(self) -> dict[str, bool | float]:
@@ -117,20 +113,14 @@ def joined(parts: Sequence[Path], rows: NDArray[np.int64] | None = None) -> NDAr
 
 @dataclass(frozen=True)
 class Augmentation:
-    """Strengths of the random changes to training images.
+    """Strengths of the random changes to training images."""
 
-    Attributes:
-        crop: least share of an image's sides that a crop keeps.
-        colour: largest change of brightness, contrast and saturation: the factor is between 1 - colour and 1 + colour.
-        mixup: concentration of the Beta distribution for mixing pairs of images; 0 for none (Zhang et al., "mixup",
-            2018).
-        turn: largest tilt in degrees; half of the images are tilted.
-    """
-
-    crop: float = 0.7
+    crop: float = 0.7  # least share of an image's sides that a crop keeps
+    # largest change of brightness, contrast and saturation: the factor is between 1 - colour and 1 + colour
     colour: float = 0.2
+    # concentration of the Beta distribution for mixing pairs of images; 0 for none (Zhang et al., "mixup", 2018)
     mixup: float = 0.1
-    turn: float = 0.0
+    turn: float = 0.0  # largest tilt in degrees; half of the images are tilted
 
 
 def augmented(

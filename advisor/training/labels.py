@@ -39,19 +39,12 @@ _ROWS = 2048
 
 @dataclass(frozen=True)
 class Suspect:
-    """An image whose label is likely wrong.
+    """An image whose label is likely wrong."""
 
-    Attributes:
-        index: of the image.
-        suggested: the label that fits best.
-        given: probability (0-1) of the label that it has.
-        better: probability of the suggested one.
-    """
-
-    index: int
-    suggested: int
-    given: float
-    better: float
+    index: int  # of the image
+    suggested: int  # the label that fits best
+    given: float  # probability (0-1) of the label that it has
+    better: float  # probability of the suggested one
 
 
 def suspects(labels: Sequence[int], probabilities: NDArray[np.float32]) -> tuple[Suspect, ...]:
@@ -104,23 +97,14 @@ def left_out(
 
 @dataclass(frozen=True, eq=False)
 class _Regression:
-    """A ridge regression: weights ``inverse(normal) @ moments`` of a row's kernels with the landmarks.
+    """A ridge regression: weights ``inverse(normal) @ moments`` of a row's kernels with the landmarks."""
 
-    Attributes:
-        rows: float32 (N, D).
-        wanted: (N, C).
-        places: of the landmarks among the rows.
-        normal: (M, M).
-        moments: (M, C).
-        inverse: of ``normal``.
-    """
-
-    rows: NDArray[np.float32]
-    wanted: Floats
-    places: NDArray[np.int64]
-    normal: Floats
-    moments: Floats
-    inverse: Floats
+    rows: NDArray[np.float32]  # float32 (N, D)
+    wanted: Floats  # (N, C)
+    places: NDArray[np.int64]  # of the landmarks among the rows
+    normal: Floats  # (M, M)
+    moments: Floats  # (M, C)
+    inverse: Floats  # of ``normal``
 
     def without_each(self) -> Floats:
         """Return the prediction for each row, trained without that row."""

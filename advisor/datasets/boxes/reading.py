@@ -32,15 +32,10 @@ _MIRRORED = {2: (True, False), 3: (True, True), 4: (False, True), 6: (True, Fals
 
 @dataclass(frozen=True)
 class Frame:
-    """Size and orientation in which an image is stored.
+    """Size and orientation in which an image is stored."""
 
-    Attributes:
-        stored: their width and height.
-        orientation: how they are turned upright, 1 (they are upright) to 8, as in EXIF.
-    """
-
-    stored: Size
-    orientation: int = 1
+    stored: Size  # their width and height
+    orientation: int = 1  # how they are turned upright, 1 (they are upright) to 8, as in EXIF
 
     @property
     def upright(self) -> Size:
@@ -103,29 +98,18 @@ SLACK = 1.0
 
 @dataclass(frozen=True, eq=False)
 class BoxSurvey:
-    """A set of images with boxes.
+    """A set of images with boxes."""
 
-    Attributes:
-        images: the images and their measures; all have one class.
-        classes: names of the classes that have a box, sorted.
-        boxes: for each image its boxes inside it.
-        outside: for each image those that reached over its edge, as written.
-        sizes: width and height of each upright image.
-        faults: boxes that were left out.
-        unused: classes that the files name but that have no box.
-        spellings: the spellings of each class that is written in several ways (case, blanks).
-        turned: images whose boxes were turned from the stored orientation.
-    """
-
-    images: Survey
-    classes: tuple[str, ...]
-    boxes: tuple[tuple[Box, ...], ...]
-    outside: tuple[tuple[Box, ...], ...]
-    sizes: tuple[Size, ...]
-    faults: tuple[BoxFault, ...] = ()
-    unused: tuple[str, ...] = ()
+    images: Survey  # the images and their measures; all have one class
+    classes: tuple[str, ...]  # names of the classes that have a box, sorted
+    boxes: tuple[tuple[Box, ...], ...]  # for each image its boxes inside it
+    outside: tuple[tuple[Box, ...], ...]  # for each image those that reached over its edge, as written
+    sizes: tuple[Size, ...]  # width and height of each upright image
+    faults: tuple[BoxFault, ...] = ()  # boxes that were left out
+    unused: tuple[str, ...] = ()  # classes that the files name but that have no box
+    # the spellings of each class that is written in several ways (case, blanks)
     spellings: tuple[tuple[str, ...], ...] = ()
-    turned: int = 0
+    turned: int = 0  # images whose boxes were turned from the stored orientation
 
     @property
     def count(self) -> int:

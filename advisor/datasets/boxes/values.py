@@ -21,23 +21,14 @@ ONE_CLASS = "all images"
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """One object in an image.
+    """One object in an image."""
 
-    Attributes:
-        label: its class.
-        left: edge in pixels of the upright image, or in shares of its width before the image is opened.
-        top: as ``left``, of the height.
-        right: as ``left``.
-        bottom: as ``top``.
-        line: line, row or number of the box in its file; 0 if it was not read from one.
-    """
-
-    label: str
-    left: float
-    top: float
-    right: float
-    bottom: float
-    line: int = 0
+    label: str  # its class
+    left: float  # edge in pixels of the upright image, or in shares of its width before the image is opened
+    top: float  # as ``left``, of the height
+    right: float  # as ``left``
+    bottom: float  # as ``top``
+    line: int = 0  # line, row or number of the box in its file; 0 if it was not read from one
 
     @property
     def edges(self) -> tuple[float, float, float, float]:
@@ -91,61 +82,36 @@ def stated_size(width: Any, height: Any) -> tuple[int, int] | None:
 
 @dataclass(frozen=True, slots=True)
 class BoxEntry:
-    """One image of a listing.
+    """One image of a listing."""
 
-    Attributes:
-        path: the image; it may be missing, or not an image.
-        boxes: its boxes as written.
-        source: the file that has them.
-        part: ``train``, ``validation``, ``holdout`` or empty.
-        group: images of one group stay on one side of a split; empty for none.
-        size: width and height of the image as ``source`` states them, None if it does not.
-    """
-
-    path: Path
-    boxes: tuple[Box, ...]
-    source: Path
-    part: str = ""
-    group: str = ""
-    size: tuple[int, int] | None = None
+    path: Path  # the image; it may be missing, or not an image
+    boxes: tuple[Box, ...]  # its boxes as written
+    source: Path  # the file that has them
+    part: str = ""  # ``train``, ``validation``, ``holdout`` or empty
+    group: str = ""  # images of one group stay on one side of a split; empty for none
+    size: tuple[int, int] | None = None  # width and height of the image as ``source`` states them, None if it does not
 
 
 @dataclass(frozen=True, slots=True)
 class BoxFault:
-    """A box that was left out.
+    """A box that was left out."""
 
-    Attributes:
-        path: its image, or the file that has it if no image is known.
-        place: file and line.
-        reason: why it was left out.
-    """
-
-    path: Path
-    place: str
-    reason: str
+    path: Path  # its image, or the file that has it if no image is known
+    place: str  # file and line
+    reason: str  # why it was left out
 
 
 @dataclass(frozen=True)
 class BoxListing:
-    """A set of images with boxes before the images are opened.
+    """A set of images with boxes before the images are opened."""
 
-    Attributes:
-        root: paths in reports are relative to it.
-        entries: the images.
-        classes: class names that exist even without a box.
-        rejected: images without a usable annotation.
-        faults: boxes that were left out.
-        relative: edges are shares of the image's sides; None if this is not known yet.
-        unit: what ``Box.line`` counts: ``line``, ``row``, ``annotation``.
-    """
-
-    root: Path
-    entries: Sequence[BoxEntry]
-    classes: Sequence[str] = ()
-    rejected: Sequence[Rejected] = ()
-    faults: Sequence[BoxFault] = ()
-    relative: bool | None = None
-    unit: str = "line"
+    root: Path  # paths in reports are relative to it
+    entries: Sequence[BoxEntry]  # the images
+    classes: Sequence[str] = ()  # class names that exist even without a box
+    rejected: Sequence[Rejected] = ()  # images without a usable annotation
+    faults: Sequence[BoxFault] = ()  # boxes that were left out
+    relative: bool | None = None  # edges are shares of the image's sides; None if this is not known yet
+    unit: str = "line"  # what ``Box.line`` counts: ``line``, ``row``, ``annotation``
 
     @property
     def images(self) -> Listing:

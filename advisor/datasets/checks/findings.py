@@ -35,27 +35,18 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One result of a data check.
+    """One result of a data check."""
 
-    Attributes:
-        kind: what it is about.
-        message: one sentence with the figures.
-        advice: what to do about it.
-        groups: the images concerned; duplicates as groups of the same image, others one by one.
-        notes: a few words for each group, such as a better label; empty for none.
-        leave_out: the images to remove from the set to correct it.
-        marked: the boxes concerned, for each group; empty if the finding is about whole images.
-        leave_out_marked: these boxes are to be removed, too.
-    """
-
-    kind: Kind
-    message: str
-    advice: str
+    kind: Kind  # what it is about
+    message: str  # one sentence with the figures
+    advice: str  # what to do about it
+    # the images concerned; duplicates as groups of the same image, others one by one
     groups: tuple[tuple[Path, ...], ...] = ()
-    notes: tuple[str, ...] = ()
-    leave_out: tuple[Path, ...] = ()
+    notes: tuple[str, ...] = ()  # a few words for each group, such as a better label; empty for none
+    leave_out: tuple[Path, ...] = ()  # the images to remove from the set to correct it
+    # the boxes concerned, for each group; empty if the finding is about whole images
     marked: tuple[tuple[Box, ...], ...] = ()
-    leave_out_marked: bool = False
+    leave_out_marked: bool = False  # these boxes are to be removed, too
 
     @property
     def images(self) -> tuple[Path, ...]:

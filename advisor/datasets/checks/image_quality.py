@@ -22,20 +22,13 @@ FEW = 0.01
 
 @dataclass(frozen=True)
 class Measure:
-    """One measure of an image, and the limits of a well-taken image.
+    """One measure of an image, and the limits of a well-taken image."""
 
-    Attributes:
-        name: its name in reports.
-        field: of :class:`advisor.datasets.image_stats.ImageStats`.
-        low: below it an image is ``low_word``.
-        high: above it an image is ``high_word``; None for no limit.
-    """
-
-    name: str
-    field: str
-    low: float
+    name: str  # its name in reports
+    field: str  # of :class:`advisor.datasets.image_stats.ImageStats`
+    low: float  # below it an image is ``low_word``
     low_word: str
-    high: float | None = None
+    high: float | None = None  # above it an image is ``high_word``; None for no limit
     high_word: str = ""
 
 

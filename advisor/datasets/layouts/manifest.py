@@ -31,17 +31,11 @@ Row = dict[str, str]
 
 @dataclass(frozen=True)
 class ManifestColumns:
-    """The columns of a kind of table.
+    """The columns of a kind of table."""
 
-    Attributes:
-        names: the columns and their accepted names, in any case.
-        needed: the columns that a table must have.
-        hint: what a table should look like, for errors.
-    """
-
-    names: Mapping[str, tuple[str, ...]]
-    needed: tuple[str, ...]
-    hint: str
+    names: Mapping[str, tuple[str, ...]]  # the columns and their accepted names, in any case
+    needed: tuple[str, ...]  # the columns that a table must have
+    hint: str  # what a table should look like, for errors
 
 
 SPLIT = {"split": ("split", "part", "subset"), "group": ("group",)}

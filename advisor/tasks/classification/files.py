@@ -150,12 +150,9 @@ SHIPPING = Shipping(
 
 @dataclass(frozen=True)
 class Classified:
-    """Judge of classifiers, which keeps the answers of each file, so that files are compared image by image.
+    """Judge of classifiers, which keeps the answers of each file, so that files are compared image by image."""
 
-    Attributes:
-        question: says what accuracy is, what answers cost and what thresholds shall keep.
-    """
-
+    # says what accuracy is, what answers cost and what thresholds shall keep
     question: Question = field(default_factory=Question)
 
     def verdict(self, scored: Scored, images: Images, run: RunFolder, name: str) -> AccuracyVerdict:

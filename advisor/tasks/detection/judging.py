@@ -29,34 +29,21 @@ HELD_OUT = "on the hold-out of --data, run in LiteRT"
 
 @dataclass(frozen=True, eq=False)
 class FoundObjects:
-    """True boxes and found ones.
+    """True boxes and found ones."""
 
-    Attributes:
-        true: the true boxes of N images.
-        found: what was found in them.
-        sizes: height and width of the images in pixels.
-        classes: number of classes.
-    """
-
-    true: Sequence[Detections]
-    found: Sequence[Detections]
-    sizes: Sequence[tuple[int, int]]
-    classes: int
+    true: Sequence[Detections]  # the true boxes of N images
+    found: Sequence[Detections]  # what was found in them
+    sizes: Sequence[tuple[int, int]]  # height and width of the images in pixels
+    classes: int  # number of classes
 
 
 @dataclass(frozen=True)
 class ObjectFigures:
-    """The figures of a file.
+    """The figures of a file."""
 
-    Attributes:
-        mean: mean over the classes, the figure that decides.
-        by_class: the figure of each class, None for a class without an object.
-        coco: average precision over overlaps from 0.5 to 0.95; None of centres.
-    """
-
-    mean: Interval
-    by_class: tuple[float | None, ...]
-    coco: Interval | None = None
+    mean: Interval  # mean over the classes, the figure that decides
+    by_class: tuple[float | None, ...]  # the figure of each class, None for a class without an object
+    coco: Interval | None = None  # average precision over overlaps from 0.5 to 0.95; None of centres
 
 
 class Criterion(Protocol):
@@ -218,13 +205,9 @@ def _by_class(reached: ObjectFigures, images: Images, boxes: BoxFacts | None) ->
 
 @dataclass(frozen=True)
 class Detected:
-    """Judge of found objects, which keeps each image's share in the figure to compare files image by image.
+    """Judge of found objects, which keeps each image's share in the figure to compare files image by image."""
 
-    Attributes:
-        by: rule by which an object counts as found.
-    """
-
-    by: Criterion
+    by: Criterion  # rule by which an object counts as found
 
     def verdict(self, scored: Scored, images: Images, run: RunFolder, name: str) -> AccuracyVerdict:
         """See :class:`Judge`."""

@@ -20,34 +20,21 @@ FILLED = (124, 116, 104)
 
 @dataclass(frozen=True)
 class RandomChanges:
-    """Strengths of the random changes.
+    """Strengths of the random changes."""
 
-    Attributes:
-        zoom: largest factor between the sides of the section and those of the image, either way.
-        stretch: largest factor between the height and the width of the section.
-        contrast: largest change of contrast: the factor is between 1 - contrast and 1 + contrast.
-        brightness: largest change of all channels, in steps of 255.
-        tint: largest change of each channel.
-    """
-
-    zoom: float = 1.65
-    stretch: float = 1.35
-    contrast: float = 0.2
-    brightness: float = 20.0
-    tint: float = 8.0
+    zoom: float = 1.65  # largest factor between the sides of the section and those of the image, either way
+    stretch: float = 1.35  # largest factor between the height and the width of the section
+    contrast: float = 0.2  # largest change of contrast: the factor is between 1 - contrast and 1 + contrast
+    brightness: float = 20.0  # largest change of all channels, in steps of 255
+    tint: float = 8.0  # largest change of each channel
 
 
 @dataclass(frozen=True, eq=False)
 class Objects:
-    """The objects in an image.
+    """The objects in an image."""
 
-    Attributes:
-        boxes: edges (n, 4) as top, left, bottom and right in shares of the image, float32.
-        labels: index of the class of each, int64 (n,).
-    """
-
-    boxes: Floats
-    labels: NDArray[np.int64]
+    boxes: Floats  # edges (n, 4) as top, left, bottom and right in shares of the image, float32
+    labels: NDArray[np.int64]  # index of the class of each, int64 (n,)
 
 
 def objects_of(rows: Sequence[tuple[int, float, float, float, float]]) -> Objects:

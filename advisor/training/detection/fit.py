@@ -34,15 +34,10 @@ CANDIDATES = 9
 
 @dataclass(frozen=True, eq=False)
 class Anchors:
-    """The anchors of some maps, the finest map first and row by row.
+    """The anchors of some maps, the finest map first and row by row."""
 
-    Attributes:
-        boxes: float32 (N, 4): centre y and x, height and width.
-        counts: number of anchors of each map.
-    """
-
-    boxes: Floats
-    counts: tuple[int, ...]
+    boxes: Floats  # float32 (N, 4): centre y and x, height and width
+    counts: tuple[int, ...]  # number of anchors of each map
 
     @property
     def edges(self) -> Floats:
@@ -120,25 +115,15 @@ def _nearest(distances: NDArray[np.floating], counts: Sequence[int]) -> NDArray[
 
 @dataclass(frozen=True)
 class Hyperparameters:
-    """Hyperparameters of a training.
+    """Hyperparameters of a training."""
 
-    Attributes:
-        epochs: passes over the images; each pass takes one changed copy of every image.
-        batch: images in a step.
-        learning_rate: largest rate of AdamW for the head; it rises linearly and falls as a cosine.
-        backbone_rate: the same for the backbone, as a share of the head's.
-        weight_decay: of kernels.
-        averaging: decay of the running mean of the weights, which is what is kept.
-        seed: draws weights, copies and order.
-    """
-
-    epochs: int
-    batch: int = 16
-    learning_rate: float = 2e-3
-    backbone_rate: float = 0.1
-    weight_decay: float = 1e-2
-    averaging: float = 0.998
-    seed: int = 0
+    epochs: int  # passes over the images; each pass takes one changed copy of every image
+    batch: int = 16  # images in a step
+    learning_rate: float = 2e-3  # largest rate of AdamW for the head; it rises linearly and falls as a cosine
+    backbone_rate: float = 0.1  # the same for the backbone, as a share of the head's
+    weight_decay: float = 1e-2  # of kernels
+    averaging: float = 0.998  # decay of the running mean of the weights, which is what is kept
+    seed: int = 0  # draws weights, copies and order
 
 
 Arrays = list[NDArray[np.generic]]
@@ -175,20 +160,14 @@ Shape = tuple[int, int, int]
 
 @dataclass(frozen=True, eq=False)
 class TrainableHead:
-    """A head with its loss and its targets.
+    """A head with its loss and its targets."""
 
-    Attributes:
-        model: ``keras.Model`` from maps, the finest first, to the head's outputs.
-        loss: from the outputs of a batch and its targets to the number that training minimises.
-        target: from the objects in an image to the wanted outputs.
-        anchors: of a head for boxes.
-        finish: called after the training, with the logits of the images as they are and their objects.
-    """
-
-    model: keras.Model
+    model: keras.Model  # ``keras.Model`` from maps, the finest first, to the head's outputs
+    # from the outputs of a batch and its targets to the number that training minimises
     loss: Callable[[list[tf.Tensor], tuple[tf.Tensor, ...]], tf.Tensor]
-    target: Callable[[Objects], Target]
-    anchors: Anchors | None = None
+    target: Callable[[Objects], Target]  # from the objects in an image to the wanted outputs
+    anchors: Anchors | None = None  # of a head for boxes
+    # called after the training, with the logits of the images as they are and their objects
     finish: Callable[[NDArray[np.float32], Sequence[Objects]], None] | None = None
 
 

@@ -31,29 +31,19 @@ MOST_COPIES = 5
 
 @dataclass(frozen=True, eq=False)
 class Boxed:
-    """Images with their objects.
+    """Images with their objects."""
 
-    Attributes:
-        paths: N files.
-        objects: of each image.
-    """
-
-    paths: Sequence[Path]
-    objects: Sequence[Objects]
+    paths: Sequence[Path]  # N files
+    objects: Sequence[Objects]  # of each image
 
 
 @dataclass(frozen=True, eq=False)
 class KeptMaps:
-    """Maps of N images and of their changed copies: what a head on a frozen backbone learns from.
+    """Maps of N images and of their changed copies: what a head on a frozen backbone learns from."""
 
-    Attributes:
-        levels: float16 (N * (1 + copies), rows, columns, channels) of each level, memory-mapped.
-        of_rows: the objects of each row.
-        copies: changed copies of each image; row ``image + N * copy`` is copy number ``copy``, 0 for the image itself.
-    """
-
-    levels: Sequence[Halves]
-    of_rows: Sequence[Objects]
+    levels: Sequence[Halves]  # float16 (N * (1 + copies), rows, columns, channels) of each level, memory-mapped
+    of_rows: Sequence[Objects]  # the objects of each row
+    # changed copies of each image; row ``image + N * copy`` is copy number ``copy``, 0 for the image itself
     copies: int
 
     @property
@@ -146,17 +136,11 @@ class _Runner:
 
 @dataclass(frozen=True, eq=False)
 class Photographs:
-    """The pixels of N images, changed anew in each epoch: what a backbone that learns too learns from.
+    """The pixels of N images, changed anew in each epoch: what a backbone that learns too learns from."""
 
-    Attributes:
-        pixels: uint8 (N, S, S, 3), RGB, memory-mapped.
-        objects: of each image.
-        spec: how pixels become the backbone's input.
-    """
-
-    pixels: NDArray[np.uint8]
-    objects: Sequence[Objects]
-    spec: InputSpec
+    pixels: NDArray[np.uint8]  # uint8 (N, S, S, 3), RGB, memory-mapped
+    objects: Sequence[Objects]  # of each image
+    spec: InputSpec  # how pixels become the backbone's input
 
     def unchanged(self, images: NDArray[np.int64]) -> Arrays:
         """Return the input for some images, float32 (n, S, S, 3)."""

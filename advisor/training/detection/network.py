@@ -193,17 +193,11 @@ def joined(maps: keras.Model, head: keras.Model) -> keras.Model:
 
 @dataclass(frozen=True)
 class HeadKind:
-    """A kind of head.
+    """A kind of head."""
 
-    Attributes:
-        coarsest: pixels of the input to a cell of the coarsest map that it reads.
-        make_head: makes its network, with loss and targets.
-        epochs: passes over the images.
-    """
-
-    coarsest: int
-    make_head: MakeHead
-    epochs: int
+    coarsest: int  # pixels of the input to a cell of the coarsest map that it reads
+    make_head: MakeHead  # makes its network, with loss and targets
+    epochs: int  # passes over the images
 
 
 FINETUNING = Hyperparameters(epochs=14)
@@ -215,28 +209,19 @@ the head alone 89.2 and 46.4, 8 epochs at half of the rate 88.4 and 49.6."""
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """A trained detector.
+    """A trained detector."""
 
-    Attributes:
-        data: float ``.tflite``: with post-processing if the head finds boxes, with the output ``centres`` otherwise.
-        head: the weights of the head, in the order of its Keras model.
-    """
-
+    # float ``.tflite``: with post-processing if the head finds boxes, with the output ``centres`` otherwise
     data: bytes
-    head: Sequence[NDArray[np.float32]]
+    head: Sequence[NDArray[np.float32]]  # the weights of the head, in the order of its Keras model
 
 
 @dataclass(frozen=True, eq=False)
 class DetectorStart:
-    """The start of fine-tuning.
+    """The start of fine-tuning."""
 
-    Attributes:
-        head: see :class:`Trained`.
-        share: of the backbone's layers that learn too, from the top.
-    """
-
-    head: Sequence[NDArray[np.float32]]
-    share: float
+    head: Sequence[NDArray[np.float32]]  # see :class:`Trained`
+    share: float  # of the backbone's layers that learn too, from the top
 
 
 def train(

@@ -50,23 +50,14 @@ STATE = "state.json"
 
 @dataclass(frozen=True)
 class FinetuneProgress:
-    """Progress of a fine-tuning.
+    """Progress of a fine-tuning."""
 
-    Attributes:
-        hyperparameters: of the training, without the time limit.
-        history: loss, validation accuracy and seconds of each epoch.
-        best_epoch: index of the best epoch, -1 for the start.
-        best: its validation accuracy (0-1).
-        start: validation accuracy before the first epoch (0-1).
-        shortened: a time limit lowered the rate early, so that another limit must not continue from here.
-    """
-
-    hyperparameters: Mapping[str, object]
-    history: tuple[Mapping[str, float], ...]
-    best_epoch: int
-    best: float
-    start: float
-    shortened: bool = False
+    hyperparameters: Mapping[str, object]  # of the training, without the time limit
+    history: tuple[Mapping[str, float], ...]  # loss, validation accuracy and seconds of each epoch
+    best_epoch: int  # index of the best epoch, -1 for the start
+    best: float  # its validation accuracy (0-1)
+    start: float  # validation accuracy before the first epoch (0-1)
+    shortened: bool = False  # a time limit lowered the rate early, so that another limit must not continue from here
 
 
 def read_progress(folder: Path) -> FinetuneProgress | None:
@@ -80,28 +71,19 @@ def read_progress(folder: Path) -> FinetuneProgress | None:
 
 @dataclass(frozen=True, eq=False)
 class Finetuned:
-    """The result of a fine-tuning.
+    """The result of a fine-tuning."""
 
-    Attributes:
-        weights: float32 (F, C) of the head.
-        bias: float32 (C,).
-        levels: whether the head also reads the features of the backbone's levels.
-        validation_accuracy: share (0-1) of the validation part classified correctly by the epoch that was kept. It is
-            slightly too high, as it chose that epoch.
-        start_accuracy: the same for the backbone and head at the start.
-        history: validation accuracy and training loss of each epoch.
-        best_epoch: 0-based; -1 if no epoch was better than the start.
-        out_of_time: the time limit ended or shortened the training. A later call with the same folder continues what
-            was ended, and begins anew what was shortened.
-    """
-
-    weights: NDArray[np.float32]
-    bias: NDArray[np.float32]
-    levels: bool
+    weights: NDArray[np.float32]  # float32 (F, C) of the head
+    bias: NDArray[np.float32]  # float32 (C,)
+    levels: bool  # whether the head also reads the features of the backbone's levels
+    # share (0-1) of the validation part classified correctly by the epoch that was kept. It is slightly too high, as it
+    # chose that epoch.
     validation_accuracy: float
-    start_accuracy: float
-    history: tuple[Mapping[str, float], ...]
-    best_epoch: int
+    start_accuracy: float  # the same for the backbone and head at the start
+    history: tuple[Mapping[str, float], ...]  # validation accuracy and training loss of each epoch
+    best_epoch: int  # 0-based; -1 if no epoch was better than the start
+    # the time limit ended or shortened the training. A later call with the same folder continues what was ended, and
+    # begins anew what was shortened.
     out_of_time: bool = False
 
 

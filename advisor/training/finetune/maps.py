@@ -37,16 +37,12 @@ _BATCH = 32
 
 @dataclass(frozen=True, eq=False)
 class Halves:
-    """A network in two parts that share its weights.
+    """A network in two parts that share its weights."""
 
-    Attributes:
-        lower: ``keras.Model`` from images (n, S, S, 3), 0..255, to maps. Its weights stay as they are. If the head
-            reads levels below the cut, a row holds the flattened map, followed by the means of these levels.
-        upper: ``keras.Model`` from maps to logits (n, C), with the layers ``backbone`` and ``head``.
-    """
-
+    # ``keras.Model`` from images (n, S, S, 3), 0..255, to maps. Its weights stay as they are. If the head reads levels
+    # below the cut, a row holds the flattened map, followed by the means of these levels.
     lower: keras.Model
-    upper: keras.Model
+    upper: keras.Model  # ``keras.Model`` from maps to logits (n, C), with the layers ``backbone`` and ``head``
 
 
 def halve(model: keras.Model, rows: int, levels: Sequence[str] = ()) -> Halves:

@@ -40,21 +40,14 @@ MARGIN = 1e-2
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """The start of a fine-tuning.
+    """The start of a fine-tuning."""
 
-    Attributes:
-        weights: float32 (F, C) of the head, on the features of the backbone, followed by those of its levels.
-        bias: float32 (C,).
-        levels: layers of the backbone, see :func:`level_layers`.
-        mean: of each feature, float32 (F,).
-        spread: standard deviation of each feature, float32 (F,). The head is trained on standardised features, so that
-            one rate suits all of them.
-    """
-
-    weights: Floats
-    bias: Floats
-    levels: tuple[str, ...] = ()
-    mean: Floats | None = None
+    weights: Floats  # float32 (F, C) of the head, on the features of the backbone, followed by those of its levels
+    bias: Floats  # float32 (C,)
+    levels: tuple[str, ...] = ()  # layers of the backbone, see :func:`level_layers`
+    mean: Floats | None = None  # of each feature, float32 (F,)
+    # standard deviation of each feature, float32 (F,). The head is trained on standardised features, so that one rate
+    # suits all of them.
     spread: Floats | None = None
 
 
@@ -239,26 +232,18 @@ CHECKED = 2
 
 @dataclass(frozen=True, eq=False)
 class FinetuneData:
-    """The images that a network is trained and validated on.
+    """The images that a network is trained and validated on."""
 
-    Attributes:
-        features: the backbone's features of these images, float32 (N, F), or with those of its levels. The first head
-            is trained on those outside the validation part.
-        images: the training part, hold-out excluded.
-        labels: their class indices.
-        spec: how an image becomes the backbone's input.
-        validation: indices of the validation part in ``images``; empty to draw a stratified eighth.
-        groups: a number for each image; images of one number belong together. Empty if each image is a group.
-        head: the head that was chosen for the images outside the validation part; None to choose one.
-    """
-
+    # the backbone's features of these images, float32 (N, F), or with those of its levels. The first head is trained on
+    # those outside the validation part.
     features: NDArray[np.float32]
-    images: Sequence[Path]
-    labels: Sequence[int]
-    spec: InputSpec
-    validation: Sequence[int] = ()
+    images: Sequence[Path]  # the training part, hold-out excluded
+    labels: Sequence[int]  # their class indices
+    spec: InputSpec  # how an image becomes the backbone's input
+    validation: Sequence[int] = ()  # indices of the validation part in ``images``; empty to draw a stratified eighth
+    # a number for each image; images of one number belong together. Empty if each image is a group.
     groups: Sequence[int] = ()
-    head: Head | None = None
+    head: Head | None = None  # the head that was chosen for the images outside the validation part; None to choose one
 
     def unseen(self, seed: int) -> NDArray[np.bool_]:
         """Return a mask of the images for validation, (N,)."""

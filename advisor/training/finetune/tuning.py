@@ -34,23 +34,15 @@ _SHIPS = "ships"
 
 @dataclass(frozen=True)
 class TuningImages:
-    """The images of a fine-tuning.
+    """The images of a fine-tuning."""
 
-    Attributes:
-        features: ``.npy`` files whose rows are the features of the images.
-        images: training and validation part.
-        labels: their classes.
-        validation: indices in ``images`` of the validation part.
-        groups: see :class:`advisor.training.finetune.network.FinetuneData`.
-        head: the head that was chosen for the images outside the validation part, ``.npz`` with weights and bias; None
-            to choose one.
-    """
-
-    features: Sequence[Path]
-    images: Sequence[Path]
-    labels: Sequence[int]
-    validation: Sequence[int]
-    groups: Sequence[int] = ()
+    features: Sequence[Path]  # ``.npy`` files whose rows are the features of the images
+    images: Sequence[Path]  # training and validation part
+    labels: Sequence[int]  # their classes
+    validation: Sequence[int]  # indices in ``images`` of the validation part
+    groups: Sequence[int] = ()  # see :class:`advisor.training.finetune.network.FinetuneData`
+    # the head that was chosen for the images outside the validation part, ``.npz`` with weights and bias; None to
+    # choose one
     head: tuple[Path, HeadFacts] | None = None
 
 

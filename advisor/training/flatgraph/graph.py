@@ -46,21 +46,13 @@ class Node:
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """The graph of a float model.
+    """The graph of a float model."""
 
-    Attributes:
-        nodes: its operators in the order of execution.
-        constants: content of its constants by tensor index.
-        source: tensor index of its input.
-        output: tensor index of its output.
-        tables: the file's tables, to write it again.
-    """
-
-    nodes: tuple[Node, ...]
-    constants: Mapping[int, NDArray[Any]]
-    source: int
-    output: int
-    tables: schema.ModelT
+    nodes: tuple[Node, ...]  # its operators in the order of execution
+    constants: Mapping[int, NDArray[Any]]  # content of its constants by tensor index
+    source: int  # tensor index of its input
+    output: int  # tensor index of its output
+    tables: schema.ModelT  # the file's tables, to write it again
 
     @property
     def kernels(self) -> Mapping[int, str]:

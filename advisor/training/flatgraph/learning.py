@@ -27,40 +27,24 @@ AUGMENTATION = Augmentation(crop=0.7, colour=0.1, mixup=0.0)
 
 @dataclass(frozen=True)
 class Schedule:
-    """The hyperparameters of a training.
+    """The hyperparameters of a training."""
 
-    Attributes:
-        learning_rate: highest rate of Adam; it falls to 0 along a cosine.
-        epochs: largest number of passes over the images.
-        batch: images in a step.
-        seconds: time limit, or None; training then takes fewer steps.
-        seed: of the order and the augmentation.
-        most_steps: largest number of steps, or None.
-    """
-
-    learning_rate: float = 1e-4
-    epochs: float = 4.0
-    batch: int = 16
-    seconds: float | None = None
-    seed: int = 0
-    most_steps: int | None = None
+    learning_rate: float = 1e-4  # highest rate of Adam; it falls to 0 along a cosine
+    epochs: float = 4.0  # largest number of passes over the images
+    batch: int = 16  # images in a step
+    seconds: float | None = None  # time limit, or None; training then takes fewer steps
+    seed: int = 0  # of the order and the augmentation
+    most_steps: int | None = None  # largest number of steps, or None
 
 
 @dataclass(frozen=True)
 class TrainingSummary:
-    """The course of a training.
+    """The course of a training."""
 
-    Attributes:
-        steps: number of steps.
-        seconds: time that they took.
-        first_loss: mean loss of the first tenth of the steps.
-        last_loss: mean loss of the last tenth.
-    """
-
-    steps: int
-    seconds: float
-    first_loss: float
-    last_loss: float
+    steps: int  # number of steps
+    seconds: float  # time that they took
+    first_loss: float  # mean loss of the first tenth of the steps
+    last_loss: float  # mean loss of the last tenth
 
 
 def learn(

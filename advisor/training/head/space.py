@@ -23,15 +23,10 @@ _ROWS = 8192
 
 @dataclass(frozen=True, eq=False)
 class Space:
-    """An affine map of features.
+    """An affine map of features."""
 
-    Attributes:
-        mean: float32 (F,).
-        basis: float32 (F, D), including the scale of each feature.
-    """
-
-    mean: Floats
-    basis: Floats
+    mean: Floats  # float32 (F,)
+    basis: Floats  # float32 (F, D), including the scale of each feature
 
     def enter(self, features: Floats) -> Floats:
         """Map features (N, F) to (N, D)."""
@@ -55,16 +50,11 @@ class UnitSpace:
     It is linear in features of length 1. A head without a bias answers features of any length alike, so it needs no
     operator that divides by the length. The part of the features along their mean stands in for the constant of the
     bias: it hardly varies, as features behind a ReLU point in similar directions.
-
-    Attributes:
-        along: float32 (F,). Its product with the mean of the features of length 1 is 1.
-        basis: float32 (F, D). It maps that mean to 0.
-        length: mean length of the features. It only sets the scale of the logits.
     """
 
-    along: Floats
-    basis: Floats
-    length: float
+    along: Floats  # float32 (F,). Its product with the mean of the features of length 1 is 1.
+    basis: Floats  # float32 (F, D). It maps that mean to 0.
+    length: float  # mean length of the features. It only sets the scale of the logits.
 
     def enter(self, features: Floats) -> Floats:
         """Map features (N, F) to (N, D)."""

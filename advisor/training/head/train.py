@@ -98,19 +98,13 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True, eq=False)
 class Head:
-    """A linear classifier: ``softmax(features @ weights + bias)`` on the backbone's features.
+    """A linear classifier: ``softmax(features @ weights + bias)`` on the backbone's features."""
 
-    Attributes:
-        weights: float32, shape (F, C).
-        bias: float32, shape (C,).
-        facts: how it was chosen. Its accuracy is slightly too high, as it chose the head.
-        answers: float32 (N, C): probabilities of the images, each by a head of this kind that was fitted to other
-            folds; zeros for an image in no fold. None of a head that was read from a file.
-    """
-
-    weights: NDArray[np.float32]
-    bias: NDArray[np.float32]
-    facts: HeadFacts
+    weights: NDArray[np.float32]  # float32, shape (F, C)
+    bias: NDArray[np.float32]  # float32, shape (C,)
+    facts: HeadFacts  # how it was chosen. Its accuracy is slightly too high, as it chose the head.
+    # float32 (N, C): probabilities of the images, each by a head of this kind that was fitted to other folds; zeros for
+    # an image in no fold. None of a head that was read from a file.
     answers: NDArray[np.float32] | None = None
 
 

@@ -154,17 +154,11 @@ penalties give nearly equal heads, and chance decides between them."""
 
 @dataclass(frozen=True, eq=False)
 class OutOfFoldAnswers:
-    """Out-of-fold answers of the heads of one kind and strength.
+    """Out-of-fold answers of the heads of one kind and strength."""
 
-    Attributes:
-        trial: the heads' kind, space and images.
-        strength: their inverse strength of the penalty, 0 for nearest mean.
-        probabilities: float32 (N, C); a row of zeros for an image that was in no fold.
-    """
-
-    trial: Trial
-    strength: float
-    probabilities: Floats
+    trial: Trial  # the heads' kind, space and images
+    strength: float  # their inverse strength of the penalty, 0 for nearest mean
+    probabilities: Floats  # float32 (N, C); a row of zeros for an image that was in no fold
 
     @property
     def right(self) -> NDArray[np.bool_]:
@@ -186,27 +180,16 @@ class OutOfFoldAnswers:
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """Heads of one kind, in their space.
+    """Heads of one kind, in their space."""
 
-    Attributes:
-        kind: one of the kinds of heads.
-        space: of the features that they read.
-        inside: the features in it, (N, D).
-        constant: what the bias is multiplied by, (N, 1).
-        views: features of changed copies in the space, (N, D) each.
-        targets: class indices, (N,).
-        classes: number of classes C.
-        width: number of features F.
-    """
-
-    kind: str
-    space: Space | UnitSpace
-    inside: Floats
-    constant: Floats
-    views: Sequence[Floats]
-    targets: NDArray[np.int64]
-    classes: int
-    width: int
+    kind: str  # one of the kinds of heads
+    space: Space | UnitSpace  # of the features that they read
+    inside: Floats  # the features in it, (N, D)
+    constant: Floats  # what the bias is multiplied by, (N, 1)
+    views: Sequence[Floats]  # features of changed copies in the space, (N, D) each
+    targets: NDArray[np.int64]  # class indices, (N,)
+    classes: int  # number of classes C
+    width: int  # number of features F
 
     @classmethod
     def of(
