@@ -103,12 +103,10 @@ def fingerprint(classes: Sequence[str], images: Sequence[LabelledImage]) -> str:
 
 
 def class_order(folders: Sequence[str], names: Sequence[str], classes: int) -> tuple[int, ...]:
-    """Return the index of the model's output for each class of the images.
+    """Return the index of the model's output for each class of the images: by name, or if the model has no labels, in
+    order.
 
-    It is found by name, or if the model has no labels, in order.
-
-    Raises:
-        UsageError: the folders and the outputs are not the same classes.
+    Raises UsageError if the folders and the outputs are not the same classes.
     """
     if not names:
         if len(folders) != classes:

@@ -49,14 +49,11 @@ def stratified(read: BoxSurvey) -> Callable[[Sequence[int]], Dataset]:
 
 
 def strata(contents: Sequence[Counter[str]], groups: Sequence[int], parts: Sequence[str]) -> tuple[str, ...]:
-    """Return the stratum of each image.
+    """Return the stratum of each image, by its number of boxes of each class, group and part in the user's own split,
+    or empty.
 
-    A stratum stays if it has :data:`LEAST` groups, and an image in each part of the user's own split.
-
-    Args:
-        contents: for each image the number of boxes of each class.
-        groups: for each image the number of its group; groups are never divided.
-        parts: for each image its part in the user's own split, or empty.
+    A stratum stays if it has :data:`LEAST` groups, which are never divided, and an image in each part of the user's
+    split.
     """
     fine = _fine(contents)
     classes = {stratum[0] for stratum in _small(fine, groups, parts)}
@@ -172,19 +169,11 @@ def divide(
     alike: tuple[Pair, ...] | None = None,
     stratify: Callable[[Sequence[int]], Dataset] | None = None,
 ) -> Division:
-    """Return the division of a data set; the user's own split is kept.
+    """Return the division of a data set; the user's own split is kept, and equal seeds and bytes give equal splits.
 
     If the user's own validation part lacks a class, it is joined to the training part, and another one is drawn.
-
-    Args:
-        read: the data set.
-        seed: any integer; equal seeds and equal bytes give equal splits.
-        alike: near duplicates, None to find them.
-        stratify: takes the number of the group of each image, and returns the images with the classes of which each
-            part gets its share; None for their own classes.
-
-    Raises:
-        UsageError: see :func:`advisor.datasets.split.split` and :func:`advisor.datasets.grouping.find_groups`.
+    ``stratify`` takes the number of the group of each image, and returns the images with the classes of which each part
+    gets its share; None for their own classes. Raises UsageError as :func:`.split.split` and :func:`find_groups`.
     """
     dataset = read.dataset
     together = kept_together(dataset, near_duplicates(read.thumbnails) if alike is None else alike)
@@ -201,13 +190,7 @@ def divide_boxes(
 ) -> tuple[Division, Counts, tuple[str, ...]]:
     """Check and divide a set; return its division, the boxes in each part, and notes for a reader.
 
-    Args:
-        read: the set.
-        seed: of the split.
-        alike: near duplicates, None to find them.
-
-    Raises:
-        UsageError: the set cannot be used or divided, a part has no box, or the training part lacks a class.
+    Raises UsageError if the set cannot be used or divided, a part has no box, or the training part lacks a class.
     """
     require_usable_boxes(read)
     division = divide(read.images, seed, alike, stratified(read))

@@ -42,10 +42,7 @@ def find_groups(read: Survey) -> Grouping:
     """Return the groups of a data set, by the first source that has groups.
 
     The sources are the manifest, time and camera, numbers in file names, and appearance. Groups that are inferred lie
-    inside one part of the user's own split.
-
-    Raises:
-        UsageError: the manifest has one group that holds every image.
+    inside one part of the user's own split. Raises UsageError if the manifest has one group that holds every image.
     """
     dataset = read.dataset
     if any(image.group for image in dataset.images):

@@ -68,12 +68,9 @@ class Measured:
 
 
 def measure(data: bytes) -> Measured:
-    """Decode an image completely and measure it.
+    """Decode an image completely and measure it; raises one of :data:`.images.READ_ERRORS`.
 
     JPEGs are decoded at the smallest sufficient scale, which still reads every coded block.
-
-    Raises:
-        one of :data:`advisor.datasets.images.READ_ERRORS`: not an image, damaged, too large or too small.
     """
     with decode.open_image(BytesIO(data)) as image:
         width, height = image.size

@@ -50,11 +50,8 @@ Floats = NDArray[np.float32]
 def look_alikes(colours: NDArray[np.uint8], cells: Sequence[Hashable]) -> tuple[int, ...]:
     """Return the number of the group of each image; all images of a group resemble each other.
 
-    Complete linkage of the distances of small colour versions, cell by cell.
-
-    Args:
-        colours: small RGB versions, uint8 (N, S, S, 3).
-        cells: the N cells; images of different cells, such as classes, are in different groups.
+    Complete linkage of the distances of small RGB versions, uint8 (N, S, S, 3). Images of different cells, such as
+    classes, are in different groups.
     """
     members: dict[Hashable, list[int]] = {}
     for index, cell in enumerate(cells):
@@ -79,11 +76,8 @@ def groups_tell_classes(
     The second time, the group of the nearest image of every other class is left out, too: so single photos, whose
     groups are accidental, lose nothing. Where the second answers are right, too, return whether the groups are clear.
 
-    Args:
-        colours: small RGB versions, uint8 (N, S, S, 3), which made the groups.
-        histograms: roots of the shares of each colour, uint8 (N, B); their distance is Hellinger's.
-        labels: the N classes.
-        groups: the N groups; each lies in one class.
+    ``colours`` are the small RGB versions which made the groups, and ``histograms`` the roots of the shares of each
+    colour, uint8 (N, B); their distance is Hellinger's. Each group lies in one class.
     """
     chosen = _chosen(labels)
     groups_of_label: dict[int, set[int]] = {}
@@ -101,11 +95,8 @@ def groups_tell_classes(
 def silhouettes(distances: NDArray[np.float64], clusters: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return the silhouette (N,) of each image, -1 to 1: how much nearer its own cluster is than the next; 0 if alone.
 
-    Source: P. J. Rousseeuw, "Silhouettes", Journal of Computational and Applied Mathematics 20 (1987).
-
-    Args:
-        distances: between the images, (N, N).
-        clusters: the cluster of each image, (N,), numbered from 0.
+    Clusters are numbered from 0. Source: P. J. Rousseeuw, "Silhouettes", Journal of Computational and Applied
+    Mathematics 20 (1987).
     """
     sizes = np.bincount(clusters)
     if len(sizes) < 2:
@@ -278,12 +269,9 @@ def perceptual_hashes(thumbnails: NDArray[np.uint8]) -> NDArray[np.uint64]:
 
 
 def near_duplicates(thumbnails: NDArray[np.uint8]) -> tuple[Pair, ...]:
-    """Return every pair of similar images, equal ones included, sorted by index.
+    """Return every pair of similar images, equal ones included, sorted by index, from grey thumbnails.
 
     All pairs are compared in blocks: 100,000 images take less than a minute and the memory of one block.
-
-    Args:
-        thumbnails: grey, uint8 (N, THUMBNAIL, THUMBNAIL).
     """
     starts = range(0, len(thumbnails), _BLOCK)  # in blocks, as intermediate values need eight times the memory
     hashes = np.concatenate([np.zeros(0, np.uint64), *(perceptual_hashes(thumbnails[i : i + _BLOCK]) for i in starts)])

@@ -61,23 +61,13 @@ def split(
 ) -> Split:
     """Return a split: ``holdout`` of each class, ``validation`` of the rest, and the remainder for training.
 
-    Byte-identical images stay on one side, even across classes. A class of two different images has none in the
-    validation part. Where the images come in groups, whole groups are drawn, see
-    :func:`advisor.datasets.whole_groups.draw_groups`. Inferred groups are divided if a class has no other. The user's
-    own split is used unchanged, including leaks. A part that it does not name is drawn from its training part. If it
-    names only two parts, the second is the hold-out.
+    Equal seeds and equal bytes give equal splits. Byte-identical images and groups of ``together`` stay on one side,
+    even across classes. A class of two different images has none in the validation part. Where the images come in
+    groups, whole groups are drawn, see :func:`draw_groups`. Inferred groups are divided if a class has no other. The
+    user's own split, ``given``, is used unchanged, including leaks. A part that it does not name is drawn from its
+    training part. If it names only two parts, the second is the hold-out.
 
-    Args:
-        dataset: the images.
-        seed: any integer; equal seeds and equal bytes give equal splits.
-        holdout: share of each class for the hold-out, between 0 and 1.
-        together: groups of indices that stay on one side, such as near duplicates.
-        given: for each image one of :data:`PARTS`, or None to draw it; empty if the user has no split.
-        validation: share of each class's rest for validation, between 0 and 1.
-        grouping: groups of images, each taken on one occasion.
-
-    Raises:
-        UsageError: a class has no image in the training part or the hold-out, or nothing is left for validation.
+    Raises UsageError if a class has no image in the training part or the hold-out, or nothing is left for validation.
     """
     for name, share in ((HOLDOUT, holdout), (VALIDATION, validation)):
         if not 0 < share < 1:
@@ -99,9 +89,7 @@ def split(
 def group_numbers(dataset: Dataset, together: Sequence[Sequence[int]] = ()) -> tuple[int, ...]:
     """Return the number of the group of each image, from 0 in the order of the images; copies share a group.
 
-    Args:
-        dataset: the images.
-        together: groups of indices that belong together; groups that share an image become one.
+    Groups of ``together`` that share an image become one.
     """
     ordered = sorted(_united(dataset, together), key=min)
     number_of = {index: number for number, group in enumerate(ordered) for index in group}
@@ -111,9 +99,9 @@ def group_numbers(dataset: Dataset, together: Sequence[Sequence[int]] = ()) -> t
 def halved(
     dataset: Dataset, indices: Sequence[int], seed: int, together: Sequence[Sequence[int]] = ()
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return two halves of some of the images, class by class, in whole groups.
+    """Return two halves of some of the images, class by class, in whole groups; the first may be empty.
 
-    A class with one group has it in the second half. The first half may be empty.
+    A class with one group has it in the second half.
     """
     among = set(indices)
     first = _set_aside(_groups_by_class(dataset, seed, together), 0.5, among.issuperset)
@@ -217,13 +205,7 @@ def _rank(dataset: Dataset, seed: int, units: Sequence[Group]) -> bytes:
 
 
 def _groups_by_class(dataset: Dataset, seed: int, together: Sequence[Sequence[int]]) -> list[list[Group]]:
-    """Return the groups of each class in an order drawn from the seed and the images' hashes.
-
-    Args:
-        dataset: the images; byte-identical ones form a group, even across classes.
-        seed: any integer.
-        together: further groups of indices, such as near duplicates.
-    """
+    """Return the groups of each class in an order drawn from the seed and the images' hashes."""
     by_class: list[list[Group]] = [[] for _ in dataset.classes]
     drawn = {}
     for group in _united(dataset, together):

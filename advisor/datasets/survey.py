@@ -58,13 +58,8 @@ def survey(source: Path | str | Listing, progress: Progress | None = None) -> Su
     """Read a data set in any layout; faults of single files, classes or labels are recorded, not raised.
 
     One and a half kilobytes for each image stay in memory, and the pixels of :data:`IN_FLIGHT` files at most.
-
-    Args:
-        source: a folder or a manifest, see :mod:`advisor.datasets.layouts`, or the listed files.
-        progress: called with (files done, files listed).
-
-    Raises:
-        UsageError: the path does not exist, is not a data set, or has only one class.
+    ``progress`` is called with (files done, files listed). Raises UsageError if the path does not exist, is not a data
+    set, or has only one class.
     """
     listing = source if isinstance(source, Listing) else list_files(Path(source))
     names = canonical([entry.label for entry in listing.entries], listing.classes)
@@ -130,11 +125,8 @@ def _empty(count: int) -> tuple[NDArray[np.void], NDArray[np.uint8], NDArray[np.
 
 
 def canonical(labels: Iterable[str], declared: Iterable[str] = ()) -> dict[str, str]:
-    """Return the class name of each label as written: the most frequent spelling, then the first.
-
-    Args:
-        labels: the label of each image.
-        declared: class names that may have no image.
+    """Return the class name of each label as written: the most frequent spelling, then the first. Declared names may
+    have no image.
     """
     counts = Counter(labels)
     for name in declared:

@@ -64,17 +64,11 @@ UNGROUPED = Grouping()
 def draw_groups(
     dataset: Dataset, groups: Sequence[Sequence[Unit]], share: float, *, divide: bool, keep: int
 ) -> set[int]:
-    """Return about ``share`` of the images of each class, in whole groups.
+    """Return about ``share`` of the images of each class, in whole groups, taken in their order.
 
     A group is taken if the shares of its classes get closer to ``share`` and ``keep`` groups of each stay. A class
-    without a group so far gives its smallest one. No class gives its last group.
-
-    Args:
-        dataset: the images.
-        groups: the groups in the order of the draw, each as its units.
-        share: share of each class, between 0 and 1.
-        divide: a class that can spare no group gives the last units of its largest group, in the order of file names.
-        keep: groups of each class that should stay, and units of a divided group.
+    without a group so far gives its smallest one. No class gives its last group. With ``divide``, a class that can
+    spare no group gives the last units of its largest group, in the order of file names, and keeps ``keep`` of them.
     """
     labels = dataset.labels
     counts = [Counter(labels[index] for unit in group for index in unit) for group in groups]

@@ -105,11 +105,8 @@ class _Ridge:
 def expect(features: Floats, labels: Sequence[int], validation: Sequence[int], grouped: bool = False) -> NewConditions:
     """Estimate which share of a head's right answers on validation stays right on images of another occasion.
 
-    Args:
-        features: float32 (N, F) of the images that may be learnt from.
-        labels: N class indices.
-        validation: rows of the validation part, on which the plain figure is measured.
-        grouped: the images are known to come in groups; otherwise clear clusters must show it.
+    ``features`` (N, F) are those of the images that may be learnt from, and ``validation`` the rows on which the plain
+    figure is measured. If the images are not known to come in groups (``grouped``), clear clusters must show it.
     """
     chosen = _evenly(np.asarray(labels, dtype=np.int64))
     targets = np.unique(np.asarray(labels)[chosen], return_inverse=True)[1].astype(np.int64)
@@ -214,9 +211,8 @@ def _between(right: NDArray[np.bool_], clusters: Numbers, labels: Numbers) -> fl
 
 
 def _unseen(accuracy: float, labels: Numbers) -> float:
-    """Return the least standard deviation to expect, from the correlation of the answers to one class.
-
-    As if one more class were right and one more wrong: three classes without an error are no proof of none.
+    """Return the least standard deviation to expect, from the correlation of the answers to one class: as if one more
+    class were right and one more wrong, as three classes without an error are no proof of none.
     """
     counts = np.bincount(labels)
     classes = float(counts.sum() ** 2 / (counts**2).sum())

@@ -50,9 +50,7 @@ class Suspect:
 def suspects(labels: Sequence[int], probabilities: NDArray[np.float32]) -> tuple[Suspect, ...]:
     """Return the images whose labels are likely wrong, the least likely label first.
 
-    Args:
-        labels: N class indices; each of the classes has an image.
-        probabilities: (N, C), of a classifier that was not trained on the image.
+    ``probabilities`` (N, C) are of a classifier that was not trained on the image. Each class has an image.
     """
     from cleanlab.filter import find_label_issues
 
@@ -77,13 +75,8 @@ def left_out(
 ) -> NDArray[np.float32]:
     """Return the class probabilities of each image, trained without it and its group: float32 (N, C).
 
-    Args:
-        features: float32 (N, F).
-        labels: N class indices, without gaps.
-        together: groups of indices that are left out together, such as copies of an image. An index is in one group at
-            most.
-        seed: draws the landmarks of a large set.
-        landmarks: largest number of landmarks.
+    ``together`` are groups of indices that are left out together, such as copies of an image; an index is in one group
+    at most. The seed draws the landmarks of a large set.
     """
     targets = np.asarray(labels)
     wanted = np.eye(int(targets.max()) + 1)[targets] - 1 / (targets.max() + 1)

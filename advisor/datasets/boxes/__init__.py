@@ -23,13 +23,9 @@ HINT = (
 def list_boxes(path: Path) -> BoxListing:
     """List the images of a set with their boxes, whatever its format; boxes that cannot be right are left out.
 
-    If all images are in one part of a split, there is no split.
-
-    Args:
-        path: a folder, or the file that says which format counts: a table, a COCO file, or YOLO's class names.
-
-    Raises:
-        UsageError: the path does not exist, no format or more than one fits, or the data cannot be read.
+    A file says which format counts: a table, a COCO file, or YOLO's class names. If all images are in one part of a
+    split, there is no split. Raises UsageError if the path does not exist, no format or more than one fits, or the data
+    cannot be read.
     """
     if not path.exists():
         raise UsageError(f"--data: '{path}' does not exist", missing_hint(path, HINT))

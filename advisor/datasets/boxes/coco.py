@@ -40,11 +40,8 @@ _ANNOTATION = {"image_id": object, "category_id": object, "bbox": tuple[float, .
 
 
 def coco_files(path: Path, sure: bool = False) -> list[tuple[Path, str]]:
-    """Return the COCO files of a folder with their parts, from the names of its JSON files.
-
-    Args:
-        path: the folder.
-        sure: return none if no file is named like one of COCO.
+    """Return the COCO files of a folder with their parts; with ``sure``, none if no JSON file is named like one of
+    COCO.
     """
     places = [(path, ""), *part_folders(path)]
     inner = [(folder_in(folder, "annotations"), part) for folder, part in places]
@@ -57,11 +54,7 @@ def coco_files(path: Path, sure: bool = False) -> list[tuple[Path, str]]:
 
 
 def list_coco(path: Path) -> BoxListing:
-    """List the boxes of a COCO file, or of all in a folder. Boxes of unknown images or categories are left out.
-
-    Raises:
-        UsageError: a file cannot be read, or is not a COCO file.
-    """
+    """List the boxes of a COCO file, or of all in a folder. Boxes of unknown images or categories are left out."""
     root = path if path.is_dir() else path.parent.parent if path.parent.name == "annotations" else path.parent
     entries: list[BoxEntry] = []
     classes: dict[str, None] = {}

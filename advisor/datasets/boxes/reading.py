@@ -70,12 +70,8 @@ def drawn_as_stored(entries: Sequence[BoxEntry], frames: Sequence[Frame], relati
     """Return for each image whether its boxes were drawn on the stored image, False for the upright one.
 
     Stated sizes tell it, unless the edges of more images contradict them than agree; then edges do. Images that do not
-    tell follow the majority of those that do: one tool made the whole set.
-
-    Args:
-        entries: the images with their boxes.
-        frames: how each image is stored.
-        relative: edges are shares of the image's sides; they do not tell.
+    tell follow the majority of those that do: one tool made the whole set. Edges that are shares (``relative``) do not
+    tell.
     """
     pairs = list(zip(entries, frames, strict=True))
     by_size = [frame.by_size(entry) for entry, frame in pairs]
@@ -149,12 +145,7 @@ class BoxSurvey:
 def survey_boxes(path: Path, progress: Progress | None = None) -> BoxSurvey:
     """Read a set of images with boxes in any format; faults of single files or boxes are recorded, not raised.
 
-    Args:
-        path: a folder or a file, see :func:`advisor.datasets.boxes.list_boxes`.
-        progress: called with (files done, files listed).
-
-    Raises:
-        UsageError: the path does not exist, no format fits, or no box can be used.
+    Raises UsageError if the path does not exist, no format fits, or no box can be used.
     """
     listing = list_boxes(path)
     relative = bool(listing.relative)

@@ -149,11 +149,7 @@ BOXED = ManifestColumns(
 
 
 def list_table(path: Path) -> BoxListing:
-    """List the boxes of a CSV or Parquet table.
-
-    Raises:
-        UsageError: the table cannot be read, a column is missing, or the rows of an image contradict each other.
-    """
+    """List the boxes of a CSV or Parquet table; raises UsageError if the rows of an image contradict each other."""
     images: dict[Path, BoxEntry] = {}
     boxes: dict[Path, list[Box]] = {}
     for line, row in read_rows(path, BOXED):
@@ -182,10 +178,7 @@ _FAR = 2.0
 
 
 def screened(listing: BoxListing) -> BoxListing:
-    """Return a listing without the boxes that cannot be right, and whether edges are pixels or shares.
-
-    Edges are shares of the image if most boxes are inside 0 to 1.
-    """
+    """Return a listing without the boxes that cannot be right. Edges are shares if most boxes are inside 0 to 1."""
     relative = _mostly_relative(listing) if listing.relative is None else listing.relative
     entries: list[BoxEntry] = []
     faults: list[BoxFault] = []
@@ -266,11 +259,7 @@ def folder_in(root: Path, *names: str) -> Path:
 
 
 def files_in(folder: Path, suffix: str) -> list[Path]:
-    """Return the files directly in a folder that have this extension, sorted, without hidden ones.
-
-    Raises:
-        UsageError: the folder cannot be read.
-    """
+    """Return the files directly in a folder that have this extension, sorted, without hidden ones."""
     try:
         entries = sorted(folder.iterdir())
     except OSError as error:
@@ -279,11 +268,7 @@ def files_in(folder: Path, suffix: str) -> list[Path]:
 
 
 def text_of(path: Path, max_bytes: int = 2**24) -> str:
-    """Return the text of a file without a byte order mark.
-
-    Raises:
-        UsageError: the file cannot be read, is no plain file, too large or not UTF-8.
-    """
+    """Return the text of a file without a byte order mark; raises UsageError as :func:`read_text`."""
     return read_text(path, max_bytes).removeprefix("\ufeff")
 
 

@@ -58,13 +58,9 @@ class Element:
 
 
 def read_xml(path: Path) -> Element:
-    """Return the root element of a file.
+    """Return the root element of a file; raises ValueError with the line if it is not XML or beyond a limit.
 
     The parser is expat, which opens no other file. A document type is refused: only it can define entities.
-
-    Raises:
-        UsageError: the file is missing, no plain file or too large.
-        ValueError: it is not XML, or beyond a limit; the message names the line.
     """
     data = read_bytes(path, MAX_BYTES)
     reading = _Reading()
@@ -120,11 +116,7 @@ def is_voc(path: Path) -> bool:
 
 
 def list_voc(path: Path) -> BoxListing:
-    """List the boxes of a folder; a damaged annotation, or one without its image, is rejected.
-
-    Raises:
-        UsageError: a folder or a list of the split cannot be read, or an image is in two parts.
-    """
+    """List the boxes of a folder; a damaged annotation, or one without its image, is rejected."""
     entries: list[BoxEntry] = []
     rejected: list[Rejected] = []
     for folder, part in part_folders(path):
@@ -179,11 +171,7 @@ def _without_annotation(images: Path, known: set[str], listed: Collection[str]) 
 
 
 def _image_sets(folder: Path) -> dict[str, str]:
-    """Return the part of each image that ``ImageSets/Main`` lists; ``trainval`` counts if ``train`` is missing.
-
-    Raises:
-        UsageError: a list cannot be read, or an image is in two of them.
-    """
+    """Return the part of each image that ``ImageSets/Main`` lists; ``trainval`` counts if ``train`` is missing."""
     found: dict[str, tuple[str, str]] = {}
     for file, part in _lists(folder):
         for number, line in enumerate(text_of(file).splitlines(), start=1):

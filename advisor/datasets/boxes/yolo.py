@@ -37,11 +37,7 @@ def is_yolo(path: Path) -> bool:
 
 
 def list_yolo(path: Path) -> BoxListing:
-    """List the boxes of a folder, or of the folder of a file with class names. Rows that are no box are left out.
-
-    Raises:
-        UsageError: the names of the classes are missing or cannot be read.
-    """
+    """List the boxes of a folder, or of the folder of a file with class names. Rows that are no box are left out."""
     root = path if path.is_dir() else path.parent
     file = _names_file(root) if path.is_dir() else path
     if file is None:

@@ -88,12 +88,7 @@ _Marked = dict[Path, tuple[Box, ...]]
 
 
 def check_boxes(read: BoxSurvey, alike: Sequence[Pair]) -> tuple[Finding, ...]:
-    """Return the findings about a set of images with boxes.
-
-    Args:
-        read: the result of :func:`advisor.datasets.boxes.reading.survey_boxes`.
-        alike: pairs of similar images, by index.
-    """
+    """Return the findings about a set of images with boxes; ``alike`` are pairs of similar images, by index."""
     images = read.images
     return (
         *unreadable(images.dataset),

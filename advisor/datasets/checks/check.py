@@ -23,11 +23,8 @@ MAX_UNREADABLE_SHARE = 0.2
 
 
 def check(survey: Survey, alike: Sequence[Pair] | None = None) -> tuple[Finding, ...]:
-    """Return the findings about a set, the most serious first.
-
-    Args:
-        survey: the result of :func:`advisor.datasets.survey.survey`.
-        alike: pairs of similar images, by index; None to find them by their perceptual hashes.
+    """Return the findings about a set, the most serious first; ``alike`` is None to find similar images by their
+    hashes.
     """
     pairs = near_duplicates(survey.thumbnails) if alike is None else alike
     dataset = survey.dataset
@@ -58,11 +55,7 @@ def unreadable(dataset: Dataset) -> Iterator[Finding]:
 
 
 def spellings(written: Sequence[Sequence[str]]) -> Iterator[Finding]:
-    """Yield a finding on each class that is written in several ways.
-
-    Args:
-        written: the spellings of each such class.
-    """
+    """Yield a finding on each class that is written in several ways; ``written`` has its spellings."""
     for group in written:
         names = " and ".join(f"'{name}'" for name in group)
         yield Finding(
@@ -106,9 +99,8 @@ def _classes(dataset: Dataset) -> Iterator[Finding]:
 def require_usable(dataset: Dataset) -> None:
     """Check that a model can be trained and scored on a data set.
 
-    Raises:
-        UsageError: labels that differ by case or blanks, a class with fewer than ``MIN_IMAGES_PER_CLASS`` readable
-            images, or more than ``MAX_UNREADABLE_SHARE`` unreadable files.
+    Raises UsageError for labels that differ by case or blanks, a class with fewer than ``MIN_IMAGES_PER_CLASS``
+    readable images, or more than ``MAX_UNREADABLE_SHARE`` unreadable files.
     """
     require_one_spelling(dataset.spellings)
     require_readable(dataset)
@@ -116,11 +108,7 @@ def require_usable(dataset: Dataset) -> None:
 
 
 def require_one_spelling(written: Sequence[Sequence[str]]) -> None:
-    """Check that no class is written in several ways.
-
-    Raises:
-        UsageError: one is; ``written`` has the spellings of each such class.
-    """
+    """Check that no class is written in several ways; ``written`` has the spellings of each such class."""
     if written:
         shown = "; ".join(" and ".join(f"'{name}'" for name in group) for group in written[:3])
         raise UsageError(
@@ -130,11 +118,7 @@ def require_one_spelling(written: Sequence[Sequence[str]]) -> None:
 
 
 def require_readable(dataset: Dataset) -> None:
-    """Check that most files of a data set were read.
-
-    Raises:
-        UsageError: more than ``MAX_UNREADABLE_SHARE`` were left out.
-    """
+    """Check that no more than ``MAX_UNREADABLE_SHARE`` of the files were left out."""
     bad, total = len(dataset.rejected), len(dataset.rejected) + len(dataset.images)
     if bad <= MAX_UNREADABLE_SHARE * total:
         return
@@ -163,9 +147,8 @@ Counts = Mapping[str, Mapping[str, int]]
 def require_usable_boxes(read: BoxSurvey) -> None:
     """Check that a detector can be trained and scored on a set.
 
-    Raises:
-        UsageError: labels that differ by case or blanks, a class in fewer than ``MIN_IMAGES_PER_CLASS`` images, or more
-            than ``MAX_UNREADABLE_SHARE`` of the images or boxes left out.
+    Raises UsageError for labels that differ by case or blanks, a class in fewer than ``MIN_IMAGES_PER_CLASS`` images,
+    or more than ``MAX_UNREADABLE_SHARE`` of the images or boxes left out.
     """
     require_one_spelling(read.spellings)
     require_readable(read.images.dataset)
@@ -182,8 +165,7 @@ def require_usable_boxes(read: BoxSurvey) -> None:
 def boxes_in_parts(read: BoxSurvey, split: Split) -> Counts:
     """Return the number of boxes of each class in each part.
 
-    Raises:
-        UsageError: a part has no box, or the training part lacks a class.
+    Raises UsageError if a part has no box, or the training part lacks a class.
     """
     parts = {TRAIN: split.train, VALIDATION: split.validation, HOLDOUT: split.holdout}
     counts = {part: _counts(read, indices) for part, indices in parts.items()}

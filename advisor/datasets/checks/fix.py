@@ -20,8 +20,7 @@ _WRITTEN_AS = {"holdout": "test", "": ""}
 def writable(path: Path) -> Path:
     """Return ``path`` if a manifest can be written there.
 
-    Raises:
-        UsageError: the name is not that of a CSV file, the file exists, or its folder does not.
+    Raises UsageError if the name is not that of a CSV file, the file exists, or its folder does not.
     """
     if path.suffix.lower() not in CSV:
         raise UsageError(f"--fix: '{path}' is not named as a CSV file", "write for example --fix manifest.csv")
@@ -33,15 +32,10 @@ def writable(path: Path) -> Path:
 
 
 def write_manifest(path: Path, dataset: Dataset, leave_out: Collection[Path]) -> int:
-    """Write path and label of every image but those left out, and split and group if the set has them.
+    """Write path and label of every image but those left out, and split and group if the set has them; return their
+    number.
 
-    Paths are relative to the manifest.
-
-    Returns:
-        the number of images in the manifest.
-
-    Raises:
-        UsageError: the file cannot be written; no partial file is left.
+    Paths are relative to the manifest. Raises UsageError if the file cannot be written; no partial file is left.
     """
     kept = [image for image in dataset.images if image.path not in leave_out]
     rows = [_row(path, image) | {"label": dataset.classes[image.label]} for image in kept]
@@ -52,13 +46,8 @@ def write_manifest(path: Path, dataset: Dataset, leave_out: Collection[Path]) ->
 def write_boxes(path: Path, read: BoxSurvey, findings: Sequence[Finding]) -> int:
     """Write a row for each box, or an empty one for an image without, but those that the findings leave out.
 
-    Edges are in pixels of the upright image, with two decimals at most.
-
-    Returns:
-        the number of images in the table.
-
-    Raises:
-        UsageError: as of :func:`write_manifest`.
+    Edges are in pixels of the upright image, with two decimals at most. Returns the number of images; errors as of
+    :func:`write_manifest`.
     """
     images = {image for finding in findings for image in finding.leave_out}
     out = _left_out(findings)

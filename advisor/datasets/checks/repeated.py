@@ -22,12 +22,7 @@ Group = tuple[int, ...]
 
 
 def repeated(dataset: Dataset, pairs: Sequence[Pair]) -> Iterator[Finding]:
-    """Yield findings on repeated images; each group of similar images is reported once, by its most serious fault.
-
-    Args:
-        dataset: the images.
-        pairs: near duplicates by index into its images, equal ones included.
-    """
+    """Yield findings on repeated images; each group of similar images is reported once, by its most serious fault."""
     alike = groups(pairs, len(dataset.images))
     across = [group for group in alike if len({dataset.images[index].label for index in group}) > 1]
     within = [group for group in alike if group not in set(across)]
@@ -39,11 +34,8 @@ def repeated(dataset: Dataset, pairs: Sequence[Pair]) -> Iterator[Finding]:
 
 
 def leaks(dataset: Dataset, together: Sequence[Sequence[int]]) -> tuple[Group, ...]:
-    """Return the groups whose images are in several parts of the user's own split.
-
-    Args:
-        dataset: the images with their parts.
-        together: groups of indices that belong into one part: copies, near duplicates, the user's groups.
+    """Return those groups of indices (copies, near duplicates, the user's) that the user's own split puts into several
+    parts.
     """
     parts = [image.part for image in dataset.images]
     return tuple(tuple(group) for group in together if len({parts[index] for index in group} - {""}) > 1)
@@ -157,14 +149,9 @@ _KEPT = 4096
 
 
 def cropped_copies(features: NDArray[np.float32], paths: Sequence[Path]) -> tuple[Pair, ...]:
-    """Return pairs of images in which one is a crop of the other, or nearly equal to it.
+    """Return the sorted pairs of images in which one is a crop of the other, or nearly equal to it.
 
-    Args:
-        features: float32 (N, F) of any classifier's backbone.
-        paths: the N images; those of candidates are opened again.
-
-    Returns:
-        the pairs, sorted by index.
+    ``features`` (N, F) are of any classifier's backbone. The images of candidates are opened again.
     """
     grey = lru_cache(maxsize=_KEPT)(_grey)
     found = []
@@ -179,9 +166,8 @@ def cropped_copies(features: NDArray[np.float32], paths: Sequence[Path]) -> tupl
 
 
 def candidates(features: NDArray[np.float32]) -> list[tuple[int, int]]:
-    """Return the sorted pairs (first < second) in which one image is among the nearest of the other.
-
-    All pairs are compared in blocks, with the memory of one block.
+    """Return the sorted pairs (first < second) in which one image is among the nearest of the other, compared in
+    blocks.
     """
     if len(features) < 2:
         return []

@@ -11,14 +11,10 @@ __all__ = ["Entry", "Listing", "list_files"]
 
 
 def list_files(path: Path) -> Listing:
-    """List the labelled files of a data set, whatever its layout.
+    """List the labelled files of a manifest or a folder, whatever its layout.
 
-    Args:
-        path: a manifest or a folder. ``DIR/*`` says that each folder in it is a class, ``DIR/**`` that each folder
-            below it that directly holds images is one.
-
-    Raises:
-        UsageError: the path does not exist, no layout fits, or the data cannot be read.
+    ``DIR/*`` says that each folder in it is a class, ``DIR/**`` that each folder below it that directly holds images is
+    one. Raises UsageError if the path does not exist, no layout fits, or the data cannot be read.
     """
     depth = path.name if path.name in {UPPER, DEEPEST} else ""
     if depth:

@@ -28,12 +28,8 @@ HINT = (
 def list_class_folders(path: Path, depth: str = "") -> Listing:
     """List ``DIR/cat/1.jpg``: one sub-folder a class; images may be in deeper folders.
 
-    Args:
-        path: the folder.
-        depth: :data:`UPPER` or :data:`DEEPEST` if the user says which folders are the classes, else empty.
-
-    Raises:
-        UsageError: there are no images, only one class, or it is not clear which folders are the classes.
+    ``depth`` is :data:`UPPER` or :data:`DEEPEST` if the user says which folders are the classes, else empty. Raises
+    UsageError if there are no images, only one class, or it is not clear which folders are the classes.
     """
     folders = folders_in(path)
     _refuse_mixed(path, folders)
@@ -53,14 +49,7 @@ def is_split(path: Path) -> bool:
 def list_split_folders(path: Path, depth: str = "") -> Listing:
     """List ``DIR/train/cat/1.jpg``, ``DIR/val/...``, ``DIR/test/...``: the user's own split.
 
-    Validation or test may be missing; a single part is no split.
-
-    Args:
-        path: the folder.
-        depth: as for :func:`list_class_folders`.
-
-    Raises:
-        UsageError: there are no images, only one class, or it is not clear which folders are the classes.
+    Validation or test may be missing; a single part is no split. ``depth`` and errors as of :func:`list_class_folders`.
     """
     folders = folders_in(path)
     inner = [(one, folder) for folder in folders for one in folders_in(folder)]
@@ -88,12 +77,8 @@ def _labelled(
 
 
 def _refuse_nested(path: Path, found: Sequence[tuple[Path, Path]]) -> None:
-    """Refuse ``DIR/Fruit/Apple/1.jpg``: the deeper folders look like classes.
-
-    Deeper folders with names that recur in several class folders, such as ``images``, do not.
-
-    Raises:
-        UsageError: they do.
+    """Refuse ``DIR/Fruit/Apple/1.jpg``: the deeper folders look like classes, unless their names, such as ``images``,
+    recur in several class folders.
     """
     upper = {folder.name for _, folder in found}
     places = {file.parent for file, folder in found if file.parent != folder}
@@ -110,11 +95,7 @@ def _refuse_nested(path: Path, found: Sequence[tuple[Path, Path]]) -> None:
 
 
 def _refuse_homonyms(found: Sequence[tuple[Path, Path]]) -> None:
-    """Refuse deepest folders of one name in several places: ``Fruit/Other`` and ``Packages/Other`` are two classes.
-
-    Raises:
-        UsageError: there are some.
-    """
+    """Refuse deepest folders of one name in several places: ``Fruit/Other`` and ``Packages/Other`` are two classes."""
     places: dict[str, set[str]] = {}
     for file, folder in found:
         places.setdefault(file.parent.name, set()).add(str(file.parent.relative_to(folder.parent)))
@@ -127,11 +108,7 @@ def _refuse_homonyms(found: Sequence[tuple[Path, Path]]) -> None:
 
 
 def _refuse_mixed(path: Path, folders: Sequence[Path]) -> None:
-    """Refuse the parts of a split beside other folders: a model would learn to tell the parts.
-
-    Raises:
-        UsageError: two parts or more with class folders inside are there.
-    """
+    """Refuse two parts or more of a split beside other folders: a model would learn to tell the parts."""
     parts = [folder for folder in folders if folder.name.casefold() in PARTS and folders_in(folder)]
     if len({PARTS[folder.name.casefold()] for folder in parts}) < 2:
         return
@@ -170,8 +147,7 @@ def _some(names: Collection[str]) -> str:
 def folders_in(root: Path) -> list[Path]:
     """Return the folders directly inside ``root``, sorted, without hidden ones.
 
-    Raises:
-        UsageError: the folder cannot be read, or a name in it is not valid UTF-8.
+    Raises UsageError if the folder cannot be read, or a name in it is not valid UTF-8.
     """
     try:
         folders = sorted(entry for entry in root.iterdir() if entry.is_dir() and not _ignored(entry.name))
@@ -183,11 +159,7 @@ def folders_in(root: Path) -> list[Path]:
 
 
 def images_in(folder: Path) -> list[Path]:
-    """Return the files anywhere below ``folder`` that look like images, sorted, without hidden ones.
-
-    Raises:
-        UsageError: a folder below cannot be read.
-    """
+    """Return the files anywhere below ``folder`` that look like images, sorted, without hidden ones."""
     found = []
     for place, inner, names in os.walk(folder, onerror=_unreadable_folder):
         inner[:] = [name for name in inner if not _ignored(name)]

@@ -49,10 +49,7 @@ LABELLED = ManifestColumns(
 
 
 def list_manifest(path: Path) -> Listing:
-    """List the files of a CSV or Parquet table with the columns path and label, and optionally split and group.
-
-    Rows without a label and repeated rows are rejected.
-    """
+    """List the files of a CSV or Parquet table. Rows without a label and repeated rows are rejected."""
     entries: list[Entry] = []
     rejected: list[Rejected] = []
     seen: set[tuple[str, str]] = set()
@@ -86,8 +83,7 @@ def _known_columns(path: Path, wanted: ManifestColumns) -> dict[str, str]:
 def read_rows(path: Path, wanted: ManifestColumns) -> Iterator[tuple[int, Row]]:
     """Yield (line or row number from 1, cells by column); cells are text, missing ones are empty.
 
-    Raises:
-        UsageError: the file cannot be read as the format of its extension, or a needed column is missing.
+    Raises UsageError if the file cannot be read as the format of its extension, or a needed column is missing.
     """
     known = _known_columns(path, wanted)
     read = _parquet_rows if path.suffix.lower() in PARQUET else _csv_rows
@@ -98,8 +94,7 @@ def read_rows(path: Path, wanted: ManifestColumns) -> Iterator[tuple[int, Row]]:
 def entry_of(manifest: Path, number: int, row: Row, columns: ManifestColumns) -> Entry:
     """Return the image that a row names, with its label, part and group.
 
-    Raises:
-        UsageError: the row names no image or an unknown part, or its label is too long.
+    Raises UsageError if the row names no image or an unknown part, or its label is too long.
     """
     name, written = row["path"].strip(), row.get("split", "").strip()
     if not name or "\0" in name:

@@ -33,16 +33,10 @@ HINT = "name a folder of images of things that are none of your classes"
 
 
 def read_others(folder: Path, known: Survey) -> tuple[tuple[LabelledImage, ...], str]:
-    """Return the images of a folder, and a sentence about them.
+    """Return the images of a folder, at any depth, with the label 0, and a sentence about them.
 
-    Images that show the same as known ones are left out, as are files that cannot be read. The label of each is 0.
-
-    Args:
-        folder: images at any depth.
-        known: the images of the classes.
-
-    Raises:
-        UsageError: the folder is missing, or no image is left.
+    Images that show the same as known ones are left out, as are files that cannot be read. Raises UsageError if the
+    folder is missing, or no image is left.
     """
     if not folder.is_dir():
         what = "is not a folder" if folder.exists() else "does not exist"
@@ -127,16 +121,10 @@ class Classes:
 
 
 def check_images(path: Path, checker: LabelChecker | None, say: Say) -> DataCheck:
-    """Check a data set in any layout; it is not changed.
+    """Check a data set in any layout; it is not changed. Without a checker, nothing looks for wrong labels and crops.
 
-    Args:
-        path: a folder or a manifest.
-        checker: finds wrong labels and crops by a network's features; None to look for neither.
-        say: called with a line about each step.
-
-    Raises:
-        UsageError: the path does not exist or cannot be read as a data set, the card is unknown, or the package that
-            finds wrong labels is not installed.
+    Raises UsageError if the path cannot be read as a data set, the card is unknown, or the package that finds wrong
+    labels is not installed.
     """
     if checker is not None:
         message = "wrong labels are found by cleanlab, which is not installed; --no-labels looks for other faults only"

@@ -34,16 +34,9 @@ def train(
 ) -> None:
     """Train a card's detector and write its float file, and the weights of its head beside it.
 
-    Args:
-        card: the model card.
-        weights: the pretrained weights.
-        images: the images to learn from, each with label, top, left, bottom and right (in shares) of its objects.
-        classes: number of classes.
-        task: gives the kind of head.
-        seed: of the training.
-        path: where to write the ``.tflite``.
-        start: of fine-tuning: the float file of an earlier training, and the share of the backbone's layers that learn,
-            from the top. None for a new head on a frozen backbone.
+    Each image comes with label, top, left, bottom and right (in shares) of its objects. ``task`` gives the kind of
+    head. ``start`` is that of fine-tuning: the float file of an earlier training, and the share of the backbone's
+    layers that learn, from the top; None for a new head on a frozen backbone.
     """
     from advisor.core.tasks import TASKS
     from advisor.training.detection.changes import objects_of
@@ -66,11 +59,7 @@ def _head_of(path: Path) -> list[NDArray[np.float32]]:
 
 
 def take(card: Card, weights: WeightsFile | None, path: Path) -> None:
-    """Write a user's own detector as the float file of its card, its outputs named, without its description.
-
-    Raises:
-        StageError: the file is not available.
-    """
+    """Write a user's own detector as the float file of its card, its outputs named, without its description."""
     from advisor.tflite.postprocess import with_named_outputs
 
     if weights is None:
@@ -79,16 +68,9 @@ def take(card: Card, weights: WeightsFile | None, path: Path) -> None:
 
 
 def detect(model: Path, images: Sequence[Path], view: InputSpec, classes: Sequence[str], path: Path) -> None:
-    """Run a file that finds boxes or marks centres over images; write what it finds.
+    """Run a file that finds boxes or marks centres over images; write what it finds, see :func:`.accuracy.save`.
 
-    See :func:`advisor.measurement.accuracy.save` for the format.
-
-    Args:
-        model: the file. Its labels may be more than the user's classes, in another order; without, they are these.
-        images: image files.
-        view: how an image becomes input.
-        classes: names of the user's classes, in label order.
-        path: where to write.
+    The file's labels may be more than the user's classes, in another order; without, they are these.
     """
     from advisor.datasets.dataset import class_order
     from advisor.measurement.accuracy import Detector, save

@@ -100,15 +100,8 @@ class ByBoxes:
 
 
 def measured(own: Path, floats: Path, images: Images, criterion: Criterion) -> tuple[AccuracyVerdict, list[float]]:
-    """Return the accuracy on the validation part with the points that are lost against the float32 file.
-
-    The second value is each image's share in the accuracy.
-
-    Args:
-        own: what the file found, see :func:`advisor.measurement.accuracy.save`.
-        floats: what the float32 file of the same card found.
-        images: the user's images.
-        criterion: rule by which an object counts as found.
+    """Return the accuracy on the validation part with the points that are lost against the float32 file, and each
+    image's share.
     """
     given, of_float = (_answered(path, images, Role.VALIDATION) for path in (own, floats))
     reached, each = criterion.figures(given), criterion.shares(given)
@@ -125,14 +118,7 @@ def measured(own: Path, floats: Path, images: Images, criterion: Criterion) -> t
 def held_out(
     own: Path, images: Images, criterion: Criterion, threshold: float | None = None
 ) -> tuple[Quantity, ImageAnswers]:
-    """Return the accuracy on the hold-out: in all, and of each class.
-
-    Args:
-        own: what the file found.
-        images: the user's images.
-        criterion: rule by which an object counts as found.
-        threshold: score from which on an answer counts; None if none was chosen.
-    """
+    """Return the accuracy on the hold-out, in all and of each class; ``threshold`` is None if none was chosen."""
     given = _answered(own, images, Role.HOLDOUT)
     reached, boxes = criterion.figures(given), None
     if threshold is not None:

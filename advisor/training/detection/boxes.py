@@ -26,15 +26,12 @@ BOX_WEIGHT = 2.0
 
 
 def box_detector_head(shapes: Sequence[Shape], classes: int) -> TrainableHead:
-    """Return head, loss and targets for boxes.
+    """Return head, loss and targets for boxes, from the shapes of the maps, the finest first, and the number of
+    classes.
 
     The score of a class is trained to be the overlap of the predicted with the true box (X. Li et al., "Generalized
     Focal Loss", 2020, quality focal loss), so that of two boxes on one object the better one is kept. The loss of the
     boxes is one minus their generalized overlap (H. Rezatofighi et al., "Generalized Intersection over Union", 2019).
-
-    Args:
-        shapes: of the maps, the finest first.
-        classes: number of classes.
     """
     anchors = anchors_of([shape[:2] for shape in shapes])
 
@@ -109,10 +106,6 @@ def centre_detector_head(shapes: Sequence[Shape], classes: int) -> TrainableHead
     The score of a place is trained to be that of a bell around each centre, with less weight on places near a centre:
     X. Zhou et al., "Objects as Points" (2019), equation 1. The network is that of Edge Impulse's FOMO: a backbone cut
     where a cell has 8 or 16 pixels, and a map of classes.
-
-    Args:
-        shapes: of the maps, the finest first.
-        classes: number of classes.
     """
     model, (rows, columns) = centre_head(shapes, classes), shapes[0][:2]
 

@@ -71,19 +71,12 @@ def overlaps(first: Floats, second: Floats) -> Floats:
 
 
 def assign(anchors: Anchors, boxes: Floats) -> NDArray[np.int64]:
-    """Assign true boxes to anchors by their statistics.
+    """Return the index of the true box of each anchor, -1 for none; ``boxes`` are edges (M, 4).
 
     Of the nearest anchors of each level, a box takes those with its centre inside that overlap it by at least the mean
     and one standard deviation: S. Zhang et al., "Bridging the Gap Between Anchor-based and Anchor-free Detection via
-    Adaptive Training Sample Selection" (ATSS, 2020). So small and large boxes get anchors without thresholds to
-    choose. A box that has none takes the candidate with the largest overlap.
-
-    Args:
-        anchors: the anchors.
-        boxes: edges (M, 4).
-
-    Returns:
-        For each anchor the index of its box, -1 for none.
+    Adaptive Training Sample Selection" (ATSS, 2020). So small and large boxes get anchors without thresholds to choose.
+    A box that has none takes the candidate with the largest overlap.
     """
     chosen, best = np.full(len(anchors.boxes), -1, np.int64), np.zeros(len(anchors.boxes))
     if not len(boxes):
@@ -178,17 +171,10 @@ MakeHead = Callable[[Sequence[Shape], int], TrainableHead]
 def fit(
     head: TrainableHead, data: TrainingInputs, hyperparameters: Hyperparameters, backbone: keras.Model | None = None
 ) -> None:
-    """Fit a head, alone or with its backbone.
+    """Fit a head, alone or with its backbone; its model gets the trained weights.
 
-    Args:
-        head: its model gets the trained weights.
-        data: maps, or the backbone's input if it is trained too.
-        hyperparameters: the hyperparameters.
-        backbone: from images to maps; its trainable weights learn with the head. Its BatchNorm keeps its statistics.
-            None: ``data`` gives the maps of a frozen one.
-
-    Raises:
-        StageError: the loss is not finite.
+    Without a backbone, ``data`` gives the maps of a frozen one. The trainable weights of a backbone learn with the
+    head; its BatchNorm keeps its statistics. Raises StageError if the loss is not finite.
     """
     training = _Training(head, data, hyperparameters, backbone)
     run(training)

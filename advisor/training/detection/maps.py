@@ -62,17 +62,9 @@ class KeptMaps:
 
 
 def keep_maps(maps: keras.Model, boxed: Boxed, spec: InputSpec, folder: Path, seed: int) -> KeptMaps:
-    """Run the backbone over images and over as many changed copies as fit on disk.
+    """Run the backbone, see :func:`.network.with_maps`, over images and over as many changed copies as fit on disk.
 
-    Args:
-        maps: the backbone, see :func:`advisor.training.detection.network.with_maps`.
-        boxed: the images.
-        spec: how an image becomes the backbone's input.
-        folder: for the files.
-        seed: draws the changes.
-
-    Raises:
-        StageError: the maps of the images alone are too large, or an image cannot be read.
+    Raises StageError if the maps of the images alone are too large, or an image cannot be read.
     """
     shapes = [tuple(int(side) for side in output.shape[1:]) for output in maps.outputs]
     each, count = 2 * sum(int(np.prod(shape)) for shape in shapes), len(boxed.paths)
@@ -153,16 +145,7 @@ class Photographs:
 
 
 def keep_photographs(boxed: Boxed, spec: InputSpec, folder: Path) -> Photographs:
-    """Decode images once.
-
-    Args:
-        boxed: the images.
-        spec: how an image becomes the backbone's input.
-        folder: for the file.
-
-    Raises:
-        StageError: an image cannot be read.
-    """
+    """Decode images once; raises StageError if one cannot be read."""
     shape = (len(boxed.paths), spec.size, spec.size, 3)
     pixels = np.lib.format.open_memmap(folder / "pixels.npy", mode="w+", dtype=np.uint8, shape=shape)
     for row, path in enumerate(boxed.paths):

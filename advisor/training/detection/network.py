@@ -40,12 +40,7 @@ et al., "Focal Loss for Dense Object Detection", 2017, section 3.3)."""
 
 
 def with_maps(backbone: keras.Model, coarsest: int = COARSEST) -> keras.Model:
-    """Return the backbone with its maps as outputs, the finest first.
-
-    Args:
-        backbone: ``keras.Model`` from one normalised image (1, S, S, 3) to features (1, F).
-        coarsest: pixels of the input to a cell of the coarsest map.
-    """
+    """Return the backbone with its maps as outputs, the finest first; ``coarsest``: input pixels to a cell."""
     import keras
 
     side = int(backbone.inputs[0].shape[1])
@@ -62,17 +57,11 @@ def _last_map(backbone: keras.Model) -> keras.KerasTensor:
 
 
 def head(shapes: Sequence[tuple[int, int, int]], classes: int) -> keras.Model:
-    """Return a head for boxes without weights of a training.
+    """Return a new head for boxes: from maps of these shapes, the finest first, to logits (n, N, C) and encodings (n,
+    N, 4).
 
     On each map, separable convolutions lead to the logits of the classes and to the boxes, for the one anchor of each
     place.
-
-    Args:
-        shapes: rows, columns and channels of the maps, the finest first.
-        classes: number of classes C.
-
-    Returns:
-        ``keras.Model`` from the maps to logits (n, N, C) and encodings (n, N, 4).
     """
     import keras
 
@@ -86,14 +75,8 @@ def head(shapes: Sequence[tuple[int, int, int]], classes: int) -> keras.Model:
 
 
 def centre_head(shapes: Sequence[tuple[int, int, int]], classes: int) -> keras.Model:
-    """Return a head for centres without weights of a training.
-
-    Args:
-        shapes: rows, columns and channels of the maps, the finest first.
-        classes: number of classes C.
-
-    Returns:
-        ``keras.Model`` from the maps to logits (n, rows, columns, C) with a place for each cell of the finest map.
+    """Return a new head for centres: from maps of these shapes, the finest first, to logits (n, rows, columns, C) with
+    a place for each cell of the finest map.
     """
     import keras
 
@@ -169,15 +152,8 @@ def _joined(parts: Sequence[keras.KerasTensor]) -> keras.KerasTensor:
 
 
 def joined(maps: keras.Model, head: keras.Model) -> keras.Model:
-    """Return backbone and head in one, for conversion.
-
-    Args:
-        maps: see :func:`with_maps`.
-        head: see :func:`head` and :func:`centre_head`.
-
-    Returns:
-        ``keras.Model`` from one normalised image (1, S, S, 3) to ``encodings`` (1, N, 4) and ``scores`` (1, N, C), or
-        to ``centres`` (1, rows, columns, C).
+    """Return backbone and head in one, for conversion: from one normalised image (1, S, S, 3) to ``encodings`` (1, N,
+    4) and ``scores`` (1, N, C), or to ``centres`` (1, rows, columns, C).
     """
     import keras
 
@@ -236,18 +212,9 @@ def train(
 ) -> Trained:
     """Train a head on a card's frozen backbone, or go on from a trained head, together with the backbone.
 
-    Args:
-        card: the model card, with the side of the detector's input.
-        weights: the pretrained weights.
-        boxed: the images to learn from.
-        classes: number of classes.
-        kind: of the head.
-        seed: draws weights, copies and order.
-        folder: for maps, which take up to 2 GB, or pixels; the caller removes it.
-        start: of fine-tuning; None for a new head on a frozen backbone.
-
-    Raises:
-        StageError: the maps do not fit on disk, an image cannot be read, or the training diverged.
+    ``folder`` is for maps, which take up to 2 GB, or pixels; the caller removes it. ``start`` is None for a new head on
+    a frozen backbone. Raises StageError if the maps do not fit on disk, an image cannot be read, or the training
+    diverged.
     """
     import keras
 

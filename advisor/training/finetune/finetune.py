@@ -95,22 +95,13 @@ def finetune(
     after: Path | None = None,
     maps: Path | None = None,
 ) -> Finetuned:
-    """Train ``backbone`` (in place) and its head on the training part.
+    """Train ``backbone`` (in place), from one normalised image (1, S, S, 3) to features (1, F), and its head.
 
-    Every epoch writes a checkpoint into ``folder``. A call with the same arguments continues after the last one. Use
-    one folder for each backbone and set of images.
-
-    Args:
-        backbone: ``keras.Model`` from one normalised image (1, S, S, 3) to features (1, F).
-        data: the images to train and validate on.
-        hyperparameters: see :class:`Finetuning`.
-        folder: for checkpoints and decoded images.
-        after: :data:`WEIGHTS` of an earlier call with these arguments, to continue from with the validation part too.
-            Nothing is validated then, and the last mean of the weights is kept.
-        maps: folder for the maps of the frozen layers, which the call with ``after`` reads again; None for ``folder``.
-
-    Raises:
-        StageError: the loss is not finite, an image cannot be read, or the checkpoint is damaged.
+    Every epoch writes a checkpoint into ``folder``, one for each backbone and set of images. A call with the same
+    arguments continues after the last one. ``after`` names :data:`WEIGHTS` of an earlier call with these arguments, to
+    continue from with the validation part too: nothing is validated then, and the last mean of the weights is kept.
+    ``maps`` is the folder for the maps of the frozen layers, which the call with ``after`` reads again; None for
+    ``folder``. Raises StageError if the loss is not finite, an image cannot be read, or the checkpoint is damaged.
     """
     session = _Session(backbone, data, hyperparameters, folder, after, maps or folder)
     session.resume()
@@ -212,10 +203,8 @@ class _Session:
         return self._optimizer.run(images, labels, self._sample_weights[labels], seed, side)
 
     def _keep_pace(self, reached: float) -> None:
-        """Let the rate fall with the time where the limit would end the training before the cosine does.
-
-        Args:
-            reached: share of the steps that is done.
+        """Let the rate fall with the time where the limit would end the training before the cosine does; ``reached`` is
+        the share of the steps that is done.
         """
         spent = self._time.spent(self._validation_s)
         if self._shortened or spent > reached + BEHIND:
@@ -223,9 +212,8 @@ class _Session:
             self._optimizer.spent.assign(min(1.0, spent))
 
     def end_epoch(self, losses: Sequence[tf.Tensor]) -> None:
-        """Validate, keep the best weights and write a checkpoint.
-
-        An epoch that the time limit ends has no checkpoint: a later call repeats it.
+        """Validate, keep the best weights and write a checkpoint; a later call repeats an epoch that the time limit
+        ends.
         """
         number, loss = len(self.history), float(np.mean([float(value) for value in losses]))
         if not np.isfinite(loss):

@@ -99,10 +99,6 @@ class Trials:
 
     The first suggestion is the recipe's own hyperparameters, so that no study ends below them. A few random ones
     follow, then those of the tree-structured Parzen estimator (Bergstra et al., 2011), Optuna's default.
-
-    Args:
-        base: the recipe's own hyperparameters.
-        seed: of the draws.
     """
 
     def __init__(self, base: Finetuning, seed: int) -> None:

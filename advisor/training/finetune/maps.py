@@ -46,12 +46,8 @@ class Halves:
 
 
 def halve(model: keras.Model, rows: int, levels: Sequence[str] = ()) -> Halves:
-    """Split a network below its lowest trained layer, or higher if the maps would not fit on disk.
-
-    Args:
-        model: see :func:`advisor.training.finetune.network.build`.
-        rows: number of images and changed copies.
-        levels: layers of the backbone whose means the head reads too.
+    """Split a network, see :func:`.network.build`, below its lowest trained layer, or higher if the maps of ``rows``
+    images and copies would not fit on disk. ``levels`` are the layers of the backbone whose means the head reads too.
     """
     import keras
 
@@ -117,14 +113,10 @@ def _cut(body: keras.Model, rows: int) -> str:
 
 
 class MapBatches:
-    """The maps of images and of changed copies, and their labels.
+    """The maps of images and of changed copies, float16, and their labels.
 
-    Args:
-        lower: from images 0..255 to maps.
-        images: the decoded images.
-        hyperparameters: number of changed copies of each image and how they are changed, once and for all.
-        folder: for the file of the maps, float16; written once for an equal lower part and equal changes, and
-            memory-mapped. One folder is for one list of images.
+    They are written once into ``folder`` for an equal lower part and equal changes, and memory-mapped. One folder is
+    for one list of images.
     """
 
     def __init__(self, lower: keras.Model, images: Batches, hyperparameters: Finetuning, folder: Path) -> None:
@@ -144,13 +136,8 @@ class MapBatches:
     def epoch(
         self, indices: NDArray[np.int64], batch: int, changed: float = 0.0, seed: Sequence[int] = (0, 0)
     ) -> Iterator[tuple[Maps, NDArray[np.int64]]]:
-        """Yield float16 maps (n, ...) and labels (n,) in the order of ``indices``, ``batch`` at a time.
-
-        Args:
-            indices: the images.
-            batch: images in a batch.
-            changed: share of images in whose place stands one of their changed copies.
-            seed: draws these images and their copies.
+        """Yield float16 maps (n, ...) and labels (n,) in the order of ``indices``, ``batch`` at a time; ``changed`` is
+        the share of images in whose place stands one of their changed copies.
         """
         draws = np.random.default_rng([*seed, 1])
         copy = draws.integers(1, 1 + max(1, self._copies), len(indices)) * (draws.random(len(indices)) < changed)
@@ -169,10 +156,7 @@ def _key(lower: keras.Model, hyperparameters: Finetuning) -> str:
 
 
 def _maps(lower: keras.Model, images: Batches, hyperparameters: Finetuning) -> Iterator[tuple[int, Floats]]:
-    """Yield the row and the maps of each image and each of its changed copies.
-
-    LiteRT computes them: it takes a third of TensorFlow's time.
-    """
+    """Yield the row and the maps of each image and copy; LiteRT computes them in a third of TensorFlow's time."""
     import keras
     import tensorflow as tf
     from ai_edge_litert.interpreter import Interpreter

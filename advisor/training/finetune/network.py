@@ -54,15 +54,9 @@ class Start:
 def build(backbone: keras.Model, start: Start, spec: InputSpec, trained: float, cached: bool = False) -> keras.Model:
     """Return a ``keras.Model`` from images (n, S', S', 3), 0..255, to logits (n, C).
 
-    Its layer ``backbone`` is a copy of the backbone. Its layer ``head`` is the head.
-
-    Args:
-        backbone: ``keras.Model`` from one normalised image (1, S, S, 3) to features (1, F).
-        start: head and levels at the start.
-        spec: how an image becomes the backbone's input.
-        trained: share of the backbone's layers that are trained, from the top.
-        cached: whether its upper part learns on kept maps: S' is S then, and BatchNorm is frozen. Otherwise S' may be
-            any side, if the backbone allows it.
+    Its layer ``backbone`` is a copy of the backbone, of whose layers the share ``trained`` is trained, from the top;
+    its layer ``head`` is the head. If its upper part learns on kept maps (``cached``), S' is S and BatchNorm is frozen.
+    Otherwise S' may be any side, if the backbone allows it.
     """
     import keras
 
@@ -133,15 +127,10 @@ def _copy(backbone: keras.Model, any_side: bool) -> keras.Model:
 
 
 def freeze(body: keras.Model, trained: float, norms: bool = False) -> None:
-    """Freeze all but the top layers.
+    """Freeze all layers but the top ones, a share ``trained`` of them.
 
-    BatchNorm's scale and offset are trained with their block. Its statistics never change, as every call has
-    ``training=False``.
-
-    Args:
-        body: the backbone.
-        trained: share of its layers that are trained.
-        norms: freeze BatchNorm in all layers, which saves a quarter of a step's time.
+    BatchNorm's scale and offset are trained with their block, or frozen everywhere (``norms``), which saves a quarter
+    of a step's time. Its statistics never change, as every call has ``training=False``.
     """
     import keras
 
@@ -152,11 +141,7 @@ def freeze(body: keras.Model, trained: float, norms: bool = False) -> None:
 
 
 def level_layers(backbone: keras.Model) -> list[str]:
-    """Return the layers whose outputs are the levels of a backbone, in the order of the file's features.
-
-    Args:
-        backbone: ``keras.Model`` from one image (1, S, S, 3) to features (1, F).
-    """
+    """Return the layers whose outputs are the levels of a backbone, in the order of the file's features."""
     import keras
 
     reading = tuple(
@@ -191,13 +176,8 @@ def with_levels(backbone: keras.Model, names: list[str]) -> keras.Model:
 
 
 def agrees(backbone: keras.Model, names: list[str], images: NDArray[np.float32], features: NDArray[np.float32]) -> bool:
-    """Return whether a backbone with these levels gives the features of the file.
-
-    Args:
-        backbone: as of :func:`level_layers`.
-        names: its levels.
-        images: normalised, float32 (n, S, S, 3).
-        features: of the same images by LiteRT, float32 (n, F).
+    """Return whether a backbone with these levels gives the features (n, F) that LiteRT has of normalised images (n, S,
+    S, 3).
     """
     width = int(backbone.outputs[0].shape[-1]) + sum(int(backbone.get_layer(name).output.shape[-1]) for name in names)
     if width != features.shape[1]:

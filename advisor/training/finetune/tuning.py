@@ -56,23 +56,12 @@ def tune(
     after: Path | None = None,
     maps: Path | None = None,
 ) -> dict[str, Any]:
-    """Fine-tune a card and write its float classifier.
+    """Fine-tune a card and write its float classifier to ``path``, and its weights into the same folder.
 
-    Args:
-        card: the model card.
-        weights: the pretrained weights.
-        given: the images, and the head to begin with.
-        hyperparameters: see :class:`advisor.training.finetune.hyperparameters.Finetuning`.
-        checkpoints: folder for checkpoints of this call; a later call with the same folder continues.
-        path: where to write the ``.tflite``; its weights go into the same folder.
-        after: ``path`` of an earlier call, to continue training with the validation part too.
-        maps: folder for the maps of frozen layers, from the compared model to the one that ships. The latter's complete
-            training removes it, and the checkpoints of trainings that continued what a time limit had ended. None keeps
-            maps in ``checkpoints``.
-
-    Returns:
-        ``validation_accuracy`` and ``start_accuracy`` (shares), ``best_epoch``, ``history``, ``levels``: whether
-        the head reads all levels, and ``out_of_time``: whether the time limit ended the training.
+    A later call with the same folder ``checkpoints`` continues. ``after`` is the ``path`` of an earlier call, to
+    continue training with the validation part too. ``maps`` is the folder for the maps of frozen layers, from the
+    compared model to the one that ships; None keeps them in ``checkpoints``. The complete training of the one that
+    ships removes it, and the checkpoints of trainings that continued what a time limit had ended.
     """
     import keras
 
@@ -127,14 +116,8 @@ def _clear(maps: Path, checkpoints: Path) -> None:
 
 
 def to_tflite(backbone: keras.Model, tuned: Finetuned) -> bytes:
-    """Convert the backbone and append the head and a softmax.
-
-    Args:
-        backbone: ``keras.Model`` as :func:`advisor.training.finetune.finetune.finetune` left it.
-        tuned: the result of that call.
-
-    Returns:
-        a float ``.tflite``: input ``image`` (1, S, S, 3), output ``probabilities`` (1, C).
+    """Return the backbone with the head and a softmax as float ``.tflite``: ``image`` (1, S, S, 3) to ``probabilities``
+    (1, C).
     """
     data = convert(backbone)
     return attach_head(with_levels(data) if tuned.levels else data, tuned.weights, tuned.bias)

@@ -105,12 +105,10 @@ class Graph:
     def run(
         self, images: tf.Tensor, weights: Mapping[int, tf.Tensor], change: Change | None = None
     ) -> dict[int, tf.Tensor]:
-        """Return every activation.
+        """Return every activation for normalised images (n, S, S, 3).
 
-        Args:
-            images: normalised, (n, S, S, 3).
-            weights: values that replace constants, by tensor index.
-            change: applied to the input and to each operator's output.
+        ``weights`` replace constants, by tensor index. ``change`` is applied to the input and to each operator's
+        output.
         """
         passed = change or (lambda _index, value: value)
         values: dict[int, Any] = {**self.constants, **weights, self.source: passed(self.source, images)}
@@ -133,9 +131,7 @@ class Graph:
 def read_graph(data: bytes) -> Graph:
     """Return the graph of a float ``.tflite``.
 
-    Raises:
-        UsageError: the file is damaged.
-        UnsupportedRecipe: the model has an operator that cannot be trained.
+    Raises UsageError for a damaged file, and UnsupportedRecipe for an operator that cannot be trained.
     """
     from advisor.tflite.model import read
     from advisor.tflite.rewrite import unpack
@@ -161,13 +157,7 @@ def _constants(model: Model) -> dict[int, NDArray[Any]]:
 
 
 def run_operator(name: str, options: Any, inputs: Sequence[tf.Tensor]) -> tf.Tensor:
-    """Return the output of one of :data:`SUPPORTED`.
-
-    Args:
-        name: the operator.
-        options: the table of its options, of the generated schema.
-        inputs: the values of its inputs.
-    """
+    """Return the output of one of :data:`SUPPORTED`; ``options`` is the table of the generated schema."""
     value = _computed(name, options, inputs)
     return _activated(value, getattr(options, "fusedActivationFunction", schema.ActivationFunctionType.NONE))
 

@@ -55,18 +55,11 @@ def learn(
     schedule: Schedule,
     change: Change | None = None,
 ) -> TrainingSummary:
-    """Train ``weights`` (in place) until the graph with them gives the outputs of the graph itself.
+    """Train ``weights`` (in place), which replace constants of the student, until it gives the outputs of the graph
+    itself.
 
-    Args:
-        graph: the float model, the teacher.
-        weights: what replaces its constants in the student.
-        images: files.
-        spec: how an image becomes the graph's input.
-        schedule: the hyperparameters.
-        change: applied to the student's activations.
-
-    Raises:
-        StageError: the loss is not finite, or an image cannot be read.
+    ``change`` is applied to the student's activations. Raises StageError if the loss is not finite, or an image cannot
+    be read.
     """
     with tempfile.TemporaryDirectory(prefix="advisor-") as folder:
         batches = Batches(images, [0] * len(images), spec.size, Path(folder) / "pictures.npy")

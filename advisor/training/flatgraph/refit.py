@@ -42,16 +42,10 @@ class Refitted:
 
 
 def refit(graph: Graph, kernels: Collection[int], share: float, images: Floats) -> Mapping[int, Refitted]:
-    """Remove ``share`` of the weights from each kernel and fit the others.
+    """Remove ``share`` (0 to 1) of the weights from each kernel and fit the others to normalised images, float32 (n, S,
+    S, 3).
 
-    Args:
-        graph: the whole model.
-        kernels: of convolutions and dense layers with a bias, by tensor index.
-        share: of each kernel's weights, 0 to 1.
-        images: normalised, float32 (n, S, S, 3).
-
-    Returns:
-        the result for each kernel.
+    The kernels are those of convolutions and dense layers with a bias, by tensor index, as in the result.
     """
     with threadpool_limits(limits=1, user_api="blas"):
         return _refit(graph, kernels, share, images)
@@ -139,11 +133,7 @@ DEPTHWISE = "DEPTHWISE_CONV_2D"
 
 
 class Weight:
-    """A constant that is trained without constraint.
-
-    Attributes:
-        variable: the variable that the optimizer updates.
-    """
+    """A constant that is trained without constraint; the optimizer updates ``variable``."""
 
     def __init__(self, start: Floats) -> None:
         import tensorflow as tf
@@ -177,12 +167,7 @@ class Rounded(Weight):
 
 
 class Masked(Weight):
-    """A kernel with some weights fixed at 0.
-
-    Args:
-        start: the kernel.
-        keep: 1 where a weight stays, else 0.
-    """
+    """A kernel with some weights fixed at 0: ``keep`` is 1 where a weight stays, else 0."""
 
     def __init__(self, start: Floats, keep: Floats) -> None:
         super().__init__(start * keep)
@@ -194,12 +179,7 @@ class Masked(Weight):
 
 
 class Shared(Weight):
-    """A kernel of a few shared values. The values are trained; the assignment of weights to values is fixed.
-
-    Args:
-        values: the values.
-        places: index of each weight's value, int32 of the kernel's shape.
-    """
+    """A kernel of a few shared values, which are trained; ``places``, the index of each weight's value, is fixed."""
 
     def __init__(self, values: Floats, places: NDArray[np.int32]) -> None:
         super().__init__(values)

@@ -87,10 +87,7 @@ def _lengths(features: Floats) -> Floats:
 
 
 def find_unit_space(features: Floats) -> UnitSpace:
-    """Find the space of a training part's features (N, F), float32, by their directions alone.
-
-    All features share one scale, as those of a last layer in :func:`find_space`.
-    """
+    """Find the space of features (N, F) by their directions alone. All share one scale, as those of a last layer."""
     found = find_space(unit(features), features.shape[1])
     along = found.mean / max(float(found.mean @ found.mean), 1e-12)
     basis = found.basis - np.outer(along, found.mean @ found.basis)
@@ -100,10 +97,8 @@ def find_unit_space(features: Floats) -> UnitSpace:
 def find_space(features: Floats, last: int = 0) -> Space:
     """Find the space of a training part's features (N, F). Equal features give equal spaces.
 
-    Args:
-        features: float32 (N, F).
-        last: number of the first features that are those of the last layer. They share one scale: a feature that hardly
-            varies on these images is mostly noise. Each of the others is standardised; all are where ``last`` is 0.
+    The first ``last`` features are those of the last layer. They share one scale: a feature that hardly varies on these
+    images is mostly noise. Each of the others is standardised; all are where ``last`` is 0.
     """
     mean, scale = _moments(features)
     constant = scale < 1e-6

@@ -45,13 +45,8 @@ def divided(labels: NDArray[np.int64], groups: Sequence[int]) -> Sequence[int]:
 def folds(labels: NDArray[np.int64], count: int, seed: int, groups: Sequence[int] = ()) -> NDArray[np.int64]:
     """Return the fold of each image: whole groups, with each class spread as evenly over ``count`` folds as they allow.
 
-    Unlike in scikit-learn, a class may have fewer images than there are folds.
-
-    Args:
-        labels: N class indices.
-        count: number of folds.
-        seed: of the order of groups of equal size.
-        groups: N numbers; images of one number belong together. Empty if each image is a group.
+    Unlike in scikit-learn, a class may have fewer images than there are folds. Images of one number in ``groups``
+    belong together; each is a group if it is empty. The seed draws the order of groups of equal size.
     """
     generator = np.random.default_rng(seed)
     if len(set(groups)) < len(groups):
@@ -123,18 +118,9 @@ def train_head(
     a class has fewer than ``FEW_IMAGES`` images, nearest mean on the last layer. The fit runs in a space of
     :mod:`advisor.training.head.space` and is folded back into weights and bias.
 
-    Args:
-        features: float32, shape (N, F): the training part.
-        labels: N class indices below ``classes``.
-        classes: number of classes; each must occur.
-        seed: for the folds.
-        views: features (N, F) of changed copies of the same images, for training only; the copies stay in the fold of
-            their image.
-        groups: N numbers; images of one number belong together. Empty if each image is a group.
-        last: number of the first features that are those of the last layer; 0 for a head on all, whatever they are.
-
-    Raises:
-        StageError: a class has no image, or the arrays' shapes do not match.
+    ``features`` are (N, F) of the training part, of which the first ``last`` are those of the last layer; 0 for a head
+    on all. ``views`` are features of changed copies of the same images, which stay in the fold of their image. Images
+    of one number in ``groups`` belong together. Raises StageError if a class has no image, or the shapes do not match.
     """
     targets = np.asarray(labels, dtype=np.int64)
     _require_fitting(features, targets, classes, views)
@@ -163,15 +149,11 @@ def fit_head(
     kind: str = ALL_LEVELS,
     last: int = 0,
 ) -> tuple[Floats, Floats]:
-    """Fit a head of known kind and penalty, such as one that :func:`train_head` chose on fewer images.
+    """Fit a head of known kind and penalty ``C`` (0 for nearest mean), such as one that :func:`train_head` chose on
+    fewer images.
 
-    Args as of :func:`train_head`, and ``regularization``: ``C``, 0 for nearest mean.
-
-    Returns:
-        weights, float32 (F, C), and bias, float32 (C,). The weights of features that the head does not read are 0.
-
-    Raises:
-        StageError: as :func:`train_head`.
+    Other arguments and errors as of :func:`train_head`. Returns weights (F, C), 0 for features that the head does not
+    read, and bias (C,).
     """
     targets = np.asarray(labels, dtype=np.int64)
     _require_fitting(features, targets, classes, views)
@@ -186,13 +168,6 @@ def _choose(
 
     After the first folds, the less accurate of last layer and cosine is dropped, and all levels if they gain less than
     half of :data:`LEAST_GAIN`.
-
-    Args:
-        trial: makes the trial of a kind.
-        last: number of features of the last layer, 0 for a head on all.
-        width: number of features.
-        fold: the fold of each image.
-        groups: the group of each image.
     """
     plain = trial(LAST_LAYER if last else ALL_LEVELS)
     if last:

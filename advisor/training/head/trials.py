@@ -33,18 +33,11 @@ def fit(
     views: Sequence[Floats],
     strengths: Sequence[float],
 ) -> dict[float, Fitted]:
-    """Fit a head for every strength, from strong to weak penalty.
+    """Return weights (D, C) and bias (C,) for every strength (``C``, ascending; 0 for nearest mean) on centred and
+    scaled features.
 
-    Args:
-        features: float32, shape (N, D), centred and scaled.
-        targets: N class indices.
-        classes: number of classes C.
-        views: features (N, D) of changed copies of the same images.
-        strengths: inverse strengths of the penalty, ascending; 0 for nearest mean. Each fit starts from the one
-            before and ends early, so the weak penalties depend on those before them.
-
-    Returns:
-        weights (D, C) and bias (C,), float32, by strength.
+    Each fit starts from the one before and ends early, so the weak penalties depend on those before them. ``views`` are
+    features (N, D) of changed copies of the same images.
     """
     stacked = np.concatenate([features, *views]) if views else features
     repeated = np.tile(targets, 1 + len(views))
@@ -204,11 +197,8 @@ class Trial:
         return cls(kind, space, inside, constant, others, targets, classes, features.shape[1])
 
     def best(self, fold: NDArray[np.int64], first: Sequence[OutOfFoldAnswers] = ()) -> OutOfFoldAnswers:
-        """Return the best answers of any strength; the grid grows where its end is the best.
-
-        Args:
-            fold: the fold of each image.
-            first: answers of :data:`GRID` in the first folds, if they are known.
+        """Return the best answers of any strength; the grid grows where its end is the best. ``first`` are the answers
+        of :data:`GRID` in the first folds, if they are known.
         """
         tried = self.cross_validated(fold, GRID, range(FIRST_LOOK if first else 0, FOLDS))
         if first:
