@@ -24,12 +24,10 @@ from advisor.datasets.images import load
 
 Pixels = NDArray[np.uint8]
 
-VERSION = 1
-"""Raised when equal images, conditions, strengths and seeds give other pixels."""
+VERSION = 1  # Raised when equal images, conditions, strengths and seeds give other pixels
 
 GAMMA = 2.2
-_MESH = 14
-"""Tiles a side that approximate the lens: the error is below half a pixel at 224 pixels."""
+_MESH = 14  # Tiles a side that approximate the lens: the error is below half a pixel at 224 pixels
 
 
 @dataclass(frozen=True)
@@ -170,11 +168,8 @@ CONDITIONS: tuple[CaptureCondition, ...] = (
     CaptureCondition("fisheye", _fisheye),
 )
 
-STRENGTHS = (1.0, 2.0)
-"""The two strengths of the test: an everyday one, and the strongest with a usable image."""
-
-AUGMENTING = (0.5, 2.2)
-"""Range of the strengths for training images."""
+STRENGTHS = (1.0, 2.0)  # The two strengths of the test: an everyday one, and the strongest with a usable image
+AUGMENTING = (0.5, 2.2)  # Range of the strengths for training images
 
 TESTS: tuple[tuple[CaptureCondition, float], ...] = tuple(
     (one, strength) for one in CONDITIONS for strength in STRENGTHS

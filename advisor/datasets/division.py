@@ -9,22 +9,20 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from advisor.datasets.boxes.reading import BoxSurvey
-from advisor.datasets.checks.check import Counts, boxes_in_parts, lacking, require_usable_boxes
+from advisor.datasets.checks.boxes import Counts, boxes_in_parts, lacking, require_usable_boxes
+from advisor.datasets.checks.check import kept_together, leaks
 from advisor.datasets.checks.findings import counted
-from advisor.datasets.checks.repeated import kept_together, leaks
 from advisor.datasets.dataset import Dataset
+from advisor.datasets.duplicates import Pair, near_duplicates
 from advisor.datasets.grouping import find_groups
-from advisor.datasets.look_alikes import Pair, near_duplicates
-from advisor.datasets.split import HOLDOUT, PARTS, TRAIN, VALIDATION, Split, group_numbers, split
+from advisor.datasets.split import HOLDOUT, PARTS, TRAIN, VALIDATION, Grouping, Split, group_numbers, split
 from advisor.datasets.survey import Survey
-from advisor.datasets.whole_groups import Grouping
 
 # Give each image with boxes a stratum, so that each part of a split gets its share of classes and crowded images.
 #
 # The stratum is the rarest class in the image and whether it has few, some or many boxes. Small strata are joined.
 
-LEAST = 10
-"""Groups of images in a stratum: fewer do not give two to the hold-out."""
+LEAST = 10  # Groups of images in a stratum: fewer do not give two to the hold-out
 
 NO_BOX = "no boxes"
 OTHERS = "others"
@@ -90,8 +88,7 @@ def _small(found: Sequence[Stratum], groups: Sequence[int], parts: Sequence[str]
     return {one for one in groups_of if len(groups_of[one]) < LEAST or not parts_of[one] >= everywhere}
 
 
-NAMED = 5
-"""Classes named in a sentence, at most."""
+NAMED = 5  # Classes named in a sentence, at most
 
 
 @dataclass(frozen=True)

@@ -137,8 +137,7 @@ def _stamp(path: Path) -> tuple[int, int] | None:
 _DRAFT_FACTOR = 2
 """A JPEG is decoded at a reduced scale if it stays at least this many times larger than the model's input."""
 
-KEPT_BYTES = 120_000_000
-"""Decoded images that a process keeps for the next file, at most: 797 of 224 pixels a side."""
+KEPT_BYTES = 120_000_000  # Decoded images that a process keeps for the next file, at most: 797 of 224 pixels a side
 
 
 @dataclass(frozen=True)

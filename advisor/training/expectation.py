@@ -17,24 +17,20 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
 
 from advisor.core.evaluation_facts import NewConditions
-from advisor.datasets.look_alikes import silhouettes
+from advisor.datasets.grouping import silhouettes
 
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 
-VERSION = 2
-"""Raised when equal features give another estimate."""
-
-MAX_IMAGES = 3000
-"""Images that are read at most, evenly over the classes: the work grows with the third power."""
+VERSION = 2  # Raised when equal features give another estimate
+MAX_IMAGES = 3000  # Images that are read at most, evenly over the classes: the work grows with the third power
 
 ALIKE = (0.75, 0.8, 0.85, 0.9)
 """Mean distances of clusters at which they are joined, over the median distance of the class. The estimate is their
 mean. Chosen on GroceryStoreDataset's ``train`` part with its ``val`` part, see the decision file."""
 
-STRUCTURE_AT = (0.5, 0.55, 0.6, 0.65, 0.7, 0.75)
-"""Joining distances that the silhouette is averaged over."""
+STRUCTURE_AT = (0.5, 0.55, 0.6, 0.65, 0.7, 0.75)  # Joining distances that the silhouette is averaged over
 
 STRUCTURE = (0.2, 0.24)
 """Mean silhouette below which images come from no common occasions, and above which they surely do, if the split found

@@ -180,8 +180,7 @@ def mixed(photos: tf.Tensor, targets: tf.Tensor, concentration: float, seed: tf.
 
 Pixels = NDArray[np.uint8]
 
-MAX_CACHE_BYTES = 4_000_000_000
-"""Above this size, images are decoded again in each epoch."""
+MAX_CACHE_BYTES = 4_000_000_000  # Above this size, images are decoded again in each epoch
 
 
 class Batches:

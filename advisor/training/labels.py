@@ -25,16 +25,12 @@ LANDMARKS = 3_000
 RIDGE, NARROWNESS = 0.2, 0.5
 """Penalty, and factor in the kernel exp(-NARROWNESS * squared distance / variance). Results change little with both."""
 
-SHARPER = 1.5
-"""Factor on the most likely scale of the scores: wrong labels make that scale too small."""
-
-DOUBTED = 0.05
-"""Only labels with a lower probability are named, as classifiers of small sets are often unsure."""
+SHARPER = 1.5  # Factor on the most likely scale of the scores: wrong labels make that scale too small
+DOUBTED = 0.05  # Only labels with a lower probability are named, as classifiers of small sets are often unsure
 
 _SCALES = (0.1, 100.0)
 _JITTER = 1e-3
-_ROWS = 2048
-"""Rows in a chunk."""
+_ROWS = 2048  # Rows in a chunk
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,8 @@ from advisor.store.files import sha256_json
 # tools state the stored size and show the upright image. Then the edges of boxes contradict the size, as some are
 # outside of it.
 
-Size = tuple[int, int]
-"""Width and height in pixels."""
-
-_TRANSPOSED = 5
-"""From this orientation on, width and height are exchanged."""
+Size = tuple[int, int]  # Width and height in pixels
+_TRANSPOSED = 5  # From this orientation on, width and height are exchanged
 
 _MIRRORED = {2: (True, False), 3: (True, True), 4: (False, True), 6: (True, False), 7: (True, True), 8: (False, True)}
 """Axes of the upright image that run against the stored ones (EXIF 2.32, tag 0x0112)."""
@@ -88,8 +85,7 @@ def _inside(entry: BoxEntry, size: Size) -> bool:
     return all(box.right <= size[0] + 1 and box.bottom <= size[1] + 1 for box in entry.boxes)
 
 
-SLACK = 1.0
-"""Pixels that a box may reach over the edge of its image without a word: some formats count from 1."""
+SLACK = 1.0  # Pixels that a box may reach over the edge of its image without a word: some formats count from 1
 
 
 @dataclass(frozen=True, eq=False)

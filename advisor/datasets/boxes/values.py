@@ -11,12 +11,10 @@ from typing import Any
 
 from advisor.core.errors import UsageError
 from advisor.datasets.dataset import PARTS, Entry, Listing, Rejected
-from advisor.datasets.layouts.folders import folders_in
-from advisor.datasets.layouts.manifest import SPLIT, ManifestColumns, entry_of, read_rows
+from advisor.datasets.layouts import SPLIT, ManifestColumns, entry_of, folders_in, read_rows
 from advisor.store.yamlfile import read_text
 
-ONE_CLASS = "all images"
-"""The only class of the images themselves: their boxes have the classes."""
+ONE_CLASS = "all images"  # The only class of the images themselves: their boxes have the classes
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,13 +117,9 @@ class BoxListing:
         entries = [Entry(entry.path, ONE_CLASS, entry.part, entry.group) for entry in self.entries]
         return Listing(self.root, entries, (), self.rejected)
 
-    def place(self, source: Path, line: int) -> str:
-        """Return the file and line of a box."""
-        return f"{self.unit} {line} of '{source.name}'"
-
     def fault(self, entry: BoxEntry, box: Box, reason: str) -> BoxFault:
         """Return a box that is left out."""
-        return BoxFault(entry.path, self.place(entry.source, box.line), reason)
+        return BoxFault(entry.path, f"{self.unit} {box.line} of '{entry.source.name}'", reason)
 
 
 EDGES = ("xmin", "ymin", "xmax", "ymax")
@@ -168,47 +162,40 @@ def list_table(path: Path) -> BoxListing:
     return BoxListing(path.parent, entries, unit="row")
 
 
-MAX_BOXES = 10_000
-"""Boxes of one image, at most: two boxes for each of 5,000 objects."""
+MAX_BOXES = 10_000  # Boxes of one image, at most: two boxes for each of 5,000 objects
 
 MAX_LABEL = 1000
 
-_FAR = 2.0
-"""Shares of an image beyond this are pixels: a box outside the image is not twice as far away."""
+_FAR = 2.0  # Shares of an image beyond this are pixels: a box outside the image is not twice as far away
 
 
 def screened(listing: BoxListing) -> BoxListing:
     """Return a listing without the boxes that cannot be right. Edges are shares if most boxes are inside 0 to 1."""
-    relative = _mostly_relative(listing) if listing.relative is None else listing.relative
-    entries: list[BoxEntry] = []
+    relative = listing.relative
+    if relative is None:
+        within = [_within_one(box) for entry in listing.entries for box in entry.boxes]
+        relative = sum(within) > len(within) / 2
+    entries: dict[Path, BoxEntry] = {}
     faults: list[BoxFault] = []
     rejected: list[Rejected] = []
-    seen: set[Path] = set()
     for entry in listing.entries:
-        if refused := _refused(entry, seen):
+        name, count = entry.path.name, len(entry.boxes)
+        if entry.path in entries:
+            rejected.append(Rejected(entry.source, f"it has '{name}' a second time; the first counts"))
+        elif count > MAX_BOXES:
+            refused = f"{count:,} boxes of '{name}', above the limit of {MAX_BOXES:,}"
             rejected.append(Rejected(entry.source, refused))
-            continue
-        seen.add(entry.path)
-        reasons = [_fault(box, relative) for box in entry.boxes]
-        pairs = list(zip(entry.boxes, reasons, strict=True))
-        faults += [listing.fault(entry, box, reason) for box, reason in pairs if reason]
-        entries.append(replace(entry, boxes=tuple(box for box, reason in pairs if not reason)))
+        else:
+            reasons = [(box, _fault(box, relative)) for box in entry.boxes]
+            faults += [listing.fault(entry, box, reason) for box, reason in reasons if reason]
+            entries[entry.path] = replace(entry, boxes=tuple(box for box, reason in reasons if not reason))
     return replace(
         listing,
-        entries=entries,
+        entries=list(entries.values()),
         rejected=[*listing.rejected, *rejected],
         faults=[*listing.faults, *faults],
         relative=relative,
     )
-
-
-def _refused(entry: BoxEntry, seen: set[Path]) -> str:
-    """Return why an image and all of its boxes are left out, empty if they are not."""
-    if entry.path in seen:
-        return f"it has '{entry.path.name}' a second time; the first counts"
-    if len(entry.boxes) > MAX_BOXES:
-        return f"{len(entry.boxes):,} boxes of '{entry.path.name}', above the limit of {MAX_BOXES:,}"
-    return ""
 
 
 def _fault(box: Box, relative: bool) -> str:
@@ -226,11 +213,6 @@ def _fault(box: Box, relative: bool) -> str:
     if box.right < box.left or box.bottom < box.top:
         return "the right edge is left of the left one, or the bottom above the top"
     return "" if box.width > 0 and box.height > 0 else "no width or no height"
-
-
-def _mostly_relative(listing: BoxListing) -> bool:
-    within = [_within_one(box) for entry in listing.entries for box in entry.boxes]
-    return sum(within) > len(within) / 2
 
 
 def _within_one(box: Box) -> bool:

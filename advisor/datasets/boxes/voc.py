@@ -27,16 +27,13 @@ from advisor.datasets.boxes.values import (
 )
 from advisor.datasets.dataset import PARTS, Rejected
 from advisor.datasets.images import SUFFIXES
-from advisor.datasets.layouts.folders import images_in
+from advisor.datasets.layouts import images_in
 from advisor.store.yamlfile import read_bytes
 
 MAX_BYTES = 2**24
 MAX_DEPTH = 32
-MAX_ELEMENTS = 250_000
-"""Elements of a file: 10,000 boxes of Pascal VOC have 120,000."""
-
-MAX_TEXT = 2**14
-"""Characters of an element."""
+MAX_ELEMENTS = 250_000  # Elements of a file: 10,000 boxes of Pascal VOC have 120,000
+MAX_TEXT = 2**14  # Characters of an element
 
 
 @dataclass

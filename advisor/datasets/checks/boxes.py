@@ -1,23 +1,32 @@
 """Check a set of images with boxes: findings, and the minimum for a search."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from advisor.core.errors import UsageError
 from advisor.core.units import listed
-from advisor.datasets.boxes import Box
 from advisor.datasets.boxes.reading import BoxSurvey
-from advisor.datasets.checks.check import GOOD_CLASS, MIN_IMAGES_PER_CLASS, spellings, unreadable
+from advisor.datasets.boxes.values import Box
+from advisor.datasets.checks.check import (
+    GOOD_CLASS,
+    MAX_UNREADABLE_SHARE,
+    MIN_IMAGES_PER_CLASS,
+    repeated,
+    require_one_spelling,
+    require_readable,
+    spellings,
+    unreadable,
+)
 from advisor.datasets.checks.findings import Finding, Kind, counted
 from advisor.datasets.checks.image_quality import MODEL_SIDE, OF_ANY_PLACE, captured, sizes
-from advisor.datasets.checks.repeated import repeated
-from advisor.datasets.look_alikes import Pair
+from advisor.datasets.duplicates import Pair
+from advisor.datasets.split import HOLDOUT, TRAIN, VALIDATION, Split
 
-INPUTS = (128, 192, 224, 320)
-"""Sides of a model's square input in pixels."""
+INPUTS = (128, 192, 224, 320)  # Sides of a model's square input in pixels
 
 SMALL_SIDE = 8.0
 """Pixels. The first feature map of a single-shot detector has one place for 8 to 16 pixels of its input."""
@@ -72,19 +81,13 @@ def small_objects(sizes: Sequence[ObjectSizes]) -> Iterator[Finding]:
     )
 
 
-TINY_SIDE = 3.0
-"""Pixels of the image itself: an annotator's slip of the mouse rather than an object."""
-
-SAME_IOU = 0.9
-"""Intersection over union from which two boxes are one."""
-
-NAMED = 5
-"""Classes or reasons that a message names, at most."""
+TINY_SIDE = 3.0  # Pixels of the image itself: an annotator's slip of the mouse rather than an object
+SAME_IOU = 0.9  # Intersection over union from which two boxes are one
+NAMED = 5  # Classes or reasons that a message names, at most
 
 _BLOCK = 256
 
-_Marked = dict[Path, tuple[Box, ...]]
-"""Images with the boxes concerned."""
+_Marked = dict[Path, tuple[Box, ...]]  # Images with the boxes concerned
 
 
 def check_boxes(read: BoxSurvey, alike: Sequence[Pair]) -> tuple[Finding, ...]:
@@ -246,3 +249,75 @@ def _note(boxes: Sequence[Box]) -> str:
     """Return where the first boxes are, as ``cat 3x40 at 12,80``."""
     shown = [f"{box.label} {box.width:.0f}x{box.height:.0f} at {box.left:.0f},{box.top:.0f}" for box in boxes]
     return listed(shown, most=2)
+
+
+Counts = Mapping[str, Mapping[str, int]]  # Number of boxes of each class, by part of a split
+
+
+def require_usable_boxes(read: BoxSurvey) -> None:
+    """Check that a detector can be trained and scored on a set.
+
+    Raises UsageError for labels that differ by case or blanks, a class in fewer than ``MIN_IMAGES_PER_CLASS`` images,
+    or more than ``MAX_UNREADABLE_SHARE`` of the images or boxes left out.
+    """
+    require_one_spelling(read.spellings)
+    require_readable(read.images.dataset)
+    _require_boxes(read)
+    images = read.images_per_class
+    rare = [f"'{name}' ({images[name]})" for name in read.classes if images[name] < MIN_IMAGES_PER_CLASS]
+    if rare:
+        raise UsageError(
+            f"--data: fewer than {MIN_IMAGES_PER_CLASS} images with a box of {listed(rare)}",
+            f"annotate more (at least {MIN_IMAGES_PER_CLASS} images a class, better 50), or remove the class",
+        )
+
+
+def boxes_in_parts(read: BoxSurvey, split: Split) -> Counts:
+    """Return the number of boxes of each class in each part.
+
+    Raises UsageError if a part has no box, or the training part lacks a class.
+    """
+    parts = {TRAIN: split.train, VALIDATION: split.validation, HOLDOUT: split.holdout}
+    counts = {part: _counts(read, indices) for part, indices in parts.items()}
+    for part, of_class in counts.items():
+        if not any(of_class.values()):
+            raise UsageError(
+                f"--data: the {part} part has {counted(len(parts[part]), 'image')}, but no box",
+                "put annotated images into it",
+            )
+    missing = [f"'{name}'" for name, count in counts[TRAIN].items() if not count]
+    if missing:
+        raise UsageError(
+            f"--data: the training part has no box of {listed(missing)}",
+            "put some of their images there; if there is only one group of them, name more groups",
+        )
+    return counts
+
+
+def lacking(counts: Counts) -> tuple[str, ...]:
+    """Return a sentence about each part that lacks classes."""
+    missing = {part: [name for name, count in of_class.items() if not count] for part, of_class in counts.items()}
+    return tuple(
+        f"The {part} part has no box of {listed(names)}: no average precision there."
+        for part, names in missing.items()
+        if names
+    )
+
+
+def _require_boxes(read: BoxSurvey) -> None:
+    bad, total = len(read.faults), len(read.faults) + read.count
+    if bad > MAX_UNREADABLE_SHARE * total:
+        examples = "; ".join(f"{fault.place}: {fault.reason}" for fault in read.faults[:3])
+        raise UsageError(
+            f"--data: {bad:,} of {total:,} boxes cannot be used ({100 * bad / total:.0f} %, "
+            f"the limit is {100 * MAX_UNREADABLE_SHARE:.0f} %): {examples}",
+            "correct them; is the format what its rows say, in pixels or in shares of the image?",
+        )
+
+
+def _counts(read: BoxSurvey, indices: Sequence[int]) -> dict[str, int]:
+    found = dict.fromkeys(read.classes, 0)
+    for index in indices:
+        for box in read.boxes[index]:
+            found[box.label] += 1
+    return found

@@ -1,21 +1,126 @@
 """Check a set of images before training: findings, and the minimum for a search."""
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 
 from advisor.core.errors import UsageError
 from advisor.core.units import listed
-from advisor.datasets.boxes.reading import BoxSurvey
-from advisor.datasets.checks.findings import Finding, Kind, counted
+from advisor.datasets.checks.findings import Finding, Kind, counted, paths_of
 from advisor.datasets.checks.image_quality import captured, sizes
-from advisor.datasets.checks.repeated import repeated
 from advisor.datasets.dataset import PARTS, Dataset
-from advisor.datasets.look_alikes import Pair, near_duplicates
-from advisor.datasets.split import HOLDOUT, TRAIN, VALIDATION, Split
+from advisor.datasets.duplicates import Pair, groups, near_duplicates
 from advisor.datasets.survey import Survey
 
-GOOD_CLASS = 50
-"""With fewer images, a class has fewer than ten in the hold-out."""
+_KEPT_LONGEST = tuple(dict.fromkeys(PARTS.values()))
+"""Parts in the order of use. Of copies in several parts, the one in the last part is kept to preserve the test set."""
+
+Group = tuple[int, ...]
+
+
+def repeated(dataset: Dataset, pairs: Sequence[Pair]) -> Iterator[Finding]:
+    """Yield findings on repeated images; each group of similar images is reported once, by its most serious fault."""
+    alike = groups(pairs, len(dataset.images))
+    across = [group for group in alike if len({dataset.images[index].label for index in group}) > 1]
+    within = [group for group in alike if group not in set(across)]
+    yield from _across_classes(dataset, across)
+    yield from _across_parts(dataset, alike)
+    exact = {group for group in within if len({dataset.images[index].sha256 for index in group}) == 1}
+    yield from _within(dataset, Kind.EXACT_DUPLICATES, [group for group in within if group in exact])
+    yield from _within(dataset, Kind.NEAR_DUPLICATES, [group for group in within if group not in exact])
+
+
+def leaks(dataset: Dataset, together: Sequence[Sequence[int]]) -> tuple[Group, ...]:
+    """Return those groups of indices (copies, near duplicates, the user's) that the user's own split puts into several
+    parts.
+    """
+    parts = [image.part for image in dataset.images]
+    return tuple(tuple(group) for group in together if len({parts[index] for index in group} - {""}) > 1)
+
+
+def kept_together(dataset: Dataset, pairs: Sequence[Pair]) -> tuple[Group, ...]:
+    """Return the groups of indices that a split must keep together: similar images, and the user's groups."""
+    by_name: dict[str, list[int]] = defaultdict(list)
+    for index, image in enumerate(dataset.images):
+        if image.group:
+            by_name[image.group].append(index)
+    own = tuple(tuple(group) for group in by_name.values() if len(group) > 1)
+    return (*groups(pairs, len(dataset.images)), *own)
+
+
+def _across_classes(dataset: Dataset, found: Sequence[Group]) -> Iterator[Finding]:
+    if found:
+        groups_of_paths = paths_of(dataset, found)
+        yield Finding(
+            Kind.SAME_IMAGE_TWO_CLASSES,
+            f"{counted(len(found), 'image lies', 'images lie')} in more than one class",
+            "keep one of each, in the right class; only you know which, so --fix leaves all of them out",
+            groups_of_paths,
+            tuple(_classes_of(dataset, group) for group in found),
+            tuple(path for group in groups_of_paths for path in group),
+        )
+
+
+def _across_parts(dataset: Dataset, alike: Sequence[Group]) -> Iterator[Finding]:
+    found = leaks(dataset, alike)
+    if found:
+        yield Finding(
+            Kind.LEAK,
+            f"{counted(len(found), 'image lies', 'images lie')} in more than one part of the split",
+            "keep one of each: a test that shares images with training gives too high an accuracy",
+            paths_of(dataset, found),
+            tuple(_parts_of(dataset, group) for group in found),
+            tuple(dataset.images[index].path for group in found for index in _superfluous(dataset, group)),
+        )
+    shared = leaks(dataset, kept_together(dataset, ()))
+    if shared:
+        yield Finding(
+            Kind.LEAK,
+            f"{counted(len(shared), 'group lies', 'groups lie')} in more than one part of the split",
+            "put each group into one part: otherwise the accuracy is too high",
+            paths_of(dataset, shared),
+            tuple(f"group '{dataset.images[group[0]].group}': {_parts_of(dataset, group)}" for group in shared),
+        )
+
+
+def _within(dataset: Dataset, kind: Kind, found: Sequence[Group]) -> Iterator[Finding]:
+    if not found:
+        return
+    superfluous = [index for group in found for index in _superfluous(dataset, group)]
+    what = "occur twice or more" if kind is Kind.EXACT_DUPLICATES else "have near copies"
+    single = "occurs twice or more" if kind is Kind.EXACT_DUPLICATES else "has near copies"
+    yield Finding(
+        kind,
+        f"{counted(len(found), f'image {single}', f'images {what}')}, {counted(len(superfluous), 'file')} too many",
+        "keep one of each; a search keeps copies in one part of its split",
+        paths_of(dataset, found),
+        (),
+        tuple(dataset.images[index].path for index in superfluous),
+    )
+
+
+def _superfluous(dataset: Dataset, group: Group) -> list[int]:
+    """Return all but the one to keep: that of the last part, then the largest file, then the first."""
+
+    def merit(index: int) -> tuple[int, int, int]:
+        image = dataset.images[index]
+        part = _KEPT_LONGEST.index(image.part) if image.part else -1
+        return part, image.stamp[0], -index
+
+    best = max(group, key=merit)
+    return [index for index in group if index != best]
+
+
+def _classes_of(dataset: Dataset, group: Group) -> str:
+    return " and ".join(dict.fromkeys(dataset.classes[dataset.images[index].label] for index in group))
+
+
+def _parts_of(dataset: Dataset, group: Group) -> str:
+    return " and ".join(dict.fromkeys(part for index in group if (part := dataset.images[index].part)))
+
+
+GOOD_CLASS = 50  # With fewer images, a class has fewer than ten in the hold-out
 
 MAX_IMBALANCE = 5.0
 MIN_IMAGES_PER_CLASS = 8
@@ -138,76 +243,3 @@ def _require_images(dataset: Dataset) -> None:
             f"--data: fewer than {MIN_IMAGES_PER_CLASS} readable images in {listed(small)}",
             f"add images (at least {MIN_IMAGES_PER_CLASS} a class, better 50) or remove the class",
         )
-
-
-Counts = Mapping[str, Mapping[str, int]]
-"""Number of boxes of each class, by part of a split."""
-
-
-def require_usable_boxes(read: BoxSurvey) -> None:
-    """Check that a detector can be trained and scored on a set.
-
-    Raises UsageError for labels that differ by case or blanks, a class in fewer than ``MIN_IMAGES_PER_CLASS`` images,
-    or more than ``MAX_UNREADABLE_SHARE`` of the images or boxes left out.
-    """
-    require_one_spelling(read.spellings)
-    require_readable(read.images.dataset)
-    _require_boxes(read)
-    images = read.images_per_class
-    rare = [f"'{name}' ({images[name]})" for name in read.classes if images[name] < MIN_IMAGES_PER_CLASS]
-    if rare:
-        raise UsageError(
-            f"--data: fewer than {MIN_IMAGES_PER_CLASS} images with a box of {listed(rare)}",
-            f"annotate more (at least {MIN_IMAGES_PER_CLASS} images a class, better 50), or remove the class",
-        )
-
-
-def boxes_in_parts(read: BoxSurvey, split: Split) -> Counts:
-    """Return the number of boxes of each class in each part.
-
-    Raises UsageError if a part has no box, or the training part lacks a class.
-    """
-    parts = {TRAIN: split.train, VALIDATION: split.validation, HOLDOUT: split.holdout}
-    counts = {part: _counts(read, indices) for part, indices in parts.items()}
-    for part, of_class in counts.items():
-        if not any(of_class.values()):
-            raise UsageError(
-                f"--data: the {part} part has {counted(len(parts[part]), 'image')}, but no box",
-                "put annotated images into it",
-            )
-    missing = [f"'{name}'" for name, count in counts[TRAIN].items() if not count]
-    if missing:
-        raise UsageError(
-            f"--data: the training part has no box of {listed(missing)}",
-            "put some of their images there; if there is only one group of them, name more groups",
-        )
-    return counts
-
-
-def lacking(counts: Counts) -> tuple[str, ...]:
-    """Return a sentence about each part that lacks classes."""
-    missing = {part: [name for name, count in of_class.items() if not count] for part, of_class in counts.items()}
-    return tuple(
-        f"The {part} part has no box of {listed(names)}: no average precision there."
-        for part, names in missing.items()
-        if names
-    )
-
-
-def _require_boxes(read: BoxSurvey) -> None:
-    bad, total = len(read.faults), len(read.faults) + read.count
-    if bad > MAX_UNREADABLE_SHARE * total:
-        examples = "; ".join(f"{fault.place}: {fault.reason}" for fault in read.faults[:3])
-        raise UsageError(
-            f"--data: {bad:,} of {total:,} boxes cannot be used ({100 * bad / total:.0f} %, "
-            f"the limit is {100 * MAX_UNREADABLE_SHARE:.0f} %): {examples}",
-            "correct them; is the format what its rows say, in pixels or in shares of the image?",
-        )
-
-
-def _counts(read: BoxSurvey, indices: Sequence[int]) -> dict[str, int]:
-    found = dict.fromkeys(read.classes, 0)
-    for index in indices:
-        for box in read.boxes[index]:
-            found[box.label] += 1
-    return found

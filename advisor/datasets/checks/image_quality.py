@@ -16,8 +16,7 @@ from advisor.datasets.survey import Survey
 SMALL_SIDE = 64
 LONG_RATIO = 3.0
 MODEL_SIDE = 224
-FEW = 0.01
-"""A condition counts as absent if a smaller share of the images shows it."""
+FEW = 0.01  # A condition counts as absent if a smaller share of the images shows it
 
 
 @dataclass(frozen=True)
@@ -25,7 +24,7 @@ class Measure:
     """One measure of an image, and the limits of a well-taken image."""
 
     name: str  # its name in reports
-    field: str  # of :class:`advisor.datasets.image_stats.ImageStats`
+    field: str  # of :class:`advisor.datasets.survey.ImageStats`
     low: float  # below it an image is ``low_word``
     low_word: str
     high: float | None = None  # above it an image is ``high_word``; None for no limit

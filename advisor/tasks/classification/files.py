@@ -93,8 +93,7 @@ class OwnClassifiers:
 
 
 DIGITS = 6
-SHOWN = 5
-"""Classes of the answer to a photograph."""
+SHOWN = 5  # Classes of the answer to a photograph
 
 
 def found(outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]:

@@ -13,14 +13,12 @@ from advisor.core.tasks import TASKS
 from advisor.core.units import plural
 from advisor.datasets.checks.boxes import ObjectSizes
 from advisor.datasets.checks.check import check, require_usable
-from advisor.datasets.checks.findings import Finding, Kind, counted
-from advisor.datasets.checks.fix import write_manifest
+from advisor.datasets.checks.findings import Finding, Kind, counted, write_manifest
 from advisor.datasets.checks.image_quality import conditions
 from advisor.datasets.dataset import Dataset, Entry, LabelledImage, Listing
 from advisor.datasets.division import Overview, divide
-from advisor.datasets.layouts import missing_hint
-from advisor.datasets.layouts.folders import images_in
-from advisor.datasets.look_alikes import Pair, near_duplicates
+from advisor.datasets.duplicates import Pair, near_duplicates
+from advisor.datasets.layouts import images_in, missing_hint
 from advisor.datasets.survey import Survey, survey
 from advisor.engine.data_check.label_checker import SEED, LabelCheck, LabelChecker
 from advisor.engine.data_check.result import DataCheck, Drawing, Say, advance, gravest_first

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from advisor.engine.pipeline.evaluation.scorer import Judge
     from advisor.engine.question import Question
     from advisor.exporting.shipping import Found, ShippedModel, Shipping
-    from advisor.training.detection.network import HeadKind
+    from advisor.training.detection import HeadKind
 
 
 class Counting(Detection):
@@ -22,8 +22,8 @@ class Counting(Detection):
     @property
     def head(self) -> HeadKind:
         """The kind of head that is trained."""
+        from advisor.training.detection import HeadKind
         from advisor.training.detection.boxes import centre_detector_head
-        from advisor.training.detection.network import HeadKind
 
         return HeadKind(16, centre_detector_head, 30)
 

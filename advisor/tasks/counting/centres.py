@@ -48,8 +48,7 @@ class ByCentres:
         return match_centres(given.true, given.found, threshold)
 
 
-DIGITS = 4
-"""Digits of the scores of a map, which has thousands."""
+DIGITS = 4  # Digits of the scores of a map, which has thousands
 
 
 def found(outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]:

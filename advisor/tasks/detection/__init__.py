@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from advisor.engine.question import Question
     from advisor.engine.space.candidates import Say
     from advisor.exporting.shipping import Found, ShippedModel, Shipping
-    from advisor.training.detection.network import HeadKind
+    from advisor.training.detection import HeadKind
 
 
 class Detection(Task):
@@ -41,8 +41,8 @@ class Detection(Task):
     @property
     def head(self) -> HeadKind:
         """The kind of head that is trained."""
+        from advisor.training.detection import HeadKind
         from advisor.training.detection.boxes import box_detector_head
-        from advisor.training.detection.network import HeadKind
 
         return HeadKind(32, box_detector_head, 20)
 

@@ -11,11 +11,10 @@ from advisor.core.errors import UsageError
 from advisor.core.units import plural
 from advisor.datasets.boxes.reading import BoxSurvey, survey_boxes
 from advisor.datasets.checks.boxes import ObjectSizes, check_boxes, object_sizes
-from advisor.datasets.checks.findings import Finding
-from advisor.datasets.checks.fix import write_boxes
+from advisor.datasets.checks.findings import Finding, write_boxes
 from advisor.datasets.checks.image_quality import OF_ANY_PLACE, conditions
 from advisor.datasets.division import Overview, divide_boxes
-from advisor.datasets.look_alikes import Pair, near_duplicates
+from advisor.datasets.duplicates import Pair, near_duplicates
 from advisor.engine.data_check.label_checker import SEED
 from advisor.engine.data_check.result import DataCheck, Drawing, Say, advance, gravest_first, rounded
 from advisor.engine.pipeline.images import Boxes, Images

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from advisor.downloads.files import WeightsFile
     from advisor.tasks.detection import Detection
 
-HEAD_WEIGHTS = "head.npz"
-"""The weights of a detector's head, beside its float file."""
+HEAD_WEIGHTS = "head.npz"  # The weights of a detector's head, beside its float file
 
 
 def train(
@@ -39,9 +38,8 @@ def train(
     layers that learn, from the top; None for a new head on a frozen backbone.
     """
     from advisor.core.tasks import TASKS
-    from advisor.training.detection.changes import objects_of
-    from advisor.training.detection.maps import Boxed
-    from advisor.training.detection.network import DetectorStart, train as train_detector
+    from advisor.training.detection import DetectorStart, train as train_detector
+    from advisor.training.detection.maps import Boxed, objects_of
 
     kind = cast("Detection", TASKS[task]).head
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from advisor.measurement.accuracy import Detections
     from advisor.measurement.average_precision import Flags, Matched
 
-WORST = 10
-"""Images of the hold-out that are kept with their boxes."""
+WORST = 10  # Images of the hold-out that are kept with their boxes
 
 VALIDATED = "on the validation part of --data, run in LiteRT"
 HELD_OUT = "on the hold-out of --data, run in LiteRT"

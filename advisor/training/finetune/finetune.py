@@ -35,17 +35,10 @@ if TYPE_CHECKING:
     import keras
     import tensorflow as tf
 
-VERSION = 6
-"""Raised when equal images and hyperparameters give another network."""
-
-BEHIND = 0.05
-"""Share of the steps by which a training may be behind the share of its time before the limit shortens it."""
-
-WEIGHTS = "best.weights.h5"
-"""File name of the network with its head, in the folder of a fine-tuning."""
-
-STATE = "state.json"
-"""File name of the progress, which points to the last checkpoint."""
+VERSION = 6  # Raised when equal images and hyperparameters give another network
+BEHIND = 0.05  # Share of the steps by which a training may be behind the share of its time before the limit shortens it
+WEIGHTS = "best.weights.h5"  # File name of the network with its head, in the folder of a fine-tuning
+STATE = "state.json"  # File name of the progress, which points to the last checkpoint
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 Maps = NDArray[np.float16]
 Floats = NDArray[np.float32]
 
-MAX_BYTES = 2_000_000_000
-"""Largest size of the maps on disk. A lower cut with larger maps gives way to a higher one."""
+MAX_BYTES = 2_000_000_000  # Largest size of the maps on disk. A lower cut with larger maps gives way to a higher one.
 
 _BATCH = 32
 

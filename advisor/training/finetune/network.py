@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from advisor.datasets.images import InputSpec
 from advisor.tflite.levels import LARGEST_SHARE
 from advisor.training.finetune.hyperparameters import Finetuning
-from advisor.training.head.train import Head, fit_head, folds, train_head
+from advisor.training.head import Head, fit_head, folds, train_head
 from advisor.training.head.trials import ALL_LEVELS, GRID
 
 if TYPE_CHECKING:
@@ -31,11 +31,8 @@ Floats = NDArray[np.float32]
 LEAST_SPREAD = 0.02
 """Least standard deviation of a feature over the median one. Dividing by less would enlarge small changes too much."""
 
-STEP = 32
-"""Sides for training are multiples of this, as networks halve the side five times."""
-
-MARGIN = 1e-2
-"""Largest difference between Keras and the file, over the standard deviation of the features."""
+STEP = 32  # Sides for training are multiples of this, as networks halve the side five times
+MARGIN = 1e-2  # Largest difference between Keras and the file, over the standard deviation of the features
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,15 +196,11 @@ def _maker(layer: keras.Layer) -> tuple[keras.Layer, tuple[int, ...]]:
     return maker, source.shape
 
 
-STRONG = 0.01
-"""``C`` of the first head on cached maps."""
-
-WEAKEST = 0.1
-"""Largest ``C`` that fine-tuning takes from a first head: a weaker penalty would let it forget the start."""
+STRONG = 0.01  # ``C`` of the first head on cached maps
+WEAKEST = 0.1  # Largest ``C`` that fine-tuning takes from a first head: a weaker penalty would let it forget the start
 
 VALIDATION_FOLDS = 8
-CHECKED = 2
-"""Number of images on which the levels of backbone and file are compared."""
+CHECKED = 2  # Number of images on which the levels of backbone and file are compared
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,11 +19,8 @@ TOLERANCE = 1e-3
 that was fitted to one visit of a shop lost one to two points on another (MobileNetV2, 1e-4)."""
 
 _MAX_ITERATIONS = 200
-_TYPICAL_CURVATURE = 0.15
-"""p (1 - p) of a class among a few. It scales the steps and does not change the optimum."""
-
-ABSENT = -30.0
-"""Bias of a class without an image, so that it is never predicted."""
+_TYPICAL_CURVATURE = 0.15  # p (1 - p) of a class among a few. It scales the steps and does not change the optimum.
+ABSENT = -30.0  # Bias of a class without an image, so that it is never predicted
 
 
 def fit(
@@ -130,15 +127,10 @@ def _parts(place: Floats, shape: tuple[int, ...]) -> tuple[Floats, Floats]:
 FOLDS = 5
 GRID = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 """Inverse strengths of the L2 penalty, as scikit-learn's ``C``."""
-STRONGER = (0.0001, 0.0003, 0.001)
-"""Tried too if the strongest of :data:`GRID` is chosen."""
-WEAKER = (100.0, 300.0, 1000.0)
-"""Tried too if the weakest of :data:`GRID` is chosen."""
-FIRST_LOOK = 2
-"""Folds after which a kind may be dropped."""
-
-LAST_LAYER, COSINE, ALL_LEVELS, NEAREST_MEAN = "last_layer", "cosine", "all_levels", "nearest_mean"
-"""Kinds of heads."""
+STRONGER = (0.0001, 0.0003, 0.001)  # Tried too if the strongest of :data:`GRID` is chosen
+WEAKER = (100.0, 300.0, 1000.0)  # Tried too if the weakest of :data:`GRID` is chosen
+FIRST_LOOK = 2  # Folds after which a kind may be dropped
+LAST_LAYER, COSINE, ALL_LEVELS, NEAREST_MEAN = "last_layer", "cosine", "all_levels", "nearest_mean"  # Kinds of heads
 
 TIE = 0.01
 """Nats by which the mean cross entropy of a stronger penalty may exceed the least. Accuracy is a worse guide: weak
