@@ -83,17 +83,21 @@ def measure(data: bytes) -> Measured:
         image.draft(None, (SIDE, SIDE))
         image.load()
         grey = _grey(image).resize((SIDE, SIDE), Image.Resampling.BILINEAR)
-        small = _rgb(image).resize((_COLOUR_SIDE, _COLOUR_SIDE), Image.Resampling.BILINEAR)
+        colour = (_grey(image) if image.mode[0] == "I" else image).convert("RGB")
+        small = colour.resize((_COLOUR_SIDE, _COLOUR_SIDE), Image.Resampling.BILINEAR)
         shot = _shot(image)
     values = np.asarray(grey, dtype=np.float32)
-    contrast = float(values.std())
+    contrast, quarter = float(values.std()), SIDE // 4
+    laplacian = 4 * values[1:-1, 1:-1] - values[:-2, 1:-1] - values[2:, 1:-1] - values[1:-1, :-2] - values[1:-1, 2:]
+    energy = (values[1:, 1:] - values[:-1, 1:]) ** 2 + (values[1:, 1:] - values[1:, :-1]) ** 2
+    edges = float(energy.sum())
     found = ImageStats(
         width=width,
         height=height,
         brightness=float(values.mean()),
         contrast=contrast,
-        sharpness=_laplacian_variance(values) / max(contrast, 1.0) ** 2,
-        framing=_edges_in_the_middle(values),
+        sharpness=float(laplacian.var()) / max(contrast, 1.0) ** 2,
+        framing=float(energy[quarter:-quarter, quarter:-quarter].sum()) / edges if edges > 0 else 0.25,
         jpeg_quality=quality,
     )
     thumbnail = grey.resize((THUMBNAIL, THUMBNAIL), Image.Resampling.BILINEAR)
@@ -108,15 +112,8 @@ def measure(data: bytes) -> Measured:
 
 def _grey(image: Image.Image) -> Image.Image:
     """Convert to grey; 16-bit grey is scaled, as Pillow would clip it."""
-    return (
-        image.convert("F").point(lambda value: value / 257.0).convert("L")
-        if image.mode[0] == "I"
-        else image.convert("L")
-    )
-
-
-def _rgb(image: Image.Image) -> Image.Image:
-    return (_grey(image) if image.mode[0] == "I" else image).convert("RGB")
+    scaled = image.convert("F").point(lambda value: value / 257.0) if image.mode[0] == "I" else image
+    return scaled.convert("L")
 
 
 def _histogram(pixels: NDArray[np.uint16]) -> NDArray[np.uint8]:
@@ -143,18 +140,6 @@ def _seconds(written: object) -> float | None:
         return datetime.strptime(str(written).strip("\0 "), _TIME).replace(tzinfo=UTC).timestamp()
     except ValueError:
         return None
-
-
-def _laplacian_variance(values: NDArray[np.float32]) -> float:
-    inner = 4 * values[1:-1, 1:-1] - values[:-2, 1:-1] - values[2:, 1:-1] - values[1:-1, :-2] - values[1:-1, 2:]
-    return float(inner.var())
-
-
-def _edges_in_the_middle(values: NDArray[np.float32]) -> float:
-    energy = (values[1:, 1:] - values[:-1, 1:]) ** 2 + (values[1:, 1:] - values[1:, :-1]) ** 2
-    quarter = SIDE // 4
-    total = float(energy.sum())
-    return float(energy[quarter:-quarter, quarter:-quarter].sum()) / total if total > 0 else 0.25
 
 
 def _jpeg_quality(tables: Any) -> int:

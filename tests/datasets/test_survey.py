@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageEnhance, ImageOps
 
 from advisor.core.errors import UsageError
-from advisor.datasets.checks.check import require_usable
+from advisor.datasets.checks import require_usable
 from advisor.datasets.dataset import Dataset
 from advisor.datasets.duplicates import THUMBNAIL, Pair, groups, near_duplicates
 from advisor.datasets.grouping import groups_tell_classes, look_alikes, silhouettes

@@ -12,8 +12,6 @@ from advisor.datasets.dataset import Rejected
 from advisor.datasets.survey import Progress, Survey, canonical, survey, variants
 from advisor.store.files import sha256_json
 
-# Turn boxes of photos that are stored rotated, with an EXIF orientation, to the upright image.
-#
 # Cameras store the pixels as the sensor has them and say how to turn them. Models see the upright image. Most
 # annotation tools show it upright, too, so that is how boxes are read where nothing tells otherwise. If a file states
 # the size of the image, the size says what its tool worked on: the stored width and height, or the upright ones. Some
@@ -161,8 +159,11 @@ def survey_boxes(path: Path, progress: Progress | None = None) -> BoxSurvey:
         turned=sum(turn and frame.orientation > 1 for turn, frame in zip(as_stored, frames, strict=True)),
     )
     if not read.count:
-        raise UsageError(f"--data: '{path}' has no box that can be used{_example(read)}", HINT)
-    return _fingerprinted(_labelled(read, listing.classes))
+        rejected = [f"'{images.dataset.shown(row.path)}': {row.reason}" for row in images.dataset.rejected]
+        reasons = [*(f"{fault.place}: {fault.reason}" for fault in read.faults), *rejected]
+        example = f"; {reasons[0]}" if reasons else ""
+        raise UsageError(f"--data: '{path}' has no box that can be used{example}", HINT)
+    return _labelled(read, listing.classes)
 
 
 def _frames(images: Survey) -> list[Frame]:
@@ -199,7 +200,10 @@ def _place(
 
 
 def _labelled(read: BoxSurvey, declared: Sequence[str]) -> BoxSurvey:
-    """Give each class one name, the most frequent of its spellings."""
+    """Give each class one name, the most frequent of its spellings, and put the boxes into the fingerprint.
+
+    The fingerprint has them in hundredths of a pixel.
+    """
     labels = [box.label for boxes in read.boxes for box in boxes]
     names = canonical(labels, declared)
     classes = {names[label] for label in labels}
@@ -207,28 +211,17 @@ def _labelled(read: BoxSurvey, declared: Sequence[str]) -> BoxSurvey:
     def named(all_boxes: tuple[tuple[Box, ...], ...]) -> tuple[tuple[Box, ...], ...]:
         return tuple(tuple(replace(box, label=names[box.label]) for box in boxes) for boxes in all_boxes)
 
+    boxes, dataset = named(read.boxes), read.images.dataset
+    rows = sorted(
+        (image.sha256, sorted((box.label, *(round(100 * edge) for edge in box.edges)) for box in own))
+        for image, own in zip(dataset.images, boxes, strict=True)
+    )
     return replace(
         read,
+        images=replace(read.images, dataset=replace(dataset, fingerprint=sha256_json(rows))),
         classes=tuple(sorted(classes)),
-        boxes=named(read.boxes),
+        boxes=boxes,
         outside=named(read.outside),
         unused=tuple(sorted(set(names.values()) - classes)),
         spellings=variants({label: names[label] for label in set(labels)}),
     )
-
-
-def _fingerprinted(read: BoxSurvey) -> BoxSurvey:
-    """Put the boxes into the fingerprint of the images, in hundredths of a pixel."""
-    dataset = read.images.dataset
-    rows = sorted(
-        (image.sha256, sorted((box.label, *(round(100 * edge) for edge in box.edges)) for box in boxes))
-        for image, boxes in zip(dataset.images, read.boxes, strict=True)
-    )
-    return replace(read, images=replace(read.images, dataset=replace(dataset, fingerprint=sha256_json(rows))))
-
-
-def _example(read: BoxSurvey) -> str:
-    """Return the first reason why something was left out."""
-    reasons = [f"{fault.place}: {fault.reason}" for fault in read.faults[:1]]
-    reasons += [f"'{read.images.dataset.shown(row.path)}': {row.reason}" for row in read.images.dataset.rejected[:1]]
-    return f"; {reasons[0]}" if reasons else ""

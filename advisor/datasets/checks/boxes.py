@@ -11,12 +11,11 @@ from advisor.core.errors import UsageError
 from advisor.core.units import listed
 from advisor.datasets.boxes.reading import BoxSurvey
 from advisor.datasets.boxes.values import Box
-from advisor.datasets.checks.check import (
+from advisor.datasets.checks import (
     GOOD_CLASS,
     MAX_UNREADABLE_SHARE,
     MIN_IMAGES_PER_CLASS,
     repeated,
-    require_one_spelling,
     require_readable,
     spellings,
     unreadable,
@@ -99,9 +98,7 @@ def check_boxes(read: BoxSurvey, alike: Sequence[Pair]) -> tuple[Finding, ...]:
         *spellings(read.spellings),
         *_parts(read),
         *repeated(images.dataset, alike),
-        *_overlapping(read),
-        *_outside(read),
-        *_tiny(read),
+        *_marked(read),
         *_empty(read),
         *_classes(read),
         *small_objects(object_sizes(read)),
@@ -123,14 +120,17 @@ def _unusable(read: BoxSurvey) -> Iterator[Finding]:
         )
 
 
-def _overlapping(read: BoxSurvey) -> Iterator[Finding]:
-    twice: _Marked = {}
-    labels: _Marked = {}
+def _marked(read: BoxSurvey) -> Iterator[Finding]:
+    """Yield findings on boxes with the place of another one, beyond the edge of the image, and of hardly any size."""
+    twice, labels, tiny = _Marked(), _Marked(), _Marked()
     for path, boxes in _images(read):
         pairs = same_places(boxes)
         differ = [pair for pair in pairs if boxes[pair[0]].label != boxes[pair[1]].label]
         twice[path] = tuple(boxes[index] for index in sorted({other for _, other in set(pairs) - set(differ)}))
         labels[path] = tuple(boxes[index] for index in sorted({index for pair in differ for index in pair}))
+        tiny[path] = tuple(box for box in boxes if min(box.width, box.height) < TINY_SIDE)
+    outside = {path: read.outside[index] for path, index in read.index.items()}
+    small = f"under {TINY_SIDE:.0f} pixels a side"
     yield from _found(
         Kind.TWO_LABELS, labels, "has the place of a box of another class", "have the place of a box of another class",
         "keep the right label; only you know which",
@@ -138,6 +138,11 @@ def _overlapping(read: BoxSurvey) -> Iterator[Finding]:
     yield from _found(
         Kind.REPEATED_BOXES, twice, "repeats another one", "repeat another one", "keep one of each", out=True
     )
+    yield from _found(
+        Kind.OUTSIDE, outside, "reaches over the edge of its image", "reach over the edge of their image",
+        "check these boxes, and that each file belongs to its image; the parts inside are used",
+    )  # fmt: skip
+    yield from _found(Kind.TINY, tiny, f"is {small}", f"are {small}", "draw them again or remove them", out=True)
 
 
 def same_places(boxes: Sequence[Box]) -> list[tuple[int, int]]:
@@ -152,24 +157,6 @@ def same_places(boxes: Sequence[Box]) -> list[tuple[int, int]]:
         same = common >= SAME_IOU * (areas[start : start + _BLOCK, None] + areas[None] - common)
         pairs += [(start + int(one), int(other)) for one, other in np.argwhere(same) if start + one < other]
     return pairs
-
-
-def _outside(read: BoxSurvey) -> Iterator[Finding]:
-    found = {path: read.outside[index] for path, index in read.index.items()}
-    yield from _found(
-        Kind.OUTSIDE, found, "reaches over the edge of its image", "reach over the edge of their image",
-        "check these boxes, and that each file belongs to its image; the parts inside are used",
-    )  # fmt: skip
-
-
-def _tiny(read: BoxSurvey) -> Iterator[Finding]:
-    found = {path: tuple(box for box in boxes if _is_tiny(box)) for path, boxes in _images(read)}
-    what = f"under {TINY_SIDE:.0f} pixels a side"
-    yield from _found(Kind.TINY, found, f"is {what}", f"are {what}", "draw them again or remove them", out=True)
-
-
-def _is_tiny(box: Box) -> bool:
-    return min(box.width, box.height) < TINY_SIDE
 
 
 def _empty(read: BoxSurvey) -> Iterator[Finding]:
@@ -231,24 +218,22 @@ def _images(read: BoxSurvey) -> Iterator[tuple[Path, tuple[Box, ...]]]:
 def _found(kind: Kind, found: _Marked, one: str, many: str, advice: str, out: bool = False) -> Iterator[Finding]:
     """Yield a finding on boxes, if there are any."""
     marked = {path: boxes for path, boxes in found.items() if boxes}
-    total = sum(map(len, marked.values()))
-    if total:
+    if total := sum(map(len, marked.values())):
+        notes = tuple(listed([_note(box) for box in boxes], most=2) for boxes in marked.values())
         yield Finding(
             kind,
             f"{counted(total, f'box {one}', f'boxes {many}')}, in {counted(len(marked), 'image')}",
             advice,
             tuple((path,) for path in marked),
-            tuple(_note(boxes) for boxes in marked.values()),
+            notes,
             (),
             tuple(marked.values()),
             out,
         )
 
 
-def _note(boxes: Sequence[Box]) -> str:
-    """Return where the first boxes are, as ``cat 3x40 at 12,80``."""
-    shown = [f"{box.label} {box.width:.0f}x{box.height:.0f} at {box.left:.0f},{box.top:.0f}" for box in boxes]
-    return listed(shown, most=2)
+def _note(box: Box) -> str:
+    return f"{box.label} {box.width:.0f}x{box.height:.0f} at {box.left:.0f},{box.top:.0f}"
 
 
 Counts = Mapping[str, Mapping[str, int]]  # Number of boxes of each class, by part of a split
@@ -260,9 +245,15 @@ def require_usable_boxes(read: BoxSurvey) -> None:
     Raises UsageError for labels that differ by case or blanks, a class in fewer than ``MIN_IMAGES_PER_CLASS`` images,
     or more than ``MAX_UNREADABLE_SHARE`` of the images or boxes left out.
     """
-    require_one_spelling(read.spellings)
-    require_readable(read.images.dataset)
-    _require_boxes(read)
+    require_readable(read.images.dataset, read.spellings)
+    bad, total = len(read.faults), len(read.faults) + read.count
+    if bad > MAX_UNREADABLE_SHARE * total:
+        examples = "; ".join(f"{fault.place}: {fault.reason}" for fault in read.faults[:3])
+        raise UsageError(
+            f"--data: {bad:,} of {total:,} boxes cannot be used ({100 * bad / total:.0f} %, "
+            f"the limit is {100 * MAX_UNREADABLE_SHARE:.0f} %): {examples}",
+            "correct them; is the format what its rows say, in pixels or in shares of the image?",
+        )
     images = read.images_per_class
     rare = [f"'{name}' ({images[name]})" for name in read.classes if images[name] < MIN_IMAGES_PER_CLASS]
     if rare:
@@ -278,7 +269,10 @@ def boxes_in_parts(read: BoxSurvey, split: Split) -> Counts:
     Raises UsageError if a part has no box, or the training part lacks a class.
     """
     parts = {TRAIN: split.train, VALIDATION: split.validation, HOLDOUT: split.holdout}
-    counts = {part: _counts(read, indices) for part, indices in parts.items()}
+    found = {
+        part: Counter(box.label for index in indices for box in read.boxes[index]) for part, indices in parts.items()
+    }
+    counts = {part: {name: of_class[name] for name in read.classes} for part, of_class in found.items()}
     for part, of_class in counts.items():
         if not any(of_class.values()):
             raise UsageError(
@@ -302,22 +296,3 @@ def lacking(counts: Counts) -> tuple[str, ...]:
         for part, names in missing.items()
         if names
     )
-
-
-def _require_boxes(read: BoxSurvey) -> None:
-    bad, total = len(read.faults), len(read.faults) + read.count
-    if bad > MAX_UNREADABLE_SHARE * total:
-        examples = "; ".join(f"{fault.place}: {fault.reason}" for fault in read.faults[:3])
-        raise UsageError(
-            f"--data: {bad:,} of {total:,} boxes cannot be used ({100 * bad / total:.0f} %, "
-            f"the limit is {100 * MAX_UNREADABLE_SHARE:.0f} %): {examples}",
-            "correct them; is the format what its rows say, in pixels or in shares of the image?",
-        )
-
-
-def _counts(read: BoxSurvey, indices: Sequence[int]) -> dict[str, int]:
-    found = dict.fromkeys(read.classes, 0)
-    for index in indices:
-        for box in read.boxes[index]:
-            found[box.label] += 1
-    return found

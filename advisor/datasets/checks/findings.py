@@ -108,7 +108,11 @@ def write_boxes(path: Path, read: BoxSurvey, findings: Sequence[Finding]) -> int
     :func:`write_manifest`.
     """
     images = {image for finding in findings for image in finding.leave_out}
-    out = _left_out(findings)
+    out: dict[Path, Counter[Box]] = defaultdict(Counter)
+    for finding in findings:
+        if finding.leave_out_marked:
+            for (place,), boxes in zip(finding.groups, finding.marked, strict=True):
+                out[place] |= Counter(boxes)  # of equal boxes, as many as one finding names
     dataset = read.images.dataset
     pairs = [pair for pair in zip(dataset.images, read.boxes, strict=True) if pair[0].path not in images]
     rows: list[dict[str, str]] = []
@@ -119,16 +123,6 @@ def write_boxes(path: Path, read: BoxSurvey, findings: Sequence[Finding]) -> int
     return len(pairs)
 
 
-def _left_out(findings: Sequence[Finding]) -> dict[Path, Counter[Box]]:
-    """Return for each image the boxes to leave out; of equal boxes, as many as one finding names."""
-    found: dict[Path, Counter[Box]] = defaultdict(Counter)
-    for finding in findings:
-        if finding.leave_out_marked:
-            for (path,), boxes in zip(finding.groups, finding.marked, strict=True):
-                found[path] |= Counter(boxes)
-    return found
-
-
 def _box(box: Box) -> dict[str, str]:
     edges = (f"{edge:.2f}".rstrip("0").rstrip(".") for edge in box.edges)
     return {"label": box.label, **dict(zip(EDGES, edges, strict=True))}
@@ -136,9 +130,8 @@ def _box(box: Box) -> dict[str, str]:
 
 def _more(dataset: Dataset) -> list[str]:
     """Return the columns for the parts and groups, if the images have some."""
-    split = any(image.part for image in dataset.images)
-    group = any(image.group for image in dataset.images)
-    return [*(["split"] if split else []), *(["group"] if group else [])]
+    columns = {"split": [image.part for image in dataset.images], "group": [image.group for image in dataset.images]}
+    return [name for name, values in columns.items() if any(values)]
 
 
 def _row(manifest: Path, image: LabelledImage) -> dict[str, str]:
@@ -147,17 +140,14 @@ def _row(manifest: Path, image: LabelledImage) -> dict[str, str]:
 
 
 def _write(path: Path, header: Sequence[str], rows: Iterable[dict[str, str]]) -> None:
+    delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with unfinished.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, header, extrasaction="ignore", delimiter=_delimiter(path))
+            writer = csv.DictWriter(file, header, extrasaction="ignore", delimiter=delimiter)
             writer.writeheader()
             writer.writerows(rows)
         unfinished.replace(path)
     except OSError as error:
         unfinished.unlink(missing_ok=True)
         raise UsageError(f"--fix: '{path}' cannot be written: {error.strerror}", "give another path") from None
-
-
-def _delimiter(path: Path) -> str:
-    return "\t" if path.suffix.lower() == ".tsv" else ","

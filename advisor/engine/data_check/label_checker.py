@@ -15,7 +15,7 @@ from advisor.core.codec import parse
 from advisor.core.errors import StageError
 from advisor.core.names import require_known
 from advisor.core.tasks import DEFAULT_TASK, TASKS
-from advisor.datasets.checks.check import kept_together
+from advisor.datasets.checks import kept_together
 from advisor.datasets.dataset import Dataset
 from advisor.datasets.duplicates import Pair
 from advisor.datasets.split import Split

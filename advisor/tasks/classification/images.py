@@ -11,8 +11,8 @@ import numpy as np
 from advisor.core.errors import StageError, UsageError, WeightsError, require_extra
 from advisor.core.tasks import TASKS
 from advisor.core.units import plural
+from advisor.datasets.checks import check, require_usable
 from advisor.datasets.checks.boxes import ObjectSizes
-from advisor.datasets.checks.check import check, require_usable
 from advisor.datasets.checks.findings import Finding, Kind, counted, write_manifest
 from advisor.datasets.checks.image_quality import conditions
 from advisor.datasets.dataset import Dataset, Entry, LabelledImage, Listing

@@ -79,7 +79,7 @@ class Detection(Task):
 
     def judge(self, question: Question) -> Judge:
         """Return the judge by boxes that overlap."""
-        from advisor.tasks.detection.judging import ByBoxes, Detected
+        from advisor.tasks.detection.files import ByBoxes, Detected
 
         return Detected(ByBoxes(self.metric))
 

@@ -8,6 +8,7 @@ from skimage import data as skimage_data
 from advisor.core.errors import UsageError
 from advisor.datasets.boxes.reading import BoxSurvey, survey_boxes
 from advisor.datasets.boxes.values import Box
+from advisor.datasets.checks import check
 from advisor.datasets.checks.boxes import (
     INPUTS,
     boxes_in_parts,
@@ -18,7 +19,6 @@ from advisor.datasets.checks.boxes import (
     same_places,
     small_objects,
 )
-from advisor.datasets.checks.check import check
 from advisor.datasets.checks.findings import Finding, Kind
 from advisor.datasets.duplicates import near_duplicates
 from advisor.datasets.split import Split

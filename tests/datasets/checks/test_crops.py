@@ -8,8 +8,8 @@ from PIL import Image, ImageEnhance, ImageFilter
 from advisor.core.errors import UsageError
 from advisor.datasets import duplicates as crops
 from advisor.datasets.boxes.reading import survey_boxes
+from advisor.datasets.checks import kept_together, leaks, repeated
 from advisor.datasets.checks.boxes import check_boxes
-from advisor.datasets.checks.check import kept_together, leaks, repeated
 from advisor.datasets.checks.findings import Finding, Kind, writable, write_boxes, write_manifest
 from advisor.datasets.dataset import Dataset, LabelledImage
 from advisor.datasets.duplicates import SIDE, Pair, candidates, cropped_copies, match, near_duplicates
