@@ -57,6 +57,8 @@ class _Class:
         """Return the cluster (n,) of each image, from 0, joined up to a share of the median distance."""
         from scipy.cluster.hierarchy import fcluster
 
+        if len(self.places) == 1:
+            return np.zeros(1, np.int64)
         found: Numbers = fcluster(self.tree, alike * self.median, "distance").astype(np.int64) - 1
         return found
 
@@ -108,19 +110,22 @@ def expect(features: Floats, labels: Sequence[int], validation: Sequence[int], g
     targets = np.unique(np.asarray(labels)[chosen], return_inverse=True)[1].astype(np.int64)
     compared = np.flatnonzero(np.isin(chosen, np.asarray(validation)))
     with threadpool_limits(limits=1):
-        rows = _directions(features[chosen])
+        some = features[chosen]
+        rows = (some - some.mean(axis=0)) / np.maximum(some.std(axis=0), 1e-6)
+        rows = (rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-6)).astype(np.float32)
         classes = [_class(rows, np.flatnonzero(targets == label)) for label in range(targets.max() + 1)]
         return _judge(_Ridge.fitted(rows, targets), classes, compared, grouped)
 
 
 def _judge(ridge: _Ridge, classes: Sequence[_Class], compared: Numbers, grouped: bool) -> NewConditions:
-    silhouette = float(np.mean([_silhouette(classes, alike) for alike in STRUCTURE_AT]))
+    clear = [[silhouettes(each.distances, each.clusters(alike)) for each in classes] for alike in STRUCTURE_AT]
+    silhouette = float(np.mean([np.concatenate(found).mean() for found in clear]))
     low, high = STRUCTURE
     weight = 1.0 if grouped else min(1.0, max(0.0, (silhouette - low) / (high - low)))
     plain = float(ridge.right_in(compared).mean()) if len(compared) else 1.0
     cuts = [_everywhere(classes, alike, len(ridge.labels)) for alike in ALIKE]
     answered = [ridge.right_without(cut) for cut in cuts]
-    reached = [_reached(right, _divided(ridge.labels, cut), plain) for cut, right in zip(cuts, answered, strict=True)]
+    reached = [_reached(right, cut, ridge.labels, plain) for cut, right in zip(cuts, answered, strict=True)]
     kept = [1.0 - weight * (1.0 - (min(1.0, share / plain) if plain else 1.0)) for share in reached]
     seen = [_between(right, cut, ridge.labels) for cut, right in zip(cuts, answered, strict=True)]
     return NewConditions(
@@ -144,15 +149,6 @@ def _evenly(labels: Numbers) -> Numbers:
     return np.unique(np.concatenate([taken, ordered[starts], ordered[np.minimum(starts + 1, len(ordered) - 1)]]))
 
 
-def _directions(features: Floats) -> Floats:
-    """Return standardised features (N, F) with rows of length one."""
-    mean, scale = features.mean(axis=0), np.maximum(features.std(axis=0), 1e-6)
-    rows = (features - mean) / scale
-    rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-6)
-    directions: Floats = rows.astype(np.float32)
-    return directions
-
-
 def _class(rows: Floats, places: Numbers) -> _Class:
     """Return the clusters' tree of one class, by average linkage of cosine distances."""
     from scipy.cluster.hierarchy import linkage
@@ -167,34 +163,24 @@ def _class(rows: Floats, places: Numbers) -> _Class:
     return _Class(places, distances, tree, float(np.median(pairs)) if len(pairs) else 0.0)
 
 
-def _silhouette(classes: Sequence[_Class], alike: float) -> float:
-    return float(np.concatenate([silhouettes(each.distances, _cut(each, alike)) for each in classes]).mean())
-
-
-def _cut(images: _Class, alike: float) -> Numbers:
-    return images.clusters(alike) if len(images.places) > 1 else np.zeros(1, np.int64)
-
-
 def _everywhere(classes: Sequence[_Class], alike: float, count: int) -> Numbers:
     """Return the cluster (N,) of each image of all classes."""
     found, number = np.zeros(count, np.int64), 0
     for each in classes:
-        inside = _cut(each, alike)
+        inside = each.clusters(alike)
         found[each.places] = number + inside
         number += int(inside.max()) + 1
     return found
 
 
-def _divided(labels: Numbers, groups: Numbers) -> NDArray[np.bool_]:
-    """Return which images (N,) are of a class with several groups: of another, nothing would be left to learn from."""
+def _reached(right: NDArray[np.bool_], groups: Numbers, labels: Numbers, plain: float) -> float:
+    """Return the accuracy without the own group, or the plain one if it cannot be known.
+
+    It is that of classes with several groups: of another, nothing would be left to learn from.
+    """
     counts = [len(np.unique(groups[labels == label])) for label in range(labels.max() + 1)]
-    several: NDArray[np.bool_] = np.asarray(counts)[labels] > 1
-    return several
-
-
-def _reached(right: NDArray[np.bool_], where: NDArray[np.bool_], plain: float) -> float:
-    """Return the accuracy without the own cluster, or the plain one if it cannot be known."""
-    return float(right[where].mean()) if where.any() else plain
+    several = np.asarray(counts)[labels] > 1
+    return float(right[several].mean()) if several.any() else plain
 
 
 def _between(right: NDArray[np.bool_], clusters: Numbers, labels: Numbers) -> float:

@@ -74,14 +74,19 @@ def left_out(
     ``together`` are groups of indices that are left out together, such as copies of an image; an index is in one group
     at most. The seed draws the landmarks of a large set.
     """
+    from scipy.special import softmax
+
     targets = np.asarray(labels)
     wanted = np.eye(int(targets.max()) + 1)[targets] - 1 / (targets.max() + 1)
     with threadpool_limits(limits=1):
-        regression = _fit(_scaled(features), wanted, seed, landmarks)
+        rows = find_space(features).enter(features)
+        rows *= np.sqrt(NARROWNESS / max(float(rows.var(axis=0).sum()), 1e-9))
+        regression = _fit(rows, wanted, seed, landmarks)
         scores = regression.without_each()
         for group in map(list, together):
             scores[group] = regression.without(group)
-    return _probabilities(scores, targets)
+    found: NDArray[np.float32] = softmax(SHARPER * _scale(scores, targets) * scores, axis=1).astype(np.float32)
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,29 +113,18 @@ class _Regression:
     def without(self, group: list[int]) -> Floats:
         """Return the predictions for a group of rows, trained without the group."""
         wanted = self.wanted[group]
-        if len(group) > len(self.places):
-            return self._fitted_without(group)
+        if len(group) > len(self.places):  # then it is cheaper to fit the rows outside the group again
+            normal, moments = self.normal.copy(), self.moments.copy()
+            for part, kernel in _kernels(self.rows, self.places, group):
+                normal -= kernel.T @ kernel
+                moments -= kernel.T @ self.wanted[part]
+            weights = np.linalg.solve(normal, moments)
+            return np.concatenate([kernel @ weights for _part, kernel in _kernels(self.rows, self.places, group)])
         kernel = _kernel(self.rows, self.places, group)
         weighted = kernel @ self.inverse
         missed = wanted - weighted @ self.moments
         answers: Floats = wanted - np.linalg.solve(np.eye(len(group)) - weighted @ kernel.T, missed)
         return answers
-
-    def _fitted_without(self, group: list[int]) -> Floats:
-        """Fit the rows outside the group again, which is cheaper for groups larger than the number of landmarks."""
-        normal, moments = self.normal.copy(), self.moments.copy()
-        for part, kernel in _kernels(self.rows, self.places, group):
-            normal -= kernel.T @ kernel
-            moments -= kernel.T @ self.wanted[part]
-        weights = np.linalg.solve(normal, moments)
-        return np.concatenate([kernel @ weights for _part, kernel in _kernels(self.rows, self.places, group)])
-
-
-def _scaled(features: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return rows in the space of heads, scaled for the kernel."""
-    rows = find_space(features).enter(features)
-    rows *= np.sqrt(NARROWNESS / max(float(rows.var(axis=0).sum()), 1e-9))
-    return rows
 
 
 def _fit(rows: NDArray[np.float32], wanted: Floats, seed: int, landmarks: int) -> _Regression:
@@ -163,13 +157,6 @@ def _kernel(rows: NDArray[np.float32], places: NDArray[np.int64], part: Sequence
     kernel -= np.einsum("nd,nd->n", these, these)[:, None]
     kernel -= np.einsum("nd,nd->n", those, those)
     result: Floats = np.exp(np.minimum(kernel, 0, out=kernel), out=kernel)
-    return result
-
-
-def _probabilities(scores: Floats, labels: NDArray[np.int64]) -> NDArray[np.float32]:
-    from scipy.special import softmax
-
-    result: NDArray[np.float32] = softmax(SHARPER * _scale(scores, labels) * scores, axis=1).astype(np.float32)
     return result
 
 

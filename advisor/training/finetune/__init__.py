@@ -71,54 +71,32 @@ def tune(
         model = build_model(card, weights)
         backbone = keras.Model(model.inputs[0], model.output["features"])
         view = InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)
-        data = FinetuneData(
-            joined(given.features), given.images, given.labels, view, given.validation, given.groups,
-            given.head and _read_head(*given.head),
-        )  # fmt: skip
+        features, head = joined(given.features), None
+        if given.head:
+            with np.load(given.head[0], allow_pickle=False) as arrays:
+                head = Head(arrays["weights"], arrays["bias"], given.head[1])
+        data = FinetuneData(features, given.images, given.labels, view, given.validation, given.groups, head)
         begun = None if after is None else after.with_name(WEIGHTS)
-        if maps is not None and after is not None:
-            _note(maps, checkpoints)
+        notes = maps / _SHIPS if maps is not None and after is not None else None
+        if notes:
+            notes.mkdir(parents=True, exist_ok=True)
+            (notes / checkpoints.name).touch()
         tuned = finetune(backbone, data, hyperparameters, checkpoints, after=begun, maps=maps)
         path.write_bytes(to_tflite(backbone, tuned))
         shutil.copyfile(checkpoints / WEIGHTS, path.with_name(WEIGHTS))
-        if maps is not None and after is not None and not tuned.out_of_time:
-            _clear(maps, checkpoints)
+        if notes and not tuned.out_of_time:  # what other trainings that ship continued is complete by now
+            for note in notes.iterdir():
+                if note.name != checkpoints.name:
+                    shutil.rmtree(checkpoints.with_name(note.name), ignore_errors=True)
+            shutil.rmtree(notes.parent, ignore_errors=True)
     finally:
         keras.backend.clear_session()
-    return {
-        "validation_accuracy": tuned.validation_accuracy,
-        "start_accuracy": tuned.start_accuracy,
-        "best_epoch": tuned.best_epoch,
-        "history": list(tuned.history),
-        "levels": tuned.levels,
-        "out_of_time": tuned.out_of_time,
-    }
-
-
-def _read_head(file: Path, facts: HeadFacts) -> Head:
-    with np.load(file, allow_pickle=False) as arrays:
-        return Head(arrays["weights"], arrays["bias"], facts)
-
-
-def _note(maps: Path, checkpoints: Path) -> None:
-    """Note in the folder of the maps where a training that ships has its checkpoints."""
-    notes = maps / _SHIPS
-    notes.mkdir(parents=True, exist_ok=True)
-    (notes / checkpoints.name).touch()
-
-
-def _clear(maps: Path, checkpoints: Path) -> None:
-    """Remove the maps, and the checkpoints of other trainings that ship: what they continued is complete by now."""
-    for note in (maps / _SHIPS).iterdir():
-        if note.name != checkpoints.name:
-            shutil.rmtree(checkpoints.with_name(note.name), ignore_errors=True)
-    shutil.rmtree(maps, ignore_errors=True)
+    names = ("validation_accuracy", "start_accuracy", "best_epoch", "levels", "out_of_time")
+    return {**{name: getattr(tuned, name) for name in names}, "history": list(tuned.history)}
 
 
 def to_tflite(backbone: keras.Model, tuned: Finetuned) -> bytes:
-    """Return the backbone with the head and a softmax as float ``.tflite``: ``image`` (1, S, S, 3) to ``probabilities``
-    (1, C).
-    """
+    """Return backbone, head and softmax as float ``.tflite``: ``image`` (1, S, S, 3) to ``probabilities`` (1, C)."""
     data = convert(backbone)
     return attach_head(with_levels(data) if tuned.levels else data, tuned.weights, tuned.bias)
 

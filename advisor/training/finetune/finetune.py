@@ -126,7 +126,9 @@ class _Session:
         penalty = hyperparameters.head_penalty / (strength * len(self._train))
         if after is not None:
             self._train, self._validation = np.arange(len(targets)), self._validation[:0]
-        self._sample_weights = _class_weights(targets[self._train], int(targets.max()) + 1, hyperparameters.balance)
+        counts = np.maximum(np.bincount(targets[self._train], minlength=int(targets.max()) + 1), 1).astype(np.float64)
+        weights = counts**-hyperparameters.balance  # of each class, with a mean of 1 over the images
+        self._sample_weights = (weights * counts.sum() / (weights * counts).sum()).astype(np.float32)
         self._model = network.build(backbone, self._start, data.spec, hyperparameters.trained, hyperparameters.cached)
         if after is not None:
             self._model.load_weights(after)
@@ -149,22 +151,18 @@ class _Session:
         if kept is not None and not kept.shortened and kept.hyperparameters == self._hyperparameters.plain():
             self.history, self._best_epoch = list(kept.history), kept.best_epoch
             self._best, self._start_accuracy = kept.best, kept.start
-            self._restore(self._folder / f"epoch-{len(self.history)}")
+            place = self._folder / f"epoch-{len(self.history)}"
+            try:
+                self._optimizer.restore(place)
+            except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+                (self._folder / STATE).unlink()  # so that the next call starts anew
+                message = f"the checkpoint of fine-tuning is damaged: {place.name} cannot be read"
+                raise StageError(message, "run the same command again") from error
             return
         self._start_accuracy = self._best = self._validate()
         self._time.restart()
-        self._keep_best()
+        self._model.save_weights(self._folder / WEIGHTS)
         self._save()
-
-    def _restore(self, place: Path) -> None:
-        """Restore the model and the optimizer; remove a damaged checkpoint, so that the next call starts anew."""
-        try:
-            self._optimizer.restore(place)
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-            (self._folder / STATE).unlink()
-            raise StageError(
-                f"the checkpoint of fine-tuning is damaged: {place.name} cannot be read", "run the same command again"
-            ) from error
 
     def goes_on(self) -> bool:
         """Return whether to run another epoch: it may still improve, and there is time."""
@@ -191,23 +189,16 @@ class _Session:
         (images, labels), hyperparameters, number = batch, self._hyperparameters, len(self.history)
         whole = number >= hyperparameters.epochs - hyperparameters.full_epochs
         side = network.training_side(self._model, self._size, 1.0 if whole else hyperparameters.shrink)
-        self._keep_pace((number + place * hyperparameters.batch / len(self._train)) / hyperparameters.epochs)
+        reached = (number + place * hyperparameters.batch / len(self._train)) / hyperparameters.epochs
+        spent = self._time.spent(self._validation_s)
+        if self._shortened or spent > reached + BEHIND:  # the rate falls with the time
+            self._shortened = True
+            self._optimizer.spent.assign(min(1.0, spent))
         seed = hyperparameters.seed + number, place
         return self._optimizer.run(images, labels, self._sample_weights[labels], seed, side)
 
-    def _keep_pace(self, reached: float) -> None:
-        """Let the rate fall with the time where the limit would end the training before the cosine does; ``reached`` is
-        the share of the steps that is done.
-        """
-        spent = self._time.spent(self._validation_s)
-        if self._shortened or spent > reached + BEHIND:
-            self._shortened = True
-            self._optimizer.spent.assign(min(1.0, spent))
-
     def end_epoch(self, losses: Sequence[tf.Tensor]) -> None:
-        """Validate, keep the best weights and write a checkpoint; a later call repeats an epoch that the time limit
-        ends.
-        """
+        """Validate, keep the best weights and write a checkpoint, but of an epoch that the time limit ended."""
         number, loss = len(self.history), float(np.mean([float(value) for value in losses]))
         if not np.isfinite(loss):
             raise StageError(f"fine-tuning diverged in epoch {number + 1}", "lower the learning rate")
@@ -216,7 +207,7 @@ class _Session:
         better = accuracy >= self._best if self._shortened else accuracy > self._best
         if better or not len(self._validation):
             self._best, self._best_epoch = accuracy, number
-            self._keep_best()
+            self._model.save_weights(self._folder / WEIGHTS)
         self._optimizer.swap()
         if self.out_of_time:
             self._write_state()
@@ -239,9 +230,6 @@ class _Session:
         self._validation_s = time.monotonic() - began
         return right / max(1, len(self._validation))
 
-    def _keep_best(self) -> None:
-        self._model.save_weights(self._folder / WEIGHTS)
-
     def _save(self) -> None:
         """Write the checkpoint, then the state that points to it, and remove the previous one."""
         done = len(self.history)
@@ -257,11 +245,3 @@ class _Session:
         partial = self._folder / "state.partial"
         partial.write_text(json.dumps(asdict(state)))
         partial.replace(self._folder / STATE)
-
-
-def _class_weights(labels: NDArray[np.int64], classes: int, balance: float) -> NDArray[np.float32]:
-    """Return a weight for each class, with a mean of 1 over the images."""
-    counts = np.maximum(np.bincount(labels, minlength=classes), 1).astype(np.float64)
-    weights = counts**-balance
-    result: NDArray[np.float32] = (weights * counts.sum() / (weights * counts).sum()).astype(np.float32)
-    return result

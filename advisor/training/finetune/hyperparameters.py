@@ -132,16 +132,12 @@ class Trials:
         return max(self._told, key=lambda told: told[0])[1]
 
     def _own(self) -> dict[str, float]:
-        holders = {name: self._base if name in _OF_TRAINING else self._base.augmentation for name in SPACE}
-        values = {name: float(getattr(holder, name)) for name, holder in holders.items() if self._turned(name)}
-        own = {name: _within(value, SPACE[name]) for name, value in values.items()}
-        return {**own, "learning_rate": _within(self._base.learning_rate, LEARNING_RATE), "epochs": self._base.epochs}
+        base, spans = self._base, {"learning_rate": LEARNING_RATE, **SPACE}
+        values = {**asdict(base), **asdict(base.augmentation)}
+        turned = {name: span for name, span in spans.items() if self._turned(name)}
+        own = {name: min(max(float(values[name]), low), high) for name, (low, high) in turned.items()}
+        return {**own, "epochs": base.epochs}
 
     def _turned(self, name: str) -> bool:
-        if self._base.cached:
-            return name not in ("trained", "shrink")
-        return name != "trained" or self._base.trained < 1.0
-
-
-def _within(value: float, span: tuple[float, float]) -> float:
-    return min(max(value, span[0]), span[1])
+        fixed = ("trained", "shrink") if self._base.cached else ("trained",) if self._base.trained >= 1.0 else ()
+        return name not in fixed

@@ -63,18 +63,13 @@ def halve(model: keras.Model, rows: int, levels: Sequence[str] = ()) -> Halves:
     lower = keras.Model(whole, keras.Model(body.input, kept)(model.get_layer("normal")(whole)))
     top = keras.Model([cut, *below], body.outputs[0], name="backbone")
     maps = keras.Input(kept.shape[1:], name="maps")
-    inputs = _unpacked(maps, cut.shape[1:], [mean.shape[-1] for mean in below]) if below else [maps]
+    inputs = [maps]
+    if below:  # rows hold the map and the means one after another
+        starts = np.cumsum([int(np.prod(cut.shape[1:])), *(mean.shape[-1] for mean in below)]).tolist()
+        means = [maps[:, start:end] for start, end in pairwise(starts)]
+        inputs = [keras.layers.Reshape(cut.shape[1:])(maps[:, : starts[0]]), *means]
     upper = keras.Model(maps, model.get_layer("head")(model.get_layer("standard")(top(inputs))))
     return Halves(lower, upper)
-
-
-def _unpacked(rows: keras.KerasTensor, shape: Sequence[int], widths: Sequence[int]) -> list[keras.KerasTensor]:
-    """Return the map of this shape and the means of these widths from rows that hold them one after another."""
-    import keras
-
-    starts = np.cumsum([int(np.prod(shape)), *widths]).tolist()
-    means = [rows[:, start:end] for start, end in pairwise(starts)]
-    return [keras.layers.Reshape(shape)(rows[:, : starts[0]]), *means]
 
 
 def cuts(body: keras.Model) -> list[str]:

@@ -41,8 +41,7 @@ def fit(
     fitted = {}
     if 0.0 in strengths:
         fitted[0.0] = _nearest_mean(stacked, repeated, classes)
-    penalised = [strength for strength in strengths if strength > 0]
-    return fitted | _logistic(stacked, repeated, classes, penalised)
+    return fitted | _logistic(stacked, repeated, classes, [strength for strength in strengths if strength > 0])
 
 
 def _logistic(
@@ -224,7 +223,9 @@ class Trial:
 
     def fitted(self, strength: float) -> tuple[Floats, Floats]:
         """Return the head of one strength on all images, on the original features: (F, C) and (C,)."""
-        fitted = fit(self.inside, self.targets, self.classes, self.views, _path(strength))[strength]
+        grid = GRID if strength >= GRID[0] else STRONGER
+        path = (*(each for each in grid if each < strength), strength)  # fitted one after another up to this one
+        fitted = fit(self.inside, self.targets, self.classes, self.views, path)[strength]
         read, bias = self.space.leave(*fitted)
         weights = np.zeros((self.width, self.classes), np.float32)
         weights[: len(read)] = read
@@ -235,11 +236,3 @@ def strongest(tried: Sequence[OutOfFoldAnswers]) -> OutOfFoldAnswers:
     """Return the answers of the strongest penalty whose loss exceeds the least by no more than :data:`TIE`."""
     losses = [each.loss for each in tried]
     return next(each for each, loss in zip(tried, losses, strict=True) if loss <= min(losses) + TIE)
-
-
-def _path(strength: float) -> tuple[float, ...]:
-    """Return the strengths that are fitted one after another up to this one."""
-    if not strength:
-        return (0.0,)
-    grid = GRID if strength >= GRID[0] else STRONGER
-    return (*(each for each in grid if each < strength), strength)
