@@ -82,8 +82,7 @@ class ByCentres:
         """Return each image's share in the mean."""
         from advisor.measurement.counting import centre_shares
 
-        each: list[float] = centre_shares(self.match(given, self.threshold(given)), given.classes).tolist()
-        return each
+        return list(map(float, centre_shares(self.match(given, self.threshold(given)), given.classes)))
 
     def threshold(self, _given: FoundObjects) -> float:
         """Return the score to which the training has moved the threshold: one half."""

@@ -97,13 +97,13 @@ class Classes:
         """The number of images and of classes."""
         return f"{plural(len(self.dataset.images), 'image')} in {len(self.dataset.classes)} classes"
 
-    @cached_property
-    def _labels(self) -> Mapping[Path, str]:
-        return {image.path: self.dataset.classes[image.label] for image in self.dataset.images}
-
     def label(self, path: Path) -> str:
         """Return the class of an image, empty for one that was left out."""
         return self._labels.get(path, "")
+
+    @cached_property
+    def _labels(self) -> Mapping[Path, str]:
+        return {image.path: self.dataset.classes[image.label] for image in self.dataset.images}
 
     def drawing(self, path: Path) -> Drawing | None:
         """Return None: an image has a class and no boxes."""
@@ -131,7 +131,12 @@ def check_images(path: Path, checker: LabelChecker | None, say: Say) -> DataChec
     read = survey(path, advance(say))
     say("comparing images")
     pairs = near_duplicates(read.thumbnails)
-    labels, why_not = _label_check(checker, read, pairs, say)
+    labels, why_not = LabelCheck(), "not asked for"
+    if checker is not None:
+        try:
+            labels, why_not = checker.check(read.dataset, pairs, say), ""
+        except (WeightsError, StageError) as error:  # the other findings are useful without it
+            why_not = error.message
     by_images = {(pair.first, pair.second): pair for pair in (*labels.copies, *pairs)}
     alike = [pair for _, pair in sorted(by_images.items())]
     findings = gravest_first((*check(read, alike), *_wrong_labels(read, labels.suspects)))
@@ -148,16 +153,6 @@ def _split(read: Survey, pairs: tuple[Pair, ...]) -> tuple[Overview | None, str]
     except UsageError as error:
         return None, error.message
     return Overview.of(read.dataset, division.split, division.grouping, division.notes(read.dataset)), ""
-
-
-def _label_check(checker: LabelChecker | None, read: Survey, pairs: Sequence[Pair], say: Say) -> tuple[LabelCheck, str]:
-    """Check the labels, or return why that failed: the other findings are useful without it."""
-    if checker is None:
-        return LabelCheck(), "not asked for"
-    try:
-        return checker.check(read.dataset, pairs, say), ""
-    except (WeightsError, StageError) as error:
-        return LabelCheck(), error.message
 
 
 def _wrong_labels(read: Survey, suspects: Sequence[Suspect]) -> tuple[Finding, ...]:

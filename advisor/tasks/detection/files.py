@@ -25,6 +25,9 @@ from advisor.engine.pipeline.evaluation.scorer import HeldOut, Scored
 from advisor.engine.pipeline.images import Images, Role
 from advisor.exporting.shipped import check
 from advisor.exporting.shipping import COUNT, LOOKED_AT, TOLERANCES, Found, ShippedModel, Shipping, runners
+from advisor.measurement import average_precision
+from advisor.measurement.accuracy import Detections, load, true_boxes
+from advisor.measurement.average_precision import Flags, Matched
 from advisor.store import RunFolder
 from advisor.tasks.detection import DETECTION
 from advisor.tflite.macs import count, form_of
@@ -41,8 +44,6 @@ from advisor.tflite.postprocess import (
 
 if TYPE_CHECKING:
     from advisor.exporting.shipping import Pixels
-    from advisor.measurement.accuracy import Detections
-    from advisor.measurement.average_precision import Flags, Matched
 
 
 class OwnDetectors:
@@ -54,25 +55,20 @@ class OwnDetectors:
         """Return whether a file decodes boxes and drops those that overlap."""
         return has_postprocess(model)
 
-    def prepare(self, data: bytes, name: str, target: Path, metadata: Metadata) -> ModelFacts:
+    def prepare(self, data: bytes, name: str, target: Path, metadata: Metadata, finished: bool = False) -> ModelFacts:
         """Write the master of a detector, with named outputs and a batch of one image."""
         edited = with_named_outputs(data, name)
         raw, process = cut_postprocess(edited, name)
-        input_size = classifier.side_of(raw, name)
-        target.write_bytes(edited)
-        cost = count(read(raw, name))
-        return ModelFacts(input_size, process.classes, cost.parameters, cost.macs, None, metadata, DETECTION.name)
-
-    def take(self, data: bytes, name: str, target: Path, metadata: Metadata) -> ModelFacts:
-        """Write a detector as it is, with named outputs and a batch of one image."""
-        edited = with_named_outputs(data, name)
-        raw, process = cut_postprocess(edited, name)
-        input_size = classifier.side_of(raw, name, finished=True)
+        input_size = classifier.side_of(raw, name, finished=finished)
         target.write_bytes(edited)
         model = read(raw, name)
         cost = count(model)
-        form = form_of(model, cost)
+        form = form_of(model, cost) if finished else ""
         return ModelFacts(input_size, process.classes, cost.parameters, cost.macs, None, metadata, DETECTION.name, form)
+
+    def take(self, data: bytes, name: str, target: Path, metadata: Metadata) -> ModelFacts:
+        """Write a detector as it is, with named outputs and a batch of one image."""
+        return self.prepare(data, name, target, metadata, finished=True)
 
     def run(self, data: bytes, image: Array, finished: bool) -> Mapping[str, Array]:
         """Return the boxes, classes and scores."""
@@ -82,15 +78,10 @@ class OwnDetectors:
         """Return the class of the surest box, if there is one."""
         found = int(outputs["count"].reshape(-1)[0])
         boxes, classes, scores = (outputs[name][0, :found] for name in DETECTIONS[:3])
-        sound = (
-            np.isfinite(boxes).all()
-            and np.isfinite(scores).all()
-            and ((classes >= 0) & (classes < facts.classes)).all()
-        )
-        if not sound:
-            raise UsageError(
-                f"the model's answer to a photograph ({title}) is not boxes of {facts.classes} classes", ENDS
-            )
+        known = ((classes >= 0) & (classes < facts.classes)).all()
+        if not (known and np.isfinite(boxes).all() and np.isfinite(scores).all()):
+            message = f"the model's answer to a photograph ({title}) is not boxes of {facts.classes} classes"
+            raise UsageError(message, ENDS)
         return [(int(classes[scores.argmax()]), float(scores.max()))] if found else []
 
     def remarks(self, added: ImportedModel) -> Iterator[str]:
@@ -182,47 +173,35 @@ class Criterion(Protocol):
 
 @dataclass(frozen=True)
 class ByBoxes:
-    """Criterion of boxes: the overlap of a found box with the object's own is at least one half."""
+    """See :class:`Criterion`: the overlap of a found box with the object's own is at least one half."""
 
     metric: str
 
     def figures(self, given: FoundObjects) -> ObjectFigures:
         """See :class:`Criterion`."""
-        from advisor.measurement.average_precision import score
-
-        reached = score(given.true, given.found, given.sizes, given.classes)
+        reached = average_precision.score(given.true, given.found, given.sizes, given.classes)
         return ObjectFigures(reached.half, reached.by_class, reached.coco)
 
     def shares(self, given: FoundObjects) -> list[float]:
         """See :class:`Criterion`."""
-        from advisor.measurement.average_precision import shares
-
-        each: list[float] = shares(given.true, given.found, given.sizes, given.classes).tolist()
-        return each
+        shares = average_precision.shares(given.true, given.found, given.sizes, given.classes)
+        return list(map(float, shares))
 
     def threshold(self, given: FoundObjects) -> float:
         """See :class:`Criterion`."""
-        from advisor.measurement.average_precision import threshold
-
-        return threshold(given.true, given.found, given.sizes, given.classes)
+        return average_precision.threshold(given.true, given.found, given.sizes, given.classes)
 
     def match(self, given: FoundObjects, threshold: float) -> list[Matched]:
         """See :class:`Criterion`."""
-        from advisor.measurement.average_precision import match
-
-        return match(given.true, given.found, given.sizes, given.classes, threshold)
+        return average_precision.match(given.true, given.found, given.sizes, given.classes, threshold)
 
 
 def _at(
     threshold: float, images: Images, given: FoundObjects, coco: Interval | None, criterion: Criterion
 ) -> tuple[BoxFacts, list[Matched]]:
     """Return the counts of each class at a threshold, and the matches in each image."""
-    import numpy as np
-
-    from advisor.measurement.average_precision import counts
-
     matched = criterion.match(given, threshold)
-    table = counts(matched, given.classes)
+    table = average_precision.counts(matched, given.classes)
     miscounted = np.abs(table[:, :, 1] - table[:, :, 0]).sum(axis=0).tolist()
     by_class = {
         name: ClassBoxes(own, some, _share(right, some), _share(right, own), _share(wrong, own))
@@ -262,16 +241,10 @@ def _judged(one: Detections, matched: Flags) -> tuple[JudgedBox, ...]:
 
 def _answered(file: Path, images: Images, role: Role) -> FoundObjects:
     """Return the true boxes of some images, and what a file found in them."""
-    from advisor.measurement.accuracy import load, true_boxes
-
     part, boxes = images.part(role), images.boxes
     assert boxes is not None, "a search for objects has boxes"
     sizes = [boxes.sizes[index][::-1] for index in part.indices]
     return FoundObjects([true_boxes(rows) for rows in part.objects], load(file), sizes, len(images.classes))
-
-
-def _by_class(reached: ObjectFigures, images: Images, boxes: BoxFacts | None) -> ImageAnswers:
-    return ImageAnswers(dict(zip(images.classes, reached.by_class, strict=True)), boxes=boxes)
 
 
 @dataclass(frozen=True)
@@ -284,11 +257,12 @@ class Detected:
         """See :class:`Judge`."""
         given, of_float = (_answered(path, images, Role.VALIDATION) for path in (scored.own, scored.floats))
         reached, shares = self.by.figures(given), self.by.shares(given)
+        by_class = dict(zip(images.classes, reached.by_class, strict=True))
         boxes, _ = _at(self.by.threshold(given), images, given, reached.coco, self.by)
         return AccuracyVerdict(
             accuracy=percent(reached.mean, len(shares), f"{self.by.metric} {VALIDATED}"),
             drop=drop_of(paired_shares(self.by.shares(of_float), shares), len(shares)),
-            answers=replace(_by_class(reached, images, boxes), file=run.keep_answers(name, shares)),
+            answers=ImageAnswers(by_class, file=run.keep_answers(name, shares), boxes=boxes),
         )
 
     def held_out(self, evaluation: Evaluation, own: Path, images: Images, file: str = "") -> HeldOut:
@@ -299,5 +273,5 @@ class Detected:
             plain, matched = _at(chosen.threshold, images, given, reached.coco, self.by)
             boxes = replace(plain, worst=_worst(matched, images, Role.HOLDOUT))
         found = percent(reached.mean, len(given.true), f"{self.by.metric} {HELD_OUT}")
-        by_class = _by_class(reached, images, boxes)
+        by_class = ImageAnswers(dict(zip(images.classes, reached.by_class, strict=True)), boxes=boxes)
         return replace(evaluation, holdout_accuracy=found, holdout_answers=by_class), {}

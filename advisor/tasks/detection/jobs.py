@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from advisor.core.errors import StageError
 from advisor.datasets.images import InputSpec
@@ -44,16 +43,13 @@ def train(
     kind = cast("Detection", TASKS[task]).head
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         boxed = Boxed([path for path, _ in images], [objects_of(rows) for _, rows in images])
-        begun = DetectorStart(_head_of(start[0]), start[1]) if start else None
+        begun = None
+        if start:
+            with np.load(start[0].with_name(HEAD_WEIGHTS), allow_pickle=False) as arrays:
+                begun = DetectorStart([arrays[f"arr_{place}"] for place in range(len(arrays.files))], start[1])
         trained = train_detector(card, weights, boxed, classes, kind, seed, Path(folder), begun)
     path.write_bytes(trained.data)
     np.savez(path.with_name(HEAD_WEIGHTS), *trained.head)
-
-
-def _head_of(path: Path) -> list[NDArray[np.float32]]:
-    """Return the weights of the head beside a float file, in their order."""
-    with np.load(path.with_name(HEAD_WEIGHTS), allow_pickle=False) as arrays:
-        return [arrays[f"arr_{place}"] for place in range(len(arrays.files))]
 
 
 def take(card: Card, weights: WeightsFile | None, path: Path) -> None:
