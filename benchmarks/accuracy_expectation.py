@@ -27,7 +27,7 @@ from advisor.datasets.division import divide
 from advisor.datasets.survey import Survey, survey
 from advisor.engine.pipeline.evaluation.accuracy import HELD_OUT, VALIDATED, share_of
 from advisor.training.expectation import expect
-from advisor.training.head.train import fit_head
+from advisor.training.head import fit_head
 from benchmarks.accuracy import part_parser
 from benchmarks.accuracy_head import FOLDERS, image_features
 from benchmarks.search import TRASHNET

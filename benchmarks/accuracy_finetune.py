@@ -96,8 +96,8 @@ def _case(name: str, seed: int) -> Case:
 def _row(case: Case, name: str) -> Row:
     """Train the head and the network, and return what their files score."""
     from advisor.tflite.surgery import attach_head
-    from advisor.training.finetune.tuning import FINETUNING, TuningImages, tune
-    from advisor.training.head.train import train_head
+    from advisor.training.finetune import FINETUNING, TuningImages, tune
+    from advisor.training.head import train_head
 
     card = load_catalogue()[name]
     weights, spec = fetch(card), InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)

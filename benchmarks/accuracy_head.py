@@ -26,8 +26,8 @@ from advisor.core.evaluation_facts import HeadFacts
 from advisor.core.quantity import paired_difference
 from advisor.datasets.dataset import Dataset
 from advisor.datasets.division import divide
+from advisor.datasets.duplicates import near_duplicates
 from advisor.datasets.images import InputSpec
-from advisor.datasets.look_alikes import near_duplicates
 from advisor.datasets.split import Split
 from advisor.datasets.survey import survey
 from advisor.store.cache import cache_root
@@ -154,7 +154,7 @@ def _mean(right: Sequence[Answers]) -> tuple[str, str]:
 
 def _ours(case: Case) -> tuple[Floats, Floats, HeadFacts]:
     """Choose on the training part, and fit with the validation part too, as a search does."""
-    from advisor.training.head.train import fit_head, train_head
+    from advisor.training.head import fit_head, train_head
 
     own, classes = case.features[case.train], case.classes
     groups = [case.groups[index] for index in case.train] if case.groups else []
@@ -177,7 +177,7 @@ def _last_layer(case: Case) -> Answers:
 
 
 def _fixed(case: Case, features: Floats, strength: float, kind: str = "all_levels", last: int = 0) -> Answers:
-    from advisor.training.head.train import fit_head
+    from advisor.training.head import fit_head
 
     labels = case.labels[case.learnt].tolist()
     weights, bias = fit_head(features[case.learnt], labels, case.classes, strength, (), kind, last)

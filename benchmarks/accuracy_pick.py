@@ -34,12 +34,12 @@ from advisor.core.preference import BALANCED
 from advisor.core.quantity import Provenance, Quantity
 from advisor.datasets.dataset import Dataset
 from advisor.datasets.division import divide
-from advisor.datasets.look_alikes import near_duplicates
+from advisor.datasets.duplicates import near_duplicates
 from advisor.datasets.split import Split
 from advisor.datasets.survey import survey
 from advisor.measurement.accuracy import Classifier
 from advisor.training.features import OUTPUT_NAME
-from advisor.training.head.train import fit_head
+from advisor.training.head import fit_head
 from benchmarks.accuracy import parser_of
 from benchmarks.accuracy_head import CALIBRATION, FOLDERS, _spec, image_features
 from benchmarks.tables import Row, keep, kept_of_others

@@ -102,9 +102,9 @@ def make(root: Path, count: int) -> None:
 
 def read(root: Path) -> None:
     """Do what the check does before features come in: read, look, compare, group, split."""
-    from advisor.datasets.checks.check import check
+    from advisor.datasets.checks import check
     from advisor.datasets.division import divide
-    from advisor.datasets.look_alikes import near_duplicates
+    from advisor.datasets.duplicates import near_duplicates
     from advisor.datasets.survey import survey
 
     found = survey(root)

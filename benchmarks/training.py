@@ -56,7 +56,7 @@ def _features_and_head(paths: list[Path], labels: list[int], folder: Path) -> li
     from advisor.tflite.levels import with_levels
     from advisor.tflite.surgery import select_output
     from advisor.training.features import extract
-    from advisor.training.head.train import train_head
+    from advisor.training.head import train_head
 
     card = load_catalogue().select([CARD])[0]
     master, backbone = folder / "master.tflite", folder / "backbone.tflite"

@@ -178,7 +178,7 @@ class Steps:
     def _headed(self, training: str) -> Path:
         from advisor.tflite.surgery import attach_head
         from advisor.training.features import CAPTURED
-        from advisor.training.head.train import train_head
+        from advisor.training.head import train_head
 
         def fit(path: Path) -> None:
             seen = CAPTURED if training == HEAD_CAPTURED else ()
@@ -194,7 +194,7 @@ class Steps:
         return self._tuned("ships", self._tuned("compared", None))
 
     def _tuned(self, name: str, after: Path | None) -> Path:
-        from advisor.training.finetune.tuning import FINETUNING, TuningImages, tune
+        from advisor.training.finetune import FINETUNING, TuningImages, tune
 
         made, validation = self._folder / name, set(self._parts.validation)
         if not (made / "result.json").exists():

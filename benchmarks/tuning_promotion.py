@@ -161,8 +161,8 @@ def measured(name: str) -> list[Sequence[object]]:
     from advisor.tflite.levels import with_levels
     from advisor.tflite.surgery import attach_head, select_output
     from advisor.training.features import extract
-    from advisor.training.finetune.tuning import FINETUNING, TuningImages, tune
-    from advisor.training.head.train import train_head
+    from advisor.training.finetune import FINETUNING, TuningImages, tune
+    from advisor.training.head import train_head
 
     dataset = survey(TRASHNET).dataset
     parts, rng = split(dataset, SEED), np.random.default_rng(SEED)

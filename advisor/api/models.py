@@ -132,7 +132,7 @@ def check_data(
         UsageError: ``data`` is missing or cannot be read as a data set, the task or the card is unknown, or ``fix``
             exists or cannot be written.
     """
-    from advisor.datasets.checks.fix import writable
+    from advisor.datasets.checks.findings import writable
     from advisor.engine import data_check
 
     manifest, checker = writable(Path(options["fix"])) if options["fix"] else None, None

@@ -24,24 +24,18 @@ from advisor.datasets.images import load
 
 Pixels = NDArray[np.uint8]
 
-VERSION = 1
-"""Raised when equal images, conditions, strengths and seeds give other pixels."""
+VERSION = 1  # Raised when equal images, conditions, strengths and seeds give other pixels
 
 GAMMA = 2.2
-_MESH = 14
-"""Tiles a side that approximate the lens: the error is below half a pixel at 224 pixels."""
+_MESH = 14  # Tiles a side that approximate the lens: the error is below half a pixel at 224 pixels
 
 
 @dataclass(frozen=True)
 class CaptureCondition:
-    """One capture condition.
+    """One capture condition."""
 
-    Attributes:
-        name: its name in reports.
-        change: maps uint8 (S, S, 3), strength and generator to uint8 (S, S, 3).
-    """
-
-    name: str
+    name: str  # its name in reports
+    # maps uint8 (S, S, 3), strength and generator to uint8 (S, S, 3)
     change: Callable[[Pixels, float, Generator], Pixels]
 
 
@@ -174,11 +168,8 @@ CONDITIONS: tuple[CaptureCondition, ...] = (
     CaptureCondition("fisheye", _fisheye),
 )
 
-STRENGTHS = (1.0, 2.0)
-"""The two strengths of the test: an everyday one, and the strongest with a usable image."""
-
-AUGMENTING = (0.5, 2.2)
-"""Range of the strengths for training images."""
+STRENGTHS = (1.0, 2.0)  # The two strengths of the test: an everyday one, and the strongest with a usable image
+AUGMENTING = (0.5, 2.2)  # Range of the strengths for training images
 
 TESTS: tuple[tuple[CaptureCondition, float], ...] = tuple(
     (one, strength) for one in CONDITIONS for strength in STRENGTHS
@@ -187,19 +178,10 @@ TESTS: tuple[tuple[CaptureCondition, float], ...] = tuple(
 
 
 def apply(image: Pixels, condition: CaptureCondition, strength: float, seed: int) -> Pixels:
-    """Return the image under a capture condition.
+    """Return the image, uint8 (S, S, 3) in RGB, under one of ``CONDITIONS``; equal seeds give equal pixels.
 
-    Args:
-        image: uint8, shape (S, S, 3), RGB; it is not changed.
-        condition: one of ``CONDITIONS``.
-        strength: 0 for none; the test takes 1 and 2.
-        seed: draws place, direction or hue; equal seeds give equal pixels.
-
-    Returns:
-        uint8, shape (S, S, 3).
-
-    Raises:
-        ValueError: the array is not a square RGB image, or the strength is negative.
+    The strength is 0 for none; the test takes 1 and 2. Raises ValueError if the array is not a square RGB image, or the
+    strength is negative.
     """
     if image.ndim != 3 or image.shape[0] != image.shape[1] or image.shape[2] != 3 or image.dtype != np.uint8:
         raise ValueError(f"a square RGB image of uint8 is needed, got {image.dtype} {image.shape}")
@@ -220,9 +202,7 @@ def captures(path: Path, size: int) -> Iterator[Pixels]:
 def random_capture(image: Pixels, seed: Sequence[int]) -> Pixels:
     """Return an image under a condition and strength drawn by ``seed``, for augmentation.
 
-    Args:
-        image: as in :func:`apply`.
-        seed: integers of 0 or more, such as the image's own seed and an epoch; the test uses other seeds.
+    The seed is integers of 0 or more, such as the image's own seed and an epoch; the test uses other seeds.
     """
     draw = np.random.default_rng([*seed, VERSION])
     condition = CONDITIONS[int(draw.integers(len(CONDITIONS)))]

@@ -19,22 +19,15 @@ PARTS = {
 
 @dataclass(frozen=True, slots=True)
 class LabelledImage:
-    """One readable image.
+    """One readable image."""
 
-    Attributes:
-        path: its file.
-        label: index of its class.
-        sha256: hash of the file's bytes.
-        part: its part in the user's own split (``train``, ``validation``, ``holdout``), or empty.
-        group: a group that the user named, such as one subject or one film; groups are never split. Empty for none.
-        stamp: the file's size in bytes and time of change in ns when it was read, to detect later changes.
-    """
-
-    path: Path
-    label: int
-    sha256: str
-    part: str = ""
+    path: Path  # its file
+    label: int  # index of its class
+    sha256: str  # hash of the file's bytes
+    part: str = ""  # its part in the user's own split (``train``, ``validation``, ``holdout``), or empty
+    # a group that the user named, such as one subject or one film; groups are never split. Empty for none.
     group: str = ""
+    # the file's size in bytes and time of change in ns when it was read, to detect later changes
     stamp: tuple[int, int] = (0, 0)
 
 
@@ -48,56 +41,34 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One file of a listing.
+    """One file of a listing."""
 
-    Attributes:
-        path: the file; it may be missing, or not an image.
-        label: its class as written.
-        part: ``train``, ``validation``, ``holdout`` or empty.
-        group: images of one group stay on one side of a split; empty for none.
-    """
-
-    path: Path
-    label: str
-    part: str = ""
-    group: str = ""
+    path: Path  # the file; it may be missing, or not an image
+    label: str  # its class as written
+    part: str = ""  # ``train``, ``validation``, ``holdout`` or empty
+    group: str = ""  # images of one group stay on one side of a split; empty for none
 
 
 @dataclass(frozen=True)
 class Listing:
-    """A data set before its files are opened.
+    """A data set before its files are opened."""
 
-    Attributes:
-        root: paths in reports are relative to it.
-        entries: the files.
-        classes: class names that exist even without a file.
-        rejected: entries without an image or a label.
-    """
-
-    root: Path
-    entries: Sequence[Entry]
-    classes: Sequence[str] = ()
-    rejected: Sequence[Rejected] = ()
+    root: Path  # paths in reports are relative to it
+    entries: Sequence[Entry]  # the files
+    classes: Sequence[str] = ()  # class names that exist even without a file
+    rejected: Sequence[Rejected] = ()  # entries without an image or a label
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """The images that can be used.
+    """The images that can be used."""
 
-    Attributes:
-        root: the folder that was read, or the folder of the manifest.
-        classes: class names, sorted; a label is an index into them.
-        images: the readable images, in the order in which they were listed.
-        rejected: the files left out with their reasons.
-        fingerprint: SHA-256 of the sorted (class, file hash) pairs; equal data has it at any location.
-        spellings: the spellings of each class that is written in several ways (case, blanks).
-    """
-
-    root: Path
-    classes: tuple[str, ...]
-    images: tuple[LabelledImage, ...]
-    rejected: tuple[Rejected, ...]
-    fingerprint: str
+    root: Path  # the folder that was read, or the folder of the manifest
+    classes: tuple[str, ...]  # class names, sorted; a label is an index into them
+    images: tuple[LabelledImage, ...]  # the readable images, in the order in which they were listed
+    rejected: tuple[Rejected, ...]  # the files left out with their reasons
+    fingerprint: str  # SHA-256 of the sorted (class, file hash) pairs; equal data has it at any location
+    # the spellings of each class that is written in several ways (case, blanks)
     spellings: tuple[tuple[str, ...], ...] = ()
 
     @property
@@ -132,12 +103,10 @@ def fingerprint(classes: Sequence[str], images: Sequence[LabelledImage]) -> str:
 
 
 def class_order(folders: Sequence[str], names: Sequence[str], classes: int) -> tuple[int, ...]:
-    """Return the index of the model's output for each class of the images.
+    """Return the index of the model's output for each class of the images: by name, or if the model has no labels, in
+    order.
 
-    It is found by name, or if the model has no labels, in order.
-
-    Raises:
-        UsageError: the folders and the outputs are not the same classes.
+    Raises UsageError if the folders and the outputs are not the same classes.
     """
     if not names:
         if len(folders) != classes:

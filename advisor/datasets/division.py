@@ -9,22 +9,16 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from advisor.datasets.boxes.reading import BoxSurvey
-from advisor.datasets.checks.check import Counts, boxes_in_parts, lacking, require_usable_boxes
+from advisor.datasets.checks import kept_together, leaks
+from advisor.datasets.checks.boxes import Counts, boxes_in_parts, lacking, require_usable_boxes
 from advisor.datasets.checks.findings import counted
-from advisor.datasets.checks.repeated import kept_together, leaks
 from advisor.datasets.dataset import Dataset
+from advisor.datasets.duplicates import Pair, near_duplicates
 from advisor.datasets.grouping import find_groups
-from advisor.datasets.look_alikes import Pair, near_duplicates
-from advisor.datasets.split import HOLDOUT, PARTS, TRAIN, VALIDATION, Split, group_numbers, split
+from advisor.datasets.split import HOLDOUT, PARTS, TRAIN, VALIDATION, Grouping, Split, group_numbers, split
 from advisor.datasets.survey import Survey
-from advisor.datasets.whole_groups import Grouping
 
-# Give each image with boxes a stratum, so that each part of a split gets its share of classes and crowded images.
-#
-# The stratum is the rarest class in the image and whether it has few, some or many boxes. Small strata are joined.
-
-LEAST = 10
-"""Groups of images in a stratum: fewer do not give two to the hold-out."""
+LEAST = 10  # Groups of images in a stratum: fewer do not give two to the hold-out
 
 NO_BOX = "no boxes"
 OTHERS = "others"
@@ -35,7 +29,10 @@ Stratum = tuple[str, ...]
 
 
 def stratified(read: BoxSurvey) -> Callable[[Sequence[int]], Dataset]:
-    """Return a function that takes the group of each image, and returns the images with their strata as classes."""
+    """Return a function that takes the group of each image, and returns the images with their strata as classes.
+
+    So each part of a split gets its share of classes and crowded images.
+    """
     dataset = read.images.dataset
 
     def with_strata(groups: Sequence[int]) -> Dataset:
@@ -49,14 +46,10 @@ def stratified(read: BoxSurvey) -> Callable[[Sequence[int]], Dataset]:
 
 
 def strata(contents: Sequence[Counter[str]], groups: Sequence[int], parts: Sequence[str]) -> tuple[str, ...]:
-    """Return the stratum of each image.
+    """Return the stratum of each image: the rarest class in it, and whether it has few, some or many boxes.
 
-    A stratum stays if it has :data:`LEAST` groups, and an image in each part of the user's own split.
-
-    Args:
-        contents: for each image the number of boxes of each class.
-        groups: for each image the number of its group; groups are never divided.
-        parts: for each image its part in the user's own split, or empty.
+    A stratum stays if it has :data:`LEAST` groups, which are never divided, and an image in each part of the user's
+    own split. Others are joined.
     """
     fine = _fine(contents)
     classes = {stratum[0] for stratum in _small(fine, groups, parts)}
@@ -93,34 +86,35 @@ def _small(found: Sequence[Stratum], groups: Sequence[int], parts: Sequence[str]
     return {one for one in groups_of if len(groups_of[one]) < LEAST or not parts_of[one] >= everywhere}
 
 
-NAMED = 5
-"""Classes named in a sentence, at most."""
+NAMED = 5  # Classes named in a sentence, at most
 
 
 @dataclass(frozen=True)
 class Division:
-    """A split and why it is as it is.
+    """A split and why it is as it is."""
 
-    Attributes:
-        split: the parts.
-        grouping: the groups that are kept whole.
-        groups: number of the group of each image: copies, near duplicates and ``grouping`` together.
-        together: groups of indices that are never separated: copies, near duplicates, groups of the manifest.
-        leaks: the groups of ``together`` that the user's own split puts into several parts.
-        rejoined: the classes that the user's own validation part lacks: it was joined to the training part.
-    """
-
-    split: Split
-    grouping: Grouping
-    groups: tuple[int, ...]
+    split: Split  # the parts
+    grouping: Grouping  # the groups that are kept whole
+    groups: tuple[int, ...]  # number of the group of each image: copies, near duplicates and ``grouping`` together
+    # groups of indices that are never separated: copies, near duplicates, groups of the manifest
     together: tuple[tuple[int, ...], ...]
-    leaks: tuple[tuple[int, ...], ...]
+    leaks: tuple[tuple[int, ...], ...]  # the groups of ``together`` that the user's own split puts into several parts
+    # the classes that the user's own validation part lacks: it was joined to the training part
     rejoined: tuple[str, ...] = ()
 
     def notes(self, dataset: Dataset) -> tuple[str, ...]:
         """Return a sentence about each thing that a reader may not expect of the split."""
-        rows = (_on_groups(self, dataset), _on_validation(self.rejoined, dataset), _on_missing(self.split, dataset))
-        return tuple(filter(None, rows))
+        found = [_on_groups(self, dataset)] if self.grouping.of else []
+        if self.rejoined:
+            found.append(
+                f"The validation part of your split lacks {len(self.rejoined)} of {len(dataset.classes)} classes "
+                f"({_named(self.rejoined)}): it was joined to the training part, and another one was drawn."
+            )
+        there = _counts(self.split, dataset)[VALIDATION]
+        if missing := [name for label, name in enumerate(dataset.classes) if not there[label]]:
+            which = counted(len(missing), "class has", "classes have")
+            found.append(f"{which} no image for validation, and no recall there ({_named(missing)}).")
+        return tuple(found)
 
 
 @dataclass(frozen=True)
@@ -152,11 +146,13 @@ class Overview:
     def lines(self) -> tuple[str, ...]:
         """The overview as sentences."""
         train, validation, holdout = (f"{sum(self.parts[part].values()):,}" for part in PARTS)
-        boxes = [f"{sum(counts.values()):,}" for counts in self.boxes.values()]
+        boxes, count = [f"{sum(counts.values()):,}" for counts in self.boxes.values()], self.grouping.count
+        largest = counted(self.grouping.largest, "image")
+        groups = f"{count:,}, the largest with {largest}" if count else "none found, so single images are drawn"
         return (
             f"Split: {train} images for training, {validation} to compare candidates (validation), {holdout} held out.",
             *(["Boxes: {} for training, {} in validation, {} held out.".format(*boxes)] if boxes else []),
-            _groups_line(self.grouping),
+            f"Groups: {groups}.",
             *self.notes,
         )
 
@@ -179,19 +175,11 @@ def divide(
     alike: tuple[Pair, ...] | None = None,
     stratify: Callable[[Sequence[int]], Dataset] | None = None,
 ) -> Division:
-    """Return the division of a data set; the user's own split is kept.
+    """Return the division of a data set; the user's own split is kept, and equal seeds and bytes give equal splits.
 
     If the user's own validation part lacks a class, it is joined to the training part, and another one is drawn.
-
-    Args:
-        read: the data set.
-        seed: any integer; equal seeds and equal bytes give equal splits.
-        alike: near duplicates, None to find them.
-        stratify: takes the number of the group of each image, and returns the images with the classes of which each
-            part gets its share; None for their own classes.
-
-    Raises:
-        UsageError: see :func:`advisor.datasets.split.split` and :func:`advisor.datasets.grouping.find_groups`.
+    ``stratify`` takes the number of the group of each image, and returns the images with the classes of which each part
+    gets its share; None for their own classes. Raises UsageError as :func:`.split.split` and :func:`find_groups`.
     """
     dataset = read.dataset
     together = kept_together(dataset, near_duplicates(read.thumbnails) if alike is None else alike)
@@ -208,26 +196,14 @@ def divide_boxes(
 ) -> tuple[Division, Counts, tuple[str, ...]]:
     """Check and divide a set; return its division, the boxes in each part, and notes for a reader.
 
-    Args:
-        read: the set.
-        seed: of the split.
-        alike: near duplicates, None to find them.
-
-    Raises:
-        UsageError: the set cannot be used or divided, a part has no box, or the training part lacks a class.
+    Raises UsageError if the set cannot be used or divided, a part has no box, or the training part lacks a class.
     """
     require_usable_boxes(read)
     division = divide(read.images, seed, alike, stratified(read))
     boxes = boxes_in_parts(read, division.split)
-    return division, boxes, (*division.notes(read.images.dataset), *lacking(boxes), *_turned(read))
-
-
-def _turned(read: BoxSurvey) -> tuple[str, ...]:
-    if not read.turned:
-        return ()
-    return (
-        f"{counted(read.turned, 'photo is', 'photos are')} stored rotated, and so were the boxes: they were turned.",
-    )
+    photos = counted(read.turned, "photo is", "photos are")
+    turned = [f"{photos} stored rotated, and so were the boxes: they were turned."] if read.turned else []
+    return division, boxes, (*division.notes(read.images.dataset), *lacking(boxes), *turned)
 
 
 def _complete(dataset: Dataset) -> tuple[tuple[str | None, ...], tuple[str, ...]]:
@@ -238,12 +214,6 @@ def _complete(dataset: Dataset) -> tuple[tuple[str | None, ...], tuple[str, ...]
     there = {image.label for image, part in zip(dataset.images, given, strict=True) if part == VALIDATION}
     lacking = tuple(name for label, name in enumerate(dataset.classes) if label not in there)
     return (tuple(TRAIN if part == VALIDATION else part for part in given) if lacking else given), lacking
-
-
-def _groups_line(grouping: Grouping) -> str:
-    if not grouping.of:
-        return "Groups: none found, so single images are drawn."
-    return f"Groups: {grouping.count:,}, the largest with {counted(grouping.largest, 'image')}."
 
 
 def _counts(parts: Split, dataset: Dataset) -> dict[str, Counter[int]]:
@@ -257,43 +227,19 @@ def _missing(counts: Counter[int], dataset: Dataset) -> list[str]:
 
 def _on_groups(division: Division, dataset: Dataset) -> str:
     grouping, given = division.grouping, division.split.given
-    if not grouping.of:
-        return ""
     come = f"Images come in {counted(grouping.count, 'group')} ({grouping.source.value})"
     if HOLDOUT in given:
         return f"{come}: your own split is kept." if VALIDATION in given else f"{come}: validation has whole groups."
-    divided = _divided(division, dataset)
+    part_of = dict.fromkeys(division.split.validation, VALIDATION) | dict.fromkeys(division.split.holdout, HOLDOUT)
+    parts_of: dict[tuple[int, int], set[str]] = defaultdict(set)
+    for index, number in enumerate(grouping.of):
+        parts_of[dataset.images[index].label, number].add(part_of.get(index, TRAIN))
+    divided = len({label for (label, _), parts in parts_of.items() if len(parts) > 1})
     if not divided:
         return f"{come}: whole groups are held out."
     which = counted(divided, "class", "classes")
     return f"{come}: whole groups are held out. In {which} with too few groups, one is divided between two parts."
 
 
-def _divided(division: Division, dataset: Dataset) -> int:
-    """Return the number of classes with a group in several parts."""
-    part_of = dict.fromkeys(division.split.validation, VALIDATION) | dict.fromkeys(division.split.holdout, HOLDOUT)
-    parts_of: dict[tuple[int, int], set[str]] = {}
-    for index, number in enumerate(division.grouping.of):
-        parts_of.setdefault((dataset.images[index].label, number), set()).add(part_of.get(index, TRAIN))
-    return len({label for (label, _), parts in parts_of.items() if len(parts) > 1})
-
-
-def _on_validation(rejoined: tuple[str, ...], dataset: Dataset) -> str:
-    if not rejoined:
-        return ""
-    return (
-        f"The validation part of your split lacks {len(rejoined)} of {len(dataset.classes)} classes "
-        f"({_named(rejoined)}): it was joined to the training part, and another one was drawn."
-    )
-
-
-def _on_missing(parts: Split, dataset: Dataset) -> str:
-    lacking = _missing(_counts(parts, dataset)[VALIDATION], dataset)
-    if not lacking:
-        return ""
-    which = counted(len(lacking), "class has", "classes have")
-    return f"{which} no image for validation, and no recall there ({_named(lacking)})."
-
-
-def _named(names: tuple[str, ...] | list[str]) -> str:
+def _named(names: Sequence[str]) -> str:
     return ", ".join(names[:NAMED]) + (", ..." if len(names) > NAMED else "")

@@ -49,9 +49,7 @@ def is_candidate(path: Path) -> bool:
 def read_bytes(path: Path) -> tuple[bytes, tuple[int, int]]:
     """Return a file's bytes with its stamp (size in bytes, time of change in ns).
 
-    Raises:
-        ValueError: the file has another format, is above the size limit, or is empty.
-        OSError: it cannot be read.
+    Raises ValueError if the file has another format, is above the size limit, or is empty, and OSError.
     """
     if path.suffix.lower() in FOREIGN_SUFFIXES:
         raise ValueError(f"{path.suffix.lower()} is not supported; convert it to JPEG or PNG")
@@ -70,9 +68,8 @@ def read_bytes(path: Path) -> tuple[bytes, tuple[int, int]]:
 def open_image(source: Path | BytesIO) -> Image.Image:
     """Open an image and read its header; pixels are decoded later.
 
-    Raises:
-        ValueError: the image has more than ``MAX_PIXELS`` pixels, or a side below ``MIN_SIDE``.
-        OSError: the file is not an image in one of ``FORMATS``.
+    Raises ValueError if the image has more than ``MAX_PIXELS`` pixels or a side below ``MIN_SIDE``, and OSError if the
+    file is not an image in one of ``FORMATS``.
     """
     try:
         image = Image.open(source, formats=FORMATS)
@@ -116,10 +113,9 @@ def reason(error: Exception) -> str:
 
 
 def require_unchanged(paths: Sequence[Path], stamps: Sequence[tuple[int, int]]) -> None:
-    """Check that files still have the size and time of change of :func:`read_bytes`: a search may take long.
+    """Check that files still have the stamp of :func:`read_bytes`: a search may take long.
 
-    Raises:
-        StageError: some changed or are missing. Results from them must not be cached under the old hashes.
+    Raises StageError if some changed or are missing. Results from them must not be cached under the old hashes.
     """
     changed = [path for path, stamp in zip(paths, stamps, strict=True) if _stamp(path) != stamp]
     if changed:
@@ -141,23 +137,16 @@ def _stamp(path: Path) -> tuple[int, int] | None:
 _DRAFT_FACTOR = 2
 """A JPEG is decoded at a reduced scale if it stays at least this many times larger than the model's input."""
 
-KEPT_BYTES = 120_000_000
-"""Decoded images that a process keeps for the next file, at most: 797 of 224 pixels a side."""
+KEPT_BYTES = 120_000_000  # Decoded images that a process keeps for the next file, at most: 797 of 224 pixels a side
 
 
 @dataclass(frozen=True)
 class InputSpec:
-    """The input that a model takes: its size, and the normalisation of RGB values.
+    """The input that a model takes: its size, and the normalisation of RGB values."""
 
-    Attributes:
-        size: side of the model's square input in pixels.
-        mean: subtracted from RGB 0..255, channel by channel.
-        std: divisor of the difference, channel by channel.
-    """
-
-    size: int
-    mean: tuple[float, float, float]
-    std: tuple[float, float, float]
+    size: int  # side of the model's square input in pixels
+    mean: tuple[float, float, float]  # subtracted from RGB 0..255, channel by channel
+    std: tuple[float, float, float]  # divisor of the difference, channel by channel
 
     @property
     def key(self) -> dict[str, object]:
@@ -171,10 +160,7 @@ class InputSpec:
     def normalise(self, pixels: NDArray[np.uint8], out: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
         """Return ``(pixels - mean) / std`` per channel: uint8 (..., 3) RGB to float32 of the same shape.
 
-        Args:
-            pixels: RGB values 0..255.
-            out: C-contiguous float32 of the pixels' shape to write to and return; reusing it for many images avoids
-                most of the cost.
+        Reusing ``out``, a C-contiguous array of that shape, for many images avoids most of the cost.
         """
         result = np.empty(pixels.shape, np.float32) if out is None else out
         columns = pixels.shape[-2] if pixels.ndim > 1 else 1  # whole rows at once, as three values at a time are slow
@@ -187,20 +173,11 @@ class InputSpec:
 
 
 def load(path: Path | str, size: int) -> NDArray[np.uint8]:
-    """Decode an image, turn it upright and resize it with Pillow's antialiased bilinear filter.
+    """Decode an image, turn it upright and resize it with Pillow's antialiased bilinear filter: uint8 (size, size, 3),
+    RGB.
 
     Grey, palette, CMYK and 16-bit images become RGB. Transparent pixels become white. The first frame of an animation
-    is used.
-
-    Args:
-        path: a JPEG, PNG, WebP, BMP or GIF file.
-        size: the side of the model's input in pixels.
-
-    Returns:
-        uint8, shape (size, size, 3), RGB.
-
-    Raises:
-        StageError: the file is missing or cannot be decoded.
+    is used. Raises StageError if the file is missing or cannot be decoded.
     """
     try:
         with open_image(Path(path)) as image:
@@ -215,11 +192,7 @@ def load(path: Path | str, size: int) -> NDArray[np.uint8]:
 
 
 def decoded(images: Sequence[Path], size: int) -> Iterable[NDArray[np.uint8]]:
-    """Return the decoded images; they are kept for the next file if they are few, as forms of one side come in a row.
-
-    Raises:
-        StageError: an image is missing or cannot be decoded.
-    """
+    """Return the decoded images, kept for the next file if they are few, as forms of one side come in a row."""
     if len(images) * size * size * 3 > KEPT_BYTES:
         return (load(path, size) for path in images)
     try:

@@ -1,44 +1,145 @@
 """Split a data set into three parts, stratified; it depends only on the images' bytes and the seed."""
 
+from __future__ import annotations
+
 import hashlib
-from collections import defaultdict
+import re
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
+from advisor.core.codec import Written
 from advisor.core.errors import UsageError
 from advisor.datasets.dataset import Dataset
-from advisor.datasets.whole_groups import UNGROUPED, Grouping, Source, draw_groups
+
+Group = list[int]  # Indices of images that are never separated: copies, near duplicates
+
+_DIGITS = re.compile(r"(\d+)")
+
+
+class Source(StrEnum):
+    """The source of the groups, in the words of messages."""
+
+    NONE = ""
+    MANIFEST = "column 'group' of the manifest"
+    CAMERA = "time and camera of each photo"
+    SEQUENCE = "file names in sequence"
+    APPEARANCE = "similar light and background"
+
+
+@dataclass(frozen=True)
+class Grouping(Written):
+    """Groups of images, each taken on one occasion.
+
+    Attributes:
+        of: number of the group of each image of the dataset; empty if the images do not come in groups.
+        source: how the groups were found.
+    """
+
+    entries = ("source", "groups=count", "largest")
+
+    of: tuple[int, ...] = ()
+    source: Source = Source.NONE
+
+    @property
+    def count(self) -> int:
+        """Number of groups."""
+        return len(set(self.of))
+
+    @property
+    def largest(self) -> int:
+        """Images in the largest group, 0 without groups."""
+        return max(Counter(self.of).values(), default=0)
+
+    @property
+    def members(self) -> tuple[tuple[int, ...], ...]:
+        """The indices of each group."""
+        found: dict[int, list[int]] = defaultdict(list)
+        for index, number in enumerate(self.of):
+            found[number].append(index)
+        return tuple(tuple(group) for group in found.values())
+
+
+UNGROUPED = Grouping()
+
+
+def draw_groups(
+    dataset: Dataset, groups: Sequence[Sequence[Group]], share: float, *, divide: bool, keep: int
+) -> set[int]:
+    """Return about ``share`` of the images of each class, in whole groups, taken in their order.
+
+    A group is taken if the shares of its classes get closer to ``share`` and ``keep`` groups of each stay. A class
+    without a group so far gives its smallest one. No class gives its last group. With ``divide``, a class that can
+    spare no group gives the last units of its largest group, in the order of file names, and keeps ``keep`` of them.
+    """
+    labels = dataset.labels
+    counts = [Counter(labels[index] for unit in group for index in unit) for group in groups]
+    wanted = {label: share * total for label, total in sum(counts, Counter[int]()).items()}
+    spare = Counter(label for count in counts for label in count)
+    held: Counter[int] = Counter()
+    taken: list[int] = []
+
+    def take(number: int) -> None:
+        taken.append(number)
+        held.update(counts[number])
+        spare.subtract(counts[number].keys())
+
+    def spared(count: Counter[int], least: int) -> bool:
+        return all(spare[label] > least for label in count)
+
+    for number, count in enumerate(counts):
+        gain = (abs(wanted[c] - held[c]) - abs(wanted[c] - held[c] - more) for c, more in count.items())
+        if spared(count, keep) and sum(gain) > 0:
+            take(number)
+    for label in sorted(wanted):
+        free = [i for i, count in enumerate(counts) if label in count and i not in taken and spared(count, 1)]
+        if not held[label] and free:
+            take(min(free, key=lambda number: sum(counts[number].values())))
+    found = {index for number in taken for unit in groups[number] for index in unit}
+    if divide:
+        left = [group for i, group in enumerate(groups) if i not in taken]
+        for label in sorted(label for label in wanted if not held[label]):
+            found.update(_last(dataset, left, label, share, keep))
+    return found
+
+
+def _last(dataset: Dataset, groups: Sequence[Sequence[Group]], label: int, share: float, keep: int) -> list[int]:
+    """Return the last units of a class's largest group, up to ``share`` of its images: at least one unit."""
+    of_class = [[unit for unit in group if any(dataset.labels[i] == label for i in unit)] for group in groups]
+    largest: list[Group] = max(of_class, key=lambda units: len(units))
+    units = sorted(largest, key=lambda unit: min(_natural(dataset, index) for index in unit))
+    most = max(1.0, share * sum(map(len, units)))
+    found: list[int] = []
+    for unit in reversed(units[min(keep, len(units) - 1) :]):
+        if found and len(found) + len(unit) > most:
+            break
+        found += unit
+    return found
+
+
+def _natural(dataset: Dataset, index: int) -> list[tuple[int, str]]:
+    """Return the order of a path with its numbers as numbers: 2 before 10."""
+    parts = _DIGITS.split(str(dataset.images[index].path))
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in parts]
+
 
 HOLDOUT_SHARE = 0.2
-VALIDATION_SHARE = 0.2
-"""Share of what is not in the hold-out."""
+VALIDATION_SHARE = 0.2  # Share of what is not in the hold-out
 
 TRAIN, VALIDATION, HOLDOUT = "train", "validation", "holdout"
-PARTS = (TRAIN, VALIDATION, HOLDOUT)
-"""Names of the parts, from the one for training to the one that is used last."""
-
-
-Group = list[int]
-"""Indices of images that stay on one side of a split."""
+PARTS = (TRAIN, VALIDATION, HOLDOUT)  # Names of the parts, from the one for training to the one that is used last
 
 
 @dataclass(frozen=True)
 class Split:
-    """Indices into ``Dataset.images``, each sorted.
+    """Indices into ``Dataset.images``, each sorted."""
 
-    Attributes:
-        train: for training while candidates are compared.
-        validation: for comparing candidates; the model that ships is trained on these too.
-        holdout: for the final accuracy of the finalists; never trained on.
-        seed: the seed of the split.
-        given: names of the parts in the user's own split.
-    """
-
-    train: tuple[int, ...]
-    validation: tuple[int, ...]
-    holdout: tuple[int, ...]
-    seed: int
-    given: tuple[str, ...] = ()
+    train: tuple[int, ...]  # for training while candidates are compared
+    validation: tuple[int, ...]  # for comparing candidates; the model that ships is trained on these too
+    holdout: tuple[int, ...]  # for the final accuracy of the finalists; never trained on
+    seed: int  # the seed of the split
+    given: tuple[str, ...] = ()  # names of the parts in the user's own split
 
     @property
     def learnt(self) -> tuple[int, ...]:
@@ -69,23 +170,13 @@ def split(
 ) -> Split:
     """Return a split: ``holdout`` of each class, ``validation`` of the rest, and the remainder for training.
 
-    Byte-identical images stay on one side, even across classes. A class of two different images has none in the
-    validation part. Where the images come in groups, whole groups are drawn, see
-    :func:`advisor.datasets.whole_groups.draw_groups`. Inferred groups are divided if a class has no other. The user's
-    own split is used unchanged, including leaks. A part that it does not name is drawn from its training part. If it
-    names only two parts, the second is the hold-out.
+    Equal seeds and equal bytes give equal splits. Byte-identical images and groups of ``together`` stay on one side,
+    even across classes. A class of two different images has none in the validation part. Where the images come in
+    groups, whole groups are drawn, see :func:`draw_groups`. Inferred groups are divided if a class has no other. The
+    user's own split, ``given``, is used unchanged, including leaks. A part that it does not name is drawn from its
+    training part. If it names only two parts, the second is the hold-out.
 
-    Args:
-        dataset: the images.
-        seed: any integer; equal seeds and equal bytes give equal splits.
-        holdout: share of each class for the hold-out, between 0 and 1.
-        together: groups of indices that stay on one side, such as near duplicates.
-        given: for each image one of :data:`PARTS`, or None to draw it; empty if the user has no split.
-        validation: share of each class's rest for validation, between 0 and 1.
-        grouping: groups of images, each taken on one occasion.
-
-    Raises:
-        UsageError: a class has no image in the training part or the hold-out, or nothing is left for validation.
+    Raises UsageError if a class has no image in the training part or the hold-out, or nothing is left for validation.
     """
     for name, share in ((HOLDOUT, holdout), (VALIDATION, validation)):
         if not 0 < share < 1:
@@ -107,9 +198,7 @@ def split(
 def group_numbers(dataset: Dataset, together: Sequence[Sequence[int]] = ()) -> tuple[int, ...]:
     """Return the number of the group of each image, from 0 in the order of the images; copies share a group.
 
-    Args:
-        dataset: the images.
-        together: groups of indices that belong together; groups that share an image become one.
+    Groups of ``together`` that share an image become one.
     """
     ordered = sorted(_united(dataset, together), key=min)
     number_of = {index: number for number, group in enumerate(ordered) for index in group}
@@ -119,9 +208,9 @@ def group_numbers(dataset: Dataset, together: Sequence[Sequence[int]] = ()) -> t
 def halved(
     dataset: Dataset, indices: Sequence[int], seed: int, together: Sequence[Sequence[int]] = ()
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return two halves of some of the images, class by class, in whole groups.
+    """Return two halves of some of the images, class by class, in whole groups; the first may be empty.
 
-    A class with one group has it in the second half. The first half may be empty.
+    A class with one group has it in the second half.
     """
     among = set(indices)
     first = _set_aside(_groups_by_class(dataset, seed, together), 0.5, among.issuperset)
@@ -147,19 +236,12 @@ def _own_parts(dataset: Dataset, given: Sequence[str | None], by_class: Sequence
 
 @dataclass(frozen=True)
 class _Draw:
-    """Draws parts.
+    """Draws parts."""
 
-    Attributes:
-        dataset: the images.
-        by_class: units of each class that are never separated.
-        visits: groups of such units, across classes; empty if the images do not come in groups.
-        divide: a group is divided if its class has no other.
-    """
-
-    dataset: Dataset
-    by_class: Sequence[Sequence[Group]]
-    visits: Sequence[Sequence[Group]]
-    divide: bool
+    dataset: Dataset  # the images
+    by_class: Sequence[Sequence[Group]]  # units of each class that are never separated
+    visits: Sequence[Sequence[Group]]  # groups of such units, across classes; empty if the images do not come in groups
+    divide: bool  # a group is divided if its class has no other
 
     def part(self, name: str, own: Mapping[int, str], share: float, held: Mapping[int, str]) -> set[int]:
         """Draw a part from images without one, and from the training part if the user's split does not name it."""
@@ -206,13 +288,9 @@ def _missing(classes: str, part: str, given: bool, source: Source) -> UsageError
 
 
 def _row(dataset: Dataset, index: int, grouping: Grouping) -> dict[str, object]:
-    image = dataset.images[index]
-    row: dict[str, object] = {
-        "sha256": image.sha256,
-        "class": dataset.classes[image.label],
-        "path": dataset.shown(image.path),
-    }
-    return {**row, "group": grouping.of[index]} if grouping.of else row
+    image, group = dataset.images[index], {"group": grouping.of[index]} if grouping.of else {}
+    path = dataset.shown(image.path)
+    return {"sha256": image.sha256, "class": dataset.classes[image.label], "path": path, **group}
 
 
 def _visits(dataset: Dataset, seed: int, together: Sequence[Sequence[int]], grouping: Grouping) -> list[list[Group]]:
@@ -232,17 +310,9 @@ def _rank(dataset: Dataset, seed: int, units: Sequence[Group]) -> bytes:
 
 
 def _groups_by_class(dataset: Dataset, seed: int, together: Sequence[Sequence[int]]) -> list[list[Group]]:
-    """Return the groups of each class in an order drawn from the seed and the images' hashes.
-
-    Args:
-        dataset: the images; byte-identical ones form a group, even across classes.
-        seed: any integer.
-        together: further groups of indices, such as near duplicates.
-    """
+    """Return the groups of each class in an order drawn from the seed and the images' hashes."""
     by_class: list[list[Group]] = [[] for _ in dataset.classes]
-    drawn = {}
-    for group in _united(dataset, together):
-        drawn[_rank(dataset, seed, [group])] = group
+    drawn = {_rank(dataset, seed, [group]): group for group in _united(dataset, together)}
     for _, group in sorted(drawn.items()):
         by_class[min(dataset.images[index].label for index in group)].append(group)
     return by_class
@@ -250,7 +320,16 @@ def _groups_by_class(dataset: Dataset, seed: int, together: Sequence[Sequence[in
 
 def _set_aside(by_class: Sequence[Sequence[Group]], share: float, may: Callable[[Group], bool]) -> set[int]:
     """Return about ``share`` of the images of each class, in whole groups that ``may`` accepts."""
-    return {index for groups in by_class for index in _take([group for group in groups if may(group)], share)}
+    found: set[int] = set()
+    for groups in ([group for group in groups if may(group)] for groups in by_class):
+        most, taken = max(1, round(share * sum(map(len, groups)))), Group()
+        for group in groups:
+            if len(taken) + len(group) <= most:
+                taken += group
+        if len(groups) > 1:  # at least one group, never all of them
+            smallest = min(groups, key=len)
+            found.update(taken or smallest)
+    return found
 
 
 def _united(dataset: Dataset, together: Sequence[Sequence[int]]) -> list[Group]:
@@ -264,15 +343,3 @@ def _united(dataset: Dataset, together: Sequence[Sequence[int]]) -> list[Group]:
         merged = sorted(index for group in joined.values() for index in group)
         group_of.update(dict.fromkeys(merged, merged))
     return list({id(group): group for group in group_of.values()}.values())
-
-
-def _take(groups: Sequence[Group], share: float) -> Group:
-    """Return whole groups up to the share of images: at least one group, never all of them."""
-    if len(groups) < 2:
-        return []
-    most = max(1, round(share * sum(map(len, groups))))
-    taken: Group = []
-    for group in groups:
-        if len(taken) + len(group) <= most:
-            taken += group
-    return taken or min(groups, key=len)

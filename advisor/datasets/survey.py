@@ -3,24 +3,155 @@
 from __future__ import annotations
 
 import hashlib
+import struct
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import astuple, dataclass, replace
+from datetime import UTC, datetime
+from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 from advisor.datasets.dataset import Dataset, Entry, LabelledImage, Listing, Rejected, fingerprint
-from advisor.datasets.image_stats import COLOURS, LEVELS, ImageStats, Measured, Shot, measure
-from advisor.datasets.images import READ_ERRORS, quiet, read_bytes, reason
+from advisor.datasets.duplicates import THUMBNAIL
+from advisor.datasets.images import READ_ERRORS, open_image, orientation, quiet, read_bytes, reason
 from advisor.datasets.layouts import list_files
-from advisor.datasets.look_alikes import THUMBNAIL
 from advisor.isolation.resources import usable_cores
 
-IN_FLIGHT = 64
-"""Files that are read ahead, which limits the memory."""
+SIDE = 128  # Images are measured at this size, as sharpness depends on it
+COLOURS = 8  # Side of the small colour version
+LEVELS = 6  # Levels of each channel in the colour histogram
+
+_COLOUR_SIDE = 64
+_EXIF, _ORIGINAL, _DIGITIZED, _MAKE, _MODEL = 0x8769, 0x9003, 0x9004, 0x010F, 0x0110
+_TIME = "%Y:%m:%d %H:%M:%S"
+_BASE_LUMINANCE_SUM = 3688
+"""Sum of the luminance table of the JPEG standard (ITU-T T.81, annex K.1), which is libjpeg's quality 50."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImageStats:
+    """The measures of one image."""
+
+    width: int  # pixels
+    height: int  # pixels
+    brightness: float  # mean luma, 0-255
+    contrast: float  # standard deviation of luma
+    # variance of the Laplacian of the grey image at ``SIDE`` pixels over its contrast squared; low for a blurred image
+    # of any contrast (Pech-Pacheco et al., 2000)
+    sharpness: float
+    # share (0-1) of the image's edges (squared gradients of luma) in its middle quarter: 0.25 for evenly spread edges,
+    # less if the subject is at the border
+    framing: float
+    jpeg_quality: int  # libjpeg's scale 1-100, estimated from the luminance table; 0 if the file is not a JPEG
+
+
+@dataclass(frozen=True, slots=True)
+class Shot:
+    """When, with what and how an image was taken, from its EXIF data."""
+
+    # seconds since 1970 of the camera's clock, without its time zone; None if it is not recorded
+    taken_s: float | None = None
+    camera: str = ""  # maker and model, empty if they are not recorded
+    orientation: int = 1  # how the stored image is turned upright, 1 (it is upright) to 8
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Measured:
+    """All that is measured on one image."""
+
+    stats: ImageStats  # its measures
+    thumbnail: NDArray[np.uint8]  # grey, uint8 (THUMBNAIL, THUMBNAIL)
+    colours: NDArray[np.uint8]  # small RGB version, uint8 (COLOURS, COLOURS, 3)
+    histogram: NDArray[np.uint8]  # roots of the shares of ``LEVELS`` cubed colours, times 255, uint8 (LEVELS ** 3,)
+    shot: Shot  # when and with what it was taken
+
+
+def measure(data: bytes) -> Measured:
+    """Decode an image completely and measure it; raises one of :data:`.images.READ_ERRORS`.
+
+    JPEGs are decoded at the smallest sufficient scale, which still reads every coded block.
+    """
+    with open_image(BytesIO(data)) as image:
+        width, height = image.size
+        quality = _jpeg_quality(getattr(image, "quantization", None))
+        image.draft(None, (SIDE, SIDE))
+        image.load()
+        grey = _grey(image).resize((SIDE, SIDE), Image.Resampling.BILINEAR)
+        colour = (_grey(image) if image.mode[0] == "I" else image).convert("RGB")
+        small = colour.resize((_COLOUR_SIDE, _COLOUR_SIDE), Image.Resampling.BILINEAR)
+        shot = _shot(image)
+    values = np.asarray(grey, dtype=np.float32)
+    contrast, quarter = float(values.std()), SIDE // 4
+    laplacian = 4 * values[1:-1, 1:-1] - values[:-2, 1:-1] - values[2:, 1:-1] - values[1:-1, :-2] - values[1:-1, 2:]
+    energy = (values[1:, 1:] - values[:-1, 1:]) ** 2 + (values[1:, 1:] - values[1:, :-1]) ** 2
+    edges = float(energy.sum())
+    found = ImageStats(
+        width=width,
+        height=height,
+        brightness=float(values.mean()),
+        contrast=contrast,
+        sharpness=float(laplacian.var()) / max(contrast, 1.0) ** 2,
+        framing=float(energy[quarter:-quarter, quarter:-quarter].sum()) / edges if edges > 0 else 0.25,
+        jpeg_quality=quality,
+    )
+    thumbnail = grey.resize((THUMBNAIL, THUMBNAIL), Image.Resampling.BILINEAR)
+    return Measured(
+        stats=found,
+        thumbnail=np.asarray(thumbnail, dtype=np.uint8),
+        colours=np.asarray(small.reduce(_COLOUR_SIDE // COLOURS), dtype=np.uint8),
+        histogram=_histogram(np.asarray(small, dtype=np.uint16)),
+        shot=shot,
+    )
+
+
+def _grey(image: Image.Image) -> Image.Image:
+    """Convert to grey; 16-bit grey is scaled, as Pillow would clip it."""
+    scaled = image.convert("F").point(lambda value: value / 257.0) if image.mode[0] == "I" else image
+    return scaled.convert("L")
+
+
+def _histogram(pixels: NDArray[np.uint16]) -> NDArray[np.uint8]:
+    levels = pixels.reshape(-1, 3) * LEVELS // 256
+    counts = np.bincount(levels @ np.array([LEVELS**2, LEVELS, 1]), minlength=LEVELS**3)
+    roots: NDArray[np.uint8] = np.rint(255 * np.sqrt(counts / len(levels))).astype(np.uint8)
+    return roots
+
+
+def _shot(image: Image.Image) -> Shot:
+    """Return what the EXIF data says; damaged data says nothing. The time of the last change says nothing, either."""
+    try:
+        exif = image.getexif()
+        inner = exif.get_ifd(_EXIF)
+        camera = " ".join(str(exif.get(tag, "")).strip("\0 ") for tag in (_MAKE, _MODEL)).strip()
+    except (*READ_ERRORS, TypeError, AttributeError, struct.error):
+        return Shot(orientation=orientation(image))
+    taken_s = _seconds(inner.get(_ORIGINAL) or inner.get(_DIGITIZED))
+    return Shot(taken_s, camera, orientation(image))
+
+
+def _seconds(written: object) -> float | None:
+    try:
+        return datetime.strptime(str(written).strip("\0 "), _TIME).replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        return None
+
+
+def _jpeg_quality(tables: Any) -> int:
+    """Return the quality whose scaling of the standard table gives these tables: 50 is the table itself."""
+    if not isinstance(tables, dict) or 0 not in tables:
+        return 0
+    ratio = 100.0 * sum(tables[0]) / _BASE_LUMINANCE_SUM
+    quality = (200.0 - ratio) / 2.0 if ratio <= 100.0 else 5000.0 / ratio
+    return max(1, min(100, round(quality)))
+
+
+IN_FLIGHT = 64  # Files that are read ahead, which limits the memory
 
 Progress = Callable[[int, int], None]
 
@@ -30,23 +161,15 @@ _Read = tuple[LabelledImage, Measured] | Rejected
 
 @dataclass(frozen=True, eq=False)
 class Survey:
-    """A data set and the measures of its images.
+    """A data set and the measures of its images."""
 
-    Attributes:
-        dataset: the images that can be used.
-        stats: structured array (N,) with the fields of :class:`ImageStats`; ``jpeg_quality`` is 0 for other formats.
-        thumbnails: grey, uint8 (N, THUMBNAIL, THUMBNAIL).
-        colours: small RGB versions, uint8 (N, COLOURS, COLOURS, 3).
-        histograms: roots of the shares of each colour, uint8 (N, LEVELS ** 3).
-        shots: when and with what each image was taken.
-    """
-
-    dataset: Dataset
+    dataset: Dataset  # the images that can be used
+    # structured array (N,) with the fields of :class:`ImageStats`; ``jpeg_quality`` is 0 for other formats
     stats: NDArray[np.void]
-    thumbnails: NDArray[np.uint8]
-    colours: NDArray[np.uint8]
-    histograms: NDArray[np.uint8]
-    shots: tuple[Shot, ...]
+    thumbnails: NDArray[np.uint8]  # grey, uint8 (N, THUMBNAIL, THUMBNAIL)
+    colours: NDArray[np.uint8]  # small RGB versions, uint8 (N, COLOURS, COLOURS, 3)
+    histograms: NDArray[np.uint8]  # roots of the shares of each colour, uint8 (N, LEVELS ** 3)
+    shots: tuple[Shot, ...]  # when and with what each image was taken
 
     def without(self, rejected: Collection[Rejected]) -> Survey:
         """Return the survey without some of the images, which are listed as rejected."""
@@ -66,13 +189,8 @@ def survey(source: Path | str | Listing, progress: Progress | None = None) -> Su
     """Read a data set in any layout; faults of single files, classes or labels are recorded, not raised.
 
     One and a half kilobytes for each image stay in memory, and the pixels of :data:`IN_FLIGHT` files at most.
-
-    Args:
-        source: a folder or a manifest, see :mod:`advisor.datasets.layouts`, or the listed files.
-        progress: called with (files done, files listed).
-
-    Raises:
-        UsageError: the path does not exist, is not a data set, or has only one class.
+    ``progress`` is called with (files done, files listed). Raises UsageError if the path does not exist, is not a data
+    set, or has only one class.
     """
     listing = source if isinstance(source, Listing) else list_files(Path(source))
     names = canonical([entry.label for entry in listing.entries], listing.classes)
@@ -138,11 +256,8 @@ def _empty(count: int) -> tuple[NDArray[np.void], NDArray[np.uint8], NDArray[np.
 
 
 def canonical(labels: Iterable[str], declared: Iterable[str] = ()) -> dict[str, str]:
-    """Return the class name of each label as written: the most frequent spelling, then the first.
-
-    Args:
-        labels: the label of each image.
-        declared: class names that may have no image.
+    """Return the class name of each label as written: the most frequent spelling, then the first. Declared names may
+    have no image.
     """
     counts = Counter(labels)
     for name in declared:

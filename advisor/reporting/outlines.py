@@ -16,7 +16,7 @@ from advisor.core.confidence_facts import Mistake
 from advisor.core.errors import StageError
 from advisor.core.posterior import FLOAT
 from advisor.core.units import plural
-from advisor.datasets.boxes import Box
+from advisor.datasets.boxes.values import Box
 from advisor.datasets.images import READ_ERRORS, open_image, quiet, read_bytes
 from advisor.engine.history.disagreements import Disagreements
 

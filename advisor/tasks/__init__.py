@@ -4,5 +4,4 @@ from advisor.tasks.classification import CLASSIFICATION
 from advisor.tasks.counting import COUNTING
 from advisor.tasks.detection import DETECTION
 
-TASKS = (CLASSIFICATION, DETECTION, COUNTING)
-"""Every task of this package; the first one is the default."""
+TASKS = (CLASSIFICATION, DETECTION, COUNTING)  # Every task of this package; the first one is the default

@@ -17,24 +17,20 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
 
 from advisor.core.evaluation_facts import NewConditions
-from advisor.datasets.look_alikes import silhouettes
+from advisor.datasets.grouping import silhouettes
 
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
 Numbers = NDArray[np.int64]
 
-VERSION = 2
-"""Raised when equal features give another estimate."""
-
-MAX_IMAGES = 3000
-"""Images that are read at most, evenly over the classes: the work grows with the third power."""
+VERSION = 2  # Raised when equal features give another estimate
+MAX_IMAGES = 3000  # Images that are read at most, evenly over the classes: the work grows with the third power
 
 ALIKE = (0.75, 0.8, 0.85, 0.9)
 """Mean distances of clusters at which they are joined, over the median distance of the class. The estimate is their
 mean. Chosen on GroceryStoreDataset's ``train`` part with its ``val`` part, see the decision file."""
 
-STRUCTURE_AT = (0.5, 0.55, 0.6, 0.65, 0.7, 0.75)
-"""Joining distances that the silhouette is averaged over."""
+STRUCTURE_AT = (0.5, 0.55, 0.6, 0.65, 0.7, 0.75)  # Joining distances that the silhouette is averaged over
 
 STRUCTURE = (0.2, 0.24)
 """Mean silhouette below which images come from no common occasions, and above which they surely do, if the split found
@@ -61,6 +57,8 @@ class _Class:
         """Return the cluster (n,) of each image, from 0, joined up to a share of the median distance."""
         from scipy.cluster.hierarchy import fcluster
 
+        if len(self.places) == 1:
+            return np.zeros(1, np.int64)
         found: Numbers = fcluster(self.tree, alike * self.median, "distance").astype(np.int64) - 1
         return found
 
@@ -105,29 +103,29 @@ class _Ridge:
 def expect(features: Floats, labels: Sequence[int], validation: Sequence[int], grouped: bool = False) -> NewConditions:
     """Estimate which share of a head's right answers on validation stays right on images of another occasion.
 
-    Args:
-        features: float32 (N, F) of the images that may be learnt from.
-        labels: N class indices.
-        validation: rows of the validation part, on which the plain figure is measured.
-        grouped: the images are known to come in groups; otherwise clear clusters must show it.
+    ``features`` (N, F) are those of the images that may be learnt from, and ``validation`` the rows on which the plain
+    figure is measured. If the images are not known to come in groups (``grouped``), clear clusters must show it.
     """
     chosen = _evenly(np.asarray(labels, dtype=np.int64))
     targets = np.unique(np.asarray(labels)[chosen], return_inverse=True)[1].astype(np.int64)
     compared = np.flatnonzero(np.isin(chosen, np.asarray(validation)))
     with threadpool_limits(limits=1):
-        rows = _directions(features[chosen])
+        some = features[chosen]
+        rows = (some - some.mean(axis=0)) / np.maximum(some.std(axis=0), 1e-6)
+        rows = (rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-6)).astype(np.float32)
         classes = [_class(rows, np.flatnonzero(targets == label)) for label in range(targets.max() + 1)]
         return _judge(_Ridge.fitted(rows, targets), classes, compared, grouped)
 
 
 def _judge(ridge: _Ridge, classes: Sequence[_Class], compared: Numbers, grouped: bool) -> NewConditions:
-    silhouette = float(np.mean([_silhouette(classes, alike) for alike in STRUCTURE_AT]))
+    clear = [[silhouettes(each.distances, each.clusters(alike)) for each in classes] for alike in STRUCTURE_AT]
+    silhouette = float(np.mean([np.concatenate(found).mean() for found in clear]))
     low, high = STRUCTURE
     weight = 1.0 if grouped else min(1.0, max(0.0, (silhouette - low) / (high - low)))
     plain = float(ridge.right_in(compared).mean()) if len(compared) else 1.0
     cuts = [_everywhere(classes, alike, len(ridge.labels)) for alike in ALIKE]
     answered = [ridge.right_without(cut) for cut in cuts]
-    reached = [_reached(right, _divided(ridge.labels, cut), plain) for cut, right in zip(cuts, answered, strict=True)]
+    reached = [_reached(right, cut, ridge.labels, plain) for cut, right in zip(cuts, answered, strict=True)]
     kept = [1.0 - weight * (1.0 - (min(1.0, share / plain) if plain else 1.0)) for share in reached]
     seen = [_between(right, cut, ridge.labels) for cut, right in zip(cuts, answered, strict=True)]
     return NewConditions(
@@ -151,15 +149,6 @@ def _evenly(labels: Numbers) -> Numbers:
     return np.unique(np.concatenate([taken, ordered[starts], ordered[np.minimum(starts + 1, len(ordered) - 1)]]))
 
 
-def _directions(features: Floats) -> Floats:
-    """Return standardised features (N, F) with rows of length one."""
-    mean, scale = features.mean(axis=0), np.maximum(features.std(axis=0), 1e-6)
-    rows = (features - mean) / scale
-    rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-6)
-    directions: Floats = rows.astype(np.float32)
-    return directions
-
-
 def _class(rows: Floats, places: Numbers) -> _Class:
     """Return the clusters' tree of one class, by average linkage of cosine distances."""
     from scipy.cluster.hierarchy import linkage
@@ -174,34 +163,24 @@ def _class(rows: Floats, places: Numbers) -> _Class:
     return _Class(places, distances, tree, float(np.median(pairs)) if len(pairs) else 0.0)
 
 
-def _silhouette(classes: Sequence[_Class], alike: float) -> float:
-    return float(np.concatenate([silhouettes(each.distances, _cut(each, alike)) for each in classes]).mean())
-
-
-def _cut(images: _Class, alike: float) -> Numbers:
-    return images.clusters(alike) if len(images.places) > 1 else np.zeros(1, np.int64)
-
-
 def _everywhere(classes: Sequence[_Class], alike: float, count: int) -> Numbers:
     """Return the cluster (N,) of each image of all classes."""
     found, number = np.zeros(count, np.int64), 0
     for each in classes:
-        inside = _cut(each, alike)
+        inside = each.clusters(alike)
         found[each.places] = number + inside
         number += int(inside.max()) + 1
     return found
 
 
-def _divided(labels: Numbers, groups: Numbers) -> NDArray[np.bool_]:
-    """Return which images (N,) are of a class with several groups: of another, nothing would be left to learn from."""
+def _reached(right: NDArray[np.bool_], groups: Numbers, labels: Numbers, plain: float) -> float:
+    """Return the accuracy without the own group, or the plain one if it cannot be known.
+
+    It is that of classes with several groups: of another, nothing would be left to learn from.
+    """
     counts = [len(np.unique(groups[labels == label])) for label in range(labels.max() + 1)]
-    several: NDArray[np.bool_] = np.asarray(counts)[labels] > 1
-    return several
-
-
-def _reached(right: NDArray[np.bool_], where: NDArray[np.bool_], plain: float) -> float:
-    """Return the accuracy without the own cluster, or the plain one if it cannot be known."""
-    return float(right[where].mean()) if where.any() else plain
+    several = np.asarray(counts)[labels] > 1
+    return float(right[several].mean()) if several.any() else plain
 
 
 def _between(right: NDArray[np.bool_], clusters: Numbers, labels: Numbers) -> float:
@@ -214,9 +193,8 @@ def _between(right: NDArray[np.bool_], clusters: Numbers, labels: Numbers) -> fl
 
 
 def _unseen(accuracy: float, labels: Numbers) -> float:
-    """Return the least standard deviation to expect, from the correlation of the answers to one class.
-
-    As if one more class were right and one more wrong: three classes without an error are no proof of none.
+    """Return the least standard deviation to expect, from the correlation of the answers to one class: as if one more
+    class were right and one more wrong, as three classes without an error are no proof of none.
     """
     counts = np.bincount(labels)
     classes = float(counts.sum() ** 2 / (counts**2).sum())

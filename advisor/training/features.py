@@ -31,13 +31,9 @@ OUTPUT_NAME = "features"
 
 @dataclass(frozen=True)
 class CaptureAugmentation:
-    """One way to change training images.
+    """One way to change training images."""
 
-    Attributes:
-        captured: 0 for no change; otherwise a number that, with the file's name, draws the capture condition.
-    """
-
-    captured: int = 0
+    captured: int = 0  # 0 for no change; otherwise a number that, with the file's name, draws the capture condition
 
     @property
     def key(self) -> dict[str, bool | float]:
@@ -67,22 +63,11 @@ def extract(
     spec: InputSpec,
     augmentation: CaptureAugmentation = AS_IT_IS,
 ) -> NDArray[np.float32]:
-    """Run a float feature model on images, one at a time, at one thread.
+    """Run a float feature model on images, one at a time, at one thread: float32 (N, F).
 
-    Args:
-        model_path: a ``.tflite`` with one float32 input (1, size, size, 3) and an output named ``features``, or only
-            one output.
-        images: N files.
-        spec: how an image becomes the model's input.
-        augmentation: how the images are changed first.
-
-    Returns:
-        float32, shape (N, F).
-
-    Raises:
-        UsageError: the model file is missing.
-        RuntimeRefusal: the runtime cannot load or run the model.
-        StageError: the model has another input size, an image cannot be read, or a feature is not finite.
+    The ``.tflite`` has one float32 input (1, size, size, 3) and an output named ``features``, or only one output.
+    Raises UsageError if it is missing, RuntimeRefusal if the runtime cannot load or run it, and StageError if it has
+    another input size, an image cannot be read, or a feature is not finite.
     """
     model = Classifier(model_path, OUTPUT_NAME)
     pixels = np.empty((spec.size, spec.size, 3), np.float32)
@@ -94,14 +79,10 @@ def extract(
 
 
 def joined(parts: Sequence[Path], rows: NDArray[np.int64] | None = None) -> NDArray[np.float32]:
-    """Return the concatenated rows of all parts, or some of them; one part is in memory at a time.
+    """Return the concatenated rows of all parts (``.npy`` files, float32), or some of them; one part is in memory at a
+    time.
 
-    Args:
-        parts: ``.npy`` files of features, float32 (n, F) each.
-        rows: indices into the concatenated rows; None for all.
-
-    Raises:
-        IndexError: a row is in no part.
+    Raises IndexError if a row is in no part.
     """
     shapes = [np.load(part, mmap_mode="r", allow_pickle=False).shape for part in parts]
     starts = np.cumsum([0, *(shape[0] for shape in shapes)])
@@ -117,36 +98,22 @@ def joined(parts: Sequence[Path], rows: NDArray[np.int64] | None = None) -> NDAr
 
 @dataclass(frozen=True)
 class Augmentation:
-    """Strengths of the random changes to training images.
+    """Strengths of the random changes to training images."""
 
-    Attributes:
-        crop: least share of an image's sides that a crop keeps.
-        colour: largest change of brightness, contrast and saturation: the factor is between 1 - colour and 1 + colour.
-        mixup: concentration of the Beta distribution for mixing pairs of images; 0 for none (Zhang et al., "mixup",
-            2018).
-        turn: largest tilt in degrees; half of the images are tilted.
-    """
-
-    crop: float = 0.7
+    crop: float = 0.7  # least share of an image's sides that a crop keeps
+    # largest change of brightness, contrast and saturation: the factor is between 1 - colour and 1 + colour
     colour: float = 0.2
+    # concentration of the Beta distribution for mixing pairs of images; 0 for none (Zhang et al., "mixup", 2018)
     mixup: float = 0.1
-    turn: float = 0.0
+    turn: float = 0.0  # largest tilt in degrees; half of the images are tilted
 
 
 def augmented(
     photos: tf.Tensor, targets: tf.Tensor, augmentation: Augmentation, seed: tf.Tensor, side: tf.Tensor | None = None
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Augment a batch.
+    """Augment images (N, S, S, 3), RGB 0..255, and targets (N, C); equal seeds (2,) give equal changes.
 
-    Args:
-        photos: float32 tensor (N, S, S, 3), RGB 0..255.
-        targets: float32 tensor (N, C), one-hot or smoothed.
-        augmentation: how strongly.
-        seed: int32 tensor (2,); equal seeds give equal changes.
-        side: side of the returned images; None for S.
-
-    Returns:
-        images (N, side, side, 3) and targets (N, C).
+    ``side`` is that of the returned images; None for S.
     """
     import tensorflow as tf
 
@@ -160,9 +127,8 @@ def augmented(
 
 
 def _framed(photos: tf.Tensor, least: float, turn: float, seed: tf.Tensor, side: tf.Tensor) -> tf.Tensor:
-    """Crop each image at a random place, size and tilt, mirror half of them, and resize to ``side``.
-
-    Pixels beyond the border are mirrored at it.
+    """Crop each image at a random place, size and tilt, mirror half of them, and resize to ``side``; the border mirrors
+    what is beyond.
     """
     import tensorflow as tf
 
@@ -214,19 +180,11 @@ def mixed(photos: tf.Tensor, targets: tf.Tensor, concentration: float, seed: tf.
 
 Pixels = NDArray[np.uint8]
 
-MAX_CACHE_BYTES = 4_000_000_000
-"""Above this size, images are decoded again in each epoch."""
+MAX_CACHE_BYTES = 4_000_000_000  # Above this size, images are decoded again in each epoch
 
 
 class Batches:
-    """Images of one size and their labels.
-
-    Args:
-        images: files.
-        labels: class index of each.
-        size: side of the model's input in pixels.
-        cache: file for the decoded images; written once and memory-mapped. None to decode them at each use.
-    """
+    """Images of one size and their labels. They are decoded once into the file ``cache``; without it, at each use."""
 
     def __init__(self, images: Sequence[Path], labels: Sequence[int], size: int, cache: Path | None) -> None:
         self._images, self._size = images, size
@@ -241,11 +199,7 @@ class Batches:
     ) -> Iterator[tuple[Pixels, NDArray[np.int64]]]:
         """Yield uint8 images (n, S, S, 3) and labels (n,) in the order of ``indices``, ``batch`` at a time.
 
-        Args:
-            indices: the images.
-            batch: images in a batch.
-            capture: share of images that get a capture condition, as a phone's camera may cause it.
-            seed: draws the images and their conditions, together with each image's index.
+        A share ``capture`` of the images gets a capture condition; the seed and each image's index draw which.
         """
         for start in range(0, len(indices), batch):
             chosen = indices[start : start + batch]

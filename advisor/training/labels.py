@@ -25,41 +25,28 @@ LANDMARKS = 3_000
 RIDGE, NARROWNESS = 0.2, 0.5
 """Penalty, and factor in the kernel exp(-NARROWNESS * squared distance / variance). Results change little with both."""
 
-SHARPER = 1.5
-"""Factor on the most likely scale of the scores: wrong labels make that scale too small."""
-
-DOUBTED = 0.05
-"""Only labels with a lower probability are named, as classifiers of small sets are often unsure."""
+SHARPER = 1.5  # Factor on the most likely scale of the scores: wrong labels make that scale too small
+DOUBTED = 0.05  # Only labels with a lower probability are named, as classifiers of small sets are often unsure
 
 _SCALES = (0.1, 100.0)
 _JITTER = 1e-3
-_ROWS = 2048
-"""Rows in a chunk."""
+_ROWS = 2048  # Rows in a chunk
 
 
 @dataclass(frozen=True)
 class Suspect:
-    """An image whose label is likely wrong.
+    """An image whose label is likely wrong."""
 
-    Attributes:
-        index: of the image.
-        suggested: the label that fits best.
-        given: probability (0-1) of the label that it has.
-        better: probability of the suggested one.
-    """
-
-    index: int
-    suggested: int
-    given: float
-    better: float
+    index: int  # of the image
+    suggested: int  # the label that fits best
+    given: float  # probability (0-1) of the label that it has
+    better: float  # probability of the suggested one
 
 
 def suspects(labels: Sequence[int], probabilities: NDArray[np.float32]) -> tuple[Suspect, ...]:
     """Return the images whose labels are likely wrong, the least likely label first.
 
-    Args:
-        labels: N class indices; each of the classes has an image.
-        probabilities: (N, C), of a classifier that was not trained on the image.
+    ``probabilities`` (N, C) are of a classifier that was not trained on the image. Each class has an image.
     """
     from cleanlab.filter import find_label_issues
 
@@ -84,43 +71,34 @@ def left_out(
 ) -> NDArray[np.float32]:
     """Return the class probabilities of each image, trained without it and its group: float32 (N, C).
 
-    Args:
-        features: float32 (N, F).
-        labels: N class indices, without gaps.
-        together: groups of indices that are left out together, such as copies of an image. An index is in one group at
-            most.
-        seed: draws the landmarks of a large set.
-        landmarks: largest number of landmarks.
+    ``together`` are groups of indices that are left out together, such as copies of an image; an index is in one group
+    at most. The seed draws the landmarks of a large set.
     """
+    from scipy.special import softmax
+
     targets = np.asarray(labels)
     wanted = np.eye(int(targets.max()) + 1)[targets] - 1 / (targets.max() + 1)
     with threadpool_limits(limits=1):
-        regression = _fit(_scaled(features), wanted, seed, landmarks)
+        rows = find_space(features).enter(features)
+        rows *= np.sqrt(NARROWNESS / max(float(rows.var(axis=0).sum()), 1e-9))
+        regression = _fit(rows, wanted, seed, landmarks)
         scores = regression.without_each()
         for group in map(list, together):
             scores[group] = regression.without(group)
-    return _probabilities(scores, targets)
+    found: NDArray[np.float32] = softmax(SHARPER * _scale(scores, targets) * scores, axis=1).astype(np.float32)
+    return found
 
 
 @dataclass(frozen=True, eq=False)
 class _Regression:
-    """A ridge regression: weights ``inverse(normal) @ moments`` of a row's kernels with the landmarks.
+    """A ridge regression: weights ``inverse(normal) @ moments`` of a row's kernels with the landmarks."""
 
-    Attributes:
-        rows: float32 (N, D).
-        wanted: (N, C).
-        places: of the landmarks among the rows.
-        normal: (M, M).
-        moments: (M, C).
-        inverse: of ``normal``.
-    """
-
-    rows: NDArray[np.float32]
-    wanted: Floats
-    places: NDArray[np.int64]
-    normal: Floats
-    moments: Floats
-    inverse: Floats
+    rows: NDArray[np.float32]  # float32 (N, D)
+    wanted: Floats  # (N, C)
+    places: NDArray[np.int64]  # of the landmarks among the rows
+    normal: Floats  # (M, M)
+    moments: Floats  # (M, C)
+    inverse: Floats  # of ``normal``
 
     def without_each(self) -> Floats:
         """Return the prediction for each row, trained without that row."""
@@ -135,29 +113,18 @@ class _Regression:
     def without(self, group: list[int]) -> Floats:
         """Return the predictions for a group of rows, trained without the group."""
         wanted = self.wanted[group]
-        if len(group) > len(self.places):
-            return self._fitted_without(group)
+        if len(group) > len(self.places):  # then it is cheaper to fit the rows outside the group again
+            normal, moments = self.normal.copy(), self.moments.copy()
+            for part, kernel in _kernels(self.rows, self.places, group):
+                normal -= kernel.T @ kernel
+                moments -= kernel.T @ self.wanted[part]
+            weights = np.linalg.solve(normal, moments)
+            return np.concatenate([kernel @ weights for _part, kernel in _kernels(self.rows, self.places, group)])
         kernel = _kernel(self.rows, self.places, group)
         weighted = kernel @ self.inverse
         missed = wanted - weighted @ self.moments
         answers: Floats = wanted - np.linalg.solve(np.eye(len(group)) - weighted @ kernel.T, missed)
         return answers
-
-    def _fitted_without(self, group: list[int]) -> Floats:
-        """Fit the rows outside the group again, which is cheaper for groups larger than the number of landmarks."""
-        normal, moments = self.normal.copy(), self.moments.copy()
-        for part, kernel in _kernels(self.rows, self.places, group):
-            normal -= kernel.T @ kernel
-            moments -= kernel.T @ self.wanted[part]
-        weights = np.linalg.solve(normal, moments)
-        return np.concatenate([kernel @ weights for _part, kernel in _kernels(self.rows, self.places, group)])
-
-
-def _scaled(features: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return rows in the space of heads, scaled for the kernel."""
-    rows = find_space(features).enter(features)
-    rows *= np.sqrt(NARROWNESS / max(float(rows.var(axis=0).sum()), 1e-9))
-    return rows
 
 
 def _fit(rows: NDArray[np.float32], wanted: Floats, seed: int, landmarks: int) -> _Regression:
@@ -190,13 +157,6 @@ def _kernel(rows: NDArray[np.float32], places: NDArray[np.int64], part: Sequence
     kernel -= np.einsum("nd,nd->n", these, these)[:, None]
     kernel -= np.einsum("nd,nd->n", those, those)
     result: Floats = np.exp(np.minimum(kernel, 0, out=kernel), out=kernel)
-    return result
-
-
-def _probabilities(scores: Floats, labels: NDArray[np.int64]) -> NDArray[np.float32]:
-    from scipy.special import softmax
-
-    result: NDArray[np.float32] = softmax(SHARPER * _scale(scores, labels) * scores, axis=1).astype(np.float32)
     return result
 
 

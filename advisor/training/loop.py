@@ -49,11 +49,7 @@ def run(training: Training[Batch]) -> None:
 
 
 class Timer:
-    """The time limit of a training that begins now.
-
-    Args:
-        seconds: the limit; None for none.
-    """
+    """The time limit of a training that begins now; ``seconds`` is None for none."""
 
     def __init__(self, seconds: float | None) -> None:
         self._since = time.monotonic()
@@ -77,10 +73,7 @@ class Adam:
     """The moments of Adam (Kingma and Ba, "Adam", 2015), with gradients clipped to a common norm of 1.
 
     The caller takes the step, as weight decay and rates differ. Keras' Adam has neither a rate for each weight nor
-    decay towards a start.
-
-    Attributes:
-        moments: running means of the gradient and of its square, for each weight.
+    decay towards a start. ``moments`` are the running means of the gradient and of its square, for each weight.
     """
 
     def __init__(self, weights: Iterable[tf.Tensor]) -> None:
@@ -92,10 +85,8 @@ class Adam:
         ]
 
     def take(self, gradients: Sequence[tf.Tensor], number: tf.Tensor) -> list[tuple[tf.Tensor, tf.Tensor]]:
-        """Take the gradients of step ``number``, counted from 1.
-
-        Returns:
-            for each weight the mean of its gradients and their size; the step is the rate times mean over size.
+        """Take the gradients of step ``number``, counted from 1; return the mean of each weight's gradients and their
+        size. The step is the rate times mean over size.
         """
         import tensorflow as tf
 

@@ -10,10 +10,8 @@ from advisor.core.errors import UsageError
 from advisor.datasets.boxes.reading import survey_boxes
 from advisor.datasets.division import Overview, divide, divide_boxes
 from advisor.datasets.grouping import PAUSE_S, by_camera, find_groups
-from advisor.datasets.image_stats import Shot
-from advisor.datasets.split import PARTS, VALIDATION, split
-from advisor.datasets.survey import survey
-from advisor.datasets.whole_groups import Grouping, Source
+from advisor.datasets.split import PARTS, VALIDATION, Grouping, Source, split
+from advisor.datasets.survey import Shot, survey
 from tests.datasets.boxes.writers import Photo, photos, write_table
 from tests.datasets.folders import image, make
 
@@ -260,8 +258,7 @@ def test_a_class_without_validation_is_named(tmp_path: Path) -> None:
 
 def test_classes_with_one_inferred_group_are_counted(tmp_path: Path) -> None:
     from advisor.datasets.division import Division
-    from advisor.datasets.split import group_numbers
-    from advisor.datasets.whole_groups import Grouping
+    from advisor.datasets.split import Grouping, group_numbers
 
     dataset = survey(make(tmp_path, cat=12, dog=12)).dataset
     grouping = Grouping(tuple([0] * 12 + [1 + index // 2 for index in range(12)]), Source.APPEARANCE)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from advisor.core.errors import UsageError, install_extra
-from advisor.datasets.checks.check import require_usable
+from advisor.datasets.checks import require_usable
 from advisor.datasets.dataset import Dataset
 from advisor.datasets.layouts import list_files
 from advisor.datasets.split import split

@@ -7,8 +7,7 @@ from hypothesis import assume, given, strategies as st
 
 from advisor.core.errors import UsageError
 from advisor.datasets.dataset import Dataset, LabelledImage, fingerprint
-from advisor.datasets.split import HOLDOUT, TRAIN, VALIDATION, Split, group_numbers, halved, split
-from advisor.datasets.whole_groups import Grouping, Source
+from advisor.datasets.split import HOLDOUT, TRAIN, VALIDATION, Grouping, Source, Split, group_numbers, halved, split
 
 
 def _dataset(rows: list[tuple[int, str]], classes: int) -> Dataset:

@@ -11,17 +11,10 @@ from numpy.typing import NDArray
 from PIL import Image, ImageEnhance, ImageOps
 
 from advisor.core.errors import UsageError
-from advisor.datasets.checks.check import require_usable
+from advisor.datasets.checks import require_usable
 from advisor.datasets.dataset import Dataset
-from advisor.datasets.look_alikes import (
-    THUMBNAIL,
-    Pair,
-    groups,
-    groups_tell_classes,
-    look_alikes,
-    near_duplicates,
-    silhouettes,
-)
+from advisor.datasets.duplicates import THUMBNAIL, Pair, groups, near_duplicates
+from advisor.datasets.grouping import groups_tell_classes, look_alikes, silhouettes
 from advisor.datasets.survey import survey
 from tests.datasets.folders import fill, image, make
 
@@ -265,7 +258,7 @@ def test_equal_images_have_similarity_one(photographs: list[Image.Image]) -> Non
 
 
 def test_pairs_across_blocks_are_found(monkeypatch: pytest.MonkeyPatch, photographs: list[Image.Image]) -> None:
-    from advisor.datasets import look_alikes as duplicates
+    from advisor.datasets import duplicates
 
     thumbnails = _thumbnails([*photographs, *photographs])
     whole = near_duplicates(thumbnails)

@@ -21,7 +21,7 @@ from advisor.core.budget import parse_licences
 from advisor.core.errors import AdvisorError
 from advisor.core.preference import parse_preference
 from advisor.datasets.boxes import list_boxes
-from advisor.datasets.layouts.manifest import list_manifest
+from advisor.datasets.layouts import list_manifest
 from advisor.devices.latency.features import read_features
 from advisor.devices.profiles import read_profile, shipped_profiles
 from advisor.devices.profiles.measurements import Kernel, read_kernels, read_measurements, write_kernels

@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 from advisor.core.evaluation_facts import ImageAnswers
 from advisor.core.quantity import Interval, Provenance, Quantity
 from advisor.core.units import markdown
-from advisor.datasets.boxes import Box
+from advisor.datasets.boxes.values import Box
 from advisor.engine.history.disagreements import Disagreement, Disagreements, ImageAnswer
 from advisor.reporting.files import render_markdown
 from advisor.reporting.outlines import COLOURS, DRAWN, outlines

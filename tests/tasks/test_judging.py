@@ -13,7 +13,6 @@ from advisor.engine.pipeline.images import Role
 from advisor.engine.question import Question
 from advisor.store import RunFolder
 from advisor.tasks import CLASSIFICATION, DETECTION
-from advisor.tasks.detection import judging as objects
 from tests.builders import evaluation
 from tests.engine.pipeline.boxed import boxed_images, save_found
 from tests.engine.pipeline.evaluation.test_evaluator import images
@@ -105,32 +104,6 @@ def test_a_classifier_on_the_hold_out_has_its_labels_to_keep(tmp_path: Path) -> 
     assert judged.holdout_answers.confusion == ((1, 1), (0, 2))
     assert judged.holdout_answers.file == "answers/holdout-net.npy"
     assert kept == {"answers/holdout-net.npy": (0, 1, 1, 1)}
-
-
-def test_a_detector_is_judged_by_its_precision_and_the_share_of_each_image_is_kept(
-    run: RunFolder, tmp_path: Path
-) -> None:
-    boxed = boxed_images()
-    own = save_found(tmp_path / "own.npz", boxed, Role.VALIDATION, missed=(0,))
-    floats = save_found(tmp_path / "float.npz", boxed, Role.VALIDATION)
-    verdict = DETECTED.verdict(Scored(own, floats), boxed, run, "net-head-int8")
-    plain, shares = objects.measured(own, floats, boxed, objects.ByBoxes(DETECTION.metric))
-    assert (verdict.accuracy, verdict.drop) == (plain.accuracy, plain.drop)
-    assert verdict.answers.file == "answers/net-head-int8.npy"
-    kept = np.load(run.path / verdict.answers.file)
-    assert (kept.dtype, kept.tolist()) == (np.float32, shares)
-
-
-def test_a_detector_on_the_hold_out_has_its_precision_by_class_and_nothing_to_keep(tmp_path: Path) -> None:
-    boxed = boxed_images()
-    own = save_found(tmp_path / "own.npz", boxed, Role.HOLDOUT)
-    judged, kept = DETECTED.held_out(evaluation(), own, boxed, "answers/holdout-net.npy")
-    assert judged.holdout_accuracy is not None
-    assert (judged.holdout_accuracy.value, judged.holdout_accuracy.source) == (100.0, f"mAP@0.5 {objects.HELD_OUT}")
-    assert judged.holdout_answers is not None
-    assert judged.holdout_answers.per_class_recall == {"cat": 1.0, "dog": 1.0}
-    assert (judged.holdout_answers.file, kept) == ("", {})
-    assert judged.accuracy == evaluation().accuracy
 
 
 def test_a_detector_is_counted_on_the_hold_out_at_the_threshold_of_validation(run: RunFolder, tmp_path: Path) -> None:

@@ -17,9 +17,8 @@ from advisor.tflite.macs import count
 from advisor.tflite.model import read
 
 if TYPE_CHECKING:
-    from advisor.training.flatgraph.graph import Change, Graph
-    from advisor.training.flatgraph.learning import TrainingSummary
-    from advisor.training.flatgraph.refit import Weight
+    from advisor.training.flatgraph import Change, Graph
+    from advisor.training.flatgraph.retraining import TrainingSummary, Weight
 
 
 MOST_MACS = 5e12
@@ -52,9 +51,8 @@ class Retrained(Recipe):
         """Train the kernels and the biases on the training part; ``change`` applies to the activations."""
         import numpy as np
 
-        from advisor.training.flatgraph.graph import read_graph
-        from advisor.training.flatgraph.learning import Schedule, learn
-        from advisor.training.flatgraph.refit import Weight
+        from advisor.training.flatgraph import read_graph
+        from advisor.training.flatgraph.retraining import Schedule, Weight, learn
 
         images = inputs.images
         assert images is not None, "the recipe says that it needs images"
@@ -92,7 +90,7 @@ class Pruned(Retrained):
         self._share = percent / 100
 
     def _weights(self, graph: Graph, images: TrainingImages) -> Mapping[int, Weight]:
-        from advisor.training.flatgraph.refit import Masked, Weight, refit
+        from advisor.training.flatgraph.retraining import Masked, Weight, refit
 
         biases = {node.inputs[1]: node.inputs[2] for node in graph.nodes if len(node.inputs) > 2}
         inner = [at for at in _inner(graph) if at in biases]
@@ -104,7 +102,7 @@ class Pruned(Retrained):
     def _notes(self, trained: bytes) -> Mapping[str, Any]:
         import numpy as np
 
-        from advisor.training.flatgraph.graph import read_graph
+        from advisor.training.flatgraph import read_graph
 
         graph = read_graph(trained)
         kernels = [graph.constants[at] for at in graph.kernels]
@@ -127,7 +125,7 @@ class Clustered(Retrained):
         self._values = values
 
     def _weights(self, graph: Graph, _images: TrainingImages) -> Mapping[int, Weight]:
-        from advisor.training.flatgraph.refit import Shared
+        from advisor.training.flatgraph.retraining import Shared
 
         return {at: Shared(*clusters(graph.constants[at], self._values)) for at in _inner(graph)}
 
@@ -153,7 +151,7 @@ class QuantizationAware(Retrained):
         ranges = observation.ranges()
 
         def as_integers(index: int, value: Any) -> Any:
-            from advisor.training.flatgraph.refit import rounded_activation
+            from advisor.training.flatgraph.retraining import rounded_activation
 
             return rounded_activation(value, *ranges[index]) if index in ranges else value
 
@@ -162,7 +160,7 @@ class QuantizationAware(Retrained):
         return Compressed(quantize(on_grid, eight_bit_rules(), ranges), {"learning": asdict(course)})
 
     def _weights(self, graph: Graph, _images: TrainingImages) -> Mapping[int, Weight]:
-        from advisor.training.flatgraph.refit import Rounded
+        from advisor.training.flatgraph.retraining import Rounded
 
         return {at: Rounded(graph.constants[at], name) for at, name in graph.kernels.items()}
 

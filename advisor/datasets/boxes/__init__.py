@@ -1,18 +1,242 @@
-"""Read images with boxes: Pascal VOC, COCO, YOLO and tables."""
+"""Read images with boxes: Pascal VOC, COCO, YOLO and tables.
 
-from collections.abc import Callable
+COCO is one JSON file with the lists ``images``, ``categories`` and ``annotations``. It is beside its images, beside a
+folder of them, in ``annotations/``, or in the folder of a part.
+
+YOLO is a text file for each image, with a class number and centre, width and height as shares. The text files are in
+``labels`` where the images are in ``images``, or beside them. Names of the classes are in ``data.yaml``,
+``classes.txt`` or ``obj.names``. An image without a text file has no objects, as YOLO has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from advisor.core.codec import parse_known
 from advisor.core.errors import UsageError
-from advisor.datasets.boxes.coco import coco_files, list_coco
-from advisor.datasets.boxes.values import Box, BoxEntry, BoxFault, BoxListing, list_table, screened
+from advisor.datasets.boxes.values import (
+    Box,
+    BoxEntry,
+    BoxFault,
+    BoxListing,
+    box_of,
+    files_in,
+    folder_in,
+    is_there,
+    list_table,
+    number,
+    part_folders,
+    part_of,
+    screened,
+    stated_size,
+    text_of,
+)
 from advisor.datasets.boxes.voc import is_voc, list_voc
-from advisor.datasets.boxes.yolo import NAMES, YAML, is_yolo, list_yolo
-from advisor.datasets.layouts import missing_hint
-from advisor.datasets.layouts.manifest import SUFFIXES
+from advisor.datasets.dataset import Rejected
+from advisor.datasets.layouts import SUFFIXES, images_in, missing_hint
+from advisor.store.jsonfile import MAX_BYTES, parse_json
+from advisor.store.yamlfile import read_yaml
 
-__all__ = ["Box", "BoxEntry", "BoxFault", "BoxListing", "formats_of", "list_boxes"]
+COCO_HINT = "a COCO file has the lists images, categories and annotations"
+
+COCO_NAMES = ("instances", "coco", "annotation")
+"""Parts of the name of a COCO file; with another name it counts only if no other format is there."""
+
+_PROBED = 20  # Images that are looked for, to find the folder of all
+
+_IMAGE = {"id": object, "file_name": str, "width": object, "height": object}
+_CATEGORY = {"id": object, "name": str}
+_ANNOTATION = {"image_id": object, "category_id": object, "bbox": tuple[float, ...], "iscrowd": int}
+
+
+def coco_files(path: Path, sure: bool = False) -> list[tuple[Path, str]]:
+    """Return the COCO files of a folder with their parts; with ``sure``, none if no file is named like one of COCO."""
+    places = [(path, ""), *part_folders(path)]
+    inner = [(folder_in(folder, "annotations"), part) for folder, part in places]
+    found = [(file, part) for folder, part in dict.fromkeys([*places, *inner]) for file in files_in(folder, ".json")]
+    files = [(file, part or part_of(file.stem)) for file, part in found]
+    for name in COCO_NAMES:
+        if named := [one for one in files if name in one[0].stem.casefold()]:
+            return named
+    return [] if sure else files
+
+
+def list_coco(path: Path) -> BoxListing:
+    """List the boxes of a COCO file, or of all in a folder. Boxes of unknown images or categories are left out."""
+    root = path if path.is_dir() else path.parent.parent if path.parent.name == "annotations" else path.parent
+    entries, rejected, faults = list[BoxEntry](), list[Rejected](), list[BoxFault]()
+    classes: dict[str, None] = {}
+    for file, part in coco_files(path) if path.is_dir() else [(path, part_of(path.stem))]:
+        content = _lists(file)
+        names = {_key(one.get("id")): one["name"] for one in _known(_CATEGORY, content["categories"]) if "name" in one}
+        classes |= dict.fromkeys(names.values())
+        images = _images(file, content["images"], rejected)
+        base = _base(file, part, root, [one["file_name"] for one in images.values()])
+        paths = {key: base / one["file_name"] for key, one in images.items()}
+        boxes = _coco_boxes(file, content["annotations"], paths, names, faults)
+        for key, one in images.items():
+            size = stated_size(one.get("width"), one.get("height"))
+            entries.append(BoxEntry(paths[key], tuple(boxes.get(key, ())), file, part, "", size))
+    return BoxListing(root, entries, tuple(classes), rejected, faults, unit="annotation")
+
+
+def _lists(file: Path) -> Mapping[str, Sequence[Any]]:
+    try:
+        content = parse_json(text_of(file, MAX_BYTES))
+    except ValueError as error:
+        raise UsageError(f"--data: '{file}' cannot be read as COCO: {error}", COCO_HINT) from None
+    lists = content if isinstance(content, dict) else {}
+    for name in ("images", "categories", "annotations"):
+        if not isinstance(lists.get(name), list):
+            there = ", ".join(map(repr, list(lists)[:8])) or "nothing of it"
+            raise UsageError(f"--data: '{file}' has no list '{name}', but {there}", COCO_HINT)
+    return lists
+
+
+def _images(file: Path, listed: Sequence[Any], rejected: list[Rejected]) -> dict[str, dict[str, Any]]:
+    """Return the images by their ids; those without a name or with the id of another one are rejected."""
+    found: dict[str, dict[str, Any]] = {}
+    for place, one in enumerate(_known(_IMAGE, listed), start=1):
+        key = _key(one.get("id"))
+        fault = "no id" if not key else "no file_name" if not one.get("file_name") else ""
+        if fault or found.setdefault(key, one) is not one:
+            rejected.append(Rejected(file, f"image {place} has {fault or f'the id {key} of an image before it'}"))
+    return found
+
+
+def _coco_boxes(
+    file: Path, listed: Sequence[Any], images: Mapping[str, Path], names: Mapping[str, str], faults: list[BoxFault]
+) -> dict[str, list[Box]]:
+    """Return the boxes of each image; those that cannot be assigned are left out."""
+    found: dict[str, list[Box]] = {}
+    for place, one in enumerate(_known(_ANNOTATION, listed), start=1):
+        image, category, edges = _key(one.get("image_id")), _key(one.get("category_id")), one.get("bbox", ())
+        faults_of_one = {
+            "its image_id is not in 'images'": image not in images,
+            "its category_id is not in 'categories'": category not in names,
+            "bbox is not a list of four numbers": len(edges) != 4,
+            "it marks a crowd (iscrowd), not one object": one.get("iscrowd"),
+        }
+        if fault := next((reason for reason, there in faults_of_one.items() if there), ""):
+            faults.append(BoxFault(images.get(image, file), f"annotation {place} of '{file.name}'", fault))
+        else:
+            left, top, width, height = edges
+            box = box_of(names[category], (left, top, left + width, top + height), place)
+            found.setdefault(image, []).append(box)
+    return found
+
+
+def _known(kinds: Mapping[str, Any], entries: Sequence[Any]) -> Iterator[dict[str, Any]]:
+    return (parse_known(kinds, entry if isinstance(entry, Mapping) else {}) for entry in entries)
+
+
+def _key(written: object) -> str:
+    """Return an identifier as text: some tools write a number as text in one of the lists."""
+    return str(written) if isinstance(written, int | str) else ""
+
+
+def _base(file: Path, part: str, root: Path, names: Sequence[str]) -> Path:
+    """Return the folder that the names of the images count from: the one with the most of the first images."""
+    places = [file.parent, folder_in(file.parent, "images"), root, folder_in(root, "images")]
+    places += [folder for place in places[2:] for folder, of in part_folders(place) if of == part]
+    return max(dict.fromkeys(places), key=lambda place: sum(is_there(place / name) for name in names[:_PROBED]))
+
+
+YOLO_NAMES = ("data.yaml", "data.yml", "dataset.yaml", "classes.txt", "obj.names", "_darknet.labels")
+YAML = frozenset({".yaml", ".yml"})
+YOLO_HINT = "write data.yaml with 'names: [cat, dog]', or classes.txt with one name a line, beside images/ and labels/"
+
+
+def is_yolo(path: Path) -> bool:
+    """Return whether a folder has ``labels``, itself or in the folders of its parts, or names of classes."""
+    inside = [folder for folder, _ in part_folders(path)]
+    return any(folder_in(folder, "labels") != folder for folder in inside) or _names_file(path) is not None
+
+
+def list_yolo(path: Path) -> BoxListing:
+    """List the boxes of a folder, or of the folder of a file with class names. Rows that are no box are left out."""
+    root = path if path.is_dir() else path.parent
+    file = _names_file(root) if path.is_dir() else path
+    if file is None:
+        raise UsageError(f"--data: '{root}' has YOLO labels, but no names of their classes", YOLO_HINT)
+    names = _names(file)
+    entries, rejected, faults = list[BoxEntry](), list[Rejected](), list[BoxFault]()
+    labels_of = {image: _labels_of(image, root) for image in images_in(root)}
+    for image, labels in labels_of.items():
+        try:
+            boxes = _yolo_boxes(image, labels, names, faults) if labels.exists() else ()
+        except UsageError as error:
+            rejected.append(Rejected(image, error.message))
+        else:
+            part = next(filter(None, map(part_of, image.relative_to(root).parts[:-1])), "")
+            entries.append(BoxEntry(image, boxes, labels, part))
+    used = set(labels_of.values())
+    for folder in sorted({file.parent for file in used if "labels" in file.parts and file.parent.is_dir()}):
+        alone = [file for file in files_in(folder, ".txt") if file not in used and file.name not in YOLO_NAMES]
+        rejected += [Rejected(file, "its image is missing") for file in alone]
+    return BoxListing(root, entries, tuple(names.values()), rejected, faults, relative=True)
+
+
+def _yolo_boxes(image: Path, labels: Path, names: Mapping[str, str], faults: list[BoxFault]) -> tuple[Box, ...]:
+    found = []
+    for line, text in enumerate(text_of(labels).splitlines(), start=1):
+        if text.strip():
+            row = _row(text.split(), line, names)
+            if isinstance(row, Box):
+                found.append(row)
+            else:
+                faults.append(BoxFault(image, f"line {line} of '{labels.name}'", row))
+    return tuple(found)
+
+
+def _row(words: Sequence[str], line: int, names: Mapping[str, str]) -> Box | str:
+    """Return the box of a row, or why it is none; of a polygon, the box around it."""
+    values = [number(word) for word in words[1:]]
+    if words[0] not in names:
+        return f"class number {words[0][:20]}, but the names are for 0 to {len(names) - 1}"
+    if len(values) == 4:
+        across, down, width, height = values
+        edges = across - width / 2, down - height / 2, across + width / 2, down + height / 2
+    elif len(values) >= 6 and len(values) % 2 == 0:
+        edges = min(values[::2]), min(values[1::2]), max(values[::2]), max(values[1::2])
+    else:
+        return f"{len(words)} values, not a class number and centre x, centre y, width, height"
+    return box_of(names[words[0]], edges, line)
+
+
+def _labels_of(image: Path, root: Path) -> Path:
+    """Return the text file of an image: in ``labels`` for the last ``images`` of its path, else beside it."""
+    steps = list(image.relative_to(root).with_suffix(".txt").parts)
+    places = [place for place, step in enumerate(steps[:-1]) if step.casefold() == "images"]
+    if places:
+        steps[places[-1]] = "labels"
+    return root.joinpath(*steps)
+
+
+def _names_file(root: Path) -> Path | None:
+    """Return the file with the class names; another YAML file in the folder counts if there are labels."""
+    folders = [root, *(folder for folder, _ in part_folders(root))]
+    labels = [inner for folder in folders if (inner := folder_in(folder, "labels")) != folder]
+    known = [folder / name for folder in (*folders, *labels) for name in YOLO_NAMES]
+    other = [file for suffix in sorted(YAML) for file in files_in(root, suffix)] if labels else []
+    return next((file for file in (*known, *other) if file.is_file()), None)
+
+
+def _names(file: Path) -> dict[str, str]:
+    """Return the name of each class number."""
+    if file.suffix.lower() not in YAML:
+        lines = text_of(file).strip().splitlines()
+        return {str(place): line.strip() for place, line in enumerate(lines)}
+    values = read_yaml(file, number_keys=True).values
+    names = values.get("names") if isinstance(values, dict) else None
+    rows = dict(enumerate(names)) if isinstance(names, list) else names
+    if not isinstance(rows, dict) or not rows:
+        raise UsageError(f"--data: '{file}' has no list 'names' of the classes", YOLO_HINT)
+    return {str(place): str(name) for place, name in rows.items()}
+
 
 HINT = (
     "boxes come as Pascal VOC (Annotations/ and JPEGImages/), COCO (a JSON file beside images/), YOLO (images/, "
@@ -23,17 +247,13 @@ HINT = (
 def list_boxes(path: Path) -> BoxListing:
     """List the images of a set with their boxes, whatever its format; boxes that cannot be right are left out.
 
-    If all images are in one part of a split, there is no split.
-
-    Args:
-        path: a folder, or the file that says which format counts: a table, a COCO file, or YOLO's class names.
-
-    Raises:
-        UsageError: the path does not exist, no format or more than one fits, or the data cannot be read.
+    A file says which format counts: a table, a COCO file, or YOLO's class names. If all images are in one part of a
+    split, there is no split. Raises UsageError if the path does not exist, no format or more than one fits, or the data
+    cannot be read.
     """
     if not path.exists():
         raise UsageError(f"--data: '{path}' does not exist", missing_hint(path, HINT))
-    listing = screened(_folder(path) if path.is_dir() else _file(path))
+    listing = screened((_of_folder if path.is_dir() else _of_file)(path)(path))
     if not listing.entries and not listing.rejected:
         raise UsageError(f"--data: '{path}' names no image", HINT)
     if len({entry.part for entry in listing.entries}) > 1:
@@ -41,14 +261,15 @@ def list_boxes(path: Path) -> BoxListing:
     return replace(listing, entries=[replace(entry, part="") for entry in listing.entries])
 
 
-def _file(path: Path) -> BoxListing:
+def _of_file(path: Path) -> Callable[[Path], BoxListing]:
+    """Return what reads the format of a file."""
     suffix = path.suffix.lower()
     if suffix in SUFFIXES:
-        return list_table(path)
+        return list_table
     if suffix == ".json":
-        return list_coco(path)
-    if suffix in YAML or path.name in NAMES:
-        return list_yolo(path)
+        return list_coco
+    if suffix in YAML or path.name in YOLO_NAMES:
+        return list_yolo
     raise UsageError(f"--data: '{path}' is a file, but neither a table, nor a COCO file, nor YOLO's class names", HINT)
 
 
@@ -62,12 +283,11 @@ def formats_of(path: Path) -> dict[str, Callable[[Path], BoxListing]]:
     return {name: read for name, (there, read) in found.items() if there}
 
 
-def _folder(path: Path) -> BoxListing:
-    formats = formats_of(path)
-    if not formats and coco_files(path):
-        return list_coco(path)
+def _of_folder(path: Path) -> Callable[[Path], BoxListing]:
+    """Return what reads the only format of a folder."""
+    formats = formats_of(path) or ({"COCO": list_coco} if coco_files(path) else {})
     if len(formats) == 1:
-        return next(iter(formats.values()))(path)
+        return next(iter(formats.values()))
     if formats:
         raise UsageError(
             f"--data: '{path}' has annotations in {len(formats)} formats: {', '.join(formats)}",

@@ -12,19 +12,14 @@ from advisor.datasets.dataset import Rejected
 from advisor.datasets.survey import Progress, Survey, canonical, survey, variants
 from advisor.store.files import sha256_json
 
-# Turn boxes of photos that are stored rotated, with an EXIF orientation, to the upright image.
-#
 # Cameras store the pixels as the sensor has them and say how to turn them. Models see the upright image. Most
 # annotation tools show it upright, too, so that is how boxes are read where nothing tells otherwise. If a file states
 # the size of the image, the size says what its tool worked on: the stored width and height, or the upright ones. Some
 # tools state the stored size and show the upright image. Then the edges of boxes contradict the size, as some are
 # outside of it.
 
-Size = tuple[int, int]
-"""Width and height in pixels."""
-
-_TRANSPOSED = 5
-"""From this orientation on, width and height are exchanged."""
+Size = tuple[int, int]  # Width and height in pixels
+_TRANSPOSED = 5  # From this orientation on, width and height are exchanged
 
 _MIRRORED = {2: (True, False), 3: (True, True), 4: (False, True), 6: (True, False), 7: (True, True), 8: (False, True)}
 """Axes of the upright image that run against the stored ones (EXIF 2.32, tag 0x0112)."""
@@ -32,15 +27,10 @@ _MIRRORED = {2: (True, False), 3: (True, True), 4: (False, True), 6: (True, Fals
 
 @dataclass(frozen=True)
 class Frame:
-    """Size and orientation in which an image is stored.
+    """Size and orientation in which an image is stored."""
 
-    Attributes:
-        stored: their width and height.
-        orientation: how they are turned upright, 1 (they are upright) to 8, as in EXIF.
-    """
-
-    stored: Size
-    orientation: int = 1
+    stored: Size  # their width and height
+    orientation: int = 1  # how they are turned upright, 1 (they are upright) to 8, as in EXIF
 
     @property
     def upright(self) -> Size:
@@ -75,12 +65,8 @@ def drawn_as_stored(entries: Sequence[BoxEntry], frames: Sequence[Frame], relati
     """Return for each image whether its boxes were drawn on the stored image, False for the upright one.
 
     Stated sizes tell it, unless the edges of more images contradict them than agree; then edges do. Images that do not
-    tell follow the majority of those that do: one tool made the whole set.
-
-    Args:
-        entries: the images with their boxes.
-        frames: how each image is stored.
-        relative: edges are shares of the image's sides; they do not tell.
+    tell follow the majority of those that do: one tool made the whole set. Edges that are shares (``relative``) do not
+    tell.
     """
     pairs = list(zip(entries, frames, strict=True))
     by_size = [frame.by_size(entry) for entry, frame in pairs]
@@ -97,35 +83,23 @@ def _inside(entry: BoxEntry, size: Size) -> bool:
     return all(box.right <= size[0] + 1 and box.bottom <= size[1] + 1 for box in entry.boxes)
 
 
-SLACK = 1.0
-"""Pixels that a box may reach over the edge of its image without a word: some formats count from 1."""
+SLACK = 1.0  # Pixels that a box may reach over the edge of its image without a word: some formats count from 1
 
 
 @dataclass(frozen=True, eq=False)
 class BoxSurvey:
-    """A set of images with boxes.
+    """A set of images with boxes."""
 
-    Attributes:
-        images: the images and their measures; all have one class.
-        classes: names of the classes that have a box, sorted.
-        boxes: for each image its boxes inside it.
-        outside: for each image those that reached over its edge, as written.
-        sizes: width and height of each upright image.
-        faults: boxes that were left out.
-        unused: classes that the files name but that have no box.
-        spellings: the spellings of each class that is written in several ways (case, blanks).
-        turned: images whose boxes were turned from the stored orientation.
-    """
-
-    images: Survey
-    classes: tuple[str, ...]
-    boxes: tuple[tuple[Box, ...], ...]
-    outside: tuple[tuple[Box, ...], ...]
-    sizes: tuple[Size, ...]
-    faults: tuple[BoxFault, ...] = ()
-    unused: tuple[str, ...] = ()
+    images: Survey  # the images and their measures; all have one class
+    classes: tuple[str, ...]  # names of the classes that have a box, sorted
+    boxes: tuple[tuple[Box, ...], ...]  # for each image its boxes inside it
+    outside: tuple[tuple[Box, ...], ...]  # for each image those that reached over its edge, as written
+    sizes: tuple[Size, ...]  # width and height of each upright image
+    faults: tuple[BoxFault, ...] = ()  # boxes that were left out
+    unused: tuple[str, ...] = ()  # classes that the files name but that have no box
+    # the spellings of each class that is written in several ways (case, blanks)
     spellings: tuple[tuple[str, ...], ...] = ()
-    turned: int = 0
+    turned: int = 0  # images whose boxes were turned from the stored orientation
 
     @property
     def count(self) -> int:
@@ -165,12 +139,7 @@ class BoxSurvey:
 def survey_boxes(path: Path, progress: Progress | None = None) -> BoxSurvey:
     """Read a set of images with boxes in any format; faults of single files or boxes are recorded, not raised.
 
-    Args:
-        path: a folder or a file, see :func:`advisor.datasets.boxes.list_boxes`.
-        progress: called with (files done, files listed).
-
-    Raises:
-        UsageError: the path does not exist, no format fits, or no box can be used.
+    Raises UsageError if the path does not exist, no format fits, or no box can be used.
     """
     listing = list_boxes(path)
     relative = bool(listing.relative)
@@ -190,8 +159,11 @@ def survey_boxes(path: Path, progress: Progress | None = None) -> BoxSurvey:
         turned=sum(turn and frame.orientation > 1 for turn, frame in zip(as_stored, frames, strict=True)),
     )
     if not read.count:
-        raise UsageError(f"--data: '{path}' has no box that can be used{_example(read)}", HINT)
-    return _fingerprinted(_labelled(read, listing.classes))
+        rejected = [f"'{images.dataset.shown(row.path)}': {row.reason}" for row in images.dataset.rejected]
+        reasons = [*(f"{fault.place}: {fault.reason}" for fault in read.faults), *rejected]
+        example = f"; {reasons[0]}" if reasons else ""
+        raise UsageError(f"--data: '{path}' has no box that can be used{example}", HINT)
+    return _labelled(read, listing.classes)
 
 
 def _frames(images: Survey) -> list[Frame]:
@@ -228,7 +200,10 @@ def _place(
 
 
 def _labelled(read: BoxSurvey, declared: Sequence[str]) -> BoxSurvey:
-    """Give each class one name, the most frequent of its spellings."""
+    """Give each class one name, the most frequent of its spellings, and put the boxes into the fingerprint.
+
+    The fingerprint has them in hundredths of a pixel.
+    """
     labels = [box.label for boxes in read.boxes for box in boxes]
     names = canonical(labels, declared)
     classes = {names[label] for label in labels}
@@ -236,28 +211,17 @@ def _labelled(read: BoxSurvey, declared: Sequence[str]) -> BoxSurvey:
     def named(all_boxes: tuple[tuple[Box, ...], ...]) -> tuple[tuple[Box, ...], ...]:
         return tuple(tuple(replace(box, label=names[box.label]) for box in boxes) for boxes in all_boxes)
 
+    boxes, dataset = named(read.boxes), read.images.dataset
+    rows = sorted(
+        (image.sha256, sorted((box.label, *(round(100 * edge) for edge in box.edges)) for box in own))
+        for image, own in zip(dataset.images, boxes, strict=True)
+    )
     return replace(
         read,
+        images=replace(read.images, dataset=replace(dataset, fingerprint=sha256_json(rows))),
         classes=tuple(sorted(classes)),
-        boxes=named(read.boxes),
+        boxes=boxes,
         outside=named(read.outside),
         unused=tuple(sorted(set(names.values()) - classes)),
         spellings=variants({label: names[label] for label in set(labels)}),
     )
-
-
-def _fingerprinted(read: BoxSurvey) -> BoxSurvey:
-    """Put the boxes into the fingerprint of the images, in hundredths of a pixel."""
-    dataset = read.images.dataset
-    rows = sorted(
-        (image.sha256, sorted((box.label, *(round(100 * edge) for edge in box.edges)) for box in boxes))
-        for image, boxes in zip(dataset.images, read.boxes, strict=True)
-    )
-    return replace(read, images=replace(read.images, dataset=replace(dataset, fingerprint=sha256_json(rows))))
-
-
-def _example(read: BoxSurvey) -> str:
-    """Return the first reason why something was left out."""
-    reasons = [f"{fault.place}: {fault.reason}" for fault in read.faults[:1]]
-    reasons += [f"'{read.images.dataset.shown(row.path)}': {row.reason}" for row in read.images.dataset.rejected[:1]]
-    return f"; {reasons[0]}" if reasons else ""

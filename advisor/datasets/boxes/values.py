@@ -11,33 +11,22 @@ from typing import Any
 
 from advisor.core.errors import UsageError
 from advisor.datasets.dataset import PARTS, Entry, Listing, Rejected
-from advisor.datasets.layouts.folders import folders_in
-from advisor.datasets.layouts.manifest import SPLIT, ManifestColumns, entry_of, read_rows
+from advisor.datasets.layouts import SPLIT, ManifestColumns, entry_of, folders_in, read_rows
 from advisor.store.yamlfile import read_text
 
-ONE_CLASS = "all images"
-"""The only class of the images themselves: their boxes have the classes."""
+ONE_CLASS = "all images"  # The only class of the images themselves: their boxes have the classes
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """One object in an image.
+    """One object in an image."""
 
-    Attributes:
-        label: its class.
-        left: edge in pixels of the upright image, or in shares of its width before the image is opened.
-        top: as ``left``, of the height.
-        right: as ``left``.
-        bottom: as ``top``.
-        line: line, row or number of the box in its file; 0 if it was not read from one.
-    """
-
-    label: str
-    left: float
-    top: float
-    right: float
-    bottom: float
-    line: int = 0
+    label: str  # its class
+    left: float  # edge in pixels of the upright image, or in shares of its width before the image is opened
+    top: float  # as ``left``, of the height
+    right: float  # as ``left``
+    bottom: float  # as ``top``
+    line: int = 0  # line, row or number of the box in its file; 0 if it was not read from one
 
     @property
     def edges(self) -> tuple[float, float, float, float]:
@@ -91,61 +80,36 @@ def stated_size(width: Any, height: Any) -> tuple[int, int] | None:
 
 @dataclass(frozen=True, slots=True)
 class BoxEntry:
-    """One image of a listing.
+    """One image of a listing."""
 
-    Attributes:
-        path: the image; it may be missing, or not an image.
-        boxes: its boxes as written.
-        source: the file that has them.
-        part: ``train``, ``validation``, ``holdout`` or empty.
-        group: images of one group stay on one side of a split; empty for none.
-        size: width and height of the image as ``source`` states them, None if it does not.
-    """
-
-    path: Path
-    boxes: tuple[Box, ...]
-    source: Path
-    part: str = ""
-    group: str = ""
-    size: tuple[int, int] | None = None
+    path: Path  # the image; it may be missing, or not an image
+    boxes: tuple[Box, ...]  # its boxes as written
+    source: Path  # the file that has them
+    part: str = ""  # ``train``, ``validation``, ``holdout`` or empty
+    group: str = ""  # images of one group stay on one side of a split; empty for none
+    size: tuple[int, int] | None = None  # width and height of the image as ``source`` states them, None if it does not
 
 
 @dataclass(frozen=True, slots=True)
 class BoxFault:
-    """A box that was left out.
+    """A box that was left out."""
 
-    Attributes:
-        path: its image, or the file that has it if no image is known.
-        place: file and line.
-        reason: why it was left out.
-    """
-
-    path: Path
-    place: str
-    reason: str
+    path: Path  # its image, or the file that has it if no image is known
+    place: str  # file and line
+    reason: str  # why it was left out
 
 
 @dataclass(frozen=True)
 class BoxListing:
-    """A set of images with boxes before the images are opened.
+    """A set of images with boxes before the images are opened."""
 
-    Attributes:
-        root: paths in reports are relative to it.
-        entries: the images.
-        classes: class names that exist even without a box.
-        rejected: images without a usable annotation.
-        faults: boxes that were left out.
-        relative: edges are shares of the image's sides; None if this is not known yet.
-        unit: what ``Box.line`` counts: ``line``, ``row``, ``annotation``.
-    """
-
-    root: Path
-    entries: Sequence[BoxEntry]
-    classes: Sequence[str] = ()
-    rejected: Sequence[Rejected] = ()
-    faults: Sequence[BoxFault] = ()
-    relative: bool | None = None
-    unit: str = "line"
+    root: Path  # paths in reports are relative to it
+    entries: Sequence[BoxEntry]  # the images
+    classes: Sequence[str] = ()  # class names that exist even without a box
+    rejected: Sequence[Rejected] = ()  # images without a usable annotation
+    faults: Sequence[BoxFault] = ()  # boxes that were left out
+    relative: bool | None = None  # edges are shares of the image's sides; None if this is not known yet
+    unit: str = "line"  # what ``Box.line`` counts: ``line``, ``row``, ``annotation``
 
     @property
     def images(self) -> Listing:
@@ -153,13 +117,9 @@ class BoxListing:
         entries = [Entry(entry.path, ONE_CLASS, entry.part, entry.group) for entry in self.entries]
         return Listing(self.root, entries, (), self.rejected)
 
-    def place(self, source: Path, line: int) -> str:
-        """Return the file and line of a box."""
-        return f"{self.unit} {line} of '{source.name}'"
-
     def fault(self, entry: BoxEntry, box: Box, reason: str) -> BoxFault:
         """Return a box that is left out."""
-        return BoxFault(entry.path, self.place(entry.source, box.line), reason)
+        return BoxFault(entry.path, f"{self.unit} {box.line} of '{entry.source.name}'", reason)
 
 
 EDGES = ("xmin", "ymin", "xmax", "ymax")
@@ -183,11 +143,7 @@ BOXED = ManifestColumns(
 
 
 def list_table(path: Path) -> BoxListing:
-    """List the boxes of a CSV or Parquet table.
-
-    Raises:
-        UsageError: the table cannot be read, a column is missing, or the rows of an image contradict each other.
-    """
+    """List the boxes of a CSV or Parquet table; raises UsageError if the rows of an image contradict each other."""
     images: dict[Path, BoxEntry] = {}
     boxes: dict[Path, list[Box]] = {}
     for line, row in read_rows(path, BOXED):
@@ -206,50 +162,40 @@ def list_table(path: Path) -> BoxListing:
     return BoxListing(path.parent, entries, unit="row")
 
 
-MAX_BOXES = 10_000
-"""Boxes of one image, at most: two boxes for each of 5,000 objects."""
+MAX_BOXES = 10_000  # Boxes of one image, at most: two boxes for each of 5,000 objects
 
 MAX_LABEL = 1000
 
-_FAR = 2.0
-"""Shares of an image beyond this are pixels: a box outside the image is not twice as far away."""
+_FAR = 2.0  # Shares of an image beyond this are pixels: a box outside the image is not twice as far away
 
 
 def screened(listing: BoxListing) -> BoxListing:
-    """Return a listing without the boxes that cannot be right, and whether edges are pixels or shares.
-
-    Edges are shares of the image if most boxes are inside 0 to 1.
-    """
-    relative = _mostly_relative(listing) if listing.relative is None else listing.relative
-    entries: list[BoxEntry] = []
+    """Return a listing without the boxes that cannot be right. Edges are shares if most boxes are inside 0 to 1."""
+    relative = listing.relative
+    if relative is None:
+        within = [_within_one(box) for entry in listing.entries for box in entry.boxes]
+        relative = sum(within) > len(within) / 2
+    entries: dict[Path, BoxEntry] = {}
     faults: list[BoxFault] = []
     rejected: list[Rejected] = []
-    seen: set[Path] = set()
     for entry in listing.entries:
-        if refused := _refused(entry, seen):
+        name, count = entry.path.name, len(entry.boxes)
+        if entry.path in entries:
+            rejected.append(Rejected(entry.source, f"it has '{name}' a second time; the first counts"))
+        elif count > MAX_BOXES:
+            refused = f"{count:,} boxes of '{name}', above the limit of {MAX_BOXES:,}"
             rejected.append(Rejected(entry.source, refused))
-            continue
-        seen.add(entry.path)
-        reasons = [_fault(box, relative) for box in entry.boxes]
-        pairs = list(zip(entry.boxes, reasons, strict=True))
-        faults += [listing.fault(entry, box, reason) for box, reason in pairs if reason]
-        entries.append(replace(entry, boxes=tuple(box for box, reason in pairs if not reason)))
+        else:
+            reasons = [(box, _fault(box, relative)) for box in entry.boxes]
+            faults += [listing.fault(entry, box, reason) for box, reason in reasons if reason]
+            entries[entry.path] = replace(entry, boxes=tuple(box for box, reason in reasons if not reason))
     return replace(
         listing,
-        entries=entries,
+        entries=list(entries.values()),
         rejected=[*listing.rejected, *rejected],
         faults=[*listing.faults, *faults],
         relative=relative,
     )
-
-
-def _refused(entry: BoxEntry, seen: set[Path]) -> str:
-    """Return why an image and all of its boxes are left out, empty if they are not."""
-    if entry.path in seen:
-        return f"it has '{entry.path.name}' a second time; the first counts"
-    if len(entry.boxes) > MAX_BOXES:
-        return f"{len(entry.boxes):,} boxes of '{entry.path.name}', above the limit of {MAX_BOXES:,}"
-    return ""
 
 
 def _fault(box: Box, relative: bool) -> str:
@@ -267,11 +213,6 @@ def _fault(box: Box, relative: bool) -> str:
     if box.right < box.left or box.bottom < box.top:
         return "the right edge is left of the left one, or the bottom above the top"
     return "" if box.width > 0 and box.height > 0 else "no width or no height"
-
-
-def _mostly_relative(listing: BoxListing) -> bool:
-    within = [_within_one(box) for entry in listing.entries for box in entry.boxes]
-    return sum(within) > len(within) / 2
 
 
 def _within_one(box: Box) -> bool:
@@ -300,11 +241,7 @@ def folder_in(root: Path, *names: str) -> Path:
 
 
 def files_in(folder: Path, suffix: str) -> list[Path]:
-    """Return the files directly in a folder that have this extension, sorted, without hidden ones.
-
-    Raises:
-        UsageError: the folder cannot be read.
-    """
+    """Return the files directly in a folder that have this extension, sorted, without hidden ones."""
     try:
         entries = sorted(folder.iterdir())
     except OSError as error:
@@ -313,11 +250,7 @@ def files_in(folder: Path, suffix: str) -> list[Path]:
 
 
 def text_of(path: Path, max_bytes: int = 2**24) -> str:
-    """Return the text of a file without a byte order mark.
-
-    Raises:
-        UsageError: the file cannot be read, is no plain file, too large or not UTF-8.
-    """
+    """Return the text of a file without a byte order mark; raises UsageError as :func:`read_text`."""
     return read_text(path, max_bytes).removeprefix("\ufeff")
 
 

@@ -7,13 +7,13 @@ one pixel more or less does not matter.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from xml.parsers import expat
 
 from advisor.core.errors import UsageError
 from advisor.datasets.boxes.values import (
+    EDGES,
     Box,
     BoxEntry,
     BoxListing,
@@ -27,16 +27,13 @@ from advisor.datasets.boxes.values import (
 )
 from advisor.datasets.dataset import PARTS, Rejected
 from advisor.datasets.images import SUFFIXES
-from advisor.datasets.layouts.folders import images_in
+from advisor.datasets.layouts import images_in
 from advisor.store.yamlfile import read_bytes
 
 MAX_BYTES = 2**24
 MAX_DEPTH = 32
-MAX_ELEMENTS = 250_000
-"""Elements of a file: 10,000 boxes of Pascal VOC have 120,000."""
-
-MAX_TEXT = 2**14
-"""Characters of an element."""
+MAX_ELEMENTS = 250_000  # Elements of a file: 10,000 boxes of Pascal VOC have 120,000
+MAX_TEXT = 2**14  # Characters of an element
 
 
 @dataclass
@@ -58,13 +55,9 @@ class Element:
 
 
 def read_xml(path: Path) -> Element:
-    """Return the root element of a file.
+    """Return the root element of a file; raises ValueError with the line if it is not XML or beyond a limit.
 
     The parser is expat, which opens no other file. A document type is refused: only it can define entities.
-
-    Raises:
-        UsageError: the file is missing, no plain file or too large.
-        ValueError: it is not XML, or beyond a limit; the message names the line.
     """
     data = read_bytes(path, MAX_BYTES)
     reading = _Reading()
@@ -111,22 +104,14 @@ class _Reading:
         raise ValueError(f"line {self.parser.CurrentLineNumber}: {what}")
 
 
-EDGES = ("xmin", "ymin", "xmax", "ymax")
-
-
 def is_voc(path: Path) -> bool:
     """Return whether a folder has XML files where Pascal VOC has them."""
     return any(files_in(folder_in(folder, "annotations"), ".xml") for folder, _ in part_folders(path))
 
 
 def list_voc(path: Path) -> BoxListing:
-    """List the boxes of a folder; a damaged annotation, or one without its image, is rejected.
-
-    Raises:
-        UsageError: a folder or a list of the split cannot be read, or an image is in two parts.
-    """
-    entries: list[BoxEntry] = []
-    rejected: list[Rejected] = []
+    """List the boxes of a folder; a damaged annotation, or one without its image, is rejected."""
+    entries, rejected = list[BoxEntry](), list[Rejected]()
     for folder, part in part_folders(path):
         listed = _image_sets(folder)
         images = folder_in(folder, "jpegimages", "images")
@@ -137,32 +122,33 @@ def list_voc(path: Path) -> BoxListing:
                 entries.append(found)
             else:
                 rejected.append(found)
-        used = {file.stem for file in files} | {entry.path.stem for entry in entries}
-        rejected += _without_annotation(images, used, listed)
+        known = {file.stem for file in files} | {entry.path.stem for entry in entries}
+        left = [image for image in images_in(images) if image.stem not in known]
+        rejected += [Rejected(image, "it has no annotation") for image in left]
+        known |= {image.stem for image in left}
+        missing = [images / name for name in listed if name not in known]
+        rejected += [Rejected(image, "it is listed in ImageSets, but has no annotation") for image in missing]
     return BoxListing(path, entries, (), rejected)
 
 
 def _entry(file: Path, images: Path, part: str) -> BoxEntry | Rejected:
+    """Read an annotation; its image has the name of the file, or else the one that it says."""
     try:
         root = read_xml(file)
     except UsageError as error:
         return Rejected(file, error.message)
     except ValueError as error:
         return Rejected(file, f"not an annotation: {error}")
-    image = _image(file, images, root)
+    named = root.first("filename").text
+    other = Path(named.replace("\\", "/")).name
+    suffixes = dict.fromkeys((Path(other).suffix, *sorted(SUFFIXES), ".JPG", ".PNG"))
+    names = [*(file.stem + suffix for suffix in suffixes if suffix), other]
+    image = next((images / name for name in names if name and is_there(images / name)), None)
     if image is None:
-        return Rejected(file, f"its image '{root.first('filename').text or file.stem}' is missing")
+        return Rejected(file, f"its image '{named or file.stem}' is missing")
     size = root.first("size")
     stated = stated_size(size.first("width").text, size.first("height").text)
     return BoxEntry(image, tuple(map(_box, root.all("object"))), file, part, "", stated)
-
-
-def _image(file: Path, images: Path, root: Element) -> Path | None:
-    """Return the image with the name of the annotation, else the one that it names."""
-    named = Path(root.first("filename").text.replace("\\", "/")).name
-    suffixes = dict.fromkeys((Path(named).suffix, *sorted(SUFFIXES), ".JPG", ".PNG"))
-    names = [*(file.stem + suffix for suffix in suffixes if suffix), named]
-    return next((images / name for name in names if name and is_there(images / name)), None)
 
 
 def _box(found: Element) -> Box:
@@ -170,22 +156,16 @@ def _box(found: Element) -> Box:
     return box_of(found.first("name").text, [edges.first(edge).text for edge in EDGES], found.line)
 
 
-def _without_annotation(images: Path, known: set[str], listed: Collection[str]) -> Iterator[Rejected]:
-    found = [image for image in images_in(images) if image.stem not in known]
-    yield from (Rejected(image, "it has no annotation") for image in found)
-    there = known.union(image.stem for image in found)
-    missing = [name for name in listed if name not in there]
-    yield from (Rejected(images / name, "it is listed in ImageSets, but has no annotation") for name in missing)
-
-
 def _image_sets(folder: Path) -> dict[str, str]:
-    """Return the part of each image that ``ImageSets/Main`` lists; ``trainval`` counts if ``train`` is missing.
-
-    Raises:
-        UsageError: a list cannot be read, or an image is in two of them.
-    """
+    """Return the part of each image that ``ImageSets/Main`` lists; ``trainval`` counts if ``train`` is missing."""
     found: dict[str, tuple[str, str]] = {}
-    for file, part in _lists(folder):
+    sets = folder_in(folder, "imagesets")
+    lists = files_in(folder_in(sets, "main"), ".txt") if sets != folder else []
+    files = {file.stem.casefold(): file for file in lists}
+    parts = {name: PARTS[name] for name in files if name in PARTS}
+    if "train" not in files and "trainval" in files:
+        parts["trainval"] = "train"
+    for file, part in ((files[name], part) for name, part in parts.items()):
         for number, line in enumerate(text_of(file).splitlines(), start=1):
             for name in line.split()[:1]:
                 place = f"line {number} of '{file.name}'"
@@ -196,12 +176,3 @@ def _image_sets(folder: Path) -> dict[str, str]:
                         "remove it from one of them",
                     )
     return {name: part for name, (part, _) in found.items()}
-
-
-def _lists(folder: Path) -> list[tuple[Path, str]]:
-    sets = folder_in(folder, "imagesets")
-    if sets == folder:
-        return []
-    files = {file.stem.casefold(): file for file in files_in(folder_in(sets, "main"), ".txt")}
-    parts = [(file, PARTS[name]) for name, file in files.items() if name in PARTS]
-    return [*parts, (files["trainval"], "train")] if "train" not in files and "trainval" in files else parts

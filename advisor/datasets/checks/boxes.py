@@ -1,23 +1,31 @@
 """Check a set of images with boxes: findings, and the minimum for a search."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from advisor.core.errors import UsageError
 from advisor.core.units import listed
-from advisor.datasets.boxes import Box
 from advisor.datasets.boxes.reading import BoxSurvey
-from advisor.datasets.checks.check import GOOD_CLASS, MIN_IMAGES_PER_CLASS, spellings, unreadable
+from advisor.datasets.boxes.values import Box
+from advisor.datasets.checks import (
+    GOOD_CLASS,
+    MAX_UNREADABLE_SHARE,
+    MIN_IMAGES_PER_CLASS,
+    repeated,
+    require_readable,
+    spellings,
+    unreadable,
+)
 from advisor.datasets.checks.findings import Finding, Kind, counted
 from advisor.datasets.checks.image_quality import MODEL_SIDE, OF_ANY_PLACE, captured, sizes
-from advisor.datasets.checks.repeated import repeated
-from advisor.datasets.look_alikes import Pair
+from advisor.datasets.duplicates import Pair
+from advisor.datasets.split import HOLDOUT, TRAIN, VALIDATION, Split
 
-INPUTS = (128, 192, 224, 320)
-"""Sides of a model's square input in pixels."""
+INPUTS = (128, 192, 224, 320)  # Sides of a model's square input in pixels
 
 SMALL_SIDE = 8.0
 """Pixels. The first feature map of a single-shot detector has one place for 8 to 16 pixels of its input."""
@@ -72,28 +80,17 @@ def small_objects(sizes: Sequence[ObjectSizes]) -> Iterator[Finding]:
     )
 
 
-TINY_SIDE = 3.0
-"""Pixels of the image itself: an annotator's slip of the mouse rather than an object."""
-
-SAME_IOU = 0.9
-"""Intersection over union from which two boxes are one."""
-
-NAMED = 5
-"""Classes or reasons that a message names, at most."""
+TINY_SIDE = 3.0  # Pixels of the image itself: an annotator's slip of the mouse rather than an object
+SAME_IOU = 0.9  # Intersection over union from which two boxes are one
+NAMED = 5  # Classes or reasons that a message names, at most
 
 _BLOCK = 256
 
-_Marked = dict[Path, tuple[Box, ...]]
-"""Images with the boxes concerned."""
+_Marked = dict[Path, tuple[Box, ...]]  # Images with the boxes concerned
 
 
 def check_boxes(read: BoxSurvey, alike: Sequence[Pair]) -> tuple[Finding, ...]:
-    """Return the findings about a set of images with boxes.
-
-    Args:
-        read: the result of :func:`advisor.datasets.boxes.reading.survey_boxes`.
-        alike: pairs of similar images, by index.
-    """
+    """Return the findings about a set of images with boxes; ``alike`` are pairs of similar images, by index."""
     images = read.images
     return (
         *unreadable(images.dataset),
@@ -101,9 +98,7 @@ def check_boxes(read: BoxSurvey, alike: Sequence[Pair]) -> tuple[Finding, ...]:
         *spellings(read.spellings),
         *_parts(read),
         *repeated(images.dataset, alike),
-        *_overlapping(read),
-        *_outside(read),
-        *_tiny(read),
+        *_marked(read),
         *_empty(read),
         *_classes(read),
         *small_objects(object_sizes(read)),
@@ -125,14 +120,17 @@ def _unusable(read: BoxSurvey) -> Iterator[Finding]:
         )
 
 
-def _overlapping(read: BoxSurvey) -> Iterator[Finding]:
-    twice: _Marked = {}
-    labels: _Marked = {}
+def _marked(read: BoxSurvey) -> Iterator[Finding]:
+    """Yield findings on boxes with the place of another one, beyond the edge of the image, and of hardly any size."""
+    twice, labels, tiny = _Marked(), _Marked(), _Marked()
     for path, boxes in _images(read):
         pairs = same_places(boxes)
         differ = [pair for pair in pairs if boxes[pair[0]].label != boxes[pair[1]].label]
         twice[path] = tuple(boxes[index] for index in sorted({other for _, other in set(pairs) - set(differ)}))
         labels[path] = tuple(boxes[index] for index in sorted({index for pair in differ for index in pair}))
+        tiny[path] = tuple(box for box in boxes if min(box.width, box.height) < TINY_SIDE)
+    outside = {path: read.outside[index] for path, index in read.index.items()}
+    small = f"under {TINY_SIDE:.0f} pixels a side"
     yield from _found(
         Kind.TWO_LABELS, labels, "has the place of a box of another class", "have the place of a box of another class",
         "keep the right label; only you know which",
@@ -140,6 +138,11 @@ def _overlapping(read: BoxSurvey) -> Iterator[Finding]:
     yield from _found(
         Kind.REPEATED_BOXES, twice, "repeats another one", "repeat another one", "keep one of each", out=True
     )
+    yield from _found(
+        Kind.OUTSIDE, outside, "reaches over the edge of its image", "reach over the edge of their image",
+        "check these boxes, and that each file belongs to its image; the parts inside are used",
+    )  # fmt: skip
+    yield from _found(Kind.TINY, tiny, f"is {small}", f"are {small}", "draw them again or remove them", out=True)
 
 
 def same_places(boxes: Sequence[Box]) -> list[tuple[int, int]]:
@@ -154,24 +157,6 @@ def same_places(boxes: Sequence[Box]) -> list[tuple[int, int]]:
         same = common >= SAME_IOU * (areas[start : start + _BLOCK, None] + areas[None] - common)
         pairs += [(start + int(one), int(other)) for one, other in np.argwhere(same) if start + one < other]
     return pairs
-
-
-def _outside(read: BoxSurvey) -> Iterator[Finding]:
-    found = {path: read.outside[index] for path, index in read.index.items()}
-    yield from _found(
-        Kind.OUTSIDE, found, "reaches over the edge of its image", "reach over the edge of their image",
-        "check these boxes, and that each file belongs to its image; the parts inside are used",
-    )  # fmt: skip
-
-
-def _tiny(read: BoxSurvey) -> Iterator[Finding]:
-    found = {path: tuple(box for box in boxes if _is_tiny(box)) for path, boxes in _images(read)}
-    what = f"under {TINY_SIDE:.0f} pixels a side"
-    yield from _found(Kind.TINY, found, f"is {what}", f"are {what}", "draw them again or remove them", out=True)
-
-
-def _is_tiny(box: Box) -> bool:
-    return min(box.width, box.height) < TINY_SIDE
 
 
 def _empty(read: BoxSurvey) -> Iterator[Finding]:
@@ -233,21 +218,81 @@ def _images(read: BoxSurvey) -> Iterator[tuple[Path, tuple[Box, ...]]]:
 def _found(kind: Kind, found: _Marked, one: str, many: str, advice: str, out: bool = False) -> Iterator[Finding]:
     """Yield a finding on boxes, if there are any."""
     marked = {path: boxes for path, boxes in found.items() if boxes}
-    total = sum(map(len, marked.values()))
-    if total:
+    if total := sum(map(len, marked.values())):
+        notes = tuple(listed([_note(box) for box in boxes], most=2) for boxes in marked.values())
         yield Finding(
             kind,
             f"{counted(total, f'box {one}', f'boxes {many}')}, in {counted(len(marked), 'image')}",
             advice,
             tuple((path,) for path in marked),
-            tuple(_note(boxes) for boxes in marked.values()),
+            notes,
             (),
             tuple(marked.values()),
             out,
         )
 
 
-def _note(boxes: Sequence[Box]) -> str:
-    """Return where the first boxes are, as ``cat 3x40 at 12,80``."""
-    shown = [f"{box.label} {box.width:.0f}x{box.height:.0f} at {box.left:.0f},{box.top:.0f}" for box in boxes]
-    return listed(shown, most=2)
+def _note(box: Box) -> str:
+    return f"{box.label} {box.width:.0f}x{box.height:.0f} at {box.left:.0f},{box.top:.0f}"
+
+
+Counts = Mapping[str, Mapping[str, int]]  # Number of boxes of each class, by part of a split
+
+
+def require_usable_boxes(read: BoxSurvey) -> None:
+    """Check that a detector can be trained and scored on a set.
+
+    Raises UsageError for labels that differ by case or blanks, a class in fewer than ``MIN_IMAGES_PER_CLASS`` images,
+    or more than ``MAX_UNREADABLE_SHARE`` of the images or boxes left out.
+    """
+    require_readable(read.images.dataset, read.spellings)
+    bad, total = len(read.faults), len(read.faults) + read.count
+    if bad > MAX_UNREADABLE_SHARE * total:
+        examples = "; ".join(f"{fault.place}: {fault.reason}" for fault in read.faults[:3])
+        raise UsageError(
+            f"--data: {bad:,} of {total:,} boxes cannot be used ({100 * bad / total:.0f} %, "
+            f"the limit is {100 * MAX_UNREADABLE_SHARE:.0f} %): {examples}",
+            "correct them; is the format what its rows say, in pixels or in shares of the image?",
+        )
+    images = read.images_per_class
+    rare = [f"'{name}' ({images[name]})" for name in read.classes if images[name] < MIN_IMAGES_PER_CLASS]
+    if rare:
+        raise UsageError(
+            f"--data: fewer than {MIN_IMAGES_PER_CLASS} images with a box of {listed(rare)}",
+            f"annotate more (at least {MIN_IMAGES_PER_CLASS} images a class, better 50), or remove the class",
+        )
+
+
+def boxes_in_parts(read: BoxSurvey, split: Split) -> Counts:
+    """Return the number of boxes of each class in each part.
+
+    Raises UsageError if a part has no box, or the training part lacks a class.
+    """
+    parts = {TRAIN: split.train, VALIDATION: split.validation, HOLDOUT: split.holdout}
+    found = {
+        part: Counter(box.label for index in indices for box in read.boxes[index]) for part, indices in parts.items()
+    }
+    counts = {part: {name: of_class[name] for name in read.classes} for part, of_class in found.items()}
+    for part, of_class in counts.items():
+        if not any(of_class.values()):
+            raise UsageError(
+                f"--data: the {part} part has {counted(len(parts[part]), 'image')}, but no box",
+                "put annotated images into it",
+            )
+    missing = [f"'{name}'" for name, count in counts[TRAIN].items() if not count]
+    if missing:
+        raise UsageError(
+            f"--data: the training part has no box of {listed(missing)}",
+            "put some of their images there; if there is only one group of them, name more groups",
+        )
+    return counts
+
+
+def lacking(counts: Counts) -> tuple[str, ...]:
+    """Return a sentence about each part that lacks classes."""
+    missing = {part: [name for name, count in of_class.items() if not count] for part, of_class in counts.items()}
+    return tuple(
+        f"The {part} part has no box of {listed(names)}: no average precision there."
+        for part, names in missing.items()
+        if names
+    )

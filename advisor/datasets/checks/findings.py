@@ -1,12 +1,20 @@
 """Define the findings of a data check, each with its images."""
 
-from collections.abc import Sequence
+from __future__ import annotations
+
+import csv
+import os
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from advisor.datasets.boxes import Box
-from advisor.datasets.dataset import Dataset
+from advisor.core.errors import UsageError
+from advisor.datasets.boxes.reading import BoxSurvey
+from advisor.datasets.boxes.values import EDGES, Box
+from advisor.datasets.dataset import Dataset, LabelledImage
+from advisor.datasets.layouts import CSV
 
 
 class Kind(StrEnum):
@@ -35,27 +43,18 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One result of a data check.
+    """One result of a data check."""
 
-    Attributes:
-        kind: what it is about.
-        message: one sentence with the figures.
-        advice: what to do about it.
-        groups: the images concerned; duplicates as groups of the same image, others one by one.
-        notes: a few words for each group, such as a better label; empty for none.
-        leave_out: the images to remove from the set to correct it.
-        marked: the boxes concerned, for each group; empty if the finding is about whole images.
-        leave_out_marked: these boxes are to be removed, too.
-    """
-
-    kind: Kind
-    message: str
-    advice: str
+    kind: Kind  # what it is about
+    message: str  # one sentence with the figures
+    advice: str  # what to do about it
+    # the images concerned; duplicates as groups of the same image, others one by one
     groups: tuple[tuple[Path, ...], ...] = ()
-    notes: tuple[str, ...] = ()
-    leave_out: tuple[Path, ...] = ()
+    notes: tuple[str, ...] = ()  # a few words for each group, such as a better label; empty for none
+    leave_out: tuple[Path, ...] = ()  # the images to remove from the set to correct it
+    # the boxes concerned, for each group; empty if the finding is about whole images
     marked: tuple[tuple[Box, ...], ...] = ()
-    leave_out_marked: bool = False
+    leave_out_marked: bool = False  # these boxes are to be removed, too
 
     @property
     def images(self) -> tuple[Path, ...]:
@@ -71,3 +70,84 @@ def counted(number: int, one: str, many: str = "") -> str:
 def paths_of(dataset: Dataset, groups: Sequence[Sequence[int]]) -> tuple[tuple[Path, ...], ...]:
     """Return groups of indices as groups of paths."""
     return tuple(tuple(dataset.images[index].path for index in group) for group in groups)
+
+
+_WRITTEN_AS = {"holdout": "test", "": ""}
+
+
+def writable(path: Path) -> Path:
+    """Return ``path`` if a manifest can be written there.
+
+    Raises UsageError if the name is not that of a CSV file, the file exists, or its folder does not.
+    """
+    if path.suffix.lower() not in CSV:
+        raise UsageError(f"--fix: '{path}' is not named as a CSV file", "write for example --fix manifest.csv")
+    if path.exists():
+        raise UsageError(f"--fix: '{path}' already exists", "give another name")
+    if not path.absolute().parent.is_dir():
+        raise UsageError(f"--fix: the folder '{path.parent}' does not exist", "create it, or give another folder")
+    return path
+
+
+def write_manifest(path: Path, dataset: Dataset, leave_out: Collection[Path]) -> int:
+    """Write path and label of every image but those left out, and split and group if the set has them; return their
+    number.
+
+    Paths are relative to the manifest. Raises UsageError if the file cannot be written; no partial file is left.
+    """
+    kept = [image for image in dataset.images if image.path not in leave_out]
+    rows = [_row(path, image) | {"label": dataset.classes[image.label]} for image in kept]
+    _write(path, ["path", "label", *_more(dataset)], rows)
+    return len(rows)
+
+
+def write_boxes(path: Path, read: BoxSurvey, findings: Sequence[Finding]) -> int:
+    """Write a row for each box, or an empty one for an image without, but those that the findings leave out.
+
+    Edges are in pixels of the upright image, with two decimals at most. Returns the number of images; errors as of
+    :func:`write_manifest`.
+    """
+    images = {image for finding in findings for image in finding.leave_out}
+    out: dict[Path, Counter[Box]] = defaultdict(Counter)
+    for finding in findings:
+        if finding.leave_out_marked:
+            for (place,), boxes in zip(finding.groups, finding.marked, strict=True):
+                out[place] |= Counter(boxes)  # of equal boxes, as many as one finding names
+    dataset = read.images.dataset
+    pairs = [pair for pair in zip(dataset.images, read.boxes, strict=True) if pair[0].path not in images]
+    rows: list[dict[str, str]] = []
+    for image, boxes in pairs:
+        kept = list((Counter(boxes) - out[image.path]).elements())
+        rows += [_row(path, image) | one for one in map(_box, kept)] or [_row(path, image)]
+    _write(path, ["path", "label", *EDGES, *_more(dataset)], rows)
+    return len(pairs)
+
+
+def _box(box: Box) -> dict[str, str]:
+    edges = (f"{edge:.2f}".rstrip("0").rstrip(".") for edge in box.edges)
+    return {"label": box.label, **dict(zip(EDGES, edges, strict=True))}
+
+
+def _more(dataset: Dataset) -> list[str]:
+    """Return the columns for the parts and groups, if the images have some."""
+    columns = {"split": [image.part for image in dataset.images], "group": [image.group for image in dataset.images]}
+    return [name for name, values in columns.items() if any(values)]
+
+
+def _row(manifest: Path, image: LabelledImage) -> dict[str, str]:
+    place = Path(os.path.relpath(image.path.absolute(), manifest.absolute().parent)).as_posix()
+    return {"path": place, "split": _WRITTEN_AS.get(image.part, image.part), "group": image.group}
+
+
+def _write(path: Path, header: Sequence[str], rows: Iterable[dict[str, str]]) -> None:
+    delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with unfinished.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, header, extrasaction="ignore", delimiter=delimiter)
+            writer.writeheader()
+            writer.writerows(rows)
+        unfinished.replace(path)
+    except OSError as error:
+        unfinished.unlink(missing_ok=True)
+        raise UsageError(f"--fix: '{path}' cannot be written: {error.strerror}", "give another path") from None

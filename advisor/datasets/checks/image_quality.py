@@ -16,26 +16,18 @@ from advisor.datasets.survey import Survey
 SMALL_SIDE = 64
 LONG_RATIO = 3.0
 MODEL_SIDE = 224
-FEW = 0.01
-"""A condition counts as absent if a smaller share of the images shows it."""
+FEW = 0.01  # A condition counts as absent if a smaller share of the images shows it
 
 
 @dataclass(frozen=True)
 class Measure:
-    """One measure of an image, and the limits of a well-taken image.
+    """One measure of an image, and the limits of a well-taken image."""
 
-    Attributes:
-        name: its name in reports.
-        field: of :class:`advisor.datasets.image_stats.ImageStats`.
-        low: below it an image is ``low_word``.
-        high: above it an image is ``high_word``; None for no limit.
-    """
-
-    name: str
-    field: str
-    low: float
+    name: str  # its name in reports
+    field: str  # of :class:`advisor.datasets.survey.ImageStats`
+    low: float  # below it an image is ``low_word``
     low_word: str
-    high: float | None = None
+    high: float | None = None  # above it an image is ``high_word``; None for no limit
     high_word: str = ""
 
 

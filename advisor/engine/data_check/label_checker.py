@@ -15,9 +15,9 @@ from advisor.core.codec import parse
 from advisor.core.errors import StageError
 from advisor.core.names import require_known
 from advisor.core.tasks import DEFAULT_TASK, TASKS
-from advisor.datasets.checks.repeated import kept_together
+from advisor.datasets.checks import kept_together
 from advisor.datasets.dataset import Dataset
-from advisor.datasets.look_alikes import Pair
+from advisor.datasets.duplicates import Pair
 from advisor.datasets.split import Split
 from advisor.downloads.files import FetchOptions, WeightsFile
 from advisor.engine.data_check.result import DataCheck, Say
@@ -62,8 +62,7 @@ def find_faults(
         landmarks: most landmarks.
         path: JSON file to write.
     """
-    from advisor.datasets.checks.repeated import cropped_copies
-    from advisor.datasets.look_alikes import groups
+    from advisor.datasets.duplicates import cropped_copies, groups
     from advisor.training.features import joined
 
     features = joined(parts)

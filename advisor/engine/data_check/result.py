@@ -5,10 +5,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from advisor.datasets.boxes import Box
+from advisor.datasets.boxes.values import Box
 from advisor.datasets.checks.boxes import ObjectSizes
-from advisor.datasets.checks.findings import Finding, Kind
-from advisor.datasets.checks.fix import writable
+from advisor.datasets.checks.findings import Finding, Kind, writable
 from advisor.datasets.checks.image_quality import MeasureDistribution
 from advisor.datasets.division import Overview
 from advisor.datasets.survey import Progress, Survey

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from advisor.datasets.dataset import Dataset, LabelledImage
 from advisor.datasets.division import Overview
-from advisor.datasets.split import HOLDOUT, TRAIN, VALIDATION, Split
-from advisor.datasets.whole_groups import UNGROUPED, Grouping
+from advisor.datasets.split import HOLDOUT, TRAIN, UNGROUPED, VALIDATION, Grouping, Split
 from advisor.store.files import sha256_json
 
 Object = tuple[int, float, float, float, float]

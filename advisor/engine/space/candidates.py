@@ -188,7 +188,7 @@ def read_images(question: Question, say: Say) -> Images | None:
 
     Raises:
         UsageError: a guarantee names a class that no image has. See also :mod:`advisor.datasets.survey`,
-            :mod:`advisor.datasets.checks.check` and :func:`advisor.datasets.division.divide`; for boxes
+            :mod:`advisor.datasets.checks` and :func:`advisor.datasets.division.divide`; for boxes
             :mod:`advisor.datasets.boxes.reading`; or a metric cannot be computed on the images.
     """
     if question.data is None:

@@ -93,8 +93,7 @@ class OwnClassifiers:
 
 
 DIGITS = 6
-SHOWN = 5
-"""Classes of the answer to a photograph."""
+SHOWN = 5  # Classes of the answer to a photograph
 
 
 def found(outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]:
@@ -150,12 +149,9 @@ SHIPPING = Shipping(
 
 @dataclass(frozen=True)
 class Classified:
-    """Judge of classifiers, which keeps the answers of each file, so that files are compared image by image.
+    """Judge of classifiers, which keeps the answers of each file, so that files are compared image by image."""
 
-    Attributes:
-        question: says what accuracy is, what answers cost and what thresholds shall keep.
-    """
-
+    # says what accuracy is, what answers cost and what thresholds shall keep
     question: Question = field(default_factory=Question)
 
     def verdict(self, scored: Scored, images: Images, run: RunFolder, name: str) -> AccuracyVerdict:

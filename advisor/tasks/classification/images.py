@@ -11,16 +11,14 @@ import numpy as np
 from advisor.core.errors import StageError, UsageError, WeightsError, require_extra
 from advisor.core.tasks import TASKS
 from advisor.core.units import plural
+from advisor.datasets.checks import check, require_usable
 from advisor.datasets.checks.boxes import ObjectSizes
-from advisor.datasets.checks.check import check, require_usable
-from advisor.datasets.checks.findings import Finding, Kind, counted
-from advisor.datasets.checks.fix import write_manifest
+from advisor.datasets.checks.findings import Finding, Kind, counted, write_manifest
 from advisor.datasets.checks.image_quality import conditions
 from advisor.datasets.dataset import Dataset, Entry, LabelledImage, Listing
 from advisor.datasets.division import Overview, divide
-from advisor.datasets.layouts import missing_hint
-from advisor.datasets.layouts.folders import images_in
-from advisor.datasets.look_alikes import Pair, near_duplicates
+from advisor.datasets.duplicates import Pair, near_duplicates
+from advisor.datasets.layouts import images_in, missing_hint
 from advisor.datasets.survey import Survey, survey
 from advisor.engine.data_check.label_checker import SEED, LabelCheck, LabelChecker
 from advisor.engine.data_check.result import DataCheck, Drawing, Say, advance, gravest_first
@@ -33,16 +31,10 @@ HINT = "name a folder of images of things that are none of your classes"
 
 
 def read_others(folder: Path, known: Survey) -> tuple[tuple[LabelledImage, ...], str]:
-    """Return the images of a folder, and a sentence about them.
+    """Return the images of a folder, at any depth, with the label 0, and a sentence about them.
 
-    Images that show the same as known ones are left out, as are files that cannot be read. The label of each is 0.
-
-    Args:
-        folder: images at any depth.
-        known: the images of the classes.
-
-    Raises:
-        UsageError: the folder is missing, or no image is left.
+    Images that show the same as known ones are left out, as are files that cannot be read. Raises UsageError if the
+    folder is missing, or no image is left.
     """
     if not folder.is_dir():
         what = "is not a folder" if folder.exists() else "does not exist"
@@ -105,13 +97,13 @@ class Classes:
         """The number of images and of classes."""
         return f"{plural(len(self.dataset.images), 'image')} in {len(self.dataset.classes)} classes"
 
-    @cached_property
-    def _labels(self) -> Mapping[Path, str]:
-        return {image.path: self.dataset.classes[image.label] for image in self.dataset.images}
-
     def label(self, path: Path) -> str:
         """Return the class of an image, empty for one that was left out."""
         return self._labels.get(path, "")
+
+    @cached_property
+    def _labels(self) -> Mapping[Path, str]:
+        return {image.path: self.dataset.classes[image.label] for image in self.dataset.images}
 
     def drawing(self, path: Path) -> Drawing | None:
         """Return None: an image has a class and no boxes."""
@@ -127,16 +119,10 @@ class Classes:
 
 
 def check_images(path: Path, checker: LabelChecker | None, say: Say) -> DataCheck:
-    """Check a data set in any layout; it is not changed.
+    """Check a data set in any layout; it is not changed. Without a checker, nothing looks for wrong labels and crops.
 
-    Args:
-        path: a folder or a manifest.
-        checker: finds wrong labels and crops by a network's features; None to look for neither.
-        say: called with a line about each step.
-
-    Raises:
-        UsageError: the path does not exist or cannot be read as a data set, the card is unknown, or the package that
-            finds wrong labels is not installed.
+    Raises UsageError if the path cannot be read as a data set, the card is unknown, or the package that finds wrong
+    labels is not installed.
     """
     if checker is not None:
         message = "wrong labels are found by cleanlab, which is not installed; --no-labels looks for other faults only"
@@ -145,7 +131,12 @@ def check_images(path: Path, checker: LabelChecker | None, say: Say) -> DataChec
     read = survey(path, advance(say))
     say("comparing images")
     pairs = near_duplicates(read.thumbnails)
-    labels, why_not = _label_check(checker, read, pairs, say)
+    labels, why_not = LabelCheck(), "not asked for"
+    if checker is not None:
+        try:
+            labels, why_not = checker.check(read.dataset, pairs, say), ""
+        except (WeightsError, StageError) as error:  # the other findings are useful without it
+            why_not = error.message
     by_images = {(pair.first, pair.second): pair for pair in (*labels.copies, *pairs)}
     alike = [pair for _, pair in sorted(by_images.items())]
     findings = gravest_first((*check(read, alike), *_wrong_labels(read, labels.suspects)))
@@ -162,16 +153,6 @@ def _split(read: Survey, pairs: tuple[Pair, ...]) -> tuple[Overview | None, str]
     except UsageError as error:
         return None, error.message
     return Overview.of(read.dataset, division.split, division.grouping, division.notes(read.dataset)), ""
-
-
-def _label_check(checker: LabelChecker | None, read: Survey, pairs: Sequence[Pair], say: Say) -> tuple[LabelCheck, str]:
-    """Check the labels, or return why that failed: the other findings are useful without it."""
-    if checker is None:
-        return LabelCheck(), "not asked for"
-    try:
-        return checker.check(read.dataset, pairs, say), ""
-    except (WeightsError, StageError) as error:
-        return LabelCheck(), error.message
 
 
 def _wrong_labels(read: Survey, suspects: Sequence[Suspect]) -> tuple[Finding, ...]:

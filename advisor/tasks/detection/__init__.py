@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from advisor.engine.question import Question
     from advisor.engine.space.candidates import Say
     from advisor.exporting.shipping import Found, ShippedModel, Shipping
-    from advisor.training.detection.network import HeadKind
+    from advisor.training.detection import HeadKind
 
 
 class Detection(Task):
@@ -41,8 +41,8 @@ class Detection(Task):
     @property
     def head(self) -> HeadKind:
         """The kind of head that is trained."""
+        from advisor.training.detection import HeadKind
         from advisor.training.detection.boxes import box_detector_head
-        from advisor.training.detection.network import HeadKind
 
         return HeadKind(32, box_detector_head, 20)
 
@@ -79,7 +79,7 @@ class Detection(Task):
 
     def judge(self, question: Question) -> Judge:
         """Return the judge by boxes that overlap."""
-        from advisor.tasks.detection.judging import ByBoxes, Detected
+        from advisor.tasks.detection.files import ByBoxes, Detected
 
         return Detected(ByBoxes(self.metric))
 

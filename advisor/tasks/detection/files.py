@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -14,9 +15,20 @@ from advisor.catalog.user_models.classifier import run
 from advisor.catalog.user_models.import_model import ImportedModel
 from advisor.catalog.user_models.master import ModelFacts
 from advisor.catalog.weights.readers import Array
+from advisor.core.box_facts import BoxFacts, ClassBoxes, JudgedBox, JudgedImage
 from advisor.core.errors import UsageError
+from advisor.core.evaluation import Evaluation
+from advisor.core.evaluation_facts import ImageAnswers
+from advisor.core.quantity import Interval, paired_shares
+from advisor.engine.pipeline.evaluation.accuracy import AccuracyVerdict, drop_of, percent
+from advisor.engine.pipeline.evaluation.scorer import HeldOut, Scored
+from advisor.engine.pipeline.images import Images, Role
 from advisor.exporting.shipped import check
 from advisor.exporting.shipping import COUNT, LOOKED_AT, TOLERANCES, Found, ShippedModel, Shipping, runners
+from advisor.measurement import average_precision
+from advisor.measurement.accuracy import Detections, load, true_boxes
+from advisor.measurement.average_precision import Flags, Matched
+from advisor.store import RunFolder
 from advisor.tasks.detection import DETECTION
 from advisor.tflite.macs import count, form_of
 from advisor.tflite.metadata import Metadata
@@ -43,25 +55,20 @@ class OwnDetectors:
         """Return whether a file decodes boxes and drops those that overlap."""
         return has_postprocess(model)
 
-    def prepare(self, data: bytes, name: str, target: Path, metadata: Metadata) -> ModelFacts:
+    def prepare(self, data: bytes, name: str, target: Path, metadata: Metadata, finished: bool = False) -> ModelFacts:
         """Write the master of a detector, with named outputs and a batch of one image."""
         edited = with_named_outputs(data, name)
         raw, process = cut_postprocess(edited, name)
-        input_size = classifier.side_of(raw, name)
-        target.write_bytes(edited)
-        cost = count(read(raw, name))
-        return ModelFacts(input_size, process.classes, cost.parameters, cost.macs, None, metadata, DETECTION.name)
-
-    def take(self, data: bytes, name: str, target: Path, metadata: Metadata) -> ModelFacts:
-        """Write a detector as it is, with named outputs and a batch of one image."""
-        edited = with_named_outputs(data, name)
-        raw, process = cut_postprocess(edited, name)
-        input_size = classifier.side_of(raw, name, finished=True)
+        input_size = classifier.side_of(raw, name, finished=finished)
         target.write_bytes(edited)
         model = read(raw, name)
         cost = count(model)
-        form = form_of(model, cost)
+        form = form_of(model, cost) if finished else ""
         return ModelFacts(input_size, process.classes, cost.parameters, cost.macs, None, metadata, DETECTION.name, form)
+
+    def take(self, data: bytes, name: str, target: Path, metadata: Metadata) -> ModelFacts:
+        """Write a detector as it is, with named outputs and a batch of one image."""
+        return self.prepare(data, name, target, metadata, finished=True)
 
     def run(self, data: bytes, image: Array, finished: bool) -> Mapping[str, Array]:
         """Return the boxes, classes and scores."""
@@ -71,15 +78,10 @@ class OwnDetectors:
         """Return the class of the surest box, if there is one."""
         found = int(outputs["count"].reshape(-1)[0])
         boxes, classes, scores = (outputs[name][0, :found] for name in DETECTIONS[:3])
-        sound = (
-            np.isfinite(boxes).all()
-            and np.isfinite(scores).all()
-            and ((classes >= 0) & (classes < facts.classes)).all()
-        )
-        if not sound:
-            raise UsageError(
-                f"the model's answer to a photograph ({title}) is not boxes of {facts.classes} classes", ENDS
-            )
+        known = ((classes >= 0) & (classes < facts.classes)).all()
+        if not (known and np.isfinite(boxes).all() and np.isfinite(scores).all()):
+            message = f"the model's answer to a photograph ({title}) is not boxes of {facts.classes} classes"
+            raise UsageError(message, ENDS)
         return [(int(classes[scores.argmax()]), float(scores.max()))] if found else []
 
     def remarks(self, added: ImportedModel) -> Iterator[str]:
@@ -122,3 +124,154 @@ SHIPPING = Shipping(
     {"android": "android/Detector.kt", "ios": "ios/Detector.swift", "python": "python/detect.py"},
     "", detected, least=Suppression().score,
 )  # fmt: skip
+
+
+WORST = 10  # Images of the hold-out that are kept with their boxes
+
+VALIDATED = "on the validation part of --data, run in LiteRT"
+HELD_OUT = "on the hold-out of --data, run in LiteRT"
+
+
+@dataclass(frozen=True, eq=False)
+class FoundObjects:
+    """True boxes and found ones."""
+
+    true: Sequence[Detections]  # the true boxes of N images
+    found: Sequence[Detections]  # what was found in them
+    sizes: Sequence[tuple[int, int]]  # height and width of the images in pixels
+    classes: int  # number of classes
+
+
+@dataclass(frozen=True)
+class ObjectFigures:
+    """The figures of a file."""
+
+    mean: Interval  # mean over the classes, the figure that decides
+    by_class: tuple[float | None, ...]  # the figure of each class, None for a class without an object
+    coco: Interval | None = None  # average precision over overlaps from 0.5 to 0.95; None of centres
+
+
+class Criterion(Protocol):
+    """Rule by which an object counts as found, and the figure of accuracy that goes with it."""
+
+    @property
+    def metric(self) -> str:
+        """The name of the figure."""
+
+    def figures(self, given: FoundObjects) -> ObjectFigures:
+        """Return the figures."""
+
+    def shares(self, given: FoundObjects) -> list[float]:
+        """Return each image's share in the mean, to compare files image by image."""
+
+    def threshold(self, given: FoundObjects) -> float:
+        """Return the score from which an answer counts."""
+
+    def match(self, given: FoundObjects, threshold: float) -> list[Matched]:
+        """Return which objects were found, and which answers are right, in each image."""
+
+
+@dataclass(frozen=True)
+class ByBoxes:
+    """See :class:`Criterion`: the overlap of a found box with the object's own is at least one half."""
+
+    metric: str
+
+    def figures(self, given: FoundObjects) -> ObjectFigures:
+        """See :class:`Criterion`."""
+        reached = average_precision.score(given.true, given.found, given.sizes, given.classes)
+        return ObjectFigures(reached.half, reached.by_class, reached.coco)
+
+    def shares(self, given: FoundObjects) -> list[float]:
+        """See :class:`Criterion`."""
+        shares = average_precision.shares(given.true, given.found, given.sizes, given.classes)
+        return list(map(float, shares))
+
+    def threshold(self, given: FoundObjects) -> float:
+        """See :class:`Criterion`."""
+        return average_precision.threshold(given.true, given.found, given.sizes, given.classes)
+
+    def match(self, given: FoundObjects, threshold: float) -> list[Matched]:
+        """See :class:`Criterion`."""
+        return average_precision.match(given.true, given.found, given.sizes, given.classes, threshold)
+
+
+def _at(
+    threshold: float, images: Images, given: FoundObjects, coco: Interval | None, criterion: Criterion
+) -> tuple[BoxFacts, list[Matched]]:
+    """Return the counts of each class at a threshold, and the matches in each image."""
+    matched = criterion.match(given, threshold)
+    table = average_precision.counts(matched, given.classes)
+    miscounted = np.abs(table[:, :, 1] - table[:, :, 0]).sum(axis=0).tolist()
+    by_class = {
+        name: ClassBoxes(own, some, _share(right, some), _share(right, own), _share(wrong, own))
+        for name, (own, some, right), wrong in zip(images.classes, table.sum(axis=0).tolist(), miscounted, strict=True)
+    }
+    value, ends = (coco.value, (coco.low, coco.high)) if coco else (None, None)
+    return BoxFacts(threshold, value, by_class, coco_interval=ends), matched
+
+
+def _share(some: int, whole: int) -> float | None:
+    return some / whole if whole else None
+
+
+def _worst(matched: Sequence[Matched], images: Images, role: Role) -> tuple[JudgedImage, ...]:
+    """Return the images with the lowest F1; of equal ones, those with more errors come first."""
+    part, boxes = images.part(role), images.boxes
+    assert boxes is not None, "a search for objects has boxes"
+    order = sorted(range(len(matched)), key=lambda place: (matched[place].f1, -matched[place].errors))
+    return tuple(
+        JudgedImage(
+            images.dataset.shown(part.paths[place]), part.hashes[place], *boxes.sizes[part.indices[place]],
+            matched[place].f1, _judged(matched[place].true, matched[place].seen),
+            _judged(matched[place].found, matched[place].right),
+        )
+        for place in order[:WORST]
+    )  # fmt: skip
+
+
+def _judged(one: Detections, matched: Flags) -> tuple[JudgedBox, ...]:
+    edges = one.boxes.astype(float).round(4).tolist()
+    rows = zip(one.labels.tolist(), edges, one.scores.tolist(), matched.tolist(), strict=True)
+    return tuple(
+        JudgedBox(label, top, left, bottom, right, round(sureness, 4), flag)
+        for label, (top, left, bottom, right), sureness, flag in rows
+    )
+
+
+def _answered(file: Path, images: Images, role: Role) -> FoundObjects:
+    """Return the true boxes of some images, and what a file found in them."""
+    part, boxes = images.part(role), images.boxes
+    assert boxes is not None, "a search for objects has boxes"
+    sizes = [boxes.sizes[index][::-1] for index in part.indices]
+    return FoundObjects([true_boxes(rows) for rows in part.objects], load(file), sizes, len(images.classes))
+
+
+@dataclass(frozen=True)
+class Detected:
+    """Judge of found objects, which keeps each image's share in the figure to compare files image by image."""
+
+    by: Criterion  # rule by which an object counts as found
+
+    def verdict(self, scored: Scored, images: Images, run: RunFolder, name: str) -> AccuracyVerdict:
+        """See :class:`Judge`."""
+        given, of_float = (_answered(path, images, Role.VALIDATION) for path in (scored.own, scored.floats))
+        reached, shares = self.by.figures(given), self.by.shares(given)
+        by_class = dict(zip(images.classes, reached.by_class, strict=True))
+        boxes, _ = _at(self.by.threshold(given), images, given, reached.coco, self.by)
+        return AccuracyVerdict(
+            accuracy=percent(reached.mean, len(shares), f"{self.by.metric} {VALIDATED}"),
+            drop=drop_of(paired_shares(self.by.shares(of_float), shares), len(shares)),
+            answers=ImageAnswers(by_class, file=run.keep_answers(name, shares), boxes=boxes),
+        )
+
+    def held_out(self, evaluation: Evaluation, own: Path, images: Images, file: str = "") -> HeldOut:
+        """See :class:`Judge`."""
+        given = _answered(own, images, Role.HOLDOUT)
+        reached, boxes = self.by.figures(given), None
+        if chosen := evaluation.answers.boxes:
+            plain, matched = _at(chosen.threshold, images, given, reached.coco, self.by)
+            boxes = replace(plain, worst=_worst(matched, images, Role.HOLDOUT))
+        found = percent(reached.mean, len(given.true), f"{self.by.metric} {HELD_OUT}")
+        by_class = ImageAnswers(dict(zip(images.classes, reached.by_class, strict=True)), boxes=boxes)
+        return replace(evaluation, holdout_accuracy=found, holdout_answers=by_class), {}

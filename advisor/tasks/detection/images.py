@@ -11,11 +11,10 @@ from advisor.core.errors import UsageError
 from advisor.core.units import plural
 from advisor.datasets.boxes.reading import BoxSurvey, survey_boxes
 from advisor.datasets.checks.boxes import ObjectSizes, check_boxes, object_sizes
-from advisor.datasets.checks.findings import Finding
-from advisor.datasets.checks.fix import write_boxes
+from advisor.datasets.checks.findings import Finding, write_boxes
 from advisor.datasets.checks.image_quality import OF_ANY_PLACE, conditions
 from advisor.datasets.division import Overview, divide_boxes
-from advisor.datasets.look_alikes import Pair, near_duplicates
+from advisor.datasets.duplicates import Pair, near_duplicates
 from advisor.engine.data_check.label_checker import SEED
 from advisor.engine.data_check.result import DataCheck, Drawing, Say, advance, gravest_first, rounded
 from advisor.engine.pipeline.images import Boxes, Images
@@ -25,10 +24,8 @@ from advisor.measurement.average_precision import require_coco
 
 
 def read(question: Question, say: Say) -> Images:
-    """Return images in which boxes have classes.
-
-    Raises:
-        UsageError: the images cannot be used, or the package that computes average precision is not installed.
+    """Return images in which boxes have classes; raises UsageError if the package that computes average precision is
+    missing.
     """
     require_coco()
     read = survey_boxes(question.require_data())
@@ -98,15 +95,7 @@ class BoxContent:
 
 
 def check_detection(path: Path, say: Say) -> DataCheck:
-    """Check a set of images with boxes in any format; it is not changed. No network judges the labels.
-
-    Args:
-        path: a folder or a file, see :func:`advisor.datasets.boxes.list_boxes`.
-        say: called with a line about each step.
-
-    Raises:
-        UsageError: the path does not exist or cannot be read as a set of images with boxes.
-    """
+    """Check a set of images with boxes in any format; it is not changed. No network judges the labels."""
     say(f"reading boxes of {path}")
     read = survey_boxes(path, advance(say))
     say("comparing images")

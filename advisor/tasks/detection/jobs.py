@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from advisor.core.errors import StageError
 from advisor.datasets.images import InputSpec
@@ -18,8 +17,7 @@ if TYPE_CHECKING:
     from advisor.downloads.files import WeightsFile
     from advisor.tasks.detection import Detection
 
-HEAD_WEIGHTS = "head.npz"
-"""The weights of a detector's head, beside its float file."""
+HEAD_WEIGHTS = "head.npz"  # The weights of a detector's head, beside its float file
 
 
 def train(
@@ -34,43 +32,28 @@ def train(
 ) -> None:
     """Train a card's detector and write its float file, and the weights of its head beside it.
 
-    Args:
-        card: the model card.
-        weights: the pretrained weights.
-        images: the images to learn from, each with label, top, left, bottom and right (in shares) of its objects.
-        classes: number of classes.
-        task: gives the kind of head.
-        seed: of the training.
-        path: where to write the ``.tflite``.
-        start: of fine-tuning: the float file of an earlier training, and the share of the backbone's layers that learn,
-            from the top. None for a new head on a frozen backbone.
+    Each image comes with label, top, left, bottom and right (in shares) of its objects. ``task`` gives the kind of
+    head. ``start`` is that of fine-tuning: the float file of an earlier training, and the share of the backbone's
+    layers that learn, from the top; None for a new head on a frozen backbone.
     """
     from advisor.core.tasks import TASKS
-    from advisor.training.detection.changes import objects_of
-    from advisor.training.detection.maps import Boxed
-    from advisor.training.detection.network import DetectorStart, train as train_detector
+    from advisor.training.detection import DetectorStart, train as train_detector
+    from advisor.training.detection.maps import Boxed, objects_of
 
     kind = cast("Detection", TASKS[task]).head
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         boxed = Boxed([path for path, _ in images], [objects_of(rows) for _, rows in images])
-        begun = DetectorStart(_head_of(start[0]), start[1]) if start else None
+        begun = None
+        if start:
+            with np.load(start[0].with_name(HEAD_WEIGHTS), allow_pickle=False) as arrays:
+                begun = DetectorStart([arrays[f"arr_{place}"] for place in range(len(arrays.files))], start[1])
         trained = train_detector(card, weights, boxed, classes, kind, seed, Path(folder), begun)
     path.write_bytes(trained.data)
     np.savez(path.with_name(HEAD_WEIGHTS), *trained.head)
 
 
-def _head_of(path: Path) -> list[NDArray[np.float32]]:
-    """Return the weights of the head beside a float file, in their order."""
-    with np.load(path.with_name(HEAD_WEIGHTS), allow_pickle=False) as arrays:
-        return [arrays[f"arr_{place}"] for place in range(len(arrays.files))]
-
-
 def take(card: Card, weights: WeightsFile | None, path: Path) -> None:
-    """Write a user's own detector as the float file of its card, its outputs named, without its description.
-
-    Raises:
-        StageError: the file is not available.
-    """
+    """Write a user's own detector as the float file of its card, its outputs named, without its description."""
     from advisor.tflite.postprocess import with_named_outputs
 
     if weights is None:
@@ -79,16 +62,9 @@ def take(card: Card, weights: WeightsFile | None, path: Path) -> None:
 
 
 def detect(model: Path, images: Sequence[Path], view: InputSpec, classes: Sequence[str], path: Path) -> None:
-    """Run a file that finds boxes or marks centres over images; write what it finds.
+    """Run a file that finds boxes or marks centres over images; write what it finds, see :func:`.accuracy.save`.
 
-    See :func:`advisor.measurement.accuracy.save` for the format.
-
-    Args:
-        model: the file. Its labels may be more than the user's classes, in another order; without, they are these.
-        images: image files.
-        view: how an image becomes input.
-        classes: names of the user's classes, in label order.
-        path: where to write.
+    The file's labels may be more than the user's classes, in another order; without, they are these.
     """
     from advisor.datasets.dataset import class_order
     from advisor.measurement.accuracy import Detector, save

@@ -30,8 +30,7 @@ from advisor.isolation import CallLimits
 from advisor.tasks.detection import jobs
 
 DETECTIONS_FILE = "detections.npz"
-VERSION = "4"
-"""Raised when equal images and weights give another detector."""
+VERSION = "4"  # Raised when equal images and weights give another detector
 
 TRAINING = Resources(Pool.TRAINERS, 3_000_000_000, CallLimits(seconds=3 * 3600, memory_bytes=8_000_000_000))
 
@@ -92,13 +91,14 @@ def detections(scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s
     """Run a detector over images and write what it finds; arguments as of :func:`.figures.score`."""
 
     def inputs(materials: Materials, results: Results) -> Inputs:
-        return {
+        images, classes = materials.part(role).fingerprint, materials.require_images().classes
+        own = {
             "artefact": artefact_of(source, results).sha256,
-            "pictures": materials.part(role).fingerprint,
+            "pictures": images,
             "view": spec.key,
-            "classes": materials.require_images().classes,
-            **versions("ai-edge-litert", "pillow", "numpy"),
+            "classes": classes,
         }
+        return {**own, **versions("ai-edge-litert", "pillow", "numpy")}
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
         path, images = artefact_of(source, results).path, materials.part(role).paths

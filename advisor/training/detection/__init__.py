@@ -1,1 +1,224 @@
-"""Train detectors: a head for boxes on the maps of a frozen backbone."""
+"""Train detectors in Keras, from pretrained weights to a float file: a head on the maps of a backbone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.datasets.images import InputSpec
+from advisor.tflite.postprocess import CENTRES, ENCODINGS, SCORES, Suppression, append_postprocess
+from advisor.training.detection.fit import Hyperparameters, MakeHead, fit
+from advisor.training.detection.maps import Boxed, keep_maps, keep_photographs, listed
+from advisor.training.finetune.network import flatbuffer, freeze, level_layers
+
+if TYPE_CHECKING:
+    import keras
+
+    from advisor.catalog.cards import Card
+    from advisor.downloads.files import WeightsFile
+
+
+WIDTH = 96  # Channels of the maps of a head for boxes
+CENTRE_WIDTH, CENTRE_DEPTH = 64, 2  # Channels of the maps of a head for centres, and its separable convolutions
+COARSEST, FINEST = 32, 8  # Pixels of the input to a cell of the coarsest and of the finest map that the head reads
+
+FIRST_SCORE = 0.01
+"""Score of every place before training: nearly all places have no object, which would drive the first steps (T.-Y. Lin
+et al., "Focal Loss for Dense Object Detection", 2017, section 3.3)."""
+
+
+def with_maps(backbone: keras.Model, coarsest: int = COARSEST) -> keras.Model:
+    """Return the backbone with its maps as outputs, the finest first; ``coarsest``: input pixels to a cell."""
+    import keras
+
+    side = int(backbone.inputs[0].shape[1])
+    last = next(
+        each.output for each in reversed(backbone.layers) if len(each.output.shape) == 4 and each.output.shape[1] > 1
+    )
+    outputs = [*(backbone.get_layer(name).output for name in level_layers(backbone)), last]
+    by_side = {int(output.shape[1]): output for output in outputs}
+    wanted = [each for each in sorted(by_side, reverse=True) if FINEST <= round(side / each) <= coarsest]
+    return keras.Model(backbone.inputs[0], [by_side[each] for each in wanted])
+
+
+def head(shapes: Sequence[tuple[int, int, int]], classes: int) -> keras.Model:
+    """Return a new head for boxes: from maps of these shapes, the finest first, to logits (n, N, C) and encodings (n,
+    N, 4).
+
+    On each map, separable convolutions lead to the logits of the classes and to the boxes, for the one anchor of each
+    place.
+    """
+    import keras
+
+    inputs = [keras.Input(shape) for shape in shapes]
+    logits, encodings = [], []
+    for one in _pyramid(inputs, WIDTH):
+        seen = _separable(_separable(one))
+        logits.append(keras.layers.Reshape((-1, classes))(_scores(seen, classes)))
+        encodings.append(keras.layers.Reshape((-1, 4))(_last(seen, 4)))
+    outputs = [
+        parts[0] if len(parts) == 1 else keras.layers.Concatenate(axis=1)(parts) for parts in (logits, encodings)
+    ]
+    return keras.Model(inputs, outputs, name="head")
+
+
+def centre_head(shapes: Sequence[tuple[int, int, int]], classes: int) -> keras.Model:
+    """Return a new head for centres: from maps of these shapes, the finest first, to logits (n, rows, columns, C) with
+    a place for each cell of the finest map.
+    """
+    import keras
+
+    inputs = [keras.Input(shape) for shape in shapes]
+    seen = _pyramid(inputs, CENTRE_WIDTH)[0]
+    for _ in range(CENTRE_DEPTH):
+        seen = _separable(seen)
+    return keras.Model(inputs, _scores(seen, classes), name="head")
+
+
+def _pyramid(maps: Sequence[keras.KerasTensor], width: int) -> list[keras.KerasTensor]:
+    """Add the coarser maps to the finer ones: T.-Y. Lin et al., "Feature Pyramid Networks" (2017)."""
+    import keras
+
+    levels = [_batch_norm()(momentum=0.9)(keras.layers.Conv2D(width, 1, use_bias=False)(one)) for one in maps]
+    merged = [levels[-1]]
+    for finer in reversed(levels[:-1]):
+        rows, columns = finer.shape[1:3]
+        larger = keras.layers.Resizing(rows, columns, interpolation="nearest")(merged[0])
+        merged.insert(0, keras.layers.Add()([finer, larger]))
+    return merged
+
+
+def _scores(maps: keras.KerasTensor, classes: int) -> keras.KerasTensor:
+    """Return the logits of the classes at each place of the maps."""
+    return _last(maps, classes, -math.log((1 - FIRST_SCORE) / FIRST_SCORE))
+
+
+def _last(maps: keras.KerasTensor, channels: int, bias: float = 0.0) -> keras.KerasTensor:
+    import keras
+
+    small, start = keras.initializers.RandomNormal(stddev=0.01), keras.initializers.Constant(bias)
+    return keras.layers.Conv2D(channels, 1, kernel_initializer=small, bias_initializer=start)(maps)
+
+
+def _separable(maps: keras.KerasTensor) -> keras.KerasTensor:
+    import keras
+
+    deep = keras.layers.DepthwiseConv2D(3, padding="same", use_bias=False)(maps)
+    deep = keras.layers.ReLU(6)(_batch_norm()(momentum=0.9)(deep))
+    return keras.layers.ReLU(6)(
+        _batch_norm()(momentum=0.9)(keras.layers.Conv2D(maps.shape[-1], 1, use_bias=False)(deep))
+    )
+
+
+@cache
+def _batch_norm() -> type[keras.layers.BatchNormalization]:
+    """Return the layer with TensorFlow's fused operator in training: Keras' own one takes half as long again a step."""
+    import keras
+    import tensorflow as tf
+
+    class BatchNorm(keras.layers.BatchNormalization):  # type: ignore[misc]
+        def call(self, maps: tf.Tensor, training: bool | None = None, mask: tf.Tensor | None = None) -> tf.Tensor:
+            if not training:
+                return super().call(maps, training=False, mask=mask)
+            found, mean, variance = tf.compat.v1.nn.fused_batch_norm(
+                maps, self.gamma.value, self.beta.value, epsilon=self.epsilon, is_training=True
+            )
+            for running, new in ((self.moving_mean, mean), (self.moving_variance, variance)):
+                running.assign(self.momentum * running.value + (1.0 - self.momentum) * new)
+            return found
+
+    return BatchNorm
+
+
+def joined(maps: keras.Model, head: keras.Model) -> keras.Model:
+    """Return backbone and head in one, for conversion: from one normalised image (1, S, S, 3) to ``encodings`` (1, N,
+    4) and ``scores`` (1, N, C), or to ``centres`` (1, rows, columns, C).
+    """
+    import keras
+
+    image = keras.Input(maps.inputs[0].shape[1:], batch_size=1, name="image")
+    outputs = head(listed(maps(image)))
+    if not isinstance(outputs, list | tuple):
+        return keras.Model(image, {CENTRES: keras.layers.Activation("sigmoid", name=CENTRES)(outputs)})
+    logits, encodings = outputs
+    scores = keras.layers.Activation("sigmoid", name=SCORES)(logits)
+    return keras.Model(image, {ENCODINGS: keras.layers.Activation("linear", name=ENCODINGS)(encodings), SCORES: scores})
+
+
+@dataclass(frozen=True)
+class HeadKind:
+    """A kind of head."""
+
+    coarsest: int  # pixels of the input to a cell of the coarsest map that it reads
+    make_head: MakeHead  # makes its network, with loss and targets
+    epochs: int  # passes over the images
+
+
+FINETUNING = Hyperparameters(epochs=14)
+"""Hyperparameters that train head and backbone together.
+
+On BCCD's validation part, with the upper 65 % of MobileNetV2: 14 epochs gave an mAP@0.5 of 89.5 % and an mAP of 53.3,
+the head alone 89.2 and 46.4, 8 epochs at half of the rate 88.4 and 49.6."""
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """A trained detector."""
+
+    # float ``.tflite``: with post-processing if the head finds boxes, with the output ``centres`` otherwise
+    data: bytes
+    head: Sequence[NDArray[np.float32]]  # the weights of the head, in the order of its Keras model
+
+
+@dataclass(frozen=True, eq=False)
+class DetectorStart:
+    """The start of fine-tuning."""
+
+    head: Sequence[NDArray[np.float32]]  # see :class:`Trained`
+    share: float  # of the backbone's layers that learn too, from the top
+
+
+def train(
+    card: Card,
+    weights: WeightsFile | None,
+    boxed: Boxed,
+    classes: int,
+    kind: HeadKind,
+    seed: int,
+    folder: Path,
+    start: DetectorStart | None = None,
+) -> Trained:
+    """Train a head on a card's frozen backbone, or go on from a trained head, together with the backbone.
+
+    ``folder`` is for maps, which take up to 2 GB, or pixels; the caller removes it. ``start`` is None for a new head on
+    a frozen backbone. Raises StageError if the maps do not fit on disk, an image cannot be read, or the training
+    diverged.
+    """
+    import keras
+
+    from advisor.catalog.build import build_model
+
+    try:
+        model = build_model(card, weights)
+        maps = with_maps(keras.Model(model.inputs[0], model.output["features"]), kind.coarsest)
+        spec = InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)
+        keras.utils.set_random_seed(seed)
+        head = kind.make_head([tuple(output.shape[1:]) for output in maps.outputs], classes)
+        if start:
+            head.model.set_weights(start.head)
+            freeze(maps, start.share)
+            fit(head, keep_photographs(boxed, spec, folder), replace(FINETUNING, seed=seed), maps)
+        else:
+            fit(head, keep_maps(maps, boxed, spec, folder, seed), Hyperparameters(kind.epochs, seed=seed))
+        raw = flatbuffer(joined(maps, head.model))
+        data = append_postprocess(raw, head.anchors, Suppression()) if head.anchors is not None else raw
+        return Trained(data, head.model.get_weights())
+    finally:
+        keras.backend.clear_session()

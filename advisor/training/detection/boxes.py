@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,30 +12,24 @@ from numpy.typing import NDArray
 from advisor.measurement.accuracy import Detections
 from advisor.measurement.average_precision import counts
 from advisor.measurement.counting import centres, f1_of, match_centres
-from advisor.training.detection.changes import Objects
-from advisor.training.detection.fit import Anchors, Shape, TrainableHead, anchors_of, assign
-from advisor.training.detection.network import centre_head, head
+from advisor.training.detection import centre_head, head
+from advisor.training.detection.fit import Shape, TrainableHead
+from advisor.training.detection.maps import Floats, Objects
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
 
-Floats = NDArray[np.float32]
-
-BOX_WEIGHT = 2.0
-"""Weight of the boxes' loss beside that of the classes."""
+BOX_WEIGHT = 2.0  # Weight of the boxes' loss beside that of the classes
 
 
 def box_detector_head(shapes: Sequence[Shape], classes: int) -> TrainableHead:
-    """Return head, loss and targets for boxes.
+    """Return head, loss and targets for boxes, from the shapes of the maps, the finest first, and the number of
+    classes.
 
     The score of a class is trained to be the overlap of the predicted with the true box (X. Li et al., "Generalized
     Focal Loss", 2020, quality focal loss), so that of two boxes on one object the better one is kept. The loss of the
     boxes is one minus their generalized overlap (H. Rezatofighi et al., "Generalized Intersection over Union", 2019).
-
-    Args:
-        shapes: of the maps, the finest first.
-        classes: number of classes.
     """
     anchors = anchors_of([shape[:2] for shape in shapes])
 
@@ -44,15 +39,13 @@ def box_detector_head(shapes: Sequence[Shape], classes: int) -> TrainableHead:
         logits, encodings = outputs
         return _loss(logits, _decoded(encodings, tf.constant(anchors.boxes)), *targets)
 
-    return TrainableHead(head(shapes, classes), loss, lambda objects: _targets(objects, anchors), anchors)
+    def targets(objects: Objects) -> tuple[Floats, NDArray[np.int64]]:  # box (N, 4) and class (N,), -1 for none
+        chosen = assign(anchors, objects.boxes)
+        taken, boxes, labels = chosen >= 0, anchors.edges.copy(), np.full(len(chosen), -1, np.int64)
+        boxes[taken], labels[taken] = objects.boxes[chosen[taken]], objects.labels[chosen[taken]]
+        return boxes, labels
 
-
-def _targets(objects: Objects, anchors: Anchors) -> tuple[Floats, NDArray[np.int64]]:
-    """Return the box of each anchor (N, 4), and its class (N,), -1 for none."""
-    chosen = assign(anchors, objects.boxes)
-    boxes, labels = anchors.edges.copy(), np.full(len(chosen), -1, np.int64)
-    boxes[chosen >= 0], labels[chosen >= 0] = objects.boxes[chosen[chosen >= 0]], objects.labels[chosen[chosen >= 0]]
-    return boxes, labels
+    return TrainableHead(head(shapes, classes), loss, targets, anchors.boxes)
 
 
 def _decoded(encodings: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
@@ -93,14 +86,12 @@ def _overlaps(first: tf.Tensor, second: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor
     return overlap, overlap - (around - union) / around
 
 
-SPREAD = 0.15
-"""Standard deviation of the score that is wanted around a centre, over the side of the box."""
+SPREAD = 0.15  # Standard deviation of the score that is wanted around a centre, over the side of the box
 
 LEAST_SPREAD = 0.4
 """Its least value in cells, with which the wanted score of a neighbour of the centre's cell is below one half."""
 
-THRESHOLDS = np.linspace(0.1, 0.8, 15)
-"""Thresholds to choose from."""
+THRESHOLDS = np.linspace(0.1, 0.8, 15)  # Thresholds to choose from
 
 
 def centre_detector_head(shapes: Sequence[Shape], classes: int) -> TrainableHead:
@@ -109,10 +100,6 @@ def centre_detector_head(shapes: Sequence[Shape], classes: int) -> TrainableHead
     The score of a place is trained to be that of a bell around each centre, with less weight on places near a centre:
     X. Zhou et al., "Objects as Points" (2019), equation 1. The network is that of Edge Impulse's FOMO: a backbone cut
     where a cell has 8 or 16 pixels, and a map of classes.
-
-    Args:
-        shapes: of the maps, the finest first.
-        classes: number of classes.
     """
     model, (rows, columns) = centre_head(shapes, classes), shapes[0][:2]
 
@@ -154,3 +141,70 @@ def _thresholds(logits: Floats, objects: Sequence[Objects], classes: int) -> Flo
     best = THRESHOLDS[reached.argmax(axis=0)]
     shifts: Floats = np.log(best / (1 - best)).astype(np.float32)
     return shifts
+
+
+SIDE = 4.0  # Side of an anchor in cells of its map. ATSS (below) has eight; objects on a phone's small input are small.
+CANDIDATES = 9  # Anchors of each level that a box may be assigned to, the nearest ones: the figure of ATSS
+
+
+@dataclass(frozen=True, eq=False)
+class Anchors:
+    """The anchors of some maps, the finest map first and row by row."""
+
+    boxes: Floats  # float32 (N, 4): centre y and x, height and width
+    counts: tuple[int, ...]  # number of anchors of each map
+
+    @property
+    def edges(self) -> Floats:
+        """The anchors as edges, float32 (N, 4)."""
+        centres, sides = self.boxes[:, :2], self.boxes[:, 2:]
+        return np.concatenate([centres - sides / 2, centres + sides / 2], axis=1)
+
+
+def anchors_of(shapes: Sequence[tuple[int, int]]) -> Anchors:
+    """Return the anchors of maps with these rows and columns."""
+    parts = []
+    for rows, columns in shapes:
+        y, x = np.meshgrid((np.arange(rows) + 0.5) / rows, (np.arange(columns) + 0.5) / columns, indexing="ij")
+        whole = [y, x, np.full_like(y, SIDE / rows), np.full_like(x, SIDE / columns)]
+        parts.append(np.stack(whole, axis=-1).reshape(-1, 4).astype(np.float32))
+    return Anchors(np.concatenate(parts), tuple(map(len, parts)))
+
+
+def overlaps(first: Floats, second: Floats) -> Floats:
+    """Return the intersection over union of boxes: edges (N, 4) and (M, 4) give (N, M)."""
+    low = np.maximum(first[:, None, :2], second[None, :, :2])
+    high = np.minimum(first[:, None, 2:], second[None, :, 2:])
+    shared = np.prod(np.maximum(high - low, 0), axis=-1)
+    areas = [np.prod(boxes[:, 2:] - boxes[:, :2], axis=1) for boxes in (first, second)]
+    whole = areas[0][:, None] + areas[1][None, :] - shared
+    shares: Floats = (shared / np.maximum(whole, 1e-12)).astype(np.float32)
+    return shares
+
+
+def assign(anchors: Anchors, boxes: Floats) -> NDArray[np.int64]:
+    """Return the index of the true box of each anchor, -1 for none; ``boxes`` are edges (M, 4).
+
+    Of the nearest anchors of each level, a box takes those with its centre inside that overlap it by at least the mean
+    and one standard deviation: S. Zhang et al., "Bridging the Gap Between Anchor-based and Anchor-free Detection via
+    Adaptive Training Sample Selection" (ATSS, 2020). So small and large boxes get anchors without thresholds to choose.
+    A box that has none takes the candidate with the largest overlap.
+    """
+    chosen, best = np.full(len(anchors.boxes), -1, np.int64), np.zeros(len(anchors.boxes))
+    if not len(boxes):
+        return chosen
+    shared = overlaps(anchors.edges, boxes)
+    centres = anchors.boxes[:, :2]
+    distances = np.square(centres[:, None] - (boxes[None, :, :2] + boxes[None, :, 2:]) / 2).sum(axis=-1)
+    levels = [(end - count, end) for count, end in zip(anchors.counts, np.cumsum(anchors.counts), strict=True)]
+    order = [start + np.argsort(distances[start:end], axis=0, kind="stable")[:CANDIDATES] for start, end in levels]
+    near = np.concatenate(order)
+    for number, box in enumerate(boxes):
+        mine = near[:, number]
+        own = shared[mine, number]
+        inside = ((centres[mine] > box[:2]) & (centres[mine] < box[2:])).all(axis=1)
+        taken = mine[(own >= own.mean() + own.std()) & inside]
+        taken = taken if len(taken) else mine[[own.argmax()]]
+        better = taken[(shared[taken, number] > best[taken]) | (chosen[taken] < 0)]
+        chosen[better], best[better] = number, shared[better, number]
+    return chosen

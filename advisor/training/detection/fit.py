@@ -5,190 +5,52 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from advisor.core.errors import StageError
-from advisor.training.detection.changes import Objects
+from advisor.training.detection.maps import Arrays, KeptMaps, Objects, Photographs, listed
 from advisor.training.loop import run
 
 if TYPE_CHECKING:
     import keras
     import tensorflow as tf
 
-# Anchors: one box at each place of each map, to which true boxes are assigned.
-#
-# All boxes are in shares of the image. Edges are (top, left, bottom, right).
-
 Floats = NDArray[np.float32]
-
-SIDE = 4.0
-"""Side of an anchor in cells of its map. ATSS (below) has eight; objects on a phone's small input are small."""
-
-CANDIDATES = 9
-"""Anchors of each level that a box may be assigned to, the nearest ones: the figure of ATSS."""
-
-
-@dataclass(frozen=True, eq=False)
-class Anchors:
-    """The anchors of some maps, the finest map first and row by row.
-
-    Attributes:
-        boxes: float32 (N, 4): centre y and x, height and width.
-        counts: number of anchors of each map.
-    """
-
-    boxes: Floats
-    counts: tuple[int, ...]
-
-    @property
-    def edges(self) -> Floats:
-        """The anchors as edges, float32 (N, 4)."""
-        centres, sides = self.boxes[:, :2], self.boxes[:, 2:]
-        return np.concatenate([centres - sides / 2, centres + sides / 2], axis=1)
-
-
-def anchors_of(shapes: Sequence[tuple[int, int]]) -> Anchors:
-    """Return the anchors of maps with these rows and columns."""
-    parts = [_grid(*shape) for shape in shapes]
-    return Anchors(np.concatenate(parts), tuple(len(part) for part in parts))
-
-
-def _grid(rows: int, columns: int) -> Floats:
-    down, across = (np.arange(rows) + 0.5) / rows, (np.arange(columns) + 0.5) / columns
-    y, x = np.meshgrid(down, across, indexing="ij")
-    whole = [y, x, np.full_like(y, SIDE / rows), np.full_like(x, SIDE / columns)]
-    return np.stack(whole, axis=-1).reshape(-1, 4).astype(np.float32)
-
-
-def overlaps(first: Floats, second: Floats) -> Floats:
-    """Return the intersection over union of boxes: edges (N, 4) and (M, 4) give (N, M)."""
-    low = np.maximum(first[:, None, :2], second[None, :, :2])
-    high = np.minimum(first[:, None, 2:], second[None, :, 2:])
-    shared = np.prod(np.maximum(high - low, 0), axis=-1)
-    areas = [np.prod(boxes[:, 2:] - boxes[:, :2], axis=1) for boxes in (first, second)]
-    whole = areas[0][:, None] + areas[1][None, :] - shared
-    shares: Floats = (shared / np.maximum(whole, 1e-12)).astype(np.float32)
-    return shares
-
-
-def assign(anchors: Anchors, boxes: Floats) -> NDArray[np.int64]:
-    """Assign true boxes to anchors by their statistics.
-
-    Of the nearest anchors of each level, a box takes those with its centre inside that overlap it by at least the mean
-    and one standard deviation: S. Zhang et al., "Bridging the Gap Between Anchor-based and Anchor-free Detection via
-    Adaptive Training Sample Selection" (ATSS, 2020). So small and large boxes get anchors without thresholds to
-    choose. A box that has none takes the candidate with the largest overlap.
-
-    Args:
-        anchors: the anchors.
-        boxes: edges (M, 4).
-
-    Returns:
-        For each anchor the index of its box, -1 for none.
-    """
-    chosen, best = np.full(len(anchors.boxes), -1, np.int64), np.zeros(len(anchors.boxes))
-    if not len(boxes):
-        return chosen
-    shared = overlaps(anchors.edges, boxes)
-    centres = anchors.boxes[:, :2]
-    distances = np.square(centres[:, None] - (boxes[None, :, :2] + boxes[None, :, 2:]) / 2).sum(axis=-1)
-    near = _nearest(distances, anchors.counts)
-    for number, box in enumerate(boxes):
-        mine = near[:, number]
-        own = shared[mine, number]
-        inside = ((centres[mine] > box[:2]) & (centres[mine] < box[2:])).all(axis=1)
-        taken = mine[(own >= own.mean() + own.std()) & inside]
-        taken = taken if len(taken) else mine[[own.argmax()]]
-        better = taken[(shared[taken, number] > best[taken]) | (chosen[taken] < 0)]
-        chosen[better], best[better] = number, shared[better, number]
-    return chosen
-
-
-def _nearest(distances: NDArray[np.floating], counts: Sequence[int]) -> NDArray[np.int64]:
-    """Return the nearest anchors of each level to each box, (candidates, M)."""
-    starts = np.cumsum([0, *counts])
-    parts = []
-    for start, end in pairwise(starts):
-        most = min(CANDIDATES, end - start)
-        parts.append(start + np.argsort(distances[start:end], axis=0, kind="stable")[:most])
-    return np.concatenate(parts)
 
 
 @dataclass(frozen=True)
 class Hyperparameters:
-    """Hyperparameters of a training.
+    """Hyperparameters of a training."""
 
-    Attributes:
-        epochs: passes over the images; each pass takes one changed copy of every image.
-        batch: images in a step.
-        learning_rate: largest rate of AdamW for the head; it rises linearly and falls as a cosine.
-        backbone_rate: the same for the backbone, as a share of the head's.
-        weight_decay: of kernels.
-        averaging: decay of the running mean of the weights, which is what is kept.
-        seed: draws weights, copies and order.
-    """
-
-    epochs: int
-    batch: int = 16
-    learning_rate: float = 2e-3
-    backbone_rate: float = 0.1
-    weight_decay: float = 1e-2
-    averaging: float = 0.998
-    seed: int = 0
+    epochs: int  # passes over the images; each pass takes one changed copy of every image
+    batch: int = 16  # images in a step
+    learning_rate: float = 2e-3  # largest rate of AdamW for the head; it rises linearly and falls as a cosine
+    backbone_rate: float = 0.1  # the same for the backbone, as a share of the head's
+    weight_decay: float = 1e-2  # of kernels
+    averaging: float = 0.998  # decay of the running mean of the weights, which is what is kept
+    seed: int = 0  # draws weights, copies and order
 
 
-Arrays = list[NDArray[np.generic]]
-"""Inputs of a network for a batch of images, or its outputs."""
+WARMUP = 0.05  # Share of the steps in which the rate rises
 
 
-class TrainingInputs(Protocol):
-    """Images to learn from, as the inputs of a network."""
-
-    @property
-    def objects(self) -> Sequence[Objects]:
-        """The objects in each of the N images."""
-        ...
-
-    def unchanged(self, images: NDArray[np.int64]) -> Arrays:
-        """Return the inputs for some images as they are."""
-        ...
-
-    def changed(self, images: NDArray[np.int64], draw: np.random.Generator) -> tuple[Arrays, list[Objects]]:
-        """Return the inputs for some images, each changed at random, and the objects in the changed images."""
-        ...
-
-
-WARMUP = 0.05
-"""Share of the steps in which the rate rises."""
-
-
-Target = tuple[NDArray[np.generic], ...]
-"""Targets of an image: the wanted outputs of a network."""
-
-Shape = tuple[int, int, int]
-"""Rows, columns and channels of a map."""
+Target = tuple[NDArray[np.generic], ...]  # Targets of an image: the wanted outputs of a network
+Shape = tuple[int, int, int]  # Rows, columns and channels of a map
 
 
 @dataclass(frozen=True, eq=False)
 class TrainableHead:
-    """A head with its loss and its targets.
+    """A head with its loss and its targets."""
 
-    Attributes:
-        model: ``keras.Model`` from maps, the finest first, to the head's outputs.
-        loss: from the outputs of a batch and its targets to the number that training minimises.
-        target: from the objects in an image to the wanted outputs.
-        anchors: of a head for boxes.
-        finish: called after the training, with the logits of the images as they are and their objects.
-    """
-
-    model: keras.Model
+    model: keras.Model  # ``keras.Model`` from maps, the finest first, to the head's outputs
+    # from the outputs of a batch and its targets to the number that training minimises
     loss: Callable[[list[tf.Tensor], tuple[tf.Tensor, ...]], tf.Tensor]
-    target: Callable[[Objects], Target]
-    anchors: Anchors | None = None
+    target: Callable[[Objects], Target]  # from the objects in an image to the wanted outputs
+    anchors: NDArray[np.float32] | None = None  # of a head for boxes: centre y and x, height and width, (N, 4)
+    # called after the training, with the logits of the images as they are and their objects
     finish: Callable[[NDArray[np.float32], Sequence[Objects]], None] | None = None
 
 
@@ -197,19 +59,15 @@ MakeHead = Callable[[Sequence[Shape], int], TrainableHead]
 
 
 def fit(
-    head: TrainableHead, data: TrainingInputs, hyperparameters: Hyperparameters, backbone: keras.Model | None = None
+    head: TrainableHead,
+    data: KeptMaps | Photographs,
+    hyperparameters: Hyperparameters,
+    backbone: keras.Model | None = None,
 ) -> None:
-    """Fit a head, alone or with its backbone.
+    """Fit a head, alone or with its backbone; its model gets the trained weights.
 
-    Args:
-        head: its model gets the trained weights.
-        data: maps, or the backbone's input if it is trained too.
-        hyperparameters: the hyperparameters.
-        backbone: from images to maps; its trainable weights learn with the head. Its BatchNorm keeps its statistics.
-            None: ``data`` gives the maps of a frozen one.
-
-    Raises:
-        StageError: the loss is not finite.
+    Without a backbone, ``data`` gives the maps of a frozen one. The trainable weights of a backbone learn with the
+    head; its BatchNorm keeps its statistics. Raises StageError if the loss is not finite.
     """
     training = _Training(head, data, hyperparameters, backbone)
     run(training)
@@ -227,7 +85,11 @@ class _Training:
     """AdamW on the weights of a network, and the running mean of them."""
 
     def __init__(
-        self, head: TrainableHead, data: TrainingInputs, hyperparameters: Hyperparameters, backbone: keras.Model | None
+        self,
+        head: TrainableHead,
+        data: KeptMaps | Photographs,
+        hyperparameters: Hyperparameters,
+        backbone: keras.Model | None,
     ) -> None:
         import tensorflow as tf
 
@@ -293,8 +155,8 @@ class _Training:
 
         maps = [tf.cast(each, tf.float32) for each in inputs]
         if self._backbone:
-            maps = _listed(self._backbone(maps[0], training=False))
-        return _listed(self._head.model(maps, training=training))
+            maps = listed(self._backbone(maps[0], training=False))
+        return listed(self._head.model(maps, training=training))
 
     def _learn(self, inputs: Sequence[tf.Tensor], targets: tuple[tf.Tensor, ...], keep: tf.Tensor) -> tf.Tensor:
         import tensorflow as tf
@@ -309,10 +171,6 @@ class _Training:
         for mean, weight in zip(self._means, self._weights, strict=True):
             mean.assign(keep * mean + (1.0 - keep) * weight.value)
         return loss
-
-
-def _listed(outputs: tf.Tensor | Sequence[tf.Tensor]) -> list[tf.Tensor]:
-    return list(outputs) if isinstance(outputs, list | tuple) else [outputs]
 
 
 def _optimizer(

@@ -1,59 +1,116 @@
-"""Images to learn from: the maps of a frozen backbone, which make an epoch cost only the head, or their pixels."""
+"""Images to learn from, with their objects: the maps of a frozen backbone, or their pixels, and changed copies of both.
+
+A change takes another section, mirrors it and gives it other colours; the boxes of the objects move with it. With kept
+maps, an epoch costs only the head.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 from advisor.core.errors import StageError
 from advisor.datasets.images import InputSpec, load
 from advisor.isolation.resources import usable_cores
-from advisor.training.detection.changes import Objects, RandomChanges, changed
-from advisor.training.detection.fit import Arrays
 from advisor.training.finetune.network import flatbuffer
 
 if TYPE_CHECKING:
     import keras
 
-Halves = NDArray[np.float16]
+Pixels = NDArray[np.uint8]
+Floats = NDArray[np.float32]
+Arrays = list[NDArray[np.generic]]  # Inputs of a network for a batch of images, or its outputs
+LEAST_LEFT = 0.3  # Share of a box's area that must stay in the section; else the object can hardly be told
+FILLED = (124, 116, 104)  # RGB outside the image: the mean of ImageNet's images
 
-MOST_BYTES = 2_000_000_000
-"""Largest size of the maps on disk."""
 
-MOST_COPIES = 5
-"""Changed copies of each image, at most."""
+@dataclass(frozen=True)
+class RandomChanges:
+    """Strengths of the random changes."""
+
+    zoom: float = 1.65  # largest factor between the sides of the section and those of the image, either way
+    stretch: float = 1.35  # largest factor between the height and the width of the section
+    contrast: float = 0.2  # largest change of contrast: the factor is between 1 - contrast and 1 + contrast
+    brightness: float = 20.0  # largest change of all channels, in steps of 255
+    tint: float = 8.0  # largest change of each channel
+
+
+@dataclass(frozen=True, eq=False)
+class Objects:
+    """The objects in an image."""
+
+    boxes: Floats  # edges (n, 4) as top, left, bottom and right in shares of the image, float32
+    labels: NDArray[np.int64]  # index of the class of each, int64 (n,)
+
+
+def objects_of(rows: Sequence[tuple[int, float, float, float, float]]) -> Objects:
+    """Return objects given as label, top, left, bottom and right in shares of the image."""
+    table = np.array(rows, np.float64).reshape(-1, 5)
+    return Objects(table[:, 1:].astype(np.float32), table[:, 0].astype(np.int64))
+
+
+def changed(
+    pixels: Pixels, objects: Objects, changes: RandomChanges, draw: np.random.Generator
+) -> tuple[Pixels, Objects]:
+    """Return a section of an image, uint8 (S, S, 3), mirrored half of the time, and the objects in it. Equal states of
+    ``draw`` give equal changes.
+    """
+    zoom, stretch = (math.exp(draw.uniform(-1, 1) * math.log(most)) for most in (changes.zoom, changes.stretch))
+    height, width = zoom * math.sqrt(stretch), zoom / math.sqrt(stretch)
+    top, left = (draw.uniform(min(0.0, 1 - side), max(0.0, 1 - side)) for side in (height, width))
+    matrix = (width, 0.0, left * len(pixels), 0.0, height, top * len(pixels))
+    image, kept = Image.fromarray(pixels), _moved(objects, (top, left, height, width))
+    section = image.transform(image.size, Image.Transform.AFFINE, matrix, Image.Resampling.BILINEAR, fillcolor=FILLED)
+    found = np.asarray(section)
+    if draw.random() < 0.5:
+        found = found[:, ::-1]
+        top_, left_, bottom_, right_ = kept.boxes.T
+        kept = Objects(np.stack([top_, 1 - right_, bottom_, 1 - left_], axis=1), kept.labels)
+    contrast = draw.uniform(1 - changes.contrast, 1 + changes.contrast)
+    shift = draw.uniform(-changes.brightness, changes.brightness) + draw.uniform(-changes.tint, changes.tint, 3)
+    coloured = (found.astype(np.float32) - 128.0) * np.float32(contrast) + (128.0 + shift).astype(np.float32)
+    return np.clip(np.rint(coloured), 0, 255).astype(np.uint8), kept
+
+
+def _moved(objects: Objects, section: tuple[float, float, float, float]) -> Objects:
+    """Return the objects in shares of the section, without those of which too little is left."""
+    top, left, height, width = section
+    corner, sides = np.array([top, left, top, left]), np.array([height, width, height, width])
+    boxes = (objects.boxes - corner) / sides
+    inside = np.clip(boxes, 0.0, 1.0)
+    areas = [np.prod(each[:, 2:] - each[:, :2], axis=1) for each in (inside, boxes)]
+    left_over = areas[0] > LEAST_LEFT * np.maximum(areas[1], 1e-12)
+    return Objects(inside[left_over].astype(np.float32), objects.labels[left_over])
+
+
+MOST_BYTES = 2_000_000_000  # Largest size of the maps on disk
+MOST_COPIES = 5  # Changed copies of each image, at most
 
 
 @dataclass(frozen=True, eq=False)
 class Boxed:
-    """Images with their objects.
+    """Images with their objects."""
 
-    Attributes:
-        paths: N files.
-        objects: of each image.
-    """
-
-    paths: Sequence[Path]
-    objects: Sequence[Objects]
+    paths: Sequence[Path]  # N files
+    objects: Sequence[Objects]  # of each image
 
 
 @dataclass(frozen=True, eq=False)
 class KeptMaps:
-    """Maps of N images and of their changed copies: what a head on a frozen backbone learns from.
+    """Maps of N images and of their changed copies: what a head on a frozen backbone learns from."""
 
-    Attributes:
-        levels: float16 (N * (1 + copies), rows, columns, channels) of each level, memory-mapped.
-        of_rows: the objects of each row.
-        copies: changed copies of each image; row ``image + N * copy`` is copy number ``copy``, 0 for the image itself.
-    """
-
-    levels: Sequence[Halves]
-    of_rows: Sequence[Objects]
+    levels: Sequence[
+        NDArray[np.float16]
+    ]  # float16 (N * (1 + copies), rows, columns, channels) of each level, memory-mapped
+    of_rows: Sequence[Objects]  # the objects of each row
+    # changed copies of each image; row ``image + N * copy`` is copy number ``copy``, 0 for the image itself
     copies: int
 
     @property
@@ -72,17 +129,9 @@ class KeptMaps:
 
 
 def keep_maps(maps: keras.Model, boxed: Boxed, spec: InputSpec, folder: Path, seed: int) -> KeptMaps:
-    """Run the backbone over images and over as many changed copies as fit on disk.
+    """Run the backbone, see :func:`.with_maps`, over images and over as many changed copies as fit on disk.
 
-    Args:
-        maps: the backbone, see :func:`advisor.training.detection.network.with_maps`.
-        boxed: the images.
-        spec: how an image becomes the backbone's input.
-        folder: for the files.
-        seed: draws the changes.
-
-    Raises:
-        StageError: the maps of the images alone are too large, or an image cannot be read.
+    Raises StageError if the maps of the images alone are too large, or an image cannot be read.
     """
     shapes = [tuple(int(side) for side in output.shape[1:]) for output in maps.outputs]
     each, count = 2 * sum(int(np.prod(shape)) for shape in shapes), len(boxed.paths)
@@ -108,55 +157,37 @@ def keep_maps(maps: keras.Model, boxed: Boxed, spec: InputSpec, folder: Path, se
 
 def _rows(
     maps: keras.Model, boxed: Boxed, spec: InputSpec, copies: int, seed: int
-) -> Iterator[tuple[int, list[NDArray[np.float32]], Objects]]:
+) -> Iterator[tuple[int, list[Floats], Objects]]:
     """Yield each row's number, maps and objects; LiteRT computes the maps in a third of TensorFlow's time."""
-    run, count = _runner(maps), len(boxed.paths)
-    for number, (path, objects) in enumerate(zip(boxed.paths, boxed.objects, strict=True)):
-        pixels = load(path, spec.size)
-        yield number, run(spec.normalise(pixels)), objects
-        for copy in range(1, 1 + copies):
-            seen, kept = changed(pixels, objects, RandomChanges(), np.random.default_rng([seed, copy, number]))
-            yield number + count * copy, run(spec.normalise(seen)), kept
-
-
-def _runner(maps: keras.Model) -> _Runner:
     import keras
     from ai_edge_litert.interpreter import Interpreter
 
     one = keras.Input(maps.inputs[0].shape[1:], batch_size=1)
-    found = maps(one)
-    outputs = found if isinstance(found, list | tuple) else [found]
-    content = flatbuffer(keras.Model(one, {f"level{number}": each for number, each in enumerate(outputs)}))
-    interpreter = Interpreter(model_content=content, num_threads=usable_cores())
-    return _Runner(interpreter, len(outputs))
+    outputs = {f"level{number}": each for number, each in enumerate(listed(maps(one)))}
+    content = flatbuffer(keras.Model(one, outputs))
+    run = Interpreter(model_content=content, num_threads=usable_cores()).get_signature_runner()
+    (name,), count = run.get_input_details(), len(boxed.paths)
+    for number, (path, objects) in enumerate(zip(boxed.paths, boxed.objects, strict=True)):
+        pixels = load(path, spec.size)
+        for copy in range(1 + copies):
+            draw = np.random.default_rng([seed, copy, number])
+            seen, kept = changed(pixels, objects, RandomChanges(), draw) if copy else (pixels, objects)
+            found = run(**{name: spec.normalise(seen)[None]})
+            yield number + count * copy, [found[level][0] for level in outputs], kept
 
 
-class _Runner:
-    """Runs a backbone on one image."""
-
-    def __init__(self, interpreter: object, levels: int) -> None:
-        self._call = interpreter.get_signature_runner()  # type: ignore[attr-defined]
-        (self._input,) = self._call.get_input_details()
-        self._names = [f"level{number}" for number in range(levels)]
-
-    def __call__(self, image: NDArray[np.float32]) -> list[NDArray[np.float32]]:
-        found = self._call(**{self._input: image[None]})
-        return [found[name][0] for name in self._names]
+def listed(outputs: Any) -> list[Any]:
+    """Return the outputs of a network, of which there may be one, as a list."""
+    return list(outputs) if isinstance(outputs, list | tuple) else [outputs]
 
 
 @dataclass(frozen=True, eq=False)
 class Photographs:
-    """The pixels of N images, changed anew in each epoch: what a backbone that learns too learns from.
+    """The pixels of N images, changed anew in each epoch: what a backbone that learns too learns from."""
 
-    Attributes:
-        pixels: uint8 (N, S, S, 3), RGB, memory-mapped.
-        objects: of each image.
-        spec: how pixels become the backbone's input.
-    """
-
-    pixels: NDArray[np.uint8]
-    objects: Sequence[Objects]
-    spec: InputSpec
+    pixels: NDArray[np.uint8]  # uint8 (N, S, S, 3), RGB, memory-mapped
+    objects: Sequence[Objects]  # of each image
+    spec: InputSpec  # how pixels become the backbone's input
 
     def unchanged(self, images: NDArray[np.int64]) -> Arrays:
         """Return the input for some images, float32 (n, S, S, 3)."""
@@ -169,16 +200,7 @@ class Photographs:
 
 
 def keep_photographs(boxed: Boxed, spec: InputSpec, folder: Path) -> Photographs:
-    """Decode images once.
-
-    Args:
-        boxed: the images.
-        spec: how an image becomes the backbone's input.
-        folder: for the file.
-
-    Raises:
-        StageError: an image cannot be read.
-    """
+    """Decode images once; raises StageError if one cannot be read."""
     shape = (len(boxed.paths), spec.size, spec.size, 3)
     pixels = np.lib.format.open_memmap(folder / "pixels.npy", mode="w+", dtype=np.uint8, shape=shape)
     for row, path in enumerate(boxed.paths):

@@ -1,1 +1,114 @@
 """Fine-tune a backbone and its head in Keras."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from advisor.core.evaluation_facts import HeadFacts
+from advisor.datasets.images import InputSpec
+from advisor.tflite.levels import with_levels
+from advisor.tflite.surgery import attach_head
+from advisor.training.features import joined
+from advisor.training.finetune.finetune import VERSION, WEIGHTS, Finetuned, finetune, read_progress
+from advisor.training.finetune.hyperparameters import FINETUNING, Finetuning
+from advisor.training.finetune.network import FinetuneData, flatbuffer
+from advisor.training.head import Head
+
+if TYPE_CHECKING:
+    import keras
+
+    from advisor.catalog.cards import Card
+    from advisor.downloads.files import WeightsFile
+
+
+__all__ = ["FINETUNING", "VERSION", "WEIGHTS", "Finetuning", "TuningImages", "epochs_done", "tune"]
+
+_SHIPS = "ships"  # Folder beside the maps with a note for each training that ships
+
+
+@dataclass(frozen=True)
+class TuningImages:
+    """The images of a fine-tuning."""
+
+    features: Sequence[Path]  # ``.npy`` files whose rows are the features of the images
+    images: Sequence[Path]  # training and validation part
+    labels: Sequence[int]  # their classes
+    validation: Sequence[int]  # indices in ``images`` of the validation part
+    groups: Sequence[int] = ()  # see :class:`advisor.training.finetune.network.FinetuneData`
+    # the head that was chosen for the images outside the validation part, ``.npz`` with weights and bias; None to
+    # choose one
+    head: tuple[Path, HeadFacts] | None = None
+
+
+def tune(
+    card: Card,
+    weights: WeightsFile | None,
+    given: TuningImages,
+    hyperparameters: Finetuning,
+    checkpoints: Path,
+    path: Path,
+    after: Path | None = None,
+    maps: Path | None = None,
+) -> dict[str, Any]:
+    """Fine-tune a card and write its float classifier to ``path``, and its weights into the same folder.
+
+    A later call with the same folder ``checkpoints`` continues. ``after`` is the ``path`` of an earlier call, to
+    continue training with the validation part too. ``maps`` is the folder for the maps of frozen layers, from the
+    compared model to the one that ships; None keeps them in ``checkpoints``. The complete training of the one that
+    ships removes it, and the checkpoints of trainings that continued what a time limit had ended.
+    """
+    import keras
+
+    from advisor.catalog.build import build_model
+
+    try:
+        model = build_model(card, weights)
+        backbone = keras.Model(model.inputs[0], model.output["features"])
+        view = InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)
+        features, head = joined(given.features), None
+        if given.head:
+            with np.load(given.head[0], allow_pickle=False) as arrays:
+                head = Head(arrays["weights"], arrays["bias"], given.head[1])
+        data = FinetuneData(features, given.images, given.labels, view, given.validation, given.groups, head)
+        begun = None if after is None else after.with_name(WEIGHTS)
+        notes = maps / _SHIPS if maps is not None and after is not None else None
+        if notes:
+            notes.mkdir(parents=True, exist_ok=True)
+            (notes / checkpoints.name).touch()
+        tuned = finetune(backbone, data, hyperparameters, checkpoints, after=begun, maps=maps)
+        path.write_bytes(to_tflite(backbone, tuned))
+        shutil.copyfile(checkpoints / WEIGHTS, path.with_name(WEIGHTS))
+        if notes and not tuned.out_of_time:  # what other trainings that ship continued is complete by now
+            for note in notes.iterdir():
+                if note.name != checkpoints.name:
+                    shutil.rmtree(checkpoints.with_name(note.name), ignore_errors=True)
+            shutil.rmtree(notes.parent, ignore_errors=True)
+    finally:
+        keras.backend.clear_session()
+    names = ("validation_accuracy", "start_accuracy", "best_epoch", "levels", "out_of_time")
+    return {**{name: getattr(tuned, name) for name in names}, "history": list(tuned.history)}
+
+
+def to_tflite(backbone: keras.Model, tuned: Finetuned) -> bytes:
+    """Return backbone, head and softmax as float ``.tflite``: ``image`` (1, S, S, 3) to ``probabilities`` (1, C)."""
+    data = convert(backbone)
+    return attach_head(with_levels(data) if tuned.levels else data, tuned.weights, tuned.bias)
+
+
+def convert(backbone: keras.Model) -> bytes:
+    """Return the backbone as a float ``.tflite`` with the only output ``features`` (1, F)."""
+    import keras
+
+    return flatbuffer(keras.Model(backbone.inputs[0], {"features": backbone.outputs[0]}))
+
+
+def epochs_done(checkpoints: Path, hyperparameters: Finetuning) -> tuple[int, int] | None:
+    """Return (epochs done, largest number of epochs); None before the first is done."""
+    progress = read_progress(checkpoints)
+    return (len(progress.history), hyperparameters.epochs) if progress and progress.history else None

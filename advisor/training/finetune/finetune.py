@@ -35,38 +35,22 @@ if TYPE_CHECKING:
     import keras
     import tensorflow as tf
 
-VERSION = 6
-"""Raised when equal images and hyperparameters give another network."""
-
-BEHIND = 0.05
-"""Share of the steps by which a training may be behind the share of its time before the limit shortens it."""
-
-WEIGHTS = "best.weights.h5"
-"""File name of the network with its head, in the folder of a fine-tuning."""
-
-STATE = "state.json"
-"""File name of the progress, which points to the last checkpoint."""
+VERSION = 6  # Raised when equal images and hyperparameters give another network
+BEHIND = 0.05  # Share of the steps by which a training may be behind the share of its time before the limit shortens it
+WEIGHTS = "best.weights.h5"  # File name of the network with its head, in the folder of a fine-tuning
+STATE = "state.json"  # File name of the progress, which points to the last checkpoint
 
 
 @dataclass(frozen=True)
 class FinetuneProgress:
-    """Progress of a fine-tuning.
+    """Progress of a fine-tuning."""
 
-    Attributes:
-        hyperparameters: of the training, without the time limit.
-        history: loss, validation accuracy and seconds of each epoch.
-        best_epoch: index of the best epoch, -1 for the start.
-        best: its validation accuracy (0-1).
-        start: validation accuracy before the first epoch (0-1).
-        shortened: a time limit lowered the rate early, so that another limit must not continue from here.
-    """
-
-    hyperparameters: Mapping[str, object]
-    history: tuple[Mapping[str, float], ...]
-    best_epoch: int
-    best: float
-    start: float
-    shortened: bool = False
+    hyperparameters: Mapping[str, object]  # of the training, without the time limit
+    history: tuple[Mapping[str, float], ...]  # loss, validation accuracy and seconds of each epoch
+    best_epoch: int  # index of the best epoch, -1 for the start
+    best: float  # its validation accuracy (0-1)
+    start: float  # validation accuracy before the first epoch (0-1)
+    shortened: bool = False  # a time limit lowered the rate early, so that another limit must not continue from here
 
 
 def read_progress(folder: Path) -> FinetuneProgress | None:
@@ -80,28 +64,19 @@ def read_progress(folder: Path) -> FinetuneProgress | None:
 
 @dataclass(frozen=True, eq=False)
 class Finetuned:
-    """The result of a fine-tuning.
+    """The result of a fine-tuning."""
 
-    Attributes:
-        weights: float32 (F, C) of the head.
-        bias: float32 (C,).
-        levels: whether the head also reads the features of the backbone's levels.
-        validation_accuracy: share (0-1) of the validation part classified correctly by the epoch that was kept. It is
-            slightly too high, as it chose that epoch.
-        start_accuracy: the same for the backbone and head at the start.
-        history: validation accuracy and training loss of each epoch.
-        best_epoch: 0-based; -1 if no epoch was better than the start.
-        out_of_time: the time limit ended or shortened the training. A later call with the same folder continues what
-            was ended, and begins anew what was shortened.
-    """
-
-    weights: NDArray[np.float32]
-    bias: NDArray[np.float32]
-    levels: bool
+    weights: NDArray[np.float32]  # float32 (F, C) of the head
+    bias: NDArray[np.float32]  # float32 (C,)
+    levels: bool  # whether the head also reads the features of the backbone's levels
+    # share (0-1) of the validation part classified correctly by the epoch that was kept. It is slightly too high, as it
+    # chose that epoch.
     validation_accuracy: float
-    start_accuracy: float
-    history: tuple[Mapping[str, float], ...]
-    best_epoch: int
+    start_accuracy: float  # the same for the backbone and head at the start
+    history: tuple[Mapping[str, float], ...]  # validation accuracy and training loss of each epoch
+    best_epoch: int  # 0-based; -1 if no epoch was better than the start
+    # the time limit ended or shortened the training. A later call with the same folder continues what was ended, and
+    # begins anew what was shortened.
     out_of_time: bool = False
 
 
@@ -113,22 +88,13 @@ def finetune(
     after: Path | None = None,
     maps: Path | None = None,
 ) -> Finetuned:
-    """Train ``backbone`` (in place) and its head on the training part.
+    """Train ``backbone`` (in place), from one normalised image (1, S, S, 3) to features (1, F), and its head.
 
-    Every epoch writes a checkpoint into ``folder``. A call with the same arguments continues after the last one. Use
-    one folder for each backbone and set of images.
-
-    Args:
-        backbone: ``keras.Model`` from one normalised image (1, S, S, 3) to features (1, F).
-        data: the images to train and validate on.
-        hyperparameters: see :class:`Finetuning`.
-        folder: for checkpoints and decoded images.
-        after: :data:`WEIGHTS` of an earlier call with these arguments, to continue from with the validation part too.
-            Nothing is validated then, and the last mean of the weights is kept.
-        maps: folder for the maps of the frozen layers, which the call with ``after`` reads again; None for ``folder``.
-
-    Raises:
-        StageError: the loss is not finite, an image cannot be read, or the checkpoint is damaged.
+    Every epoch writes a checkpoint into ``folder``, one for each backbone and set of images. A call with the same
+    arguments continues after the last one. ``after`` names :data:`WEIGHTS` of an earlier call with these arguments, to
+    continue from with the validation part too: nothing is validated then, and the last mean of the weights is kept.
+    ``maps`` is the folder for the maps of the frozen layers, which the call with ``after`` reads again; None for
+    ``folder``. Raises StageError if the loss is not finite, an image cannot be read, or the checkpoint is damaged.
     """
     session = _Session(backbone, data, hyperparameters, folder, after, maps or folder)
     session.resume()
@@ -160,7 +126,9 @@ class _Session:
         penalty = hyperparameters.head_penalty / (strength * len(self._train))
         if after is not None:
             self._train, self._validation = np.arange(len(targets)), self._validation[:0]
-        self._sample_weights = _class_weights(targets[self._train], int(targets.max()) + 1, hyperparameters.balance)
+        counts = np.maximum(np.bincount(targets[self._train], minlength=int(targets.max()) + 1), 1).astype(np.float64)
+        weights = counts**-hyperparameters.balance  # of each class, with a mean of 1 over the images
+        self._sample_weights = (weights * counts.sum() / (weights * counts).sum()).astype(np.float32)
         self._model = network.build(backbone, self._start, data.spec, hyperparameters.trained, hyperparameters.cached)
         if after is not None:
             self._model.load_weights(after)
@@ -183,22 +151,18 @@ class _Session:
         if kept is not None and not kept.shortened and kept.hyperparameters == self._hyperparameters.plain():
             self.history, self._best_epoch = list(kept.history), kept.best_epoch
             self._best, self._start_accuracy = kept.best, kept.start
-            self._restore(self._folder / f"epoch-{len(self.history)}")
+            place = self._folder / f"epoch-{len(self.history)}"
+            try:
+                self._optimizer.restore(place)
+            except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+                (self._folder / STATE).unlink()  # so that the next call starts anew
+                message = f"the checkpoint of fine-tuning is damaged: {place.name} cannot be read"
+                raise StageError(message, "run the same command again") from error
             return
         self._start_accuracy = self._best = self._validate()
         self._time.restart()
-        self._keep_best()
+        self._model.save_weights(self._folder / WEIGHTS)
         self._save()
-
-    def _restore(self, place: Path) -> None:
-        """Restore the model and the optimizer; remove a damaged checkpoint, so that the next call starts anew."""
-        try:
-            self._optimizer.restore(place)
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-            (self._folder / STATE).unlink()
-            raise StageError(
-                f"the checkpoint of fine-tuning is damaged: {place.name} cannot be read", "run the same command again"
-            ) from error
 
     def goes_on(self) -> bool:
         """Return whether to run another epoch: it may still improve, and there is time."""
@@ -225,26 +189,16 @@ class _Session:
         (images, labels), hyperparameters, number = batch, self._hyperparameters, len(self.history)
         whole = number >= hyperparameters.epochs - hyperparameters.full_epochs
         side = network.training_side(self._model, self._size, 1.0 if whole else hyperparameters.shrink)
-        self._keep_pace((number + place * hyperparameters.batch / len(self._train)) / hyperparameters.epochs)
+        reached = (number + place * hyperparameters.batch / len(self._train)) / hyperparameters.epochs
+        spent = self._time.spent(self._validation_s)
+        if self._shortened or spent > reached + BEHIND:  # the rate falls with the time
+            self._shortened = True
+            self._optimizer.spent.assign(min(1.0, spent))
         seed = hyperparameters.seed + number, place
         return self._optimizer.run(images, labels, self._sample_weights[labels], seed, side)
 
-    def _keep_pace(self, reached: float) -> None:
-        """Let the rate fall with the time where the limit would end the training before the cosine does.
-
-        Args:
-            reached: share of the steps that is done.
-        """
-        spent = self._time.spent(self._validation_s)
-        if self._shortened or spent > reached + BEHIND:
-            self._shortened = True
-            self._optimizer.spent.assign(min(1.0, spent))
-
     def end_epoch(self, losses: Sequence[tf.Tensor]) -> None:
-        """Validate, keep the best weights and write a checkpoint.
-
-        An epoch that the time limit ends has no checkpoint: a later call repeats it.
-        """
+        """Validate, keep the best weights and write a checkpoint, but of an epoch that the time limit ended."""
         number, loss = len(self.history), float(np.mean([float(value) for value in losses]))
         if not np.isfinite(loss):
             raise StageError(f"fine-tuning diverged in epoch {number + 1}", "lower the learning rate")
@@ -253,7 +207,7 @@ class _Session:
         better = accuracy >= self._best if self._shortened else accuracy > self._best
         if better or not len(self._validation):
             self._best, self._best_epoch = accuracy, number
-            self._keep_best()
+            self._model.save_weights(self._folder / WEIGHTS)
         self._optimizer.swap()
         if self.out_of_time:
             self._write_state()
@@ -276,9 +230,6 @@ class _Session:
         self._validation_s = time.monotonic() - began
         return right / max(1, len(self._validation))
 
-    def _keep_best(self) -> None:
-        self._model.save_weights(self._folder / WEIGHTS)
-
     def _save(self) -> None:
         """Write the checkpoint, then the state that points to it, and remove the previous one."""
         done = len(self.history)
@@ -294,11 +245,3 @@ class _Session:
         partial = self._folder / "state.partial"
         partial.write_text(json.dumps(asdict(state)))
         partial.replace(self._folder / STATE)
-
-
-def _class_weights(labels: NDArray[np.int64], classes: int, balance: float) -> NDArray[np.float32]:
-    """Return a weight for each class, with a mean of 1 over the images."""
-    counts = np.maximum(np.bincount(labels, minlength=classes), 1).astype(np.float64)
-    weights = counts**-balance
-    result: NDArray[np.float32] = (weights * counts.sum() / (weights * counts).sum()).astype(np.float32)
-    return result

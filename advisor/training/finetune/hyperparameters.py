@@ -15,63 +15,44 @@ CHANGES = Augmentation(crop=0.6, colour=0.25, mixup=0.2, turn=15.0)
 
 @dataclass(frozen=True)
 class Finetuning:
-    """The hyperparameters of a fine-tuning.
+    """The hyperparameters of a fine-tuning."""
 
-    Attributes:
-        cached: whether the maps below the trained layers are computed once and kept, see
-            :mod:`advisor.training.finetune.maps`.
-        copies: changed copies of each image whose maps are kept too, if ``cached``. Other trainings change images anew
-            in each epoch.
-        trained: share of the backbone's layers that are trained, from the top; 1 is all of them.
-        epochs: largest number of passes over the images.
-        patience: epochs without a better validation accuracy before training stops, from the middle on. With a cosine
-            rate, accuracy falls at first and rises most at the end.
-        learning_rate: highest rate of Adam with decoupled weight decay; it falls to 0 along a cosine.
-        lowest_rate: factor on the rate for the lowest trained layer; it rises to 1 at the top.
-        head_rate: factor on the rate for the head.
-        head_penalty: share of its own penalty that the head keeps during training.
-        weight_decay: decoupled weight decay of the kernels.
-        l2_sp: decoupled decay of all weights of the backbone towards their start (Li et al., "Explicit Inductive Bias
-            for Transfer Learning with Convolutional Networks", 2018).
-        batch: images in a step.
-        shrink: side of training images over the model's side. Crops show things larger than whole images do, so fewer
-            pixels show them at the size of the whole image (Touvron et al., "Fixing the train-test resolution
-            discrepancy", 2019). The cost falls with the square.
-        full_epochs: number of last epochs at the model's own side.
-        averaging: memory, in steps, of the running mean of the weights that is validated and kept; 1 keeps the last.
-        label_smoothing: share of the target spread over all classes.
-        balance: exponent of the inverse class frequency in the image weights: 0 weights images equally, 1 classes.
-        capture: share of training images that get a capture condition.
-        augmentation: how training images are augmented.
-        more_epochs: extra epochs of the network that ships, as a share of ``epochs``, with the validation part too.
-        more_rate: factor on the rate in these epochs.
-        seconds: time limit; no epoch starts that would end later. None for no limit.
-        seed: of shuffling, augmentation and the validation part.
-    """
-
-    trained: float = 0.65
+    trained: float = 0.65  # share of the backbone's layers that are trained, from the top; 1 is all of them
+    # whether the maps below the trained layers are computed once and kept, see :mod:`advisor.training.finetune.maps`
     cached: bool = False
+    # changed copies of each image whose maps are kept too, if ``cached``. Other trainings change images anew in each
+    # epoch.
     copies: int = 0
-    epochs: int = 18
+    epochs: int = 18  # largest number of passes over the images
+    # epochs without a better validation accuracy before training stops, from the middle on. With a cosine rate,
+    # accuracy falls at first and rises most at the end.
     patience: int = 6
-    learning_rate: float = 3e-4
-    lowest_rate: float = 0.3
-    head_rate: float = 0.3
-    head_penalty: float = 0.1
-    weight_decay: float = 1e-4
+    learning_rate: float = 3e-4  # highest rate of Adam with decoupled weight decay; it falls to 0 along a cosine
+    lowest_rate: float = 0.3  # factor on the rate for the lowest trained layer; it rises to 1 at the top
+    head_rate: float = 0.3  # factor on the rate for the head
+    head_penalty: float = 0.1  # share of its own penalty that the head keeps during training
+    weight_decay: float = 1e-4  # decoupled weight decay of the kernels
+    # decoupled decay of all weights of the backbone towards their start (Li et al., "Explicit Inductive Bias for
+    # Transfer Learning with Convolutional Networks", 2018)
     l2_sp: float = 0.0
-    batch: int = 32
+    batch: int = 32  # images in a step
+    # side of training images over the model's side. Crops show things larger than whole images do, so fewer pixels show
+    # them at the size of the whole image (Touvron et al., "Fixing the train-test resolution discrepancy", 2019). The
+    # cost falls with the square.
     shrink: float = 1.0
-    full_epochs: int = 0
+    full_epochs: int = 0  # number of last epochs at the model's own side
+    # memory, in steps, of the running mean of the weights that is validated and kept; 1 keeps the last
     averaging: float = 100.0
-    label_smoothing: float = 0.1
+    label_smoothing: float = 0.1  # share of the target spread over all classes
+    # exponent of the inverse class frequency in the image weights: 0 weights images equally, 1 classes
     balance: float = 0.0
-    capture: float = 0.0
-    augmentation: Augmentation = CHANGES
+    capture: float = 0.0  # share of training images that get a capture condition
+    augmentation: Augmentation = CHANGES  # how training images are augmented
+    # extra epochs of the network that ships, as a share of ``epochs``, with the validation part too
     more_epochs: float = 0.25
-    more_rate: float = 0.3
-    seconds: float | None = None
-    seed: int = 0
+    more_rate: float = 0.3  # factor on the rate in these epochs
+    seconds: float | None = None  # time limit; no epoch starts that would end later. None for no limit.
+    seed: int = 0  # of shuffling, augmentation and the validation part
 
     def going_on(self) -> Finetuning:
         """Return the hyperparameters of the extra epochs of the network that ships."""
@@ -118,10 +99,6 @@ class Trials:
 
     The first suggestion is the recipe's own hyperparameters, so that no study ends below them. A few random ones
     follow, then those of the tree-structured Parzen estimator (Bergstra et al., 2011), Optuna's default.
-
-    Args:
-        base: the recipe's own hyperparameters.
-        seed: of the draws.
     """
 
     def __init__(self, base: Finetuning, seed: int) -> None:
@@ -155,16 +132,12 @@ class Trials:
         return max(self._told, key=lambda told: told[0])[1]
 
     def _own(self) -> dict[str, float]:
-        holders = {name: self._base if name in _OF_TRAINING else self._base.augmentation for name in SPACE}
-        values = {name: float(getattr(holder, name)) for name, holder in holders.items() if self._turned(name)}
-        own = {name: _within(value, SPACE[name]) for name, value in values.items()}
-        return {**own, "learning_rate": _within(self._base.learning_rate, LEARNING_RATE), "epochs": self._base.epochs}
+        base, spans = self._base, {"learning_rate": LEARNING_RATE, **SPACE}
+        values = {**asdict(base), **asdict(base.augmentation)}
+        turned = {name: span for name, span in spans.items() if self._turned(name)}
+        own = {name: min(max(float(values[name]), low), high) for name, (low, high) in turned.items()}
+        return {**own, "epochs": base.epochs}
 
     def _turned(self, name: str) -> bool:
-        if self._base.cached:
-            return name not in ("trained", "shrink")
-        return name != "trained" or self._base.trained < 1.0
-
-
-def _within(value: float, span: tuple[float, float]) -> float:
-    return min(max(value, span[0]), span[1])
+        fixed = ("trained", "shrink") if self._base.cached else ("trained",) if self._base.trained >= 1.0 else ()
+        return name not in fixed

@@ -29,33 +29,24 @@ if TYPE_CHECKING:
 Maps = NDArray[np.float16]
 Floats = NDArray[np.float32]
 
-MAX_BYTES = 2_000_000_000
-"""Largest size of the maps on disk. A lower cut with larger maps gives way to a higher one."""
+MAX_BYTES = 2_000_000_000  # Largest size of the maps on disk. A lower cut with larger maps gives way to a higher one.
 
 _BATCH = 32
 
 
 @dataclass(frozen=True, eq=False)
 class Halves:
-    """A network in two parts that share its weights.
+    """A network in two parts that share its weights."""
 
-    Attributes:
-        lower: ``keras.Model`` from images (n, S, S, 3), 0..255, to maps. Its weights stay as they are. If the head
-            reads levels below the cut, a row holds the flattened map, followed by the means of these levels.
-        upper: ``keras.Model`` from maps to logits (n, C), with the layers ``backbone`` and ``head``.
-    """
-
+    # ``keras.Model`` from images (n, S, S, 3), 0..255, to maps. Its weights stay as they are. If the head reads levels
+    # below the cut, a row holds the flattened map, followed by the means of these levels.
     lower: keras.Model
-    upper: keras.Model
+    upper: keras.Model  # ``keras.Model`` from maps to logits (n, C), with the layers ``backbone`` and ``head``
 
 
 def halve(model: keras.Model, rows: int, levels: Sequence[str] = ()) -> Halves:
-    """Split a network below its lowest trained layer, or higher if the maps would not fit on disk.
-
-    Args:
-        model: see :func:`advisor.training.finetune.network.build`.
-        rows: number of images and changed copies.
-        levels: layers of the backbone whose means the head reads too.
+    """Split a network, see :func:`.network.build`, below its lowest trained layer, or higher if the maps of ``rows``
+    images and copies would not fit on disk. ``levels`` are the layers of the backbone whose means the head reads too.
     """
     import keras
 
@@ -72,18 +63,13 @@ def halve(model: keras.Model, rows: int, levels: Sequence[str] = ()) -> Halves:
     lower = keras.Model(whole, keras.Model(body.input, kept)(model.get_layer("normal")(whole)))
     top = keras.Model([cut, *below], body.outputs[0], name="backbone")
     maps = keras.Input(kept.shape[1:], name="maps")
-    inputs = _unpacked(maps, cut.shape[1:], [mean.shape[-1] for mean in below]) if below else [maps]
+    inputs = [maps]
+    if below:  # rows hold the map and the means one after another
+        starts = np.cumsum([int(np.prod(cut.shape[1:])), *(mean.shape[-1] for mean in below)]).tolist()
+        means = [maps[:, start:end] for start, end in pairwise(starts)]
+        inputs = [keras.layers.Reshape(cut.shape[1:])(maps[:, : starts[0]]), *means]
     upper = keras.Model(maps, model.get_layer("head")(model.get_layer("standard")(top(inputs))))
     return Halves(lower, upper)
-
-
-def _unpacked(rows: keras.KerasTensor, shape: Sequence[int], widths: Sequence[int]) -> list[keras.KerasTensor]:
-    """Return the map of this shape and the means of these widths from rows that hold them one after another."""
-    import keras
-
-    starts = np.cumsum([int(np.prod(shape)), *widths]).tolist()
-    means = [rows[:, start:end] for start, end in pairwise(starts)]
-    return [keras.layers.Reshape(shape)(rows[:, : starts[0]]), *means]
 
 
 def cuts(body: keras.Model) -> list[str]:
@@ -121,14 +107,10 @@ def _cut(body: keras.Model, rows: int) -> str:
 
 
 class MapBatches:
-    """The maps of images and of changed copies, and their labels.
+    """The maps of images and of changed copies, float16, and their labels.
 
-    Args:
-        lower: from images 0..255 to maps.
-        images: the decoded images.
-        hyperparameters: number of changed copies of each image and how they are changed, once and for all.
-        folder: for the file of the maps, float16; written once for an equal lower part and equal changes, and
-            memory-mapped. One folder is for one list of images.
+    They are written once into ``folder`` for an equal lower part and equal changes, and memory-mapped. One folder is
+    for one list of images.
     """
 
     def __init__(self, lower: keras.Model, images: Batches, hyperparameters: Finetuning, folder: Path) -> None:
@@ -148,13 +130,8 @@ class MapBatches:
     def epoch(
         self, indices: NDArray[np.int64], batch: int, changed: float = 0.0, seed: Sequence[int] = (0, 0)
     ) -> Iterator[tuple[Maps, NDArray[np.int64]]]:
-        """Yield float16 maps (n, ...) and labels (n,) in the order of ``indices``, ``batch`` at a time.
-
-        Args:
-            indices: the images.
-            batch: images in a batch.
-            changed: share of images in whose place stands one of their changed copies.
-            seed: draws these images and their copies.
+        """Yield float16 maps (n, ...) and labels (n,) in the order of ``indices``, ``batch`` at a time; ``changed`` is
+        the share of images in whose place stands one of their changed copies.
         """
         draws = np.random.default_rng([*seed, 1])
         copy = draws.integers(1, 1 + max(1, self._copies), len(indices)) * (draws.random(len(indices)) < changed)
@@ -173,10 +150,7 @@ def _key(lower: keras.Model, hyperparameters: Finetuning) -> str:
 
 
 def _maps(lower: keras.Model, images: Batches, hyperparameters: Finetuning) -> Iterator[tuple[int, Floats]]:
-    """Yield the row and the maps of each image and each of its changed copies.
-
-    LiteRT computes them: it takes a third of TensorFlow's time.
-    """
+    """Yield the row and the maps of each image and copy; LiteRT computes them in a third of TensorFlow's time."""
     import keras
     import tensorflow as tf
     from ai_edge_litert.interpreter import Interpreter

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from advisor.datasets.images import InputSpec
 from advisor.tflite.levels import LARGEST_SHARE
 from advisor.training.finetune.hyperparameters import Finetuning
-from advisor.training.head.train import Head, fit_head, folds, train_head
+from advisor.training.head import Head, fit_head, folds, train_head
 from advisor.training.head.trials import ALL_LEVELS, GRID
 
 if TYPE_CHECKING:
@@ -31,45 +31,29 @@ Floats = NDArray[np.float32]
 LEAST_SPREAD = 0.02
 """Least standard deviation of a feature over the median one. Dividing by less would enlarge small changes too much."""
 
-STEP = 32
-"""Sides for training are multiples of this, as networks halve the side five times."""
-
-MARGIN = 1e-2
-"""Largest difference between Keras and the file, over the standard deviation of the features."""
+STEP = 32  # Sides for training are multiples of this, as networks halve the side five times
+MARGIN = 1e-2  # Largest difference between Keras and the file, over the standard deviation of the features
 
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """The start of a fine-tuning.
+    """The start of a fine-tuning."""
 
-    Attributes:
-        weights: float32 (F, C) of the head, on the features of the backbone, followed by those of its levels.
-        bias: float32 (C,).
-        levels: layers of the backbone, see :func:`level_layers`.
-        mean: of each feature, float32 (F,).
-        spread: standard deviation of each feature, float32 (F,). The head is trained on standardised features, so that
-            one rate suits all of them.
-    """
-
-    weights: Floats
-    bias: Floats
-    levels: tuple[str, ...] = ()
-    mean: Floats | None = None
+    weights: Floats  # float32 (F, C) of the head, on the features of the backbone, followed by those of its levels
+    bias: Floats  # float32 (C,)
+    levels: tuple[str, ...] = ()  # layers of the backbone, see :func:`level_layers`
+    mean: Floats | None = None  # of each feature, float32 (F,)
+    # standard deviation of each feature, float32 (F,). The head is trained on standardised features, so that one rate
+    # suits all of them.
     spread: Floats | None = None
 
 
 def build(backbone: keras.Model, start: Start, spec: InputSpec, trained: float, cached: bool = False) -> keras.Model:
     """Return a ``keras.Model`` from images (n, S', S', 3), 0..255, to logits (n, C).
 
-    Its layer ``backbone`` is a copy of the backbone. Its layer ``head`` is the head.
-
-    Args:
-        backbone: ``keras.Model`` from one normalised image (1, S, S, 3) to features (1, F).
-        start: head and levels at the start.
-        spec: how an image becomes the backbone's input.
-        trained: share of the backbone's layers that are trained, from the top.
-        cached: whether its upper part learns on kept maps: S' is S then, and BatchNorm is frozen. Otherwise S' may be
-            any side, if the backbone allows it.
+    Its layer ``backbone`` is a copy of the backbone, of whose layers the share ``trained`` is trained, from the top;
+    its layer ``head`` is the head. If its upper part learns on kept maps (``cached``), S' is S and BatchNorm is frozen.
+    Otherwise S' may be any side, if the backbone allows it.
     """
     import keras
 
@@ -140,15 +124,10 @@ def _copy(backbone: keras.Model, any_side: bool) -> keras.Model:
 
 
 def freeze(body: keras.Model, trained: float, norms: bool = False) -> None:
-    """Freeze all but the top layers.
+    """Freeze all layers but the top ones, a share ``trained`` of them.
 
-    BatchNorm's scale and offset are trained with their block. Its statistics never change, as every call has
-    ``training=False``.
-
-    Args:
-        body: the backbone.
-        trained: share of its layers that are trained.
-        norms: freeze BatchNorm in all layers, which saves a quarter of a step's time.
+    BatchNorm's scale and offset are trained with their block, or frozen everywhere (``norms``), which saves a quarter
+    of a step's time. Its statistics never change, as every call has ``training=False``.
     """
     import keras
 
@@ -159,11 +138,7 @@ def freeze(body: keras.Model, trained: float, norms: bool = False) -> None:
 
 
 def level_layers(backbone: keras.Model) -> list[str]:
-    """Return the layers whose outputs are the levels of a backbone, in the order of the file's features.
-
-    Args:
-        backbone: ``keras.Model`` from one image (1, S, S, 3) to features (1, F).
-    """
+    """Return the layers whose outputs are the levels of a backbone, in the order of the file's features."""
     import keras
 
     reading = tuple(
@@ -198,13 +173,8 @@ def with_levels(backbone: keras.Model, names: list[str]) -> keras.Model:
 
 
 def agrees(backbone: keras.Model, names: list[str], images: NDArray[np.float32], features: NDArray[np.float32]) -> bool:
-    """Return whether a backbone with these levels gives the features of the file.
-
-    Args:
-        backbone: as of :func:`level_layers`.
-        names: its levels.
-        images: normalised, float32 (n, S, S, 3).
-        features: of the same images by LiteRT, float32 (n, F).
+    """Return whether a backbone with these levels gives the features (n, F) that LiteRT has of normalised images (n, S,
+    S, 3).
     """
     width = int(backbone.outputs[0].shape[-1]) + sum(int(backbone.get_layer(name).output.shape[-1]) for name in names)
     if width != features.shape[1]:
@@ -226,39 +196,27 @@ def _maker(layer: keras.Layer) -> tuple[keras.Layer, tuple[int, ...]]:
     return maker, source.shape
 
 
-STRONG = 0.01
-"""``C`` of the first head on cached maps."""
-
-WEAKEST = 0.1
-"""Largest ``C`` that fine-tuning takes from a first head: a weaker penalty would let it forget the start."""
+STRONG = 0.01  # ``C`` of the first head on cached maps
+WEAKEST = 0.1  # Largest ``C`` that fine-tuning takes from a first head: a weaker penalty would let it forget the start
 
 VALIDATION_FOLDS = 8
-CHECKED = 2
-"""Number of images on which the levels of backbone and file are compared."""
+CHECKED = 2  # Number of images on which the levels of backbone and file are compared
 
 
 @dataclass(frozen=True, eq=False)
 class FinetuneData:
-    """The images that a network is trained and validated on.
+    """The images that a network is trained and validated on."""
 
-    Attributes:
-        features: the backbone's features of these images, float32 (N, F), or with those of its levels. The first head
-            is trained on those outside the validation part.
-        images: the training part, hold-out excluded.
-        labels: their class indices.
-        spec: how an image becomes the backbone's input.
-        validation: indices of the validation part in ``images``; empty to draw a stratified eighth.
-        groups: a number for each image; images of one number belong together. Empty if each image is a group.
-        head: the head that was chosen for the images outside the validation part; None to choose one.
-    """
-
+    # the backbone's features of these images, float32 (N, F), or with those of its levels. The first head is trained on
+    # those outside the validation part.
     features: NDArray[np.float32]
-    images: Sequence[Path]
-    labels: Sequence[int]
-    spec: InputSpec
-    validation: Sequence[int] = ()
+    images: Sequence[Path]  # the training part, hold-out excluded
+    labels: Sequence[int]  # their class indices
+    spec: InputSpec  # how an image becomes the backbone's input
+    validation: Sequence[int] = ()  # indices of the validation part in ``images``; empty to draw a stratified eighth
+    # a number for each image; images of one number belong together. Empty if each image is a group.
     groups: Sequence[int] = ()
-    head: Head | None = None
+    head: Head | None = None  # the head that was chosen for the images outside the validation part; None to choose one
 
     def unseen(self, seed: int) -> NDArray[np.bool_]:
         """Return a mask of the images for validation, (N,)."""

@@ -25,15 +25,10 @@ WARMUP_STEPS = 100
 class Optimizer:
     """The optimizer of a network: Adam with decoupled weight decay and lower rates for lower layers.
 
-    Args:
-        model: see :func:`advisor.training.finetune.network.build`.
-        hyperparameters: rate, decay, smoothing, augmentation.
-        images: training images in an epoch, which give the cosine's length.
-        penalty: L2 penalty of the head's weights.
-
-    Attributes:
-        spent: share of a time limit that is spent. The rate falls along its cosine with the steps, or with this share
-            where it is ahead of them, so that a training that a limit ends early has come to its low rates.
+    ``images`` is the number of training images in an epoch, which gives the cosine's length, and ``penalty`` the L2
+    penalty of the head's weights. ``spent`` is the share of a time limit that is spent. The rate falls along its cosine
+    with the steps, or with this share where it is ahead of them, so that a training that a limit ends early has come to
+    its low rates.
     """
 
     def __init__(self, model: keras.Model, hyperparameters: Finetuning, images: int, penalty: float = 0.0) -> None:
@@ -57,13 +52,8 @@ class Optimizer:
         side: int,
     ) -> tf.Tensor:
         """Train on one batch of images (n, S, S, 3), resized to ``side``, or of maps; return its loss."""
-        return self._compiled(
-            tf.constant(images),
-            tf.constant(labels),
-            tf.constant(weights),
-            tf.constant(seed, tf.int32),
-            tf.constant(side, tf.int32),
-        )
+        batch = (tf.constant(each) for each in (images, labels, weights))
+        return self._compiled(*batch, tf.constant(seed, tf.int32), tf.constant(side, tf.int32))
 
     def predict(self, images: Pixels | Maps) -> NDArray[np.float32]:
         """Return the logits of one batch, (n, C)."""
@@ -127,9 +117,8 @@ class Optimizer:
 
 
 class _Weight:
-    """A weight with its running mean.
-
-    Its decay is decoupled (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", 2019).
+    """A weight with its running mean and decoupled decay (Loshchilov, Hutter, "Decoupled Weight Decay Regularization",
+    2019).
     """
 
     def __init__(self, variable: keras.Variable, rate: float, decay: float, back: float) -> None:
@@ -156,11 +145,7 @@ def _trained_weights(
     for place, layer in enumerate(layers, start=1):
         rate = hyperparameters.lowest_rate + (1.0 - hyperparameters.lowest_rate) * place / len(layers)
         for variable in layer.trainable_variables:
-            yield (
-                variable,
-                rate,
-                hyperparameters.weight_decay if len(variable.shape) > 1 else 0.0,
-                hyperparameters.l2_sp,
-            )
+            decay = hyperparameters.weight_decay if len(variable.shape) > 1 else 0.0
+            yield variable, rate, decay, hyperparameters.l2_sp
     for variable in model.get_layer("head").trainable_variables:
         yield variable, hyperparameters.head_rate, 0.0, 0.0

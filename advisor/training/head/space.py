@@ -11,27 +11,20 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
 
-DIMENSIONS = 512
-"""Number of directions. On TrashNet a head on 512 of MobileNetV2's 3,152 is as accurate as one on all."""
+DIMENSIONS = 512  # Number of directions. On TrashNet a head on 512 of MobileNetV2's 3,152 is as accurate as one on all.
 
 LEVELS_SCALE = 1.5
 """Standard deviation of a standardised feature of a level, where a feature of the last layer has 1 in the mean."""
 
-_ROWS = 8192
-"""Largest number of rows to find the directions from, and rows in a chunk."""
+_ROWS = 8192  # Largest number of rows to find the directions from, and rows in a chunk
 
 
 @dataclass(frozen=True, eq=False)
 class Space:
-    """An affine map of features.
+    """An affine map of features."""
 
-    Attributes:
-        mean: float32 (F,).
-        basis: float32 (F, D), including the scale of each feature.
-    """
-
-    mean: Floats
-    basis: Floats
+    mean: Floats  # float32 (F,)
+    basis: Floats  # float32 (F, D), including the scale of each feature
 
     def enter(self, features: Floats) -> Floats:
         """Map features (N, F) to (N, D)."""
@@ -55,16 +48,11 @@ class UnitSpace:
     It is linear in features of length 1. A head without a bias answers features of any length alike, so it needs no
     operator that divides by the length. The part of the features along their mean stands in for the constant of the
     bias: it hardly varies, as features behind a ReLU point in similar directions.
-
-    Attributes:
-        along: float32 (F,). Its product with the mean of the features of length 1 is 1.
-        basis: float32 (F, D). It maps that mean to 0.
-        length: mean length of the features. It only sets the scale of the logits.
     """
 
-    along: Floats
-    basis: Floats
-    length: float
+    along: Floats  # float32 (F,). Its product with the mean of the features of length 1 is 1.
+    basis: Floats  # float32 (F, D). It maps that mean to 0.
+    length: float  # mean length of the features. It only sets the scale of the logits.
 
     def enter(self, features: Floats) -> Floats:
         """Map features (N, F) to (N, D)."""
@@ -97,10 +85,7 @@ def _lengths(features: Floats) -> Floats:
 
 
 def find_unit_space(features: Floats) -> UnitSpace:
-    """Find the space of a training part's features (N, F), float32, by their directions alone.
-
-    All features share one scale, as those of a last layer in :func:`find_space`.
-    """
+    """Find the space of features (N, F) by their directions alone. All share one scale, as those of a last layer."""
     found = find_space(unit(features), features.shape[1])
     along = found.mean / max(float(found.mean @ found.mean), 1e-12)
     basis = found.basis - np.outer(along, found.mean @ found.basis)
@@ -110,10 +95,8 @@ def find_unit_space(features: Floats) -> UnitSpace:
 def find_space(features: Floats, last: int = 0) -> Space:
     """Find the space of a training part's features (N, F). Equal features give equal spaces.
 
-    Args:
-        features: float32 (N, F).
-        last: number of the first features that are those of the last layer. They share one scale: a feature that hardly
-            varies on these images is mostly noise. Each of the others is standardised; all are where ``last`` is 0.
+    The first ``last`` features are those of the last layer. They share one scale: a feature that hardly varies on these
+    images is mostly noise. Each of the others is standardised; all are where ``last`` is 0.
     """
     mean, scale = _moments(features)
     constant = scale < 1e-6

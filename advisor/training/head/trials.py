@@ -19,11 +19,8 @@ TOLERANCE = 1e-3
 that was fitted to one visit of a shop lost one to two points on another (MobileNetV2, 1e-4)."""
 
 _MAX_ITERATIONS = 200
-_TYPICAL_CURVATURE = 0.15
-"""p (1 - p) of a class among a few. It scales the steps and does not change the optimum."""
-
-ABSENT = -30.0
-"""Bias of a class without an image, so that it is never predicted."""
+_TYPICAL_CURVATURE = 0.15  # p (1 - p) of a class among a few. It scales the steps and does not change the optimum.
+ABSENT = -30.0  # Bias of a class without an image, so that it is never predicted
 
 
 def fit(
@@ -33,26 +30,18 @@ def fit(
     views: Sequence[Floats],
     strengths: Sequence[float],
 ) -> dict[float, Fitted]:
-    """Fit a head for every strength, from strong to weak penalty.
+    """Return weights (D, C) and bias (C,) for every strength (``C``, ascending; 0 for nearest mean) on centred and
+    scaled features.
 
-    Args:
-        features: float32, shape (N, D), centred and scaled.
-        targets: N class indices.
-        classes: number of classes C.
-        views: features (N, D) of changed copies of the same images.
-        strengths: inverse strengths of the penalty, ascending; 0 for nearest mean. Each fit starts from the one
-            before and ends early, so the weak penalties depend on those before them.
-
-    Returns:
-        weights (D, C) and bias (C,), float32, by strength.
+    Each fit starts from the one before and ends early, so the weak penalties depend on those before them. ``views`` are
+    features (N, D) of changed copies of the same images.
     """
     stacked = np.concatenate([features, *views]) if views else features
     repeated = np.tile(targets, 1 + len(views))
     fitted = {}
     if 0.0 in strengths:
         fitted[0.0] = _nearest_mean(stacked, repeated, classes)
-    penalised = [strength for strength in strengths if strength > 0]
-    return fitted | _logistic(stacked, repeated, classes, penalised)
+    return fitted | _logistic(stacked, repeated, classes, [strength for strength in strengths if strength > 0])
 
 
 def _logistic(
@@ -137,15 +126,10 @@ def _parts(place: Floats, shape: tuple[int, ...]) -> tuple[Floats, Floats]:
 FOLDS = 5
 GRID = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 """Inverse strengths of the L2 penalty, as scikit-learn's ``C``."""
-STRONGER = (0.0001, 0.0003, 0.001)
-"""Tried too if the strongest of :data:`GRID` is chosen."""
-WEAKER = (100.0, 300.0, 1000.0)
-"""Tried too if the weakest of :data:`GRID` is chosen."""
-FIRST_LOOK = 2
-"""Folds after which a kind may be dropped."""
-
-LAST_LAYER, COSINE, ALL_LEVELS, NEAREST_MEAN = "last_layer", "cosine", "all_levels", "nearest_mean"
-"""Kinds of heads."""
+STRONGER = (0.0001, 0.0003, 0.001)  # Tried too if the strongest of :data:`GRID` is chosen
+WEAKER = (100.0, 300.0, 1000.0)  # Tried too if the weakest of :data:`GRID` is chosen
+FIRST_LOOK = 2  # Folds after which a kind may be dropped
+LAST_LAYER, COSINE, ALL_LEVELS, NEAREST_MEAN = "last_layer", "cosine", "all_levels", "nearest_mean"  # Kinds of heads
 
 TIE = 0.01
 """Nats by which the mean cross entropy of a stronger penalty may exceed the least. Accuracy is a worse guide: weak
@@ -154,17 +138,11 @@ penalties give nearly equal heads, and chance decides between them."""
 
 @dataclass(frozen=True, eq=False)
 class OutOfFoldAnswers:
-    """Out-of-fold answers of the heads of one kind and strength.
+    """Out-of-fold answers of the heads of one kind and strength."""
 
-    Attributes:
-        trial: the heads' kind, space and images.
-        strength: their inverse strength of the penalty, 0 for nearest mean.
-        probabilities: float32 (N, C); a row of zeros for an image that was in no fold.
-    """
-
-    trial: Trial
-    strength: float
-    probabilities: Floats
+    trial: Trial  # the heads' kind, space and images
+    strength: float  # their inverse strength of the penalty, 0 for nearest mean
+    probabilities: Floats  # float32 (N, C); a row of zeros for an image that was in no fold
 
     @property
     def right(self) -> NDArray[np.bool_]:
@@ -186,27 +164,16 @@ class OutOfFoldAnswers:
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """Heads of one kind, in their space.
+    """Heads of one kind, in their space."""
 
-    Attributes:
-        kind: one of the kinds of heads.
-        space: of the features that they read.
-        inside: the features in it, (N, D).
-        constant: what the bias is multiplied by, (N, 1).
-        views: features of changed copies in the space, (N, D) each.
-        targets: class indices, (N,).
-        classes: number of classes C.
-        width: number of features F.
-    """
-
-    kind: str
-    space: Space | UnitSpace
-    inside: Floats
-    constant: Floats
-    views: Sequence[Floats]
-    targets: NDArray[np.int64]
-    classes: int
-    width: int
+    kind: str  # one of the kinds of heads
+    space: Space | UnitSpace  # of the features that they read
+    inside: Floats  # the features in it, (N, D)
+    constant: Floats  # what the bias is multiplied by, (N, 1)
+    views: Sequence[Floats]  # features of changed copies in the space, (N, D) each
+    targets: NDArray[np.int64]  # class indices, (N,)
+    classes: int  # number of classes C
+    width: int  # number of features F
 
     @classmethod
     def of(
@@ -221,11 +188,8 @@ class Trial:
         return cls(kind, space, inside, constant, others, targets, classes, features.shape[1])
 
     def best(self, fold: NDArray[np.int64], first: Sequence[OutOfFoldAnswers] = ()) -> OutOfFoldAnswers:
-        """Return the best answers of any strength; the grid grows where its end is the best.
-
-        Args:
-            fold: the fold of each image.
-            first: answers of :data:`GRID` in the first folds, if they are known.
+        """Return the best answers of any strength; the grid grows where its end is the best. ``first`` are the answers
+        of :data:`GRID` in the first folds, if they are known.
         """
         tried = self.cross_validated(fold, GRID, range(FIRST_LOOK if first else 0, FOLDS))
         if first:
@@ -259,7 +223,9 @@ class Trial:
 
     def fitted(self, strength: float) -> tuple[Floats, Floats]:
         """Return the head of one strength on all images, on the original features: (F, C) and (C,)."""
-        fitted = fit(self.inside, self.targets, self.classes, self.views, _path(strength))[strength]
+        grid = GRID if strength >= GRID[0] else STRONGER
+        path = (*(each for each in grid if each < strength), strength)  # fitted one after another up to this one
+        fitted = fit(self.inside, self.targets, self.classes, self.views, path)[strength]
         read, bias = self.space.leave(*fitted)
         weights = np.zeros((self.width, self.classes), np.float32)
         weights[: len(read)] = read
@@ -270,11 +236,3 @@ def strongest(tried: Sequence[OutOfFoldAnswers]) -> OutOfFoldAnswers:
     """Return the answers of the strongest penalty whose loss exceeds the least by no more than :data:`TIE`."""
     losses = [each.loss for each in tried]
     return next(each for each, loss in zip(tried, losses, strict=True) if loss <= min(losses) + TIE)
-
-
-def _path(strength: float) -> tuple[float, ...]:
-    """Return the strengths that are fitted one after another up to this one."""
-    if not strength:
-        return (0.0,)
-    grid = GRID if strength >= GRID[0] else STRONGER
-    return (*(each for each in grid if each < strength), strength)

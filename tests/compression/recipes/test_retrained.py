@@ -13,7 +13,7 @@ from advisor.core.errors import StageError
 from advisor.datasets.images import InputSpec
 from advisor.measurement.accuracy import predict
 from advisor.tflite.model import read
-from advisor.training.flatgraph.graph import read_graph
+from advisor.training.flatgraph import read_graph
 from tests.measurement.small_models import two_levels
 
 pytestmark = pytest.mark.integration

@@ -8,8 +8,9 @@ from hypothesis import given, strategies as st
 from PIL import Image, ImageOps
 
 from advisor.core.errors import UsageError
-from advisor.datasets.boxes import Box, list_boxes
+from advisor.datasets.boxes import list_boxes
 from advisor.datasets.boxes.reading import Frame, survey_boxes
+from advisor.datasets.boxes.values import Box
 from tests.datasets.boxes.writers import Photo, photos, save, write, write_voc, xml
 
 

@@ -6,15 +6,23 @@ from PIL import Image, ImageFilter
 from skimage import data as skimage_data
 
 from advisor.core.errors import UsageError
-from advisor.datasets.boxes import Box
 from advisor.datasets.boxes.reading import BoxSurvey, survey_boxes
-from advisor.datasets.checks.boxes import INPUTS, check_boxes, object_sizes, same_places, small_objects
-from advisor.datasets.checks.check import boxes_in_parts, check, lacking, require_usable_boxes
+from advisor.datasets.boxes.values import Box
+from advisor.datasets.checks import check
+from advisor.datasets.checks.boxes import (
+    INPUTS,
+    boxes_in_parts,
+    check_boxes,
+    lacking,
+    object_sizes,
+    require_usable_boxes,
+    same_places,
+    small_objects,
+)
 from advisor.datasets.checks.findings import Finding, Kind
-from advisor.datasets.image_stats import measure
-from advisor.datasets.look_alikes import near_duplicates
+from advisor.datasets.duplicates import near_duplicates
 from advisor.datasets.split import Split
-from advisor.datasets.survey import survey
+from advisor.datasets.survey import measure, survey
 from tests.datasets.boxes.writers import Object, Photo, photos, save, write, write_table, write_yolo
 from tests.datasets.folders import fill, image, make
 

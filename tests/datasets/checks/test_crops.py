@@ -6,14 +6,13 @@ import pytest
 from PIL import Image, ImageEnhance, ImageFilter
 
 from advisor.core.errors import UsageError
+from advisor.datasets import duplicates as crops
 from advisor.datasets.boxes.reading import survey_boxes
-from advisor.datasets.checks import repeated as crops
+from advisor.datasets.checks import kept_together, leaks, repeated
 from advisor.datasets.checks.boxes import check_boxes
-from advisor.datasets.checks.findings import Finding, Kind
-from advisor.datasets.checks.fix import writable, write_boxes, write_manifest
-from advisor.datasets.checks.repeated import SIDE, candidates, cropped_copies, kept_together, leaks, match, repeated
+from advisor.datasets.checks.findings import Finding, Kind, writable, write_boxes, write_manifest
 from advisor.datasets.dataset import Dataset, LabelledImage
-from advisor.datasets.look_alikes import Pair, near_duplicates
+from advisor.datasets.duplicates import SIDE, Pair, candidates, cropped_copies, match, near_duplicates
 from advisor.datasets.survey import survey
 from tests.datasets.boxes.writers import Photo, photos, save, write, write_table, xml
 from tests.datasets.folders import fill, make
@@ -65,7 +64,7 @@ def test_a_large_set_in_blocks_gives_the_same_candidates(monkeypatch: pytest.Mon
     features = draw.standard_normal((90, 1500)).astype(np.float32)
     features[40:50] = features[:10] + 0.2 * draw.standard_normal((10, 1500))
     whole = candidates(features)
-    monkeypatch.setattr(crops, "_BLOCK", 7)
+    monkeypatch.setattr(crops, "_FEATURE_ROWS", 7)
     monkeypatch.setattr(crops, "LARGE", 50)
     assert candidates(features) == whole == [(index, index + 40) for index in range(10)]
 

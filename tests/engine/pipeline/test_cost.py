@@ -25,7 +25,7 @@ from advisor.engine.pipeline.images import Images
 from advisor.engine.pipeline.materials import Workload
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import Durations, EventKind, Results, Scope, Stage, StageEvent
-from advisor.training.finetune.tuning import WEIGHTS
+from advisor.training.finetune import WEIGHTS
 from tests.engine.pipeline.walking import materials
 from tests.engine.plans import image_counts
 

@@ -2,21 +2,49 @@
 
 from dataclasses import replace
 from pathlib import Path
+from tempfile import mkdtemp
 
 import numpy as np
 import pytest
 
 from advisor.core.box_facts import BoxFacts, ClassBoxes, JudgedBox
-from advisor.core.quantity import Provenance
+from advisor.core.evaluation_facts import ImageAnswers
+from advisor.core.quantity import Provenance, Quantity
 from advisor.engine.pipeline.evaluation.accuracy import AccuracyVerdict
+from advisor.engine.pipeline.evaluation.scorer import Scored
 from advisor.engine.pipeline.images import Images, Role
 from advisor.measurement.accuracy import Detections, load, save
+from advisor.store import RunFolder
 from advisor.tasks import COUNTING, DETECTION
-from advisor.tasks.counting.centres import ByCentres
-from advisor.tasks.detection.judging import HELD_OUT, VALIDATED, WORST, ByBoxes, held_out, measured
+from advisor.tasks.counting import ByCentres
+from advisor.tasks.detection.files import HELD_OUT, VALIDATED, WORST, ByBoxes, Criterion, Detected
+from tests.builders import evaluation
 from tests.engine.pipeline.boxed import CAT, DOG, SIZE, boxed_images, save_found
 
 IMAGES = boxed_images()
+BY_BOXES = ByBoxes(DETECTION.metric)
+
+
+def measured(own: Path, floats: Path, images: Images, by: Criterion = BY_BOXES) -> tuple[AccuracyVerdict, list[float]]:
+    """Return the verdict on a file, and the share of each image as it is kept."""
+    run = RunFolder.create(Path(mkdtemp(dir=own.parent)), "run")
+    verdict = Detected(by).verdict(Scored(own, floats), images, run, "net")
+    assert verdict.answers.file == "answers/net.npy"
+    kept = np.load(run.path / verdict.answers.file)
+    assert kept.dtype == np.float32
+    return verdict, kept.tolist()
+
+
+def held_out(
+    own: Path, images: Images, by: Criterion = BY_BOXES, threshold: float | None = None
+) -> tuple[Quantity, ImageAnswers]:
+    """Return the accuracy on the hold-out and the answers, at the threshold of validation; none is kept in a file."""
+    chosen = ImageAnswers(boxes=None if threshold is None else BoxFacts(threshold, None, {}))
+    judged, kept = Detected(by).held_out(replace(evaluation(), answers=chosen), own, images, "answers/net.npy")
+    assert judged.holdout_accuracy is not None
+    assert judged.holdout_answers is not None
+    assert (judged.holdout_answers.file, kept, judged.accuracy) == ("", {}, evaluation().accuracy)
+    return judged.holdout_accuracy, judged.holdout_answers
 
 
 def compared(
@@ -27,7 +55,7 @@ def compared(
         save_found(folder / f"{name}.npz", images, Role.VALIDATION, missed)
         for name, missed in (("own", own), ("float", floats))
     ]
-    return measured(*paths, images, ByBoxes(DETECTION.metric))
+    return measured(*paths, images)
 
 
 def test_a_file_that_finds_everything_is_right_in_every_image(tmp_path: Path) -> None:
@@ -83,14 +111,14 @@ def test_a_file_that_finds_more_than_float_gains(tmp_path: Path) -> None:
 
 def test_the_hold_out_has_its_own_precision(tmp_path: Path) -> None:
     path = save_found(tmp_path / "own.npz", IMAGES, Role.HOLDOUT, missed=(0, 1, 2, 3))
-    found, answers = held_out(path, IMAGES, ByBoxes(DETECTION.metric))
+    found, answers = held_out(path, IMAGES)
     assert (found.value, found.unit, found.n, found.source) == (0.0, "%", 4, f"mAP@0.5 {HELD_OUT}")
     assert answers.per_class_recall == {"cat": 0.0, "dog": 0.0}
 
 
 def test_a_class_without_a_box_in_a_part_has_no_precision_there(tmp_path: Path) -> None:
     images = boxed_images([(CAT, DOG)] * 8 + [(CAT,)] * 4)
-    found, answers = held_out(save_found(tmp_path / "own.npz", images, Role.HOLDOUT), images, ByBoxes(DETECTION.metric))
+    found, answers = held_out(save_found(tmp_path / "own.npz", images, Role.HOLDOUT), images)
     assert answers.per_class_recall == {"cat": 1.0, "dog": None}
     assert found.value == 100.0
 
@@ -101,7 +129,7 @@ def test_an_image_without_a_box_counts_against_what_is_found_in_it(tmp_path: Pat
     paths = [
         save_found(tmp_path / f"{n}.npz", each, Role.VALIDATION) for n, each in enumerate((images, seen_everywhere))
     ]
-    clean, wrong = (measured(path, paths[0], images, ByBoxes(DETECTION.metric))[0] for path in paths)
+    clean, wrong = (measured(path, paths[0], images)[0] for path in paths)
     assert clean.accuracy is not None
     assert wrong.accuracy is not None
     assert clean.accuracy.value == 100.0 > wrong.accuracy.value
@@ -122,7 +150,7 @@ def scored(folder: Path, images: Images, *rows: tuple[float, ...]) -> Path:
 
 
 def at(path: Path, images: Images, threshold: float) -> BoxFacts:
-    boxes = held_out(path, images, ByBoxes(DETECTION.metric), threshold)[1].boxes
+    boxes = held_out(path, images, threshold=threshold)[1].boxes
     assert boxes is not None
     return boxes
 
@@ -148,7 +176,7 @@ def test_boxes_of_the_hold_out_are_counted_from_the_threshold_on(tmp_path: Path)
 
 def test_without_a_threshold_boxes_are_not_counted(tmp_path: Path) -> None:
     path = save_found(tmp_path / "own.npz", IMAGES, Role.HOLDOUT)
-    assert held_out(path, IMAGES, ByBoxes(DETECTION.metric))[1].boxes is None
+    assert held_out(path, IMAGES)[1].boxes is None
 
 
 def test_the_images_of_the_hold_out_with_the_lowest_f1_are_kept_with_their_boxes(tmp_path: Path) -> None:
@@ -177,7 +205,7 @@ def test_of_centres_a_mark_inside_the_box_counts_and_its_size_does_not(tmp_path:
     found = load(whole)
     middles = [np.tile((one.boxes[:, :2] + one.boxes[:, 2:]) / 2, 2) for one in found]
     save(tmp_path / "marks.npz", [replace(one, boxes=marks) for one, marks in zip(found, middles, strict=True)])
-    by_boxes, _ = held_out(tmp_path / "marks.npz", IMAGES, ByBoxes(DETECTION.metric))
+    by_boxes, _ = held_out(tmp_path / "marks.npz", IMAGES)
     by_centres, answers = held_out(tmp_path / "marks.npz", IMAGES, ByCentres(COUNTING.metric), 0.5)
     assert (by_boxes.value, by_centres.value) == (0.0, 100.0)
     assert by_centres.source == f"F1 {HELD_OUT}"

@@ -25,7 +25,6 @@ from advisor.measurement.accuracy import Detector, load
 from advisor.measurement.counting import CentreFinder
 from advisor.store.files import sha256_file
 from advisor.tasks import COUNTING, DETECTION
-from advisor.tasks.detection.judging import ByBoxes, held_out
 from advisor.tasks.detection.stages import detections, detector
 from advisor.tflite.metadata import read_metadata
 from advisor.tflite.metadata_writer import write_metadata
@@ -35,6 +34,7 @@ from tests.datasets.boxes.writers import photos, write_table
 from tests.detectors import COLOURS, SIDE, detector_file, write_cells
 from tests.engine.pipeline.boxed import boxed_images
 from tests.engine.pipeline.walking import materials, walk
+from tests.tasks.detection.test_judging import held_out
 from tests.tflite.graphs import tiny_detector, tiny_marker
 
 CARD = load_catalogue()["mobilenet_v2_1.0_224"]
@@ -88,9 +88,7 @@ def test_a_detector_of_fixed_form_is_read_scored_and_timed(tmp_path: Path, own: 
     file, images = fetch(own, FetchOptions(offline=True)), cells(tmp_path)
     given = materials(tmp_path / "cache", images, weights={own.name: file})
     assert walk(stages.ships, given).path.read_bytes() == file.path.read_bytes()
-    judged, _ = held_out(
-        walk(stages.scoring(Scope("cells"), stages.ships, Role.HOLDOUT, 1.0), given), images, ByBoxes(DETECTION.metric)
-    )
+    judged, _ = held_out(walk(stages.scoring(Scope("cells"), stages.ships, Role.HOLDOUT, 1.0), given), images)
     assert judged.value > 95
 
 
@@ -110,7 +108,7 @@ def test_boxes_of_a_detector_of_others_count_under_the_names_of_the_images(tmp_p
     artefact = Artefact.at(named(path), sha256_file(path))
     view = InputSpec(SIDE, (127.5,) * 3, (127.5,) * 3)
     found = walk(detections(Scope("cells"), view, artefact, Role.HOLDOUT, 1.0), materials(tmp_path / "cache", images))
-    judged, _ = held_out(found, images, ByBoxes(DETECTION.metric))
+    judged, _ = held_out(found, images)
     assert judged.value > 95
 
 

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from advisor.training.detection.changes import Objects
-from advisor.training.detection.maps import Boxed, KeptMaps, keep_maps
-from advisor.training.detection.network import with_maps
+from advisor.training.detection import with_maps
+from advisor.training.detection.maps import Boxed, KeptMaps, Objects, keep_maps
 from tests.training.detection.squares import IMAGES, LEARNT, VIEW
 from tests.training.nets import WIDE, halvings
 

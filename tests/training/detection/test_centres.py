@@ -8,10 +8,10 @@ import pytest
 
 from advisor.measurement.accuracy import true_boxes
 from advisor.measurement.counting import CentreFinder, centre_score, match_centres
+from advisor.training.detection import joined
 from advisor.training.detection.boxes import centre_detector_head
 from advisor.training.detection.fit import Hyperparameters
 from advisor.training.detection.maps import Boxed, KeptMaps
-from advisor.training.detection.network import joined
 from advisor.training.finetune.network import flatbuffer
 from tests.training.detection.squares import LEARNT, VIEW, fitted
 

@@ -16,11 +16,10 @@ from advisor.datasets.images import load
 from advisor.tflite.metadata import Metadata
 from advisor.tflite.metadata_writer import write_metadata
 from advisor.tflite.postprocess import Suppression, append_postprocess
-from advisor.training.detection.boxes import box_detector_head
-from advisor.training.detection.changes import Objects, RandomChanges, changed, objects_of
-from advisor.training.detection.fit import Hyperparameters, anchors_of, assign, overlaps
-from advisor.training.detection.maps import Boxed, keep_maps
-from advisor.training.detection.network import joined, with_maps
+from advisor.training.detection import joined, with_maps
+from advisor.training.detection.boxes import anchors_of, assign, box_detector_head, overlaps
+from advisor.training.detection.fit import Hyperparameters
+from advisor.training.detection.maps import Boxed, Objects, RandomChanges, changed, keep_maps, objects_of
 from advisor.training.finetune.network import flatbuffer
 from tests.training.detection.squares import VIEW, fitted
 from tests.training.nets import WIDE, halvings
@@ -45,7 +44,7 @@ def test_mediapipe_finds_the_same_boxes_within_a_pixel_on_twenty_photographs(bcc
         box_detector_head, keep_maps(maps, Boxed(paths, objects), VIEW, tmp_path, 0), 3, Hyperparameters(epochs=10)
     )
     assert learnt.anchors is not None
-    data = append_postprocess(flatbuffer(joined(maps, learnt.model)), learnt.anchors.boxes, Suppression(10, score=0.0))
+    data = append_postprocess(flatbuffer(joined(maps, learnt.model)), learnt.anchors, Suppression(10, score=0.0))
     data = write_metadata(data, Metadata("cells", read.classes, VIEW.mean, VIEW.std))
     run, seen = Interpreter(model_content=data).get_signature_runner(), 0
     options = tasks.vision.ObjectDetectorOptions(base_options=tasks.BaseOptions(model_asset_buffer=data))

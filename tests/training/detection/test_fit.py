@@ -10,11 +10,10 @@ from advisor.core.errors import StageError
 from advisor.measurement.accuracy import Detections, Detector
 from advisor.measurement.average_precision import score
 from advisor.tflite.postprocess import Suppression, append_postprocess, cut_postprocess, put_back
-from advisor.training.detection import maps as maps_module
+from advisor.training.detection import joined, maps as maps_module, with_maps
 from advisor.training.detection.boxes import box_detector_head
 from advisor.training.detection.fit import Hyperparameters, TrainableHead, fit
 from advisor.training.detection.maps import Boxed, KeptMaps, Photographs, keep_maps, keep_photographs
-from advisor.training.detection.network import joined, with_maps
 from advisor.training.finetune.network import flatbuffer, freeze
 from tests.training.detection.squares import LEARNT, VIEW, fitted
 from tests.training.nets import WIDE, halvings
@@ -45,7 +44,7 @@ def test_there_are_as_many_copies_as_fit(
 def reached(boxed: Boxed, backbone: Any, trained: TrainableHead, folder: Path) -> float:
     """Return the mAP@0.5 on the images that were not learnt from, and check that post-processing can be taken off."""
     assert trained.anchors is not None
-    data = append_postprocess(flatbuffer(joined(backbone, trained.model)), trained.anchors.boxes, Suppression())
+    data = append_postprocess(flatbuffer(joined(backbone, trained.model)), trained.anchors, Suppression())
     path, again = folder / "detector.tflite", folder / "again.tflite"
     path.write_bytes(data)
     again.write_bytes(put_back(*cut_postprocess(data)))

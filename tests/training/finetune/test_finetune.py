@@ -14,10 +14,10 @@ from advisor.core.errors import StageError
 from advisor.datasets.images import InputSpec
 from advisor.measurement.accuracy import predict
 from advisor.training.features import Augmentation
+from advisor.training.finetune import to_tflite
 from advisor.training.finetune.finetune import WEIGHTS, Finetuned, Finetuning, _Session, finetune
 from advisor.training.finetune.network import CHECKED, FinetuneData, level_layers, with_levels
-from advisor.training.finetune.tuning import to_tflite
-from advisor.training.head.train import ALL_LEVELS, LAST_LAYER, train_head
+from advisor.training.head import ALL_LEVELS, LAST_LAYER, train_head
 from advisor.training.loop import Timer
 from tests.training import nets
 

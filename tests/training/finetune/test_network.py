@@ -14,7 +14,7 @@ from advisor.core.errors import StageError
 from advisor.measurement.accuracy import Classifier
 from advisor.tflite.levels import with_levels as with_levels_of_file
 from advisor.training.features import Augmentation, Batches
-from advisor.training.finetune import maps
+from advisor.training.finetune import convert, maps
 from advisor.training.finetune.hyperparameters import Finetuning
 from advisor.training.finetune.maps import MapBatches, cuts, halve
 from advisor.training.finetune.network import (
@@ -27,7 +27,6 @@ from advisor.training.finetune.network import (
     training_side,
     with_levels,
 )
-from advisor.training.finetune.tuning import convert
 from tests.training import nets
 
 pytestmark = pytest.mark.integration

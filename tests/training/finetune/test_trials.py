@@ -17,15 +17,15 @@ from advisor.catalog.catalogue import load_catalogue
 from advisor.datasets.images import InputSpec
 from advisor.measurement.accuracy import predict
 from advisor.training.features import Augmentation
-from advisor.training.finetune.finetune import STATE, FinetuneProgress, read_progress
-from advisor.training.finetune.hyperparameters import EPOCHS, FINETUNING, LEARNING_RATE, SPACE, Finetuning, Trials
-from advisor.training.finetune.tuning import (
+from advisor.training.finetune import (
     FINETUNING as TUNING_FINETUNING,
     Finetuning as TuningFinetuning,
     TuningImages,
     epochs_done,
     tune,
 )
+from advisor.training.finetune.finetune import STATE, FinetuneProgress, read_progress
+from advisor.training.finetune.hyperparameters import EPOCHS, FINETUNING, LEARNING_RATE, SPACE, Finetuning, Trials
 from tests.training import nets
 
 FINETUNE_CACHED, FINETUNE_TOP, FINETUNE_ALL = (FINETUNING[f"finetune_{part}"] for part in ("cached", "top", "all"))

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from advisor.training.flatgraph.graph import Graph, read_graph
-from advisor.training.flatgraph.refit import Refitted, refit
+from advisor.training.flatgraph import Graph, read_graph
+from advisor.training.flatgraph.retraining import Refitted, refit
 from tests.measurement import small_models
 from tests.measurement.small_models import Builder
 

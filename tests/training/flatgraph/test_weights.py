@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from advisor.training.flatgraph.refit import DEPTHWISE, Masked, Rounded, Shared, Weight, rounded_activation
+from advisor.training.flatgraph.retraining import DEPTHWISE, Masked, Rounded, Shared, Weight, rounded_activation
 
 pytestmark = pytest.mark.integration
 

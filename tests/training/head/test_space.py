@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from advisor.training.head import space
+from advisor.training.head import divided, folds, space
 from advisor.training.head.space import find_space, find_unit_space
-from advisor.training.head.train import divided, folds
 
 
 def _features(rows: int, width: int) -> np.ndarray:

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from advisor.core.errors import StageError
-from advisor.training.head.train import Head, divided, fit_head, train_head
+from advisor.training.head import Head, divided, fit_head, train_head
 from advisor.training.head.trials import GRID, STRONGER, WEAKER
 
 

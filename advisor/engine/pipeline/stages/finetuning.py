@@ -26,8 +26,8 @@ from advisor.isolation import CallLimits
 from advisor.isolation.pool import EXPECTED_BYTES, TRAINERS
 from advisor.store.files import sha256_file, sha256_json
 from advisor.tflite.levels import VERSION as LEVELS_VERSION
+from advisor.training.finetune import FINETUNING, VERSION, WEIGHTS, Finetuning, TuningImages, epochs_done, tune
 from advisor.training.finetune.hyperparameters import Trials
-from advisor.training.finetune.tuning import FINETUNING, VERSION, WEIGHTS, Finetuning, TuningImages, epochs_done, tune
 
 CAPTURED_SHARE = 0.5
 """Share of the training images that fine-tuning changes like a phone's camera, if robust accuracy counts."""

@@ -32,7 +32,7 @@ from advisor.store.files import sha256_file
 from advisor.tflite.surgery import FEATURES
 from advisor.training.expectation import VERSION as EXPECTATION_VERSION
 from advisor.training.features import AS_IT_IS, CAPTURED
-from advisor.training.head.train import VERSION as HEAD_VERSION
+from advisor.training.head import VERSION as HEAD_VERSION
 
 HEAD_FILE = "head.npz"
 

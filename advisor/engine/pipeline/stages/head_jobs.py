@@ -41,7 +41,7 @@ def train_head(
     """
     from advisor.tflite.levels import last_width
     from advisor.training.features import joined
-    from advisor.training.head.train import train_head as fit
+    from advisor.training.head import train_head as fit
 
     features, *views = [joined(parts, np.asarray(train)) for parts in feature_files]
     head = fit(features, labels, classes, seed, views, groups, last_width(backbone.read_bytes()))
@@ -77,7 +77,7 @@ def refit_head(
     """Fit the chosen kind of head to all rows and write it as ``.npz``; see :func:`train_head` for arguments."""
     from advisor.tflite.levels import last_width
     from advisor.training.features import joined
-    from advisor.training.head.train import fit_head
+    from advisor.training.head import fit_head
 
     features, *views = [joined(parts) for parts in feature_files]
     last = last_width(backbone.read_bytes())

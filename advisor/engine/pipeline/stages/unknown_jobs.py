@@ -29,7 +29,7 @@ NAMES = ("unknown", "other", "none of these")
 
 @dataclass(frozen=True)
 class HeadSpec:
-    """Kind and penalty of the heads without one class, see :func:`advisor.training.head.train.fit_head`.
+    """Kind and penalty of the heads without one class, see :func:`advisor.training.head.fit_head`.
 
     Attributes:
         kind: of the head.
@@ -184,7 +184,7 @@ def _chosen(truth: Labels) -> list[int]:
 
 def _left_out(label: int, seen: JudgedFeatures, head: HeadSpec, near_to: NearTo) -> tuple[LeftOut, LeftOut]:
     """Fit a head without a class, and judge its score by features of the file and by those of the float32 file."""
-    from advisor.training.head.train import fit_head
+    from advisor.training.head import fit_head
 
     kept, apart = seen.targets != label, seen.truth == label
     names, others = np.unique(seen.targets[kept], return_inverse=True)

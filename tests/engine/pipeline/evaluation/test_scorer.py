@@ -12,7 +12,7 @@ from advisor.engine.pipeline.walker import run_coroutine
 from advisor.engine.question import Question
 from advisor.store import RunFolder
 from advisor.tasks import CLASSIFICATION, DETECTION
-from advisor.tasks.detection.judging import HELD_OUT
+from advisor.tasks.detection.files import HELD_OUT
 
 from .test_evaluator import CARD, NAMES, Detecting, Prepared, evaluated, images
 

@@ -44,7 +44,7 @@ def backbone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     import keras
 
     from advisor.tflite.levels import with_levels
-    from advisor.training.finetune.tuning import convert
+    from advisor.training.finetune import convert
 
     path = tmp_path_factory.mktemp("backbone") / "backbone.tflite"
     model = build_model(CARD, None)
