@@ -95,7 +95,7 @@ def _case(name: str, seed: int) -> Case:
 
 def _row(case: Case, name: str) -> Row:
     """Train the head and the network, and return what their files score."""
-    from advisor.tflite.surgery import attach_head
+    from advisor.tflite.levels import attach_head
     from advisor.training.finetune.tuning import FINETUNING, TuningImages, tune
     from advisor.training.head.train import train_head
 

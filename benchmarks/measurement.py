@@ -192,7 +192,7 @@ def _make(name: str, folder: Path) -> None:
     from advisor.catalog.convert import convert
     from advisor.compression.calibration import from_photographs
     from advisor.compression.recipes import recipe
-    from advisor.tflite.surgery import select_output
+    from advisor.tflite.rewrite import select_output
 
     _tell(f"making {name}")
     card = load_catalogue()[name]

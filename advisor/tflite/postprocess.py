@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from advisor.core.errors import StageError, UsageError
 from advisor.tflite.model import Model, guarded, read
 from advisor.tflite.quantization import to_float_io
-from advisor.tflite.rewrite import add_tensor, pack, sign, single_graph, unpack
-from advisor.tflite.surgery import prune
+from advisor.tflite.rewrite import add_tensor, pack, prune, sign, single_graph, unpack
 from advisor.tflite.values import Operator, real_values
 
 OPERATOR = "TFLite_Detection_PostProcess"
@@ -97,7 +96,7 @@ def cut_postprocess(data: bytes, name: str = "the model") -> tuple[bytes, PostPr
     process = _process(given, operator, b"" if options is None else bytes(options), name)
     encodings, scores, _ = operator.inputs
     sign(model, graph, "image", {SCORES: scores, ENCODINGS: encodings})
-    prune(model, graph, model.signatureDefs[0])
+    prune(model, graph)
     return pack(model), process
 
 

@@ -9,9 +9,9 @@ from ai_edge_litert import schema_py_generated as schema
 from hypothesis import given, strategies as st
 
 from advisor.tflite.arena import ALIGNMENT, FIXED_BYTES, Lifetime, activation_arena_bytes, lifetimes, micro_arena, plan
-from advisor.tflite.levels import to_float16
 from advisor.tflite.macs import count
 from advisor.tflite.model import read
+from advisor.tflite.quantization import to_float16
 from tests.measurement import small_models
 from tests.tflite.graphs import INT32, Graph, tiny_classifier, tiny_features
 

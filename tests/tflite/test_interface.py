@@ -9,11 +9,10 @@ from hypothesis import given, strategies as st
 from hypothesis.extra import numpy as arrays
 
 from advisor.core.errors import StageError, UnsupportedRecipe, UsageError
-from advisor.tflite.levels import to_float16, to_float32
+from advisor.tflite.levels import attach_head
 from advisor.tflite.model import Model, read
-from advisor.tflite.quantization import fold_normalization, to_float_io, with_fixed_batch
-from advisor.tflite.rewrite import unpack
-from advisor.tflite.surgery import attach_head, select_output
+from advisor.tflite.quantization import fold_normalization, to_float16, to_float32, to_float_io, with_fixed_batch
+from advisor.tflite.rewrite import select_output, unpack
 from advisor.tflite.values import Quantization
 from tests.tflite.conftest import Array, Quantize, Run
 from tests.tflite.graphs import Graph, edited, features_graph, tiny_classifier, tiny_features

@@ -18,10 +18,10 @@ from advisor.core.errors import UsageError
 from advisor.measurement.accuracy import predict_arrays
 from advisor.tflite.arena import activation_arena_bytes
 from advisor.tflite.layout import TO_NCHW, TO_NHWC, transposes, without_transposes
-from advisor.tflite.levels import last_width, with_levels
+from advisor.tflite.levels import attach_head, last_width, with_levels
 from advisor.tflite.macs import CONVOLUTION, DENSE, DEPTHWISE, Work, counted, works_of
 from advisor.tflite.model import read
-from advisor.tflite.surgery import attach_head, select_output
+from advisor.tflite.rewrite import select_output
 from tests.measurement.small_models import Builder
 from tests.tflite.conftest import Array, Quantize, Run
 from tests.tflite.graphs import INT32, Graph, tiny_features

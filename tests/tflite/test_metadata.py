@@ -9,12 +9,11 @@ from ai_edge_litert import schema_py_generated as schema
 from hypothesis import given, settings, strategies as st
 
 from advisor.core.errors import StageError, UsageError
-from advisor.tflite.levels import to_float16
-from advisor.tflite.metadata import Metadata, one_line, read_metadata
-from advisor.tflite.metadata_writer import write_metadata
+from advisor.tflite.levels import attach_head
+from advisor.tflite.metadata import Metadata, one_line, read_metadata, write_metadata
 from advisor.tflite.model import read
-from advisor.tflite.quantization import fold_normalization, to_float_io
-from advisor.tflite.surgery import attach_head, select_output
+from advisor.tflite.quantization import fold_normalization, to_float16, to_float_io
+from advisor.tflite.rewrite import select_output
 from tests.builders import present
 from tests.tflite.conftest import Array, Quantize, Run
 from tests.tflite.graphs import Graph, tiny_features

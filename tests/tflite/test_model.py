@@ -10,12 +10,10 @@ from hypothesis import given, settings, strategies as st
 
 from advisor.core.errors import AdvisorError, UsageError
 from advisor.tflite.arena import activation_arena_bytes
-from advisor.tflite.levels import to_float16
 from advisor.tflite.macs import count
 from advisor.tflite.model import Model, Tensor, read
-from advisor.tflite.quantization import to_float_io
-from advisor.tflite.rewrite import pack, unpack
-from advisor.tflite.surgery import select_output
+from advisor.tflite.quantization import to_float16, to_float_io
+from advisor.tflite.rewrite import pack, select_output, unpack
 from advisor.tflite.verify import MAX_TABLES
 
 from .graphs import INT32, Graph, features_graph, outside, tiny_classifier

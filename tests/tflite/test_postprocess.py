@@ -10,8 +10,7 @@ from ai_edge_litert.interpreter import Interpreter
 from flatbuffers import flexbuffers
 
 from advisor.core.errors import StageError, UsageError
-from advisor.tflite.metadata import read_metadata
-from advisor.tflite.metadata_writer import write_metadata
+from advisor.tflite.metadata import read_metadata, write_metadata
 from advisor.tflite.model import read
 from advisor.tflite.postprocess import (
     CENTRE_SCALE,

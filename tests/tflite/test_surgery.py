@@ -10,11 +10,11 @@ from scipy.special import softmax
 
 from advisor.compression.diagnosis.running import InspectableModel
 from advisor.core.errors import StageError, UsageError
-from advisor.tflite.layout import TO_NCHW, TO_NHWC, without_transposes
+from advisor.tflite.layout import TO_NCHW, TO_NHWC, simplified, without_transposes
+from advisor.tflite.levels import attach_head
 from advisor.tflite.model import read
 from advisor.tflite.quantization import dequantize, quantize
-from advisor.tflite.rewrite import unpack
-from advisor.tflite.surgery import attach_head, operator_alone, select_output, simplified
+from advisor.tflite.rewrite import operator_alone, select_output, unpack
 from tests.measurement import small_models
 from tests.tflite.conftest import Array, Quantize, Run
 from tests.tflite.graphs import FLOAT32, Graph, features_graph, tiny_classifier, tiny_features
@@ -196,8 +196,8 @@ def test_an_operator_alone_does_what_it_does_in_its_graph(index: int) -> None:
 
 
 def test_what_expands_a_stored_kernel_comes_along() -> None:
-    from advisor.tflite.levels import to_float16
     from advisor.tflite.model import read
+    from advisor.tflite.quantization import to_float16
 
     data = to_float16(small_models.classifier(32))
     place = next(i for i, one in enumerate(read(data).operators) if one.name == "CONV_2D")

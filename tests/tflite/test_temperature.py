@@ -16,12 +16,11 @@ from advisor.compression.recipes.base import Needs, RecipeInputs
 from advisor.compression.recipes.mixed import answers
 from advisor.core.errors import StageError, UsageError
 from advisor.measurement.unknown import Neighbours
-from advisor.tflite.metadata import Metadata, read_metadata
-from advisor.tflite.metadata_writer import write_metadata
+from advisor.tflite.levels import attach_head
+from advisor.tflite.metadata import Metadata, read_metadata, write_metadata
 from advisor.tflite.model import Model, Operator, read
 from advisor.tflite.quantization import to_float_io
-from advisor.tflite.rewrite import add_tensor, new_operator
-from advisor.tflite.surgery import attach_head, select_output
+from advisor.tflite.rewrite import add_tensor, new_operator, select_output
 from advisor.tflite.unknown import with_probe, with_temperature, with_unknown
 from tests.measurement.small_models import Builder
 from tests.tflite.conftest import Array

@@ -29,8 +29,8 @@ from advisor.measurement.operators.runs import (
     undisturbed,
 )
 from advisor.measurement.processes.child import Reported
-from advisor.tflite.levels import to_float16
 from advisor.tflite.model import read
+from advisor.tflite.quantization import to_float16
 from tests.measurement import small_models
 
 SHARED = Path(__file__).resolve().parents[3].parent / "shared" / "data" / "models"

@@ -27,8 +27,7 @@ from advisor.store.files import sha256_file
 from advisor.tasks import COUNTING, DETECTION
 from advisor.tasks.detection.judging import ByBoxes, held_out
 from advisor.tasks.detection.stages import detections, detector
-from advisor.tflite.metadata import read_metadata
-from advisor.tflite.metadata_writer import write_metadata
+from advisor.tflite.metadata import read_metadata, write_metadata
 from advisor.tflite.model import read
 from advisor.tflite.postprocess import Suppression, append_postprocess, with_named_outputs
 from tests.datasets.boxes.writers import photos, write_table
