@@ -128,6 +128,16 @@ class Subgraph:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
 
+    @property
+    def expanded(self) -> dict[int, int]:
+        """The stored constant behind each tensor that a DEQUANTIZE expands (float16, or weights of 8 bits)."""
+        return {
+            operator.outputs[0]: operator.inputs[0]
+            for operator in self.operators
+            if operator.name == "DEQUANTIZE" and len(operator.inputs) == 1 and operator.outputs
+            if operator.inputs[0] >= 0 and self.tensors[operator.inputs[0]].is_constant
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Signature:
