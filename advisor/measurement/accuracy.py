@@ -12,7 +12,7 @@ from advisor.core.quantity import Interval
 from advisor.datasets.capture import TESTS, captures
 from advisor.datasets.images import InputSpec
 from advisor.isolation.agent import one_line
-from advisor.measurement.processes.model_file import existing_model
+from advisor.measurement.processes import existing_model
 from advisor.tflite.postprocess import DETECTIONS
 from advisor.tflite.quantization import dequantize, quantize
 

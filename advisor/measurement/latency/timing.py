@@ -23,7 +23,7 @@ from advisor.isolation.agent import (
     set_inputs,
 )
 from advisor.measurement import host
-from advisor.measurement.latency.results import (
+from advisor.measurement.latency import (
     UNSTABLE_CV,
     LatencyResult,
     ModelTiming,
@@ -34,8 +34,7 @@ from advisor.measurement.latency.results import (
     paired_ratio,
     summarise,
 )
-from advisor.measurement.processes.child import run_json
-from advisor.measurement.processes.model_file import CHILD_MEMORY_LIMIT, existing_model
+from advisor.measurement.processes import CHILD_MEMORY_LIMIT, existing_model, run_json
 
 CPU_SHARE_LIMIT = 0.9  # CPU / wall time at one thread: >= 0.99 on an idle machine, 0.45 with 3 busy processes
 WAITED_LIMIT = 0.1  # share of the time that the threads waited for a processor: < 0.01 on an idle machine

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from advisor.measurement.accelerators.delegation import delegate, partitions
-from advisor.measurement.accelerators.rules import Accelerator, DataTypes, accelerator
+from advisor.measurement.accelerators import Accelerator, DataTypes, accelerator
+from advisor.measurement.delegation import delegate, partitions
 from advisor.measurement.operators.profile import profile
 from advisor.tflite.model import read
 from advisor.tflite.quantization import to_float16

@@ -11,13 +11,12 @@ import pytest
 from hypothesis import given, strategies as st
 
 from advisor.core.errors import StageError, UsageError
-from advisor.measurement.accelerators.delegation import execution_order
-from advisor.measurement.latency.findings import advise_threads
+from advisor.measurement.delegation import execution_order
+from advisor.measurement.latency.session import advise_threads
 from advisor.measurement.latency.timing import measure
 from advisor.measurement.operators import runs
-from advisor.measurement.operators.cut_process import prefix
-from advisor.measurement.operators.profile import advise, profile
-from advisor.measurement.operators.profile_values import Profile, kind_of, match, nodes
+from advisor.measurement.operators.profile import kind_of, match, measured_roofline, nodes, profile
+from advisor.measurement.operators.profile_values import Profile, advise
 from advisor.measurement.operators.runs import (
     BY_CUTS,
     ProfiledRun,
@@ -26,9 +25,10 @@ from advisor.measurement.operators.runs import (
     coverage,
     interquartile_mean,
     partitions,
+    prefix,
     undisturbed,
 )
-from advisor.measurement.processes.child import Reported
+from advisor.measurement.processes import Reported
 from advisor.tflite.model import read
 from advisor.tflite.quantization import to_float16
 from tests.measurement import small_models
@@ -299,3 +299,11 @@ def test_a_cut_file_ends_after_so_many_operators(float_model: Path, count: int) 
     assert [operator.name for operator in cut.operators] == [operator.name for operator in whole.operators[:count]]
     assert cut.outputs[-1].shape == whole.tensors[whole.operators[count - 1].outputs[0]].shape
     assert cut.size_bytes <= whole.size_bytes
+
+
+@pytest.mark.integration
+def test_this_host_computes_and_moves() -> None:
+    found = measured_roofline()
+    assert found.gflops > 0.1
+    assert found.gbytes > 0.1
+    assert measured_roofline() is found

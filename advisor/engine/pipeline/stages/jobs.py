@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from advisor.compression.quantization.grid import Grids
     from advisor.compression.recipes.base import RecipeInputs
     from advisor.downloads.files import WeightsFile
-    from advisor.measurement.latency.results import LatencyResult, ModelTiming
+    from advisor.measurement.latency import LatencyResult, ModelTiming
     from advisor.training.features import CaptureAugmentation
 
 
