@@ -32,9 +32,8 @@ from advisor.compression.recipes.base import RecipeInputs
 from advisor.core.training import HEAD, recipe_of
 from advisor.datasets.boxes.reading import survey_boxes
 from advisor.datasets.images import InputSpec, load
-from advisor.measurement.accuracy import Detections, Detector
-from advisor.measurement.average_precision import DetectionScore, counts, score
-from advisor.measurement.counting import CentreFinder, centre_score, match_centres
+from advisor.measurement.accuracy import CentreFinder, Detections, Detector
+from advisor.measurement.average_precision import DetectionScore, centre_score, counts, match_centres, score
 from advisor.measurement.latency.timing import measure
 from advisor.tasks import COUNTING, DETECTION
 from advisor.tflite.postprocess import put_back, split_postprocess

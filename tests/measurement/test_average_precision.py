@@ -9,9 +9,18 @@ from hypothesis import given, strategies as st
 from hypothesis.extra.numpy import arrays
 
 from advisor.measurement import average_precision
-from advisor.measurement.accuracy import Detections
-from advisor.measurement.average_precision import Matched, counts, match, score, shares, threshold
-from advisor.measurement.counting import NEAR, centre_score, centre_shares, centres, match_centres
+from advisor.measurement.accuracy import NEAR, Detections, centres
+from advisor.measurement.average_precision import (
+    Matched,
+    centre_score,
+    centre_shares,
+    counts,
+    match,
+    match_centres,
+    score,
+    shares,
+    threshold,
+)
 
 SIZES = [(100, 200)] * 4
 

@@ -16,6 +16,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
+
 from advisor.core.errors import StageError, UsageError
 from advisor.core.quantity import Provenance, Quantity
 from advisor.isolation.agent import (
@@ -160,10 +162,8 @@ class _OnGpu:
 
     def read(self, position: int) -> Any:
         """Return an output as a flat array."""
-        import numpy
-
         detail = self.shapes[self.names[position]]
-        return self.outputs[position].read(math.prod(_shape(detail)), numpy.dtype(detail["dtype"]).type)
+        return self.outputs[position].read(math.prod(_shape(detail)), np.dtype(detail["dtype"]).type)
 
 
 def _shape(detail: dict[str, Any]) -> tuple[int, ...]:
@@ -200,8 +200,6 @@ def _compare(gpu: _OnGpu, path: str) -> dict[str, float | bool]:
 
     The CPU runs with the same fixed inputs. Outputs are found by the names of a signature; a file may have none.
     """
-    import numpy
-
     cpu = new_interpreter(path, 1, "default")
     cpu.allocate_tensors()
     set_inputs(cpu)
@@ -210,9 +208,9 @@ def _compare(gpu: _OnGpu, path: str) -> dict[str, float | bool]:
     named = dict(cpu.get_signature_runner().get_output_details()) if cpu.get_signature_list() else {}
     largest, spread, alike = 0.0, 0.0, True
     for position, name in enumerate(gpu.names):
-        theirs = cpu.get_tensor(int((named.get(name) or details[position])["index"])).astype(numpy.float64).ravel()
-        ours = gpu.read(position).astype(numpy.float64).ravel()
-        largest = max(largest, float(numpy.abs(ours - theirs).max(initial=0.0)))
+        theirs = cpu.get_tensor(int((named.get(name) or details[position])["index"])).astype(np.float64).ravel()
+        ours = gpu.read(position).astype(np.float64).ravel()
+        largest = max(largest, float(np.abs(ours - theirs).max(initial=0.0)))
         spread = max(spread, float(theirs.max(initial=0.0) - theirs.min(initial=0.0)))
         alike = alike and int(ours.argmax()) == int(theirs.argmax())
     return {"largest_difference": largest, "output_range": spread, "same_answer": alike}

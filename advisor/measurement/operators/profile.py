@@ -7,6 +7,8 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
+import numpy as np
+
 from advisor.core.errors import UsageError
 from advisor.measurement import host
 from advisor.measurement.accelerators import accelerator
@@ -235,8 +237,6 @@ def measured_roofline() -> Roofline:
 
 def collect_roofline() -> dict[str, object]:
     """Return GFLOP/s of a float32 matrix product and GB/s of a copy (bytes read plus written) at one thread."""
-    import numpy as np
-
     generator = np.random.default_rng(0)
     left, right = (generator.standard_normal((SIDE, SIDE), dtype=np.float32) for _ in range(2))
     product = np.empty_like(left)

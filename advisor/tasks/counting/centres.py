@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from advisor.exporting.shipping import COUNT, LOOKED_AT, TOLERANCES, Found, ShippedModel, Shipping, runners
-from advisor.measurement.counting import LEAST_SCORE, centres
+from advisor.measurement.accuracy import centres
+from advisor.measurement.average_precision import LEAST_SCORE
 from advisor.tasks.detection.judging import FoundObjects, ObjectFigures
 
 if TYPE_CHECKING:
@@ -23,27 +24,27 @@ class ByCentres:
 
     def figures(self, given: FoundObjects) -> ObjectFigures:
         """See :class:`advisor.tasks.detection.judging.Criterion`."""
-        from advisor.measurement.counting import centre_score
+        from advisor.measurement.average_precision import centre_score
 
         reached = centre_score(self.match(given, self.threshold(given)), given.classes)
         return ObjectFigures(reached.mean, reached.by_class)
 
     def shares(self, given: FoundObjects) -> list[float]:
         """See :class:`advisor.tasks.detection.judging.Criterion`."""
-        from advisor.measurement.counting import centre_shares
+        from advisor.measurement.average_precision import centre_shares
 
         each: list[float] = centre_shares(self.match(given, self.threshold(given)), given.classes).tolist()
         return each
 
     def threshold(self, _given: FoundObjects) -> float:
         """See :class:`advisor.tasks.detection.judging.Criterion`: the training has moved it to one half."""
-        from advisor.measurement.counting import LEAST_SCORE
+        from advisor.measurement.average_precision import LEAST_SCORE
 
         return LEAST_SCORE
 
     def match(self, given: FoundObjects, threshold: float) -> list[Matched]:
         """See :class:`advisor.tasks.detection.judging.Criterion`."""
-        from advisor.measurement.counting import match_centres
+        from advisor.measurement.average_precision import match_centres
 
         return match_centres(given.true, given.found, threshold)
 

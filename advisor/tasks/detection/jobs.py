@@ -91,8 +91,7 @@ def detect(model: Path, images: Sequence[Path], view: InputSpec, classes: Sequen
         path: where to write.
     """
     from advisor.datasets.dataset import class_order
-    from advisor.measurement.accuracy import Detector, save
-    from advisor.measurement.counting import CentreFinder
+    from advisor.measurement.accuracy import CentreFinder, Detector, save
     from advisor.tflite.metadata import read_metadata
     from advisor.tflite.model import read
     from advisor.tflite.postprocess import has_postprocess

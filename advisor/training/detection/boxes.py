@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.measurement.accuracy import Detections
-from advisor.measurement.average_precision import counts
-from advisor.measurement.counting import centres, f1_of, match_centres
+from advisor.measurement.accuracy import Detections, centres
+from advisor.measurement.average_precision import counts, f1_of, match_centres
 from advisor.training.detection.changes import Objects
 from advisor.training.detection.fit import Anchors, Shape, TrainableHead, anchors_of, assign
 from advisor.training.detection.network import centre_head, head
