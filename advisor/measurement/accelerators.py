@@ -47,11 +47,7 @@ class DataTypes:
 
     @classmethod
     def parse(cls, text: object) -> DataTypes:
-        """Parse ``float32``, ``float32*int8`` (activations * weights) or ``float32->int8`` (in -> out).
-
-        Raises:
-            ValueError: the text has another form.
-        """
+        """Parse ``float32``, ``float32*int8`` (activations * weights) or ``float32->int8`` (in -> out)."""
         inputs, _, output = str(text).partition("->")
         data, _, weights = inputs.partition("*")
         parts = (data.strip(), weights.strip(), output.strip())
@@ -193,33 +189,21 @@ _FILE = FileKind(
 
 
 def read_folder(folder: Path) -> dict[str, Accelerator]:
-    """Read every ``*.yaml`` file in a folder.
-
-    Raises:
-        UsageError: a file is not valid; the error names file and line.
-    """
+    """Read every ``*.yaml`` file in a folder; raise UsageError, which names file and line, if one is not valid."""
     found = [_FILE.validated(read_yaml(path, MAX_YAML_BYTES)) for path in sorted(folder.glob("*.yaml"))]
     return {each.name: each for each in found}
 
 
 @cache
 def accelerators() -> Mapping[str, Accelerator]:
-    """Return the shipped accelerators by name.
-
-    Raises:
-        UsageError: a file is not valid; the error names file and line.
-    """
+    """Return the shipped accelerators by name."""
     from advisor.devices.profiles import shipped_profiles
 
     return MappingProxyType(read_folder(shipped_profiles() / "accelerators"))
 
 
 def accelerator(name: str) -> Accelerator:
-    """Return one accelerator by name.
-
-    Raises:
-        UsageError: there is none of this name. The error names the nearest one.
-    """
+    """Return one accelerator by name; raise UsageError, which names the nearest one, if there is none."""
     known = accelerators()
     if name not in known:
         names = sorted((*known, *compiled_accelerators()))

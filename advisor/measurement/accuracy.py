@@ -48,12 +48,7 @@ def predict(model: Path | str, images: Sequence[Path], view: InputSpec) -> Float
     """Return the probabilities of each image file, float32 (N, classes); the model runs once per image.
 
     The ``.tflite`` file has one image input (1, size, size, 3), float or quantised. Of several outputs, the one named
-    ``probabilities`` is used.
-
-    Raises:
-        UsageError: the model file is missing.
-        RuntimeRefusal: the runtime cannot load or run the model.
-        StageError: its input or output is not that of an image classifier.
+    ``probabilities`` is used. Errors are those of :class:`Classifier`.
     """
     return predict_arrays(model, (view.read(path) for path in images))
 
@@ -74,12 +69,7 @@ def predict_arrays(model: Path | str, inputs: Iterable[Floats]) -> Floats:
 
 
 def captured_answers(model: Path | str, images: Sequence[Path], view: InputSpec) -> Labels:
-    """Return the class of each image under each condition of ``TESTS``, int64 (tests, N); each image is read once.
-
-    Raises:
-        UsageError: the model file is missing.
-        StageError: it is not an image classifier, or an image cannot be read.
-    """
+    """Return the class of each image under each condition of ``TESTS``, int64 (tests, N); each image is read once."""
     classifier = Classifier(model)
     answers = np.zeros((len(TESTS), len(images)), np.int64)
     for position, path in enumerate(images):
@@ -92,9 +82,6 @@ def robustness(answers: Labels, labels: Sequence[int]) -> Robustness:
     """Return the accuracy of the answers of :func:`captured_answers`, given the N true class indices.
 
     The interval is a bootstrap over images, because the answers to one image are not independent.
-
-    Raises:
-        ValueError: there are no images, or the shapes do not match.
     """
     if answers.shape != (len(TESTS), len(labels)) or not len(labels):
         raise ValueError(f"answers {answers.shape} for {len(TESTS)} tests of {len(labels)} images")
@@ -115,8 +102,8 @@ class Classifier:
 
     Raises:
         UsageError: the model file is missing.
-        RuntimeRefusal: the runtime cannot load it.
-        StageError: it is not an image classifier.
+        RuntimeRefusal: the runtime cannot load or run it.
+        StageError: its input or output is not that of an image classifier.
     """
 
     def __init__(self, model: Path | str, output: str = OUTPUT) -> None:
@@ -133,12 +120,7 @@ class Classifier:
         self.classes = int(self._output["shape"][-1])
 
     def __call__(self, image: Floats) -> Floats:
-        """Return the probabilities of one normalised image.
-
-        Raises:
-            StageError: the image does not have the shape of the input.
-            RuntimeRefusal: the runtime fails.
-        """
+        """Return the probabilities of one normalised image, which must have the shape of the input."""
         expected = tuple(int(side) for side in self._input["shape"][1:])
         if image.shape != expected:
             raise StageError(f"an image of shape {image.shape} for an input of shape {expected}")
@@ -223,20 +205,11 @@ class Detector:
         self._view = view
 
     def __call__(self, path: Path) -> Detections:
-        """Return what is found in an image.
-
-        Raises:
-            StageError: the image cannot be read.
-            RuntimeRefusal: the runtime fails.
-        """
+        """Return what is found in an image; StageError if it cannot be read, RuntimeRefusal if the runtime fails."""
         return self.found_in(self._view.read(path))
 
     def found_in(self, array: Floats) -> Detections:
-        """Return what is found in a normalised image, float32 (size, size, 3).
-
-        Raises:
-            RuntimeRefusal: the runtime fails.
-        """
+        """Return what is found in a normalised image, float32 (size, size, 3)."""
         image = quantize(array[None], self._input)
         try:
             found = self._run(**{self._name: image})

@@ -46,11 +46,7 @@ class DetectionScore:
 def score(
     true: Sequence[Detections], found: Sequence[Detections], sizes: Sequence[tuple[int, int]], classes: int
 ) -> DetectionScore:
-    """Return the average precision of found boxes, by ``pycocotools``; sizes are height and width in pixels.
-
-    Raises:
-        ValueError: there is no true box.
-    """
+    """Return the average precision of found boxes, by ``pycocotools``; sizes are height and width in pixels."""
     if not sum(len(one.labels) for one in true):
         raise ValueError("no image has a box")
     judged, draw = evaluated(true, found, sizes, classes), np.random.default_rng(0)
@@ -263,11 +259,7 @@ def match_centres(true: Sequence[Detections], found: Sequence[Detections], least
 
 
 def centre_score(matched: Sequence[Matched], classes: int) -> CentreScore:
-    """Return F1: of each class and on average.
-
-    Raises:
-        ValueError: there is no true object.
-    """
+    """Return F1: of each class and on average; raise ValueError if there is no true object."""
     table = counts(matched, classes)
     if not table[:, :, 0].any():
         raise ValueError("no image has a box")

@@ -111,11 +111,7 @@ def crossfitted(probabilities: Floats, labels: Labels, seed: int = 0) -> Floats:
 
 
 def reliability(probabilities: Floats, labels: Labels) -> Reliability:
-    """Return how well probabilities (N, C) agree with the true labels (N,), with 95 % intervals over the images.
-
-    Raises:
-        ValueError: there is no image.
-    """
+    """Return how well probabilities (N, C) agree with the true labels (N,), with 95 % intervals over the images."""
     if not len(labels):
         raise ValueError("reliability: no image")
     sure, right = probabilities.max(axis=1), probabilities.argmax(axis=1) == labels

@@ -43,11 +43,7 @@ class ModelFile:
         return has_postprocess(self.graph)
 
     def require_memory(self) -> None:
-        """Refuse the file if its constants and activations do not fit into the memory of a measuring process.
-
-        Raises:
-            UsageError: they do not fit.
-        """
+        """Raise UsageError if its constants and activations do not fit into the memory of a measuring process."""
         import psutil
 
         needed, free = self.graph.size_bytes + self.arena_bytes, int(psutil.virtual_memory().available)
@@ -60,11 +56,7 @@ class ModelFile:
 
 
 def read_model(model: Path | str) -> ModelFile:
-    """Read a file.
-
-    Raises:
-        UsageError: it is missing or damaged.
-    """
+    """Read a file; raise UsageError if it is missing or damaged."""
     from advisor.tflite.arena import activation_arena_bytes
     from advisor.tflite.model import read
 
@@ -74,11 +66,7 @@ def read_model(model: Path | str) -> ModelFile:
 
 
 def existing_model(model: Path | str) -> Path:
-    """Return ``model`` as a path.
-
-    Raises:
-        UsageError: the file does not exist.
-    """
+    """Return ``model`` as a path; raise UsageError if there is no such file."""
     path = Path(model)
     if not path.is_file():
         raise UsageError(f"no model file '{path}'", "give the path of a .tflite file")
@@ -113,12 +101,8 @@ def run_json(arguments: Sequence[str], timeout_s: float, subject: str, python: P
 
     The child has its own process group, which is killed after a time-out, an interrupt or another exception.
 
-    Args:
-        arguments: the script and its arguments; no shell reads them. In another environment, the script cannot import
-            this package.
-        timeout_s: seconds until the child is killed.
-        subject: what is measured, for error messages (the name of a file).
-        python: interpreter of another environment, None for this one.
+    No shell reads the arguments, which begin with the script. Error messages name the ``subject``, such as a file.
+    ``python`` is the interpreter of another environment, where the script cannot import this package.
 
     Raises:
         StageError: the child ran out of time, was ended by a signal, reported an error, or printed no JSON object.

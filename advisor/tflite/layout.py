@@ -59,12 +59,7 @@ def transposes(model: Model) -> int:
 
 
 def without_transposes(data: bytes, name: str = "the model") -> bytes:
-    """Return the file with as few transposes as this module can reach, and its image input in NHWC.
-
-    Raises:
-        UsageError: the file is damaged.
-        StageError: not exactly one subgraph and one signature.
-    """
+    """Return the file with as few transposes as this module can reach, and its image input in NHWC."""
     model = unpack(data, name)
     graph, signature = single_graph(model)
     if not any(operator_name(model, operator) == TRANSPOSE for operator in graph.operators):
@@ -275,12 +270,7 @@ _TAKE_ACTIVATION = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED",
 
 
 def simplified(data: bytes) -> bytes:
-    """Return a file of another converter with activations and paddings as TensorFlow's converter writes them.
-
-    Raises:
-        UsageError: the file is damaged.
-        StageError: not exactly one subgraph and one signature.
-    """
+    """Return a file of another converter with activations and paddings as TensorFlow's converter writes them."""
     model = unpack(data)
     graph, _ = single_graph(model)
     _fuse_activations(model, graph)

@@ -54,10 +54,6 @@ def with_levels(data: bytes) -> bytes:
 
     Each mean is taken where its map is made, so that no map lives longer than before. Without such maps the file comes
     back as it is.
-
-    Raises:
-        UsageError: the file is damaged.
-        StageError: not exactly one subgraph and one signature.
     """
     model = unpack(data)
     graph, signature = single_graph(model)
@@ -75,12 +71,7 @@ def with_levels(data: bytes) -> bytes:
 
 
 def last_width(data: bytes) -> int:
-    """Return how many of the first features of a file from :func:`with_levels` are those of the last layer.
-
-    Raises:
-        UsageError: the file is damaged.
-        StageError: not exactly one subgraph and one signature.
-    """
+    """Return how many of the first features of a file from :func:`with_levels` are those of the last layer."""
     model = unpack(data)
     graph, _ = single_graph(model)
     output = int(graph.outputs[0])
@@ -144,23 +135,16 @@ def _add_means(model: schema.ModelT, graph: schema.SubGraphT, levels: list[_Leve
         options = schema.ReducerOptionsT(keepDims=False)
         behind[level.made_by] = new_operator(model, schema.BuiltinOperator.MEAN, [level.tensor, axes], mean, options)
         means.append(mean)
-    graph.operators = [
-        one for place, operator in enumerate(graph.operators) for one in (operator, behind.get(place)) if one
-    ]
+    pairs = ((operator, behind.get(place)) for place, operator in enumerate(graph.operators))
+    graph.operators = [one for pair in pairs for one in pair if one]
     return means
 
 
 def attach_head(data: bytes, weights: npt.NDArray[np.floating], bias: npt.NDArray[np.floating]) -> bytes:
     """Append a linear classifier and a softmax to a model of pooled features, without the levels that it does not read.
 
-    Args:
-        data: a float model whose only output is ``features``, (1, F); it becomes ``probabilities``, (1, C).
-        weights: (F, C), finite.
-        bias: (C,), finite.
-
-    Raises:
-        UsageError: the file is damaged.
-        StageError: the model is not such a features model, or the head does not fit it.
+    Its only output is ``features``, float32 (1, F), which becomes ``probabilities``, (1, C). The weights (F, C) and the
+    bias (C,) are finite.
     """
     model = unpack(data)
     graph, signature = single_graph(model)

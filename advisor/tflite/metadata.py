@@ -83,9 +83,6 @@ class Metadata:
         mean: subtracted from the input's values (0..255, RGB): one number or one a channel; empty where not stated.
         std: what the difference is divided by, as ``mean``.
         description: what the model is for.
-        author: who made it.
-        licence: its licence.
-        version: the model's version.
         threshold: score from which on clients show a box or a class; None leaves it to them. MediaPipe reads it where
             its user gives none; its ObjectDetector for Python (1.2.2) always gives one.
         by_class: score from which on clients show each class of a classifier, in the order of the labels; empty for
@@ -127,13 +124,7 @@ def read_metadata(data: bytes, name: str = "the model") -> Metadata | None:
 
 
 def _decoded(content: bytes) -> tuple[Metadata, str, str]:
-    """Return the description without what its files hold, and the names of the files of labels and of scores.
-
-    A name is empty if there is no such file.
-
-    Raises:
-        Damage: it is not a whole description.
-    """
+    """Return the description without what its files hold, and the names of the files of labels and of scores, or ""."""
     verify_tables(content, _IDENTIFIER, _SCHEMA)
     root = _View(content, int.from_bytes(content[:4], "little"))
     graph = next(iter(root.children(10)), None)

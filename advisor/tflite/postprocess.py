@@ -95,11 +95,7 @@ def split_postprocess(data: bytes, name: str = "the model") -> tuple[bytes, Post
 
 
 def with_named_outputs(data: bytes, name: str = "the model") -> bytes:
-    """Return a detector whose outputs have the names and the order of :data:`DETECTIONS`, without description.
-
-    Raises:
-        UsageError: see :func:`cut_postprocess`.
-    """
+    """Return a detector whose outputs have the names and the order of :data:`DETECTIONS`, without description."""
     operator = post_processing(read(data, name), name)
     model = unpack(data, name)
     graph = model.subgraphs[0]
@@ -110,12 +106,7 @@ def with_named_outputs(data: bytes, name: str = "the model") -> bytes:
 
 
 def put_back(data: bytes, process: PostProcess) -> bytes:
-    """Append post-processing to a model with the outputs ``encodings`` and ``scores``; then it has :data:`DETECTIONS`.
-
-    Raises:
-        UsageError: the file is damaged.
-        StageError: the model has no such outputs, or the anchors do not fit them.
-    """
+    """Append post-processing to a model with the outputs ``encodings`` and ``scores``; it gets :data:`DETECTIONS`."""
     model = unpack(to_float_io(data))
     graph, signature = single_graph(model)
     places = {(entry.name or b"").decode(): int(entry.tensorIndex) for entry in signature.outputs or []}
@@ -146,10 +137,6 @@ def append_postprocess(data: bytes, anchors: NDArray[np.float32], kept: Suppress
     quantized per tensor. Quantized inputs and outputs become float. The anchors are those of :class:`PostProcess`. The
     outputs become ``boxes`` (1, M, 4) as top, left, bottom and right in shares of the image, ``classes`` (1, M),
     ``scores`` (1, M) from the highest on, and ``count`` (1).
-
-    Raises:
-        UsageError: the file is damaged.
-        StageError: the model has no such outputs, or the anchors do not fit them.
     """
     model = read(data)
     _, scores = _raw_outputs({name: index for signature in model.signatures for name, index in signature.outputs})
@@ -165,11 +152,7 @@ def _raw_outputs(places: Mapping[str, int]) -> tuple[int, int]:
 
 
 def post_processing(model: Model, name: str = "the model") -> Operator:
-    """Return the post-processing that a detector ends in.
-
-    Raises:
-        UsageError: it ends in none, or in several.
-    """
+    """Return the post-processing that a detector ends in; raise UsageError if it ends in none, or has several."""
     found = [operator for operator in model.operators if operator.name == _NAME]
     if len(found) != 1:
         raise UsageError(f"{name} has {len(found)} operators {OPERATOR}, and a detector has 1", ENDS)

@@ -70,11 +70,7 @@ def to_float_io(data: bytes) -> bytes:
 
     The values are those that a client would get that quantizes and dequantizes by itself. MediaPipe (1.2.2) takes
     float32 and uint8 inputs, but refuses the int8 and int16 that ai-edge-quantizer gives. Inputs and outputs that are
-    float32 already stay as they are. Descriptions (labels, normalization) are dropped: they are written last.
-
-    Raises:
-        UsageError: the file is damaged.
-        StageError: more than one subgraph or signature, or an input or output of another type.
+    float32 already stay as they are. Files with several subgraphs, or inputs of another type, are refused.
     """
     model = unpack(data)
     if len(model.subgraphs) != 1 or len(model.signatureDefs or ()) > 1:
@@ -122,10 +118,6 @@ def with_fixed_batch(data: bytes, name: str = "the model") -> bytes:
 
     Exports state the batch as -1 beside a shape that says 1, and runtimes take 1. A file with an open side of the image
     stays as it is, too.
-
-    Raises:
-        UsageError: the file is damaged.
-        StageError: the model cannot be edited.
     """
     model = unpack(data, name)
     graph = model.subgraphs[0]
@@ -144,16 +136,8 @@ def fold_normalization(data: bytes, mean: Sequence[float], std: Sequence[float])
     """Give a model with a normalized float32 input an input of raw values (0..255), normalized inside the model.
 
     A MUL and an ADD operator go first. Needed where ``mean`` or ``std`` differ by channel: MediaPipe (1.2.2) refuses
-    such a normalization. Describe the result with mean 0 and deviation 1.
-
-    Args:
-        data: a model whose only input is a float32 image (1, H, W, C).
-        mean: one number a channel, subtracted from the values.
-        std: one number a channel, positive; what the difference is divided by.
-
-    Raises:
-        UsageError: the file is damaged.
-        StageError: the model has no such input, or the numbers do not fit it.
+    such a normalization. The mean is subtracted, and the difference divided by ``std``, one number a channel of the
+    image (1, H, W, C). Describe the result with mean 0 and deviation 1.
     """
     model = unpack(data)
     graph, signature = single_graph(model)
@@ -192,12 +176,7 @@ def to_float16(data: bytes) -> bytes:
     The rules are those of the TensorFlow Lite converter with ``supported_types = [tf.float16]``: constants of every
     size and every operator, one DEQUANTIZE for a constant whatever the number of its readers, values beyond the range
     of float16 clamped, a constant that is itself an output of the graph left alone. Runtimes expand the constants
-    once, when they load the file.
-
-    Raises:
-        UsageError: the file is damaged.
-        StageError: the model cannot be edited.
-        UnsupportedRecipe: no operator reads a float32 constant.
+    once, when they load the file. UnsupportedRecipe is raised if no operator reads a float32 constant.
     """
     model = unpack(data)
     if sum(_store_constants(model, graph) for graph in model.subgraphs) == 0:
@@ -257,10 +236,6 @@ def to_float32(data: bytes, name: str = "the model") -> bytes:
     """Store every float16 constant that a DEQUANTIZE operator expands as float32, as runtimes do when they load it.
 
     What is computed stays the same to the last bit. A file without such constants is returned as it is.
-
-    Raises:
-        UsageError: the file is damaged.
-        StageError: the model cannot be edited.
     """
     model = unpack(data, name)
     if sum(_expand_constants(model, graph) for graph in model.subgraphs) == 0:

@@ -1,4 +1,8 @@
-"""Unpack a `.tflite` file into editable tables (the generated object API), change its graph, and pack them again."""
+"""Unpack a `.tflite` file into editable tables (the generated object API), change its graph, and pack them again.
+
+Every edit of a file raises UsageError if it is damaged, and StageError if it cannot be edited: most edits need exactly
+one subgraph and one signature. Descriptions (labels, normalization) are dropped: they are written last.
+"""
 
 import copy
 from collections.abc import Iterable, Mapping, Sequence
@@ -43,9 +47,7 @@ class _AlignedBuffer(schema.BufferT):  # type: ignore[misc]
 
 
 def unpack(data: bytes, name: str = "the model") -> schema.ModelT:
-    """Return the file's tables (``schema.ModelT``), every buffer's content inside them.
-
-    What is written from them carries no description (labels, normalization): those are written last.
+    """Return the file's tables (``schema.ModelT``), every buffer's content inside them, without description.
 
     Raises:
         UsageError: the file is damaged.
@@ -80,11 +82,7 @@ def _content(buffer: schema.BufferT) -> Any:
 
 
 def single_graph(model: schema.ModelT) -> tuple[schema.SubGraphT, schema.SignatureDefT]:
-    """Return the only subgraph and the only signature of ``model``.
-
-    Raises:
-        StageError: the model has more or fewer of either.
-    """
+    """Return the only subgraph and the only signature of ``model``; refuse more or fewer of either."""
     if len(model.subgraphs) != 1:
         raise StageError(f"the model has {len(model.subgraphs)} subgraphs, and one can be edited")
     if len(model.signatureDefs) != 1:
@@ -93,11 +91,7 @@ def single_graph(model: schema.ModelT) -> tuple[schema.SubGraphT, schema.Signatu
 
 
 def sign(model: schema.ModelT, graph: schema.SubGraphT, input_name: str, outputs: Mapping[str, int]) -> None:
-    """Replace the signatures of ``model`` by one of the only input and of ``outputs``, the graph's new outputs.
-
-    Raises:
-        StageError: the graph has more or fewer inputs than one.
-    """
+    """Replace the signatures of ``model`` by one of the only input and of ``outputs``, the graph's new outputs."""
     if len(graph.inputs) != 1:
         raise StageError(f"the model has {len(graph.inputs)} inputs")
     signature = schema.SignatureDefT(signatureKey=_SIGNATURE, subgraphIndex=0)
@@ -237,14 +231,7 @@ def prune(model: schema.ModelT, graph: schema.SubGraphT) -> None:
 
 
 def select_output(data: bytes, name: str) -> bytes:
-    """Keep only the signature output ``name``; remove every operator, tensor and buffer that it does not need.
-
-    Inputs stay, also those no longer used. Descriptions (labels, normalization) are dropped: they are written last.
-
-    Raises:
-        UsageError: the file is damaged.
-        StageError: no such output, or not exactly one subgraph and one signature.
-    """
+    """Keep only the signature output ``name``, and every input; remove what the output does not need."""
     model = unpack(data)
     graph, signature = single_graph(model)
     kept = [entry for entry in signature.outputs or [] if entry.name == name.encode()]

@@ -60,15 +60,9 @@ def with_temperature(data: bytes, temperature: float, name: str = "the model") -
     first, but integer probabilities (int8: steps of 1/256) tie more often at a temperature above 1. Labels and
     normalization are read and written again: every field of :class:`.metadata.Metadata`, and no other description.
 
-    Args:
-        data: a classifier with one output, a softmax of a linear layer or of the sum of several; float or quantized.
-        temperature: what logits are divided by; above 1 the probabilities become less certain.
-        name: what to call the model in an error.
-
-    Raises:
-        UsageError: the file is damaged.
-        StageError: the temperature is not finite and positive, or takes a constant out of the range of its type; the
-            model has no such head, or another operator reads a part of it; or the model cannot be edited.
+    The classifier has one output, a softmax of a linear layer or of the sum of several; float or quantized. StageError
+    is raised if it has no such head, if another operator reads a part of the head, if the temperature is not finite and
+    positive, or if it takes a constant out of the range of its type.
     """
     if not (math.isfinite(temperature) and temperature > 0):
         raise StageError(f"a temperature of {temperature} is not finite and positive")
@@ -103,11 +97,7 @@ def _head(model: schema.ModelT, graph: schema.SubGraphT, name: str) -> list[int]
 
 
 def _logits_of(model: schema.ModelT, graph: schema.SubGraphT, makers: Mapping[int, schema.OperatorT], name: str) -> int:
-    """Return the input of the SOFTMAX that gives the only output, given the operator that makes each tensor.
-
-    Raises:
-        StageError: there is no such SOFTMAX.
-    """
+    """Return the input of the SOFTMAX that gives the only output, given the operator that makes each tensor."""
     graphs, outputs = len(model.subgraphs), len(graph.outputs)
     if (graphs, outputs) != (1, 1):
         raise StageError(f"{name} has {graphs} graphs and {outputs} outputs, and a temperature needs 1 of each")
@@ -162,11 +152,7 @@ def with_probe(data: bytes, name: str = "the model") -> bytes:
     """Return the classifier with the single float32 output ``features``: its features, then its logits, (1, F + C).
 
     Its head is a linear layer, or the sum of several, and a softmax; float or quantized. The features are the inputs of
-    the layers, in their order. Errors call the model ``name``.
-
-    Raises:
-        UsageError: the file is damaged.
-        StageError: the model has no such head, or cannot be edited.
+    the layers, in their order.
     """
     model = unpack(data, name)
     graph, signature = single_graph(model)
@@ -178,7 +164,7 @@ def with_probe(data: bytes, name: str = "the model") -> bytes:
 
 
 def head_layers(data: bytes, name: str = "the model") -> int:
-    """Return the number of linear layers in a classifier's head; args and errors as of :func:`with_probe`."""
+    """Return the number of linear layers in a classifier's head."""
     model = unpack(data, name)
     return len(guarded(name, lambda: _ends_of(model, model.subgraphs[0], name))[0])
 
@@ -195,19 +181,8 @@ def with_unknown(
 
     The similarity is the largest entry of ``features @ axes @ images``, where the features are all that the linear
     layers of the head read, divided by their length. The known logits stay, and the softmax is computed in
-    float32 over all. Descriptions (labels, normalization) are dropped.
-
-    Args:
-        data: a classifier as for :func:`with_probe`, with float32 output (1, C).
-        axes: (F, R), kept as float16.
-        images: (R, N), kept as float16.
-        weight: of the similarity.
-        offset: of the logit.
-        name: what to call the model in an error.
-
-    Raises:
-        UsageError: the file is damaged.
-        StageError: the model has no such head, no float32 output, or features of another width.
+    float32 over all. The classifier is one for :func:`with_probe` with float32 output (1, C). The axes (F, R) and the
+    images (R, N) are kept as float16.
     """
     model = unpack(data, name)
     graph, signature = single_graph(model)

@@ -23,8 +23,6 @@ from advisor.measurement import host
 # Runs of one block are more similar than runs of different blocks, so the block is the unit: the centre is the median
 # of the block medians, and its interval comes from resampling whole blocks (cluster bootstrap).
 
-Blocks = Sequence[Sequence[float]]
-
 LEVEL = 0.95
 RESAMPLES = 1000
 UNSTABLE_CV = 0.05  # of the block medians; 2-3 % between runs is usual on an idle machine
@@ -75,13 +73,9 @@ class Summary:
     blocks: int
 
 
-def summarise(blocks: Blocks) -> Summary:
-    """Return the statistics of the runs of one series.
-
-    Raises:
-        ValueError: there is no block, or one is empty.
-    """
-    medians = block_medians(blocks)
+def summarise(blocks: Sequence[Sequence[float]]) -> Summary:
+    """Return the statistics of the runs of one series; raise ValueError if there is no block, or one is empty."""
+    medians = [statistics.median(block) for block in blocks]
     values = [value for block in blocks for value in block]
     mean, deviation, middle = statistics.fmean(values), statistics.pstdev(values), statistics.fmean(medians)
     low, high = median_interval(medians if len(medians) > 1 else sorted(values))
@@ -104,15 +98,6 @@ def summarise(blocks: Blocks) -> Summary:
     )
 
 
-def block_medians(blocks: Blocks) -> list[float]:
-    """Return the median of each block.
-
-    Raises:
-        ValueError: a block is empty.
-    """
-    return [statistics.median(block) for block in blocks]
-
-
 def median_interval(values: Sequence[float], seed: int = 0) -> tuple[float, float]:
     """Return the 95 % percentile bootstrap interval of the median (Efron 1979); equal seeds give equal intervals."""
     random = Random(seed)
@@ -122,15 +107,7 @@ def median_interval(values: Sequence[float], seed: int = 0) -> tuple[float, floa
 
 
 def paired_ratio(reference: Sequence[float], other: Sequence[float]) -> tuple[float, float, float]:
-    """Return the median of ``other / reference`` over paired blocks with its bootstrap interval.
-
-    Args:
-        reference: block medians of the reference, in the order measured.
-        other: block medians of the other, measured next to them.
-
-    Raises:
-        ValueError: the two differ in length or are empty.
-    """
+    """Return the median of ``other / reference`` over paired block medians, with its bootstrap interval."""
     ratios = [second / first for first, second in zip(reference, other, strict=True)]
     return statistics.median(ratios), *median_interval(ratios)
 
@@ -255,20 +232,15 @@ class ModelTiming(Written):
         return f"host {self.host}, {self.runtime}"
 
     def at(self, threads: int) -> LatencyResult:
-        """Return the result at a thread count.
-
-        Raises:
-            KeyError: this thread count was not measured.
-        """
+        """Return the result at a thread count; raise KeyError if it was not measured."""
         return {result.threads: result for result in self.results}[threads]
 
     def to_quantities(self, threads: int) -> dict[str, Quantity]:
         """Return ``latency``, ``latency_p90`` and, if known, ``memory`` at one thread count."""
         quantities = self.at(threads).to_quantities(self.source)
         if self.peak_memory_bytes is not None:
-            quantities["memory"] = Quantity(
-                float(self.peak_memory_bytes), "bytes", Provenance.MEASURED, n=1, source=self.source
-            )
+            memory = float(self.peak_memory_bytes)
+            quantities["memory"] = Quantity(memory, "bytes", Provenance.MEASURED, n=1, source=self.source)
         return quantities
 
 

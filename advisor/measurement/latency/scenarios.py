@@ -237,12 +237,7 @@ class Sustained(Written):
 def sustain(
     model: Path | str, threads: int, seconds: float, setup: Setup = DEFAULT, windows: int = WINDOWS
 ) -> Sustained:
-    """Run a file for ``seconds`` without a pause in a child process.
-
-    Raises:
-        UsageError: the file is missing.
-        StageError: it cannot be loaded or run.
-    """
+    """Run a file for ``seconds`` without a pause in a child process; errors are those of :func:`.timing.measure`."""
     path = existing_model(model)
     options = ["--threads", str(threads), "--sustained", str(seconds), "--windows", str(windows), *setup.options()]
     script = [agent.__file__, str(path.absolute()), *options]

@@ -43,11 +43,7 @@ class Runtime:
 
 
 def parse_runtime(text: str) -> Runtime:
-    """Parse ``tflite-runtime==2.14.0``.
-
-    Raises:
-        UsageError: it is another package, or the version is not exact.
-    """
+    """Parse ``tflite-runtime==2.14.0``; raise UsageError for another package, or if the version is not exact."""
     matched = _REQUIREMENT.match(text)
     if matched is None:
         raise UsageError(
@@ -78,11 +74,7 @@ def interpreter(runtime: Runtime) -> Path | None:
 
 
 def refuse_newer_python(runtime: Runtime, version: tuple[int, int]) -> None:
-    """Refuse a runtime that has no wheel for this version of Python.
-
-    Raises:
-        UsageError: there is no wheel.
-    """
+    """Raise UsageError for a runtime that has no wheel for this version of Python."""
     last = LAST_PYTHON.get(runtime.package)
     if last and version > last:
         shown, newest = (".".join(map(str, number)) for number in (version, last))

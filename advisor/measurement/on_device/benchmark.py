@@ -165,11 +165,7 @@ def _measured(
 
 
 def measured_row(timing: Timing, file: ModelFile, label: str) -> DeviceRow:
-    """Return the row of one timing of a file.
-
-    Raises:
-        StageError: the runs in the timing are not valid.
-    """
+    """Return the row of one timing of a file; raise StageError if the runs in the timing are not valid."""
     result: LatencyResult | None = None
     if "blocks" in timing.details:  # the agent's runs; other tools give no blocks
         try:

@@ -106,9 +106,6 @@ def run_on_gpu(path: str, effort: str) -> dict[str, object]:
     """Run the file on the GPU and the CPU; return the GPU, its runs as a series of the agent, and the comparison.
 
     This is the work of the child process.
-
-    Raises:
-        AgentError: GPU or CPU cannot run it.
     """
     from importlib import metadata
 
@@ -129,11 +126,7 @@ def run_on_gpu(path: str, effort: str) -> dict[str, object]:
 
 
 class _OnGpu:
-    """One file compiled for the GPU, with filled inputs.
-
-    Raises:
-        AgentError: there is no GPU, or LiteRT cannot compile the file for it.
-    """
+    """One file compiled for the GPU, with filled inputs."""
 
     def __init__(self, path: str) -> None:
         from ai_edge_litert.compiled_model import CompiledModel

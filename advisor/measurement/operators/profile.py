@@ -81,10 +81,7 @@ def profile(
     If the operators do not add up to the whole, the file is measured again. If that fails, too, it is measured with the
     builtin kernels, which report one event per operator. If the installed library has no known profiler, the operators
     are timed by cutting the file after each of them, which is less exact. The profile has a note in both cases.
-
-    Args:
-        by_cuts: cut the file instead of using the profiler.
-        with_roofline: also measure the limits of this machine (once per process, about a second).
+    ``by_cuts`` does so at once. ``with_roofline`` also measures the limits of this machine.
 
     Raises:
         UsageError: the file is missing or damaged, an accelerator is unknown, or the number of threads or runs is
@@ -227,11 +224,7 @@ def _shown(tensor: Tensor) -> str:
 
 @lru_cache(maxsize=1)
 def measured_roofline() -> Roofline:
-    """Measure this machine at one thread in a child process (Williams et al. 2009); about a second, once per process.
-
-    Raises:
-        StageError: the measuring process failed.
-    """
+    """Measure this machine at one thread in a child process (Williams et al. 2009), once per process: 1 s."""
     return Roofline(**call_json(f"{__name__}:collect_roofline", 60.0, "roofline"))
 
 

@@ -50,11 +50,9 @@ class ProfiledOperator:
 
 @dataclass(frozen=True)
 class Roofline:
-    """The limits of one core.
+    """The limits of one core: 10^9 float32 operations per second (a matrix product in cache; a MAC is two operations).
 
-    Attributes:
-        gflops: 10^9 float32 operations per second (a matrix product in cache; a MAC is two operations).
-        gbytes: 10^9 bytes per second between processor and memory (a copy; bytes read plus written).
+    ``gbytes`` are 10^9 bytes per second between processor and memory (a copy; bytes read plus written).
     """
 
     gflops: float

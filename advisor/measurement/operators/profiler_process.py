@@ -78,11 +78,7 @@ class Library:
         self._free = ctypes.CFUNCTYPE(None, c_void_p)(self._c.free)
 
     def __call__(self, name: str, *arguments: object) -> None:
-        """Call ``LiteRt<name>``.
-
-        Raises:
-            AgentError: the library lacks the function, or the function failed.
-        """
+        """Call ``LiteRt<name>``; raise AgentError if the library lacks it, or if it failed."""
         try:
             function = getattr(self._library, f"LiteRt{name}")
         except AttributeError as error:
@@ -233,11 +229,7 @@ def _explained(path: str, shape: list[int] | None, error: AgentError) -> AgentEr
 
 
 def collect(path: str, threads: int, kernels: str, shape: list[int] | None, runs: int) -> dict[str, object]:
-    """Run the model in turn with and without the profiler, and return what :class:`Collected` needs, as JSON.
-
-    Raises:
-        AgentError: the library has no profiler, or the file cannot be run.
-    """
+    """Run the model in turn with and without the profiler, and return what :class:`Collected` needs, as JSON."""
     shapes = resolved_shapes(path, shape) if shape else None
     try:
         plain_us, seen = _run_in_turn(path, threads, kernels, shape, runs)

@@ -105,11 +105,7 @@ class Collected:
 
 
 def collect(request: ProfileRequest, by_cuts: bool) -> Collected:
-    """Return the profiler's runs, or the run of cuts if ``by_cuts`` is set or there is no profiler.
-
-    Raises:
-        StageError: the file cannot be run.
-    """
+    """Return the profiler's runs, or the run of cuts if ``by_cuts`` is set or there is no profiler."""
     try:
         if not by_cuts:
             return profiled(request)
@@ -120,11 +116,7 @@ def collect(request: ProfileRequest, by_cuts: bool) -> Collected:
 
 
 def profiled(request: ProfileRequest) -> Collected:
-    """Return the profiler's first runs that add up; the last attempt uses the builtin kernels.
-
-    Raises:
-        Reported: the library's profiler is not supported, or the file cannot be run.
-    """
+    """Return the profiler's first runs that add up; the last attempt uses the builtin kernels."""
     name = request.path.name
     tried = [request.kernels] * ATTEMPTS + (["builtin"] if request.kernels != "builtin" else [])
     found = 0.0
@@ -278,11 +270,7 @@ def collect_cuts(path: str, threads: int, kernels: str, shape: list[int] | None)
 
 
 def resolved_shapes(path: str, shape: list[int]) -> list[list[int]]:
-    """Return the shape of every tensor of the main graph once the first input has ``shape``.
-
-    Raises:
-        AgentError: the graph cannot run with this shape.
-    """
+    """Return the shape of every tensor of the main graph once the first input has ``shape``."""
     interpreter = new_interpreter(path, 1, "builtin")
     try:
         resize(interpreter, shape)
