@@ -17,7 +17,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from advisor.core.errors import UsageError, nearest
-from advisor.devices.profiles import NAME_PATTERN
+from advisor.devices.profiles import NAME_PATTERN, shipped_profiles
 from advisor.devices.profiles.schema import MAX_YAML_BYTES, FileKind
 from advisor.measurement.microcontrollers import compiled_accelerators
 from advisor.store.yamlfile import read_yaml
@@ -163,7 +163,8 @@ class Accelerator(_Strict):
 
     def refusals(self, model: Model) -> tuple[str, ...]:
         """Return for each operator of the main graph why it is not supported, empty if it is."""
-        constants = _constants(model)
+        constants = {index for index, tensor in enumerate(model.tensors) if tensor.is_constant}  # float16 is expanded
+        constants.update(*(operator.outputs for operator in model.operators if expands_constants(model, operator)))
         return tuple(
             self._refusal(operator, _types(model, operator), _facts(model, operator, constants))
             for operator in model.operators
@@ -175,7 +176,11 @@ class Accelerator(_Strict):
             return f"{operator.name} is not supported"
         matching = [each for each in ways if any(form.fits(*types) for form in each.types)]
         if not matching:
-            return f"{operator.name} in {_shown(*types)} is not supported"
+            data, weights, output = types  # as DataTypes.parse reads them
+            shown = (
+                data + (f"*{weights}" if weights not in ("", data) else "") + (f"->{output}" if output != data else "")
+            )
+            return f"{operator.name} in {shown} is not supported"
         failures = [_first_failure(self.where, found) or _first_failure(each.where, found) for each in matching]
         return f"{operator.name} with {failures[0]}" if all(failures) else ""
 
@@ -197,8 +202,6 @@ def read_folder(folder: Path) -> dict[str, Accelerator]:
 @cache
 def accelerators() -> Mapping[str, Accelerator]:
     """Return the shipped accelerators by name."""
-    from advisor.devices.profiles import shipped_profiles
-
     return MappingProxyType(read_folder(shipped_profiles() / "accelerators"))
 
 
@@ -235,18 +238,6 @@ def _first_failure(where: Where, found: Mapping[str, Fact]) -> str:
         elif wanted.least is not None and float(value) < wanted.least:
             return f"{name} {value:g}, {wanted.least:g} at least"
     return ""
-
-
-def _shown(data: str, weights: str, output: str) -> str:
-    """Return types as :meth:`DataTypes.parse` reads them."""
-    return data + (f"*{weights}" if weights and weights != data else "") + (f"->{output}" if output != data else "")
-
-
-def _constants(model: Model) -> frozenset[int]:
-    """Return the tensors that are the same in every run: stored, or expanded from stored ones (float16)."""
-    stored = {index for index, tensor in enumerate(model.tensors) if tensor.is_constant}
-    expanded = (operator.outputs for operator in model.operators if expands_constants(model, operator))
-    return frozenset(stored.union(*expanded))
 
 
 def expands_constants(model: Model, operator: Operator) -> bool:

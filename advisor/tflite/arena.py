@@ -83,18 +83,15 @@ def _owners(graph: Subgraph, fixed: set[int]) -> dict[int, int]:
         for place in _IN_PLACE.get(operator.name, ()):
             if place >= len(operator.inputs) or not operator.outputs or operator.outputs[0] in graph.outputs:
                 continue
-            index = operator.inputs[place]
-            if index >= 0 and index not in fixed and _can_share(graph, operator, index, uses):
+            index, stays = operator.inputs[place], operator.name in _MOVES_NOTHING
+            size, output = graph.tensors[index].size_bytes, graph.tensors[operator.outputs[0]].size_bytes
+            may_share = size == output and (stays or (size > _SCALAR_BYTES and uses[index] <= 1))
+            if index >= 0 and index not in fixed and may_share:
                 owner = owners.get(index, index)
-                if operator.name in _MOVES_NOTHING or uses[owner] <= 1:
+                if stays or uses[owner] <= 1:
                     owners[operator.outputs[0]] = owner
                 break
     return owners
-
-
-def _can_share(graph: Subgraph, operator: Operator, index: int, uses: Counter[int]) -> bool:
-    size, output = graph.tensors[index].size_bytes, graph.tensors[operator.outputs[0]].size_bytes
-    return size == output and (operator.name in _MOVES_NOTHING or (size > _SCALAR_BYTES and uses[index] <= 1))
 
 
 def _rounded(size: int, alignment: int) -> int:

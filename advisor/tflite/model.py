@@ -122,17 +122,17 @@ class _Reader:
         metadata = {}
         for entry in reversed(self._tables.metadata):
             metadata[text_of(entry.name)] = self._buffer(entry.buffer, f"metadata {text_of(entry.name)!r}")
-        signatures = tuple(map(_signature, self._tables.signatureDefs))
-        return Model(tuple(map(self._subgraph, self._tables.subgraphs)), signatures, metadata, size_bytes)
+        graphs = []
+        for graph in self._tables.subgraphs:
+            tensors, operators = tuple(map(self._tensor, graph.tensors)), tuple(map(self._operator, graph.operators))
+            ends = tuple(graph.inputs), tuple(graph.outputs)
+            graphs.append(Subgraph(text_of(graph.name), tensors, operators, *ends))
+        return Model(tuple(graphs), tuple(map(_signature, self._tables.signatureDefs)), metadata, size_bytes)
 
     def _buffer(self, index: int, owner: str) -> bytes:
         if index >= len(self._buffers):
             raise Damage(f"{owner} names buffer {index} of {len(self._buffers)}")
         return self._buffers[int(index)]
-
-    def _subgraph(self, graph: schema.SubGraphT) -> Subgraph:
-        tensors, operators = tuple(map(self._tensor, graph.tensors)), tuple(map(self._operator, graph.operators))
-        return Subgraph(text_of(graph.name), tensors, operators, tuple(graph.inputs), tuple(graph.outputs))
 
     def _tensor(self, entry: schema.TensorT) -> Tensor:
         name, shape = text_of(entry.name), _indices(entry.shape)

@@ -208,7 +208,11 @@ def benchmark(*models: Path | str, tell: Tell | None = None, **given: Unpack[Ben
     if twice is not None:
         raise UsageError(f"'{twice}' is given twice", "to compare a file with itself, copy it under another name")
     files = [_checked(name) for name in names]
-    python, cpus = _python_of(options["runtime"], say), _usable(options["cpus"])
+    python, cpus = None, _usable(options["cpus"])
+    if options["runtime"] is not None:
+        wanted = parse_runtime(options["runtime"])
+        say(f"preparing {wanted}")
+        python = interpreter(wanted)
     setup = Setup(kernels, tuple(shape) if shape else None, python, cpus)
     plan = BenchmarkPlan(
         counts, effort, setup, options["contended"], options["sustained_s"], options["pipeline"],
@@ -237,15 +241,6 @@ def _checked(model: str) -> FileBenchmark:
     file = read_model(model)
     file.require_memory()
     return FileBenchmark(model, file.graph.size_bytes, file.arena_bytes, detects=file.detects)
-
-
-def _python_of(runtime: str | None, say: Tell) -> Path | None:
-    """Return the Python interpreter of another runtime's environment, None for this environment."""
-    if runtime is None:
-        return None
-    wanted = parse_runtime(runtime)
-    say(f"preparing {wanted}")
-    return interpreter(wanted)
 
 
 def _usable(cpus: Sequence[int] | None) -> tuple[int, ...] | None:

@@ -46,7 +46,13 @@ def judge(series: SeriesDocument, load: LoadReading) -> LatencyResult:
     known = series["threads"] == 1 and all(block["cpu_ns"] for block in series["blocks"])  # a browser has no such clock
     cpus = [[value / 1e6 for value in block["cpu_ns"] or ()] for block in series["blocks"]] if known else []
     wall, cpu = summarise(walls), summarise(cpus) if cpus else None
-    share, waited = _cpu_share(walls, cpus), _waited_share(series)
+    share = waited = None
+    if cpus:
+        runs, times = ([value for row in rows for value in row] for rows in (cpus, walls))
+        share = min(statistics.median(map(truediv, runs, times)), sum(runs) / sum(times))
+    waits = [block["waited_ns"] for block in series["blocks"] if block["waited_ns"] is not None]
+    if len(waits) == len(series["blocks"]):
+        waited = sum(waits) / (series["threads"] * sum(block["elapsed_ns"] for block in series["blocks"]))
     contention = _contention(series["threads"], share, waited, load)
     verdict, reason = Verdict.STABLE, f"block medians vary by {wall.block_cv:.1%}"
     if contention:
@@ -68,23 +74,6 @@ def judge(series: SeriesDocument, load: LoadReading) -> LatencyResult:
         block_medians_ms=tuple(map(statistics.median, walls)),
         block_cpu_medians_ms=tuple(map(statistics.median, cpus)),
     )
-
-
-def _cpu_share(walls: list[list[float]], cpus: list[list[float]]) -> float | None:
-    """Return CPU / wall time: the smaller of the runs' median and the ratio of the sums; None without CPU times."""
-    if not cpus:
-        return None
-    cpu, wall = ([value for row in rows for value in row] for rows in (cpus, walls))
-    median: float = statistics.median(map(truediv, cpu, wall))
-    return min(median, sum(cpu) / sum(wall))
-
-
-def _waited_share(series: SeriesDocument) -> float | None:
-    """Return the share of time that a thread of the series waited for a processor, None if unknown."""
-    waited = [block["waited_ns"] for block in series["blocks"] if block["waited_ns"] is not None]
-    if len(waited) < len(series["blocks"]):
-        return None
-    return float(sum(waited) / (series["threads"] * sum(block["elapsed_ns"] for block in series["blocks"])))
 
 
 def _contention(threads: int, cpu_share: float | None, waited: float | None, load: LoadReading) -> str:
@@ -227,17 +216,14 @@ def ratios(results: Sequence[tuple[str, LatencyResult]]) -> tuple[Ratio, ...]:
     """
     name = results[0][0] if results else ""
     first = {result.threads: result for model, result in results if model == name}
-    return tuple(
-        Ratio(model, name, result.threads, *_paired(first[result.threads], result))
-        for model, result in results
-        if model != name and result.threads in first
-    )
-
-
-def _paired(first: LatencyResult, second: LatencyResult) -> tuple[float, float, float]:
-    by_cpu = (first.contended or second.contended) and first.block_cpu_medians_ms and second.block_cpu_medians_ms
-    one, other = (row.block_cpu_medians_ms if by_cpu else row.block_medians_ms for row in (first, second))
-    return paired_ratio(one, other)
+    found = []
+    for model, result in results:
+        if model != name and result.threads in first:
+            rows = (first[result.threads], result)
+            by_cpu = any(row.contended for row in rows) and all(row.block_cpu_medians_ms for row in rows)
+            pairs = (row.block_cpu_medians_ms if by_cpu else row.block_medians_ms for row in rows)
+            found.append(Ratio(model, name, result.threads, *paired_ratio(*pairs)))
+    return tuple(found)
 
 
 def thread_counts(threads: Sequence[int]) -> list[int]:

@@ -12,7 +12,7 @@ import numpy as np
 from advisor.core.errors import UsageError
 from advisor.measurement import host
 from advisor.measurement.accelerators import accelerator
-from advisor.measurement.delegation import Delegation, delegate, execution_order
+from advisor.measurement.delegation import delegate, execution_order
 from advisor.measurement.microcontrollers import compiler_of
 from advisor.measurement.operators.profile_values import OperatorTime, Profile, ProfiledOperator, Roofline, advise
 from advisor.measurement.operators.runs import (
@@ -104,7 +104,9 @@ def profile(
     rows, entered = _rows(events, matched, operator_times(good)), partitions(events)
     if BY_CUTS in collected.notes and collected.kernels == "default":  # then only the times are known
         delegation = delegate(graph, accelerator("xnnpack"))
-        rows, entered = _with_placement(rows, delegation), delegation.partitions
+        left, entered = {row.index for row in delegation.refused}, delegation.partitions
+        places = ["builtin" if row.node and row.node.index in left else "XNNPACK" for row in rows]
+        rows = tuple(replace(row, where=where) for row, where in zip(rows, places, strict=True))
     found = Profile(
         model=file.model,
         runtime=collected.runtime,
@@ -137,12 +139,6 @@ def with_shapes(graph: Model, shapes: Sequence[Sequence[int]] | None) -> Model:
     known = (tuple(shape) for shape in shapes[: len(main.tensors)])
     tensors = tuple(replace(tensor, shape=shape) for tensor, shape in zip(main.tensors, known, strict=True))
     return replace(graph, subgraphs=(replace(main, tensors=tensors), *graph.subgraphs[1:]))
-
-
-def _with_placement(rows: Sequence[OperatorTime], delegation: Delegation) -> tuple[OperatorTime, ...]:
-    """Return the rows, with XNNPACK or builtin for each operator by XNNPACK's rules."""
-    left = {row.index for row in delegation.refused}
-    return tuple(replace(row, where="builtin" if row.node and row.node.index in left else "XNNPACK") for row in rows)
 
 
 def _rows(

@@ -182,28 +182,20 @@ class Profile(Written):
 
 def advise(profile: Profile) -> tuple[str, ...]:
     """Return the sentences that apply, the most important first; there is always at least one."""
-    rules = (_outside, _conversions, _partitions, _memory, _first, _compute)
+    rules = (_outside, _memory, _first, _compute)
     return tuple(sentence for rule in rules for sentence in rule(profile)) or (_balanced(profile),)
 
 
 def _outside(profile: Profile) -> Iterator[str]:
-    """Name the types that run outside XNNPACK and take much of the time."""
+    """Name the types that run outside XNNPACK and take much of the time, conversions, and many partitions."""
     for row in profile.by_type if profile.kernels != "builtin" else ():
         if row.where == "builtin" and row.share >= FALLBACK_SHARE and row.type not in _CONVERSIONS:
             default = f"another compression or a variant without {row.type} may be faster on this target"
             remedy = _SLOW_INT16 if row.data_type == "int16" else _REMEDIES.get((row.type, row.data_type), default)
             yield f"{row.share:.0%} of the time is {row.type} outside XNNPACK ({_typed(row)}): {remedy}"
-
-
-def _conversions(profile: Profile) -> Iterator[str]:
-    """Give the share of conversions between types."""
     share = sum(row.share for row in profile.by_type if row.type in _CONVERSIONS)
     if share >= CONVERSION_SHARE:
         yield f"{share:.0%} of the time converts between types: keep one type from input to output"
-
-
-def _partitions(profile: Profile) -> Iterator[str]:
-    """Report that the graph has many partitions."""
     if profile.partitions > MANY_PARTITIONS:
         kinds = sorted({row.type for row in profile.by_type if row.where == "builtin"})
         outside = f"{', '.join(kinds)} run{'s' if len(kinds) == 1 else ''} outside it"
