@@ -37,11 +37,7 @@ from advisor.tflite.rewrite import (
 _AFTER_SOFTMAX = frozenset({"DEQUANTIZE", "QUANTIZE", "RESHAPE"})
 
 _SCALED_INPUTS: Mapping[str, tuple[int, ...]] = MappingProxyType(
-    {
-        **dict.fromkeys(_AFTER_SOFTMAX, (0,)),
-        "ADD": (0, 1),
-        **dict.fromkeys(("CONV_2D", "FULLY_CONNECTED"), (1, 2)),
-    }
+    {**dict.fromkeys(_AFTER_SOFTMAX, (0,)), "ADD": (0, 1), **dict.fromkeys(("CONV_2D", "FULLY_CONNECTED"), (1, 2))}
 )
 """The inputs of each operator that, divided by a number, divide its result by that number: of layers the weights and
 the bias."""

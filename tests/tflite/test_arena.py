@@ -282,8 +282,7 @@ def test_operators_are_listed_with_their_output() -> None:
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the foreign models are not beside the checkout")
 @pytest.mark.parametrize(
-    ("name", "millions"),
-    [("mobilenet_v1_0.25_128_quant.tflite", 14), ("tf2_mobilenet_v2_1.0_224_ptq.tflite", 300)],
+    ("name", "millions"), [("mobilenet_v1_0.25_128_quant.tflite", 14), ("tf2_mobilenet_v2_1.0_224_ptq.tflite", 300)]
 )
 def test_published_models_have_the_published_macs(name: str, millions: int) -> None:
     """TF-Slim's tables of MobileNet checkpoints list these, in millions."""

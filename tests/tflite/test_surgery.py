@@ -134,8 +134,7 @@ def test_weights_are_aligned_for_reading_in_place(classifier: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("weights", "bias"),
-    [((5, 3), (3,)), ((4, 3), (4,)), ((4,), (4,)), ((4, 0), (0,)), ((4, 3), (3, 1))],
+    ("weights", "bias"), [((5, 3), (3,)), ((4, 3), (4,)), ((4,), (4,)), ((4, 0), (0,)), ((4, 3), (3, 1))]
 )
 def test_a_head_of_the_wrong_shape_is_refused(weights: tuple[int, ...], bias: tuple[int, ...]) -> None:
     with pytest.raises(StageError, match="does not fit 4 features"):

@@ -23,15 +23,7 @@ from advisor.isolation.agent import (
     set_inputs,
 )
 from advisor.measurement import host
-from advisor.measurement.latency import (
-    UNSTABLE_CV,
-    LatencyResult,
-    ModelTiming,
-    Ratio,
-    Verdict,
-    paired_ratio,
-    summarise,
-)
+from advisor.measurement.latency import UNSTABLE_CV, LatencyResult, ModelTiming, Ratio, Verdict, paired_ratio, summarise
 from advisor.measurement.processes import CHILD_MEMORY_LIMIT, existing_model, run_json
 
 CPU_SHARE_LIMIT = 0.9  # CPU / wall time at one thread: >= 0.99 on an idle machine, 0.45 with 3 busy processes

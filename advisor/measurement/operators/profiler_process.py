@@ -14,14 +14,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from advisor.isolation.agent import (
-    AgentError,
-    input_values,
-    new_interpreter,
-    one_line,
-    resize,
-    set_inputs,
-)
+from advisor.isolation.agent import AgentError, input_values, new_interpreter, one_line, resize, set_inputs
 from advisor.measurement.operators.runs import BUILTIN_EVENT, ProfiledRun, ProfilerEvent, resolved_shapes
 
 MAX_RANK = 8  # LITERT_TENSOR_MAX_RANK

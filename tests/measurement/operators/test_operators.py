@@ -211,14 +211,7 @@ def test_xnnpack_events_meet_their_operators_by_kind_and_order() -> None:
         "Copy (NC)",
     )
     found = match(model, [ProfilerEvent(tag, 8, index, 1.0) for index, tag in enumerate(tags)])
-    assert [node.index if node else None for node in found] == [
-        CONVOLUTION,
-        DEPTHWISE,
-        POINTWISE,
-        MEAN,
-        DENSE,
-        None,
-    ]
+    assert [node.index if node else None for node in found] == [CONVOLUTION, DEPTHWISE, POINTWISE, MEAN, DENSE, None]
 
 
 def test_a_kind_whose_counts_differ_stays_without_an_operator() -> None:
