@@ -112,11 +112,6 @@ def test_anchors_of_another_number_are_refused() -> None:
         append_postprocess(tiny_detector(), ANCHORS[:2], Suppression())
 
 
-def test_a_damaged_file_is_refused() -> None:
-    with pytest.raises(UsageError):
-        append_postprocess(tiny_detector()[:200], ANCHORS, Suppression())
-
-
 def test_a_detector_is_described() -> None:
     data = append_postprocess(tiny_detector(), ANCHORS, Suppression())
     metadata = described(("a", "b", "c", "d"))

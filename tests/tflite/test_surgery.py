@@ -9,21 +9,16 @@ from ai_edge_litert import schema_py_generated as schema
 from scipy.special import softmax
 
 from advisor.compression.diagnosis.running import InspectableModel
-from advisor.core.errors import StageError, UsageError
+from advisor.core.errors import StageError
 from advisor.tflite.layout import TO_NCHW, TO_NHWC, simplified, without_transposes
 from advisor.tflite.levels import attach_head
 from advisor.tflite.model import read
 from advisor.tflite.quantization import dequantize, quantize
 from advisor.tflite.rewrite import operator_alone, select_output, unpack
 from tests.measurement import small_models
-from tests.tflite.conftest import Array, Quantize, Run
+from tests.tflite.conftest import Array, Quantize, Run, stays_within_one_delegate
 from tests.tflite.graphs import FLOAT32, Graph, features_graph, tiny_classifier, tiny_features
 from tests.tflite.test_layout import NCHW, NHWC, B, added, floats, integers, outputs, transposed
-
-
-@pytest.fixture(scope="module")
-def backbone(master: bytes) -> bytes:
-    return select_output(master, "features")
 
 
 @pytest.fixture(scope="module")
@@ -92,11 +87,6 @@ def test_two_subgraphs_are_refused() -> None:
         select_output(graph.finish({"image": 0}, {"features": 1}), "features")
 
 
-def test_a_damaged_file_is_a_usage_error(master: bytes) -> None:
-    with pytest.raises(UsageError, match="not a usable"):
-        select_output(master[:5000], "features")
-
-
 def test_the_head_is_the_softmax_of_a_linear_map(
     master: bytes, classifier: bytes, head: tuple[Array, Array], images: list[Array], run: Run
 ) -> None:
@@ -110,12 +100,7 @@ def test_the_head_is_the_softmax_of_a_linear_map(
 
 
 def test_the_head_runs_inside_the_delegate(classifier: bytes) -> None:
-    from ai_edge_litert.interpreter import Interpreter
-
-    interpreter = Interpreter(model_content=classifier)
-    interpreter.allocate_tensors()
-    names = [operator["op_name"] for operator in interpreter._get_ops_details()]
-    assert names.count("DELEGATE") == 1
+    assert stays_within_one_delegate(classifier)
     assert read(classifier).operators[-1].name == "SOFTMAX"
 
 

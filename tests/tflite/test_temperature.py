@@ -14,7 +14,7 @@ from advisor.compression.quantization.quantizer import eight_bit_rules, quantize
 from advisor.compression.recipes import RECIPES, recipe
 from advisor.compression.recipes.base import Needs, RecipeInputs
 from advisor.compression.recipes.mixed import answers
-from advisor.core.errors import StageError, UsageError
+from advisor.core.errors import StageError
 from advisor.measurement.unknown import Neighbours
 from advisor.tflite.levels import attach_head
 from advisor.tflite.metadata import Metadata, read_metadata, write_metadata
@@ -181,11 +181,6 @@ def test_wrong_temperatures_are_refused(temperature: float) -> None:
 def test_temperatures_out_of_a_type_s_range_are_refused(name: str, temperature: float) -> None:
     with pytest.raises(StageError, match="is out of the range of float"):
         with_temperature(form(1, name), temperature)
-
-
-def test_a_damaged_file_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"bird\.tflite is not a usable \.tflite file"):
-        with_temperature(classifier(1)[:100], 2.0, "bird.tflite")
 
 
 def inserted(code: int, options: Any = None, behind: str = "FULLY_CONNECTED") -> bytes:
