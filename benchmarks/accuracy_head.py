@@ -110,8 +110,8 @@ def main(options: Sequence[str] = ()) -> None:
 def image_features(name: str, card: Card, dataset: Dataset) -> tuple[Path, Floats, int]:
     """Return the backbone's file, the features of every image, and the width of the last layer."""
     from advisor.catalog.convert import CONVERT_VERSION, convert
-    from advisor.tflite.levels import VERSION, last_width, with_levels
-    from advisor.tflite.surgery import FEATURES, select_output
+    from advisor.tflite.levels import FEATURES, VERSION, last_width, with_levels
+    from advisor.tflite.rewrite import select_output
     from advisor.training.features import extract
 
     folder = cache_root() / "benchmarks" / f"{NAME}-{CONVERT_VERSION}-{VERSION}"
@@ -204,7 +204,7 @@ def _in_int8(name: str, card: Card, backbone: Path, dataset: Dataset, parts: Spl
     from advisor.compression.make import make_file
     from advisor.compression.recipes.base import RecipeInputs
     from advisor.measurement.accuracy import predict
-    from advisor.tflite.surgery import attach_head
+    from advisor.tflite.levels import attach_head
 
     weights, bias, _ = _ours(case)
     drawn = choose([dataset.images[index].label for index in parts.learnt], CALIBRATION, case.seed)

@@ -33,7 +33,7 @@ def files_of(chosen: Sequence[str]) -> dict[tuple[str, str], Path]:
 
 def _make(name: str, folder: Path) -> None:
     from advisor.catalog.convert import convert
-    from advisor.tflite.surgery import select_output
+    from advisor.tflite.rewrite import select_output
 
     path = folder / "float32.tflite"
     convert(load_catalogue()[name], None, path)

@@ -26,19 +26,19 @@ import numpy as np
 from advisor.catalog.build import build_model
 from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import load_catalogue
+from advisor.catalog.graph import network
 from advisor.catalog.weights.fetching import fetch
 from advisor.compression.recipes import recipe
 from advisor.compression.recipes.base import RecipeInputs
 from advisor.core.training import HEAD, recipe_of
 from advisor.datasets.boxes.reading import survey_boxes
 from advisor.datasets.images import InputSpec, load
-from advisor.measurement.accuracy import Detections, Detector
-from advisor.measurement.average_precision import DetectionScore, counts, score
-from advisor.measurement.counting import CentreFinder, centre_score, match_centres
+from advisor.measurement.accuracy import CentreFinder, Detections, Detector
+from advisor.measurement.average_precision import DetectionScore, centre_score, counts, match_centres, score
 from advisor.measurement.latency.timing import measure
 from advisor.tasks import COUNTING, DETECTION
 from advisor.tflite.postprocess import put_back, split_postprocess
-from advisor.training.detection import FINETUNING, DetectorStart, HeadKind, network, train, with_maps
+from advisor.training.detection import FINETUNING, DetectorStart, HeadKind, train, with_maps
 from advisor.training.detection.fit import Hyperparameters
 from advisor.training.detection.maps import Boxed, Objects, RandomChanges, changed
 from advisor.training.finetune.network import freeze

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from advisor.datasets.images import InputSpec
-from advisor.measurement.latency.end_to_end import busy_processes, observe
-from advisor.measurement.latency.results import LatencyResult
+from advisor.measurement.host import busy_processes, observe
+from advisor.measurement.latency import LatencyResult
 from advisor.measurement.latency.timing import interleave, measure
 from advisor.measurement.operators.profile import profile
 from advisor.store import ArtifactCache
@@ -192,7 +192,7 @@ def _make(name: str, folder: Path) -> None:
     from advisor.catalog.convert import convert
     from advisor.compression.calibration import from_photographs
     from advisor.compression.recipes import recipe
-    from advisor.tflite.surgery import select_output
+    from advisor.tflite.rewrite import select_output
 
     _tell(f"making {name}")
     card = load_catalogue()[name]

@@ -22,9 +22,9 @@ from advisor.core.units import plural
 from advisor.devices.connections.host import HostConnection
 from advisor.devices.connections.protocol import file_for
 from advisor.devices.profiles.runtimes import LITERT, local_runtimes, title_of
-from advisor.measurement.latency.results import Ratio
-from advisor.measurement.on_device.findings import DeviceRow
-from advisor.measurement.on_device.runtimes import RuntimeHere, benchmark_in_runtimes
+from advisor.measurement.latency import Ratio
+from advisor.measurement.on_device import DeviceRow
+from advisor.measurement.on_device.benchmark import RuntimeHere, benchmark_in_runtimes
 from advisor.store import ArtifactCache
 from advisor.store.files import sha256_file
 from benchmarks.catalogue_files import FORMS, files_of

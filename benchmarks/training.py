@@ -54,7 +54,7 @@ def _features_and_head(paths: list[Path], labels: list[int], folder: Path) -> li
     from advisor.catalog.convert import convert
     from advisor.catalog.weights.fetching import fetch
     from advisor.tflite.levels import with_levels
-    from advisor.tflite.surgery import select_output
+    from advisor.tflite.rewrite import select_output
     from advisor.training.features import extract
     from advisor.training.head import train_head
 

@@ -154,7 +154,7 @@ class Steps:
     def _backbone(self) -> Path:
         from advisor.catalog.convert import convert
         from advisor.tflite.levels import with_levels
-        from advisor.tflite.surgery import select_output
+        from advisor.tflite.rewrite import select_output
 
         def cut(path: Path) -> None:
             master = self._kept("master.tflite", lambda made: convert(self._card, fetch(self._card), made))
@@ -176,7 +176,7 @@ class Steps:
         return self._kept(f"features-{captured}.npy", read)
 
     def _headed(self, training: str) -> Path:
-        from advisor.tflite.surgery import attach_head
+        from advisor.tflite.levels import attach_head
         from advisor.training.features import CAPTURED
         from advisor.training.head import train_head
 

@@ -158,8 +158,8 @@ def measured(name: str) -> list[Sequence[object]]:
     from advisor.datasets.survey import survey
     from advisor.engine.pipeline.materials import input_spec
     from advisor.measurement.latency.timing import least_cpu_ms
-    from advisor.tflite.levels import with_levels
-    from advisor.tflite.surgery import attach_head, select_output
+    from advisor.tflite.levels import attach_head, with_levels
+    from advisor.tflite.rewrite import select_output
     from advisor.training.features import extract
     from advisor.training.finetune import FINETUNING, TuningImages, tune
     from advisor.training.head import train_head

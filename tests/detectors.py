@@ -7,8 +7,7 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 from PIL import Image
 
-from advisor.tflite.metadata import Metadata
-from advisor.tflite.metadata_writer import write_metadata
+from advisor.tflite.metadata import Metadata, write_metadata
 from advisor.tflite.postprocess import CENTRES, Suppression, append_postprocess
 from advisor.tflite.rewrite import pack, unpack
 from tests.tflite.graphs import INT32, Graph

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from advisor.compression.diagnosis.values import Diagnosis
     from advisor.compression.user_model.values import Compression, FileAgreement
     from advisor.engine.data_check import DataCheck
-    from advisor.measurement.latency.findings import Benchmark
-    from advisor.measurement.on_device.findings import DeviceBenchmark
+    from advisor.measurement.latency.session import Benchmark
+    from advisor.measurement.on_device import DeviceBenchmark
     from advisor.measurement.operators.profile_values import Profile
 
 

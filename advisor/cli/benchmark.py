@@ -17,8 +17,8 @@ from advisor.core.options import BenchmarkKeywords, DeviceBenchmarkKeywords, opt
 
 if TYPE_CHECKING:
     from advisor.compression.diagnosis.values import Diagnosis
-    from advisor.measurement.latency.findings import Benchmark
-    from advisor.measurement.on_device.findings import DeviceBenchmark, DeviceRow
+    from advisor.measurement.latency.session import Benchmark
+    from advisor.measurement.on_device import DeviceBenchmark, DeviceRow
     from advisor.reporting.benchmark import FileTiming
     from advisor.reporting.selection import Selection
 

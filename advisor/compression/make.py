@@ -73,7 +73,7 @@ def make_file(
         UsageError: there is no recipe of that name, or the file is damaged.
     """
     from advisor.compression.recipes import recipe as find_recipe
-    from advisor.tflite.metadata_writer import write_metadata
+    from advisor.tflite.metadata import write_metadata
     from advisor.tflite.postprocess import put_back, split_postprocess
 
     chosen = find_recipe(recipe)

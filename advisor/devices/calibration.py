@@ -22,7 +22,7 @@ from advisor.devices.profiles.listing import folder_of, write_profile
 from advisor.devices.profiles.measurements import FORMS, Measurement
 from advisor.devices.profiles.runtimes import local_runtimes
 from advisor.isolation import CallLimits, ChildPool, Scratch
-from advisor.tflite.surgery import select_output
+from advisor.tflite.rewrite import select_output
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from advisor.core.units import markdown, plain, plural, show_bytes, show_ms
 from advisor.engine.history.loaded_run import LoadedRun
 from advisor.engine.question import Question
 from advisor.exporting.shipping import ShippedModel, Shipping, parts_of
-from advisor.measurement.counting import NEAR
+from advisor.measurement.accuracy import NEAR
 from advisor.reporting.risks import Risk, warnings
 
 

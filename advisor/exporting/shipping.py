@@ -15,8 +15,7 @@ from advisor.datasets.images import InputSpec
 from advisor.engine.history.loaded_run import LoadedRun
 from advisor.exporting.shipped import check
 from advisor.store.integrity import artefact_problem
-from advisor.tflite.metadata import Metadata, one_line, read_metadata
-from advisor.tflite.metadata_writer import write_metadata
+from advisor.tflite.metadata import Metadata, one_line, read_metadata, write_metadata
 from advisor.tflite.model import read
 
 if TYPE_CHECKING:
@@ -184,7 +183,7 @@ def make_vectors(model: ShippedModel, answering: Answering) -> tuple[float, tupl
     import numpy as np
 
     from advisor.compression.calibration import from_photographs
-    from advisor.measurement.on_device.gpu_process import redirected_errors
+    from advisor.measurement.on_device.gpu import redirected_errors
 
     crops = from_photographs(InputSpec(model.size, (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)), SEED)
     images = crops.reshape(-1, model.size, model.size, 3).astype(np.uint8)

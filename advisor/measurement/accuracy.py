@@ -5,37 +5,39 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from advisor.core.errors import RuntimeRefusal, StageError
 from advisor.core.quantity import Interval
 from advisor.datasets.capture import TESTS, captures
 from advisor.datasets.images import InputSpec
 from advisor.isolation.agent import one_line
-from advisor.measurement.processes.model_file import existing_model
-from advisor.tflite.postprocess import DETECTIONS
+from advisor.measurement.processes import existing_model
+from advisor.tflite.postprocess import CENTRES, DETECTIONS
 from advisor.tflite.quantization import dequantize, quantize
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Pixels = NDArray[np.uint8]
-    Floats = NDArray[np.float32]
-    Labels = NDArray[np.int64]
-
+Pixels = NDArray[np.uint8]
+Floats = NDArray[np.float32]
+Labels = NDArray[np.int64]
 
 OUTPUT = "probabilities"
 RESAMPLES = 2000
 
+KEPT = 0.05
+"""Least score of a centre that is kept: the answers of a file serve other thresholds, too."""
+
+NEAR = 2
+"""Distance in places, down and across, within which only the centre with the highest score of a class counts."""
+
 
 @dataclass(frozen=True)
 class Robustness:
-    """The accuracy under capture conditions.
+    """Mean top-1 over all tests of capture conditions, and (condition, strength, top-1) of each test.
 
-    Attributes:
-        accuracy: mean top-1 over all tests, with a 95 % interval over the images.
-        by_test: (condition, strength, top-1) of each test.
+    The 95 % interval is over the images.
     """
 
     accuracy: Interval
@@ -43,21 +45,10 @@ class Robustness:
 
 
 def predict(model: Path | str, images: Sequence[Path], view: InputSpec) -> Floats:
-    """Return the probabilities of each image; the model runs once per image.
+    """Return the probabilities of each image file, float32 (N, classes); the model runs once per image.
 
-    Args:
-        model: a ``.tflite`` file with one image input (1, size, size, 3), float or quantised. Of several outputs,
-            the one named ``probabilities`` is used.
-        images: N image files.
-        view: how an image becomes the model's input.
-
-    Returns:
-        float32 (N, classes).
-
-    Raises:
-        UsageError: the model file is missing.
-        RuntimeRefusal: the runtime cannot load or run the model.
-        StageError: its input or output is not that of an image classifier.
+    The ``.tflite`` file has one image input (1, size, size, 3), float or quantised. Of several outputs, the one named
+    ``probabilities`` is used. Errors are those of :class:`Classifier`.
     """
     return predict_arrays(model, (view.read(path) for path in images))
 
@@ -70,34 +61,15 @@ def predict_pixels(model: Path | str, pixels: Iterable[Pixels], view: InputSpec)
 def predict_arrays(model: Path | str, inputs: Iterable[Floats]) -> Floats:
     """Return the probabilities of normalised images, as :func:`predict` does.
 
-    Args:
-        model: as in :func:`predict`.
-        inputs: N arrays float32 (size, size, 3) or (1, size, size, 3), the model's input before quantisation.
+    They are the model's input before quantisation: N arrays float32 (size, size, 3) or (1, size, size, 3).
     """
-    import numpy as np
-
     classifier = Classifier(model)
     rows = [classifier(array[0] if array.ndim == 4 and len(array) == 1 else array) for array in inputs]
     return np.stack(rows) if rows else np.zeros((0, classifier.classes), np.float32)
 
 
 def captured_answers(model: Path | str, images: Sequence[Path], view: InputSpec) -> Labels:
-    """Return the class that a ``.tflite`` classifier predicts for each image under each condition of ``TESTS``.
-
-    Args:
-        model: an image classifier, float or quantised.
-        images: N image files; each is read once.
-        view: how an image becomes the model's input.
-
-    Returns:
-        int64 (T, N), T = ``len(TESTS)``.
-
-    Raises:
-        UsageError: the model file is missing.
-        StageError: it is not an image classifier, or an image cannot be read.
-    """
-    import numpy as np
-
+    """Return the class of each image under each condition of ``TESTS``, int64 (tests, N); each image is read once."""
     classifier = Classifier(model)
     answers = np.zeros((len(TESTS), len(images)), np.int64)
     for position, path in enumerate(images):
@@ -107,19 +79,10 @@ def captured_answers(model: Path | str, images: Sequence[Path], view: InputSpec)
 
 
 def robustness(answers: Labels, labels: Sequence[int]) -> Robustness:
-    """Return the accuracy of the answers.
+    """Return the accuracy of the answers of :func:`captured_answers`, given the N true class indices.
 
     The interval is a bootstrap over images, because the answers to one image are not independent.
-
-    Args:
-        answers: int64 (T, N) of :func:`captured_answers`.
-        labels: the N true class indices.
-
-    Raises:
-        ValueError: there are no images, or the shapes do not match.
     """
-    import numpy as np
-
     if answers.shape != (len(TESTS), len(labels)) or not len(labels):
         raise ValueError(f"answers {answers.shape} for {len(TESTS)} tests of {len(labels)} images")
     right = answers == np.asarray(labels)
@@ -127,26 +90,20 @@ def robustness(answers: Labels, labels: Sequence[int]) -> Robustness:
     drawn = np.random.default_rng(0).integers(0, len(shares), (RESAMPLES, len(shares)))
     low, high = np.quantile(shares[drawn].mean(axis=1), [0.025, 0.975])
     value = float(shares.mean())
-    return Robustness(
-        accuracy=Interval(value, min(value, float(low)), max(value, float(high))),
-        by_test=tuple(
-            (condition.name, strength, float(row.mean()))
-            for (condition, strength), row in zip(TESTS, right, strict=True)
-        ),
-    )
+    tests = zip(TESTS, right, strict=True)
+    by_test = tuple((condition.name, strength, float(row.mean())) for (condition, strength), row in tests)
+    return Robustness(Interval(value, min(value, float(low)), max(value, float(high))), by_test)
 
 
 class Classifier:
     """A loaded classifier: the input is a normalised float32 (size, size, 3) image, the output float32 (classes,).
 
-    Args:
-        model: as in :func:`predict`.
-        output: the name of the output to read if there are several.
+    Of several outputs, the one named ``output`` is read.
 
     Raises:
         UsageError: the model file is missing.
-        RuntimeRefusal: the runtime cannot load it.
-        StageError: it is not an image classifier.
+        RuntimeRefusal: the runtime cannot load or run it.
+        StageError: its input or output is not that of an image classifier.
     """
 
     def __init__(self, model: Path | str, output: str = OUTPUT) -> None:
@@ -163,12 +120,7 @@ class Classifier:
         self.classes = int(self._output["shape"][-1])
 
     def __call__(self, image: Floats) -> Floats:
-        """Return the probabilities of one normalised image.
-
-        Raises:
-            StageError: the image does not have the shape of the input.
-            RuntimeRefusal: the runtime fails.
-        """
+        """Return the probabilities of one normalised image, which must have the shape of the input."""
         expected = tuple(int(side) for side in self._input["shape"][1:])
         if image.shape != expected:
             raise StageError(f"an image of shape {image.shape} for an input of shape {expected}")
@@ -203,12 +155,9 @@ def _output(name: str, interpreter: Any, wanted: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, eq=False)
 class Detections:
-    """The boxes in one image, true or found.
+    """The boxes in one image, true or found: float32 (n, 4), top, left, bottom and right in shares of the image.
 
-    Attributes:
-        boxes: float32 (n, 4): top, left, bottom and right in shares of the image.
-        labels: index of the class of each, int64 (n,).
-        scores: float32 (n,), the highest first; ones for true boxes.
+    Labels are indices of classes, int64 (n,). Scores are float32 (n,), the highest first; ones for true boxes.
     """
 
     boxes: Floats
@@ -222,8 +171,6 @@ class Detections:
 
     def relabelled(self, places: Mapping[int, int]) -> Detections:
         """Return the boxes of some classes under other labels, without the boxes of all other classes."""
-        import numpy as np
-
         kept = np.isin(self.labels, list(places))
         labels = np.array([places[label] for label in self.labels[kept].tolist()], np.int64)
         return Detections(self.boxes[kept], labels, self.scores[kept])
@@ -232,9 +179,7 @@ class Detections:
 class Detector:
     """A loaded detector with post-processing, see :func:`advisor.tflite.postprocess.append_postprocess`.
 
-    Args:
-        model: a ``.tflite`` file with one image input (1, size, size, 3), float or quantised.
-        view: how an image becomes the model's input.
+    The ``.tflite`` file has one image input (1, size, size, 3), float or quantised.
 
     Raises:
         UsageError: the file is missing.
@@ -260,20 +205,11 @@ class Detector:
         self._view = view
 
     def __call__(self, path: Path) -> Detections:
-        """Return what is found in an image.
-
-        Raises:
-            StageError: the image cannot be read.
-            RuntimeRefusal: the runtime fails.
-        """
+        """Return what is found in an image; StageError if it cannot be read, RuntimeRefusal if the runtime fails."""
         return self.found_in(self._view.read(path))
 
     def found_in(self, array: Floats) -> Detections:
-        """Return what is found in a normalised image, float32 (size, size, 3).
-
-        Raises:
-            RuntimeRefusal: the runtime fails.
-        """
+        """Return what is found in a normalised image, float32 (size, size, 3)."""
         image = quantize(array[None], self._input)
         try:
             found = self._run(**{self._name: image})
@@ -283,17 +219,44 @@ class Detector:
 
     def read(self, found: Mapping[str, Floats]) -> Detections:
         """Return the boxes in the outputs."""
-        import numpy as np
-
         count = int(found["count"].reshape(-1)[0])
         boxes = np.clip(found["boxes"][0, :count], 0.0, 1.0)
         return Detections(boxes, found["classes"][0, :count].astype(np.int64), found["scores"][0, :count])
 
 
+def centres(scores: Floats, least: float) -> Detections:
+    """Return the centres in a map of scores: places with the highest score of their class among their neighbours.
+
+    Of several neighbours with equal scores, as integers have, the first one stands for all. The scores are float32
+    (rows, columns, C), at least ``least``. Returned are boxes without area at the centres, the highest score first.
+    """
+    (rows, columns, _), side = scores.shape, 2 * NEAR + 1
+    around = np.pad(scores, ((NEAR, NEAR), (NEAR, NEAR), (0, 0)), constant_values=-1)
+    highest = np.lib.stride_tricks.sliding_window_view(around, (side, side), (0, 1)).max(axis=(-2, -1))
+    down, across, labels = np.nonzero((scores >= highest) & (scores >= least))
+    order = np.argsort(-scores[down, across, labels], kind="stable")
+    kept: list[int] = []
+    for place in order:
+        same = [one for one in kept if labels[one] == labels[place]]
+        if not any(max(abs(down[one] - down[place]), abs(across[one] - across[place])) <= NEAR for one in same):
+            kept.append(int(place))
+    y, x = (down[kept] + 0.5) / rows, (across[kept] + 0.5) / columns
+    boxes = np.stack([y, x, y, x], axis=1).astype(np.float32)
+    return Detections(boxes, labels[kept].astype(np.int64), scores[down, across, labels][kept].astype(np.float32))
+
+
+class CentreFinder(Detector):
+    """A loaded network that marks centres: one output ``centres``, a map of scores (1, rows, columns, C)."""
+
+    outputs = (CENTRES,)
+
+    def read(self, found: Mapping[str, Floats]) -> Detections:
+        """Return the centres in the outputs, as boxes without area."""
+        return centres(found[CENTRES][0], KEPT)
+
+
 def save(path: Path, found: Sequence[Detections]) -> None:
     """Write what was found in images as ``.npz``: ``counts`` (N,), and ``boxes``, ``labels`` and ``scores`` of all."""
-    import numpy as np
-
     np.savez(
         path,
         counts=np.array([len(one.labels) for one in found], np.int64),
@@ -305,8 +268,6 @@ def save(path: Path, found: Sequence[Detections]) -> None:
 
 def load(path: Path) -> list[Detections]:
     """Read what :func:`save` wrote."""
-    import numpy as np
-
     with np.load(path, allow_pickle=False) as kept:
         ends = np.cumsum(kept["counts"])[:-1]
         parts = (np.split(kept[name], ends) for name in ("boxes", "labels", "scores"))
@@ -315,8 +276,6 @@ def load(path: Path) -> list[Detections]:
 
 def true_boxes(rows: Sequence[tuple[int, float, float, float, float]]) -> Detections:
     """Return true boxes given as label, top, left, bottom and right in shares of the image."""
-    import numpy as np
-
     table = np.array(rows, np.float64).reshape(-1, 5)
     labels, boxes = table[:, 0].astype(np.int64), table[:, 1:].astype(np.float32)
     return Detections(boxes, labels, np.ones(len(labels), np.float32))

@@ -1,4 +1,4 @@
-"""Score found boxes by their average precision, as COCO does, and count right and wrong ones."""
+"""Score found boxes by their average precision, as COCO does, and centres by F1; count right and wrong ones."""
 
 from __future__ import annotations
 
@@ -6,18 +6,17 @@ import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from advisor.core.errors import require_extra
 from advisor.core.quantity import Interval
 from advisor.measurement.accuracy import Detections
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float32]
-    Flags = NDArray[np.bool_]
+Floats = NDArray[np.float32]
+Flags = NDArray[np.bool_]
 
 
 RESAMPLES = 200
@@ -27,15 +26,16 @@ HALF = (0.5,)
 MOST_GROUPS = 300
 """Groups of images that are left out in turn, at most."""
 
+LEAST_SCORE = 0.5
+"""Score from which a centre counts: the training shifts the scores so that it has the best F1."""
+
 
 @dataclass(frozen=True)
 class DetectionScore:
     """Average precision of found boxes (0-1), with 95 % intervals by a bootstrap over the images.
 
-    Attributes:
-        half: mAP@0.5: the mean over classes of the average precision at an overlap of 0.5.
-        coco: the mean over overlaps from 0.5 to 0.95, COCO's main figure.
-        by_class: average precision at 0.5 of each class; None for a class without a box.
+    ``half`` is mAP@0.5, the mean over classes of the average precision at an overlap of 0.5; a class without a box has
+    None. ``coco`` is the mean over overlaps from 0.5 to 0.95, COCO's main figure.
     """
 
     half: Interval
@@ -46,19 +46,7 @@ class DetectionScore:
 def score(
     true: Sequence[Detections], found: Sequence[Detections], sizes: Sequence[tuple[int, int]], classes: int
 ) -> DetectionScore:
-    """Return the average precision of found boxes, by ``pycocotools``.
-
-    Args:
-        true: the true boxes of N images.
-        found: what was found in them.
-        sizes: height and width of the images in pixels.
-        classes: number of classes.
-
-    Raises:
-        ValueError: there is no true box.
-    """
-    import numpy as np
-
+    """Return the average precision of found boxes, by ``pycocotools``; sizes are height and width in pixels."""
     if not sum(len(one.labels) for one in true):
         raise ValueError("no image has a box")
     judged, draw = evaluated(true, found, sizes, classes), np.random.default_rng(0)
@@ -71,8 +59,6 @@ def score(
 
 def _interval(precision: Floats, drawn: Sequence[Floats]) -> Interval:
     """Return the mean of average precisions, with the interval that resamples of the images give."""
-    import numpy as np
-
     value = _mean(precision)
     low, high = np.nanquantile([_mean(each) for each in drawn], [0.025, 0.975])
     return Interval(value, min(value, float(low)), max(value, float(high)))
@@ -86,16 +72,8 @@ def shares(
     An average precision is no mean over images. Its jackknife pseudo-values are used instead: N times the figure of
     all images less N - 1 times the figure without one image (B. Efron and R. Tibshirani, "An Introduction to the
     Bootstrap", 1993, chapter 11), shifted so that their mean is the figure itself. A share may be below 0 or above 1.
-    Of many images, several are left out at a time, and have one value.
-
-    Args:
-        true: the true boxes of N images.
-        found: what was found in them.
-        sizes: height and width of the images in pixels.
-        classes: number of classes.
+    Of many images, several are left out at a time, and have one value. Arguments are those of :func:`score`.
     """
-    import numpy as np
-
     judged, count = evaluated(true, found, sizes, classes, HALF), len(true)
     groups = np.arange(count) * min(count, MOST_GROUPS) // count
     whole, left = _mean(_precision(judged, range(count))[0]), np.zeros(groups[-1] + 1)
@@ -114,16 +92,8 @@ def threshold(
 
     F1 is twice the number of right boxes over the number of true and of found ones. A box is right if it overlaps a
     true one of its class by half, and no surer box does. The threshold lies midway between the least score that counts
-    and the next one, so that rounding moves no box across it.
-
-    Args:
-        true: the true boxes of N images.
-        found: what was found in them.
-        sizes: height and width of the images in pixels.
-        classes: number of classes.
+    and the next one, so that rounding moves no box across it. Arguments are those of :func:`score`.
     """
-    import numpy as np
-
     judged = [each for each in evaluated(true, found, sizes, classes, HALF).evalImgs if each]
     right = np.concatenate([np.zeros(0, bool), *(each["dtMatches"][0] > 0 for each in judged)])
     scores = np.concatenate([np.zeros(0), *(each["dtScores"] for each in judged)])
@@ -137,17 +107,11 @@ def threshold(
 
 
 def _mean(values: Floats) -> float:
-    import numpy as np
-
     return float(np.nanmean(values)) if np.isfinite(values).any() else float("nan")
 
 
 def require_coco() -> None:
-    """Refuse to score boxes where the package that does it is not installed.
-
-    Raises:
-        UsageError: it is missing.
-    """
+    """Raise UsageError where the package that scores boxes is not installed."""
     require_extra("pycocotools", "detection", "boxes are scored by pycocotools, which is not installed")
 
 
@@ -160,7 +124,6 @@ def evaluated(
 ) -> Any:
     """Match the boxes of each image at some overlaps, COCO's by default; return the evaluation of ``pycocotools``."""
     require_coco()
-    import numpy as np
     from pycocotools import coco, cocoeval
 
     for module in (coco, cocoeval):  # they print each step; redirecting the output of one thread is not possible
@@ -197,8 +160,6 @@ def _rows(rows: Sequence[Detections], sizes: Sequence[tuple[int, int]]) -> list[
 
 def _precision(evaluation: Any, images: Sequence[int]) -> Floats:
     """Return the average precision over some images, which may repeat: (overlaps, classes), NaN without a true box."""
-    import numpy as np
-
     chosen, whole = copy.copy(evaluation), evaluation.evalImgs
     starts = range(0, len(whole), len(evaluation.params.imgIds))  # a block for each class
     chosen.evalImgs = [whole[start + image] for start in starts for image in images]
@@ -212,14 +173,7 @@ def _precision(evaluation: Any, images: Sequence[int]) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Matched:
-    """The boxes of one image from a threshold on.
-
-    Attributes:
-        true: the true boxes.
-        found: the found boxes with at least the threshold as score.
-        seen: for each true box, whether it was found, bool (true boxes,).
-        right: for each found box, whether it is right, bool (found boxes,).
-    """
+    """The boxes of one image from a threshold on: which true ones were seen, and which found ones are right (bool)."""
 
     true: Detections
     found: Detections
@@ -247,12 +201,7 @@ def match(
 ) -> list[Matched]:
     """Match found boxes to true ones of their class that they overlap by half, the surest first, as COCO does.
 
-    Args:
-        true: the true boxes of N images.
-        found: what was found in them.
-        sizes: height and width of the images in pixels.
-        classes: number of classes.
-        threshold: least score of a box that counts.
+    Boxes with a score below the threshold do not count. Arguments are those of :func:`score`.
     """
     sure = [one.above(threshold) for one in found]
     judged = [each for each in evaluated(true, sure, sizes, classes, HALF).evalImgs if each]
@@ -263,8 +212,6 @@ def match(
 
 def counts(matched: Sequence[Matched], classes: int) -> NDArray[np.int64]:
     """Return the true, the found and the right boxes of each image and class, int64 (images, classes, 3)."""
-    import numpy as np
-
     table = np.zeros((len(matched), classes, 3), np.int64)
     for row, one in zip(table, matched, strict=True):
         for place, labels in enumerate((one.true.labels, one.found.labels, one.found.labels[one.right])):
@@ -274,10 +221,76 @@ def counts(matched: Sequence[Matched], classes: int) -> NDArray[np.int64]:
 
 def _flags(rows: Sequence[Detections], matches: Sequence[tuple[Sequence[int], Flags]]) -> list[Flags]:
     """Return whether each box of each image has a match; boxes are numbered from 1 over all images."""
-    import numpy as np
-
     ends = np.cumsum([0, *(len(one.labels) for one in rows)])
     flags = np.zeros(ends[-1], bool)
     for ids, partners in matches:
         flags[np.asarray(ids, np.int64) - 1] = partners > 0
     return [flags[start:end] for start, end in pairwise(ends)]
+
+
+@dataclass(frozen=True)
+class CentreScore:
+    """Mean over the classes of F1 (0-1), with a 95 % interval by a bootstrap over the images, and F1 of each class.
+
+    A class without an object has None.
+    """
+
+    mean: Interval
+    by_class: tuple[float | None, ...]
+
+
+def match_centres(true: Sequence[Detections], found: Sequence[Detections], least: float = LEAST_SCORE) -> list[Matched]:
+    """Match what was found to true objects by its centres.
+
+    A centre with at least the ``least`` score is right if it is inside the box of an object of its class that no surer
+    centre has taken; of several ones it takes the one whose own centre is nearest.
+    """
+    matched = []
+    for objects, marks in zip(true, (one.above(least) for one in found), strict=True):
+        seen, right = np.zeros(len(objects.labels), bool), np.zeros(len(marks.labels), bool)
+        middles, places = ((one.boxes[:, :2] + one.boxes[:, 2:]) / 2 for one in (objects, marks))
+        for number, (place, label) in enumerate(zip(places, marks.labels, strict=True)):
+            inside = ((objects.boxes[:, :2] <= place) & (place <= objects.boxes[:, 2:])).all(axis=1)
+            free = np.flatnonzero(inside & ~seen & (objects.labels == label))
+            if len(free):
+                seen[free[np.square(middles[free] - place).sum(axis=1).argmin()]] = right[number] = True
+        matched.append(Matched(objects, marks, seen, right))
+    return matched
+
+
+def centre_score(matched: Sequence[Matched], classes: int) -> CentreScore:
+    """Return F1: of each class and on average; raise ValueError if there is no true object."""
+    table = counts(matched, classes)
+    if not table[:, :, 0].any():
+        raise ValueError("no image has a box")
+    by_class = f1_of(table.sum(axis=0))
+    mean = float(np.nanmean(by_class))
+    drawn = np.random.default_rng(0).multinomial(len(table), np.full(len(table), 1 / len(table)), RESAMPLES)
+    low, high = np.nanquantile(_class_mean(f1_of(np.tensordot(drawn, table, 1))), [0.025, 0.975])
+    listed = tuple(None if np.isnan(value) else float(value) for value in by_class)
+    return CentreScore(Interval(mean, min(mean, float(low)), max(mean, float(high))), listed)
+
+
+def centre_shares(matched: Sequence[Matched], classes: int) -> Floats:
+    """Return each image's share in the mean F1; :func:`shares` does so for the mAP."""
+    table = counts(matched, classes)
+    images, total = len(table), table.sum(axis=0)
+    whole, left = float(_class_mean(f1_of(total))), _class_mean(f1_of(total - table))
+    values = images * whole - (images - 1) * np.where(np.isnan(left), whole, left)
+    found: Floats = (values - values.mean() + whole).astype(np.float32)
+    return found
+
+
+def f1_of(table: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return F1 (..., C) of counts (..., C, 3), see :func:`counts`; NaN for a class without an object."""
+    true, found, right = (table[..., place] for place in range(3))
+    shares: NDArray[np.float64] = np.where(true, 2 * right / np.maximum(true + found, 1), np.nan)
+    return shares
+
+
+def _class_mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the mean over the classes that have objects, NaN without one."""
+    listed = np.isfinite(values)
+    number = listed.sum(axis=-1)
+    mean: NDArray[np.float64] = np.where(listed, values, 0).sum(axis=-1) / np.where(number, number, np.nan)
+    return mean

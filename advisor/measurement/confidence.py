@@ -1,26 +1,31 @@
-"""Calibration of a classifier's probabilities.
+"""Calibration of a classifier's probabilities, and thresholds whose guarantee holds with a given probability.
 
 A probability is calibrated if, of the answers with that probability, that share is right. Dividing the logits by one
 number, the temperature, calibrates a network without changing its answers: C. Guo et al., "On Calibration of Modern
 Neural Networks" (2017).
+
+A guarantee is about as many new images as ``batch`` says: their number over the number N of images seen. The share
+among them varies by chance, too, so it is a beta-binomial variable. A ``batch`` of 0 stands for any number of new
+images: then the guarantee is about the probability itself, and the bound is Clopper and Pearson's. ``level`` is the
+probability with which a guarantee holds, and ``wanted`` the share (0-1) that is to be guaranteed. ``sure`` (N,) is the
+score of each answer, and ``right`` (N,) says whether it is right.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from advisor.core.confidence_facts import Bin
-from advisor.core.quantity import Interval
+import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+from advisor.core.confidence_facts import Bin, CoverageThreshold, Point, Reachable, RecallThreshold, Threshold
+from advisor.core.quantity import Interval, wilson
 
-    Floats = NDArray[np.floating[Any]]
-    Labels = NDArray[np.integer[Any]]
-    Flags = NDArray[np.bool_]
+Floats = NDArray[np.floating[Any]]
+Labels = NDArray[np.integer[Any]]
+Flags = NDArray[np.bool_]
 
 BINS = 15
 """Bins of equal numbers of images: Guo et al. use 15."""
@@ -40,16 +45,21 @@ COOLEST, HOTTEST = 0.2, 5.0
 LEAST_GAIN = 1.92
 """Least gain of the log-likelihood: half of the 95 % quantile of chi-squared with one degree of freedom."""
 
+LEVEL = 0.95
+MOST_SEQUENCES = 4
+"""Sequences of :func:`threshold`, at most."""
+
+POINTS = 40
+"""Points of a risk-coverage curve, at most."""
+
 
 @dataclass(frozen=True)
 class Reliability:
     """Agreement of probabilities with answers.
 
-    Attributes:
-        error: expected calibration error (0-1): the mean over images of the distance between the mean probability of
-            the answers in a bin and the share of right ones; in :data:`BINS` bins of equal numbers of images.
-        brier: Brier score (0-2): the mean squared distance to the true class, 0 is best.
-        bins: for a reliability diagram, the least confident first.
+    The expected calibration error (0-1) is the mean over images of the distance between the mean probability of the
+    answers in a bin and the share of right ones, in :data:`BINS` bins of equal numbers of images, the least confident
+    first. The Brier score (0-2) is the mean squared distance to the true class, 0 is best.
     """
 
     error: Interval
@@ -61,13 +71,8 @@ def temperature(probabilities: Floats, labels: Labels) -> float:
     """Return the temperature with the best likelihood of the labels, between 0.2 and 5; 1 if the gain may be chance.
 
     It may be chance if a likelihood-ratio test does not reject a temperature of 1 at 5 % (S. Wilks, "The large-sample
-    distribution of the likelihood ratio", 1938).
-
-    Args:
-        probabilities: (N, C), by row; below :data:`FLOOR` they count as that.
-        labels: (N,) true classes.
+    distribution of the likelihood ratio", 1938). Probabilities (N, C) below :data:`FLOOR` count as that.
     """
-    import numpy as np
     from scipy.optimize import minimize_scalar
     from scipy.special import log_softmax
 
@@ -83,7 +88,6 @@ def temperature(probabilities: Floats, labels: Labels) -> float:
 
 def tempered(probabilities: Floats, degrees: float) -> Floats:
     """Return probabilities (N, C) as if the logits had been divided by the temperature ``degrees``."""
-    import numpy as np
     from scipy.special import softmax
 
     if degrees == 1:
@@ -98,8 +102,6 @@ def crossfitted(probabilities: Floats, labels: Labels, seed: int = 0) -> Floats:
     The first fold takes every fifth image of a random order, and so on. Figures of calibration from these rows do not
     flatter the temperature that is fitted to all of them.
     """
-    import numpy as np
-
     order, found = np.random.default_rng(seed).permutation(len(labels)), np.array(probabilities, float)
     for fold in range(min(FOLDS, len(labels)) if len(labels) > 1 else 0):
         out = order[fold::FOLDS]
@@ -109,22 +111,19 @@ def crossfitted(probabilities: Floats, labels: Labels, seed: int = 0) -> Floats:
 
 
 def reliability(probabilities: Floats, labels: Labels) -> Reliability:
-    """Return how well probabilities (N, C) agree with the true labels (N,), with 95 % intervals over the images.
-
-    Raises:
-        ValueError: there is no image.
-    """
-    import numpy as np
-
+    """Return how well probabilities (N, C) agree with the true labels (N,), with 95 % intervals over the images."""
     if not len(labels):
         raise ValueError("reliability: no image")
     sure, right = probabilities.max(axis=1), probabilities.argmax(axis=1) == labels
     squares = np.square(probabilities - np.eye(probabilities.shape[1])[labels]).sum(axis=1)
     draws = np.random.default_rng(0).integers(0, len(labels), (RESAMPLES, len(labels)))
     means, shares, sizes = _binned(sure[None], right[None])
-    drawn = _binned(sure[draws], right[draws])
+    errors, drawn = (
+        (np.abs(mean - share) * size).sum(axis=1) / size.sum()
+        for mean, share, size in ((means, shares, sizes), _binned(sure[draws], right[draws]))
+    )
     return Reliability(
-        _interval(_error(means, shares, sizes)[0], _error(*drawn)),
+        _interval(errors[0], drawn),
         _interval(squares.mean(), squares[draws].mean(axis=1)),
         tuple(map(Bin, means[0].tolist(), shares[0].tolist(), sizes.tolist())),
     )
@@ -132,8 +131,6 @@ def reliability(probabilities: Floats, labels: Labels) -> Reliability:
 
 def _binned(sure: Floats, right: Flags) -> tuple[Floats, Floats, Labels]:
     """Return mean probability and share of right answers (R, B) of the bins of each row (R, N), and their sizes."""
-    import numpy as np
-
     count = sure.shape[1]
     order, bins = np.argsort(sure, axis=1, kind="stable"), min(BINS, count)
     starts = np.arange(bins) * count // bins
@@ -145,16 +142,196 @@ def _binned(sure: Floats, right: Flags) -> tuple[Floats, Floats, Labels]:
     return means, shares, sizes
 
 
-def _error(means: Floats, shares: Floats, sizes: Labels) -> Floats:
-    import numpy as np
-
-    error: Floats = (np.abs(means - shares) * sizes).sum(axis=1) / sizes.sum()
-    return error
-
-
 def _interval(value: float, drawn: Floats) -> Interval:
     """Return a figure with the spread of its resamples, whose mean is shifted to it: chance alone adds to an error."""
-    import numpy as np
-
     low, high = np.quantile(drawn - drawn.mean() + value, [0.025, 0.975])
     return Interval(float(value), max(0.0, min(float(value), float(low))), max(float(value), float(high)))
+
+
+def threshold(sure: Floats, right: Flags, wanted: float, level: float = LEVEL, batch: float = 0.0) -> Threshold | None:
+    """Return the lowest score from which on answers are right often enough, with the probability ``level``.
+
+    A score passes if the wanted share of new answers from it on is right with that probability. Scores are tried from
+    high to low until one fails, which keeps the probability for all of them together (fixed sequence; A. Angelopoulos
+    et al., "Learn then Test", 2021). As the few surest answers may hold one mistake by chance, there are several such
+    sequences: they begin with as many answers as pass if all are right, with twice as many, and so on, and share the
+    probability of an error. None if no score passes.
+    """
+    order, ends, hits = _ranked(sure, right)
+    starts, best = _starts(wanted, len(order), level, batch), 0
+    for start in starts:
+        taken = ends[ends >= start]
+        passes = _passes(hits[taken - 1], taken, wanted, (1 - level) / len(starts), batch)
+        passed = taken[: passes.argmin() if not passes.all() else len(passes)]
+        best = max(best, int(passed.max(initial=0)))
+    if not best:
+        return None
+    return at_score(_below(float(np.asarray(sure)[order[best - 1]]), sure), sure, right)
+
+
+def reachable(sure: Floats, right: Flags, level: float = LEVEL, batch: float = 0.0) -> Reachable:
+    """Return the largest share of right answers that a score can guarantee, to half a point; 0 for less than 0.5.
+
+    It says what to ask for; asked for alone, it is a guarantee chosen by its data.
+    """
+    low, high, found = 99, 200, None
+    while high - low > 1:
+        middle = (low + high) // 2
+        one = threshold(sure, right, middle / 200, level, batch)
+        low, high, found = (low, middle, found) if one is None else (middle, high, one)
+    return Reachable(low / 200, found.coverage) if found else Reachable(0.0, 0.0)
+
+
+def at_score(score: float, sure: Floats, right: Flags) -> Threshold:
+    """Return precision and number of the answers from a score on."""
+    taken, hits = int((sure >= score).sum()), int(right[sure >= score].sum())
+    return Threshold(score, _share(hits, taken), taken, len(sure))
+
+
+def reached(scores: Floats, wanted: float, level: float = LEVEL, batch: float = 0.0) -> tuple[float, float]:
+    """Return the highest score that a wanted share of new images reaches, and the share that is guaranteed.
+
+    Of N scores, the share of new ones that reach the k-th largest is at least a Beta(k, N - k + 1) variable, whatever
+    their distribution (S. Wilks, "Determination of sample sizes for setting tolerance limits", 1941). So k is the
+    smallest number with which the wanted share is reached with the probability ``level``; nothing is tried on labels,
+    and the guarantee is exact. With too few images for ``wanted``, it is the lowest score and what that guarantees;
+    zeros without an image.
+    """
+    count = len(scores)
+    if not count:
+        return 0.0, 0.0
+    new, places = _new(count, batch), np.arange(1, count + 1)
+    kept = _chance(places, count - places + 1, np.full(count, new), wanted) >= level
+    place = int(kept.argmax()) if kept.any() else count - 1
+    guaranteed = _guaranteed(place + 1, count - place, new, level)
+    return _below(float(np.sort(scores)[::-1][place]), scores), guaranteed
+
+
+def covering(sure: Floats, right: Flags, wanted: float, level: float = LEVEL, batch: float = 0.0) -> CoverageThreshold:
+    """Return the threshold from which on a wanted share of new images is answered, and the precision guaranteed there.
+
+    The score depends on no label, so the precision of the answers from it on has a single bound. Each guarantee holds
+    with the probability ``level``.
+    """
+    score, guaranteed = reached(sure, wanted, level, batch)
+    at = at_score(score, sure, right)
+    hits = round(at.precision.value * at.images) if at.precision else 0
+    parameters = _precision(hits, at.images, batch)
+    precision = _guaranteed(*parameters, _new(at.images, batch), level) if hits else 0.0
+    return CoverageThreshold(wanted, guaranteed, precision, at)
+
+
+def recalling(
+    column: Floats, members: Flags, wanted: float, level: float = LEVEL, batch: float = 0.0
+) -> RecallThreshold:
+    """Return the probability of a class that a wanted share of its new images reaches.
+
+    ``column`` (N,) is the probability of the class for each image, and ``members`` (N,) says which are of the class.
+    """
+    score, guaranteed = reached(column[members], wanted, level, batch)
+    return at_recall(RecallThreshold(wanted, guaranteed, score, None, None, 0, 0), column, members)
+
+
+def at_recall(chosen: RecallThreshold, column: Floats, members: Flags) -> RecallThreshold:
+    """Return a threshold with its figures on other images; arguments as of :func:`recalling`."""
+    flagged = column >= chosen.score
+    found, images = int(members[flagged].sum()), int(flagged.sum())
+    recall, precision = _share(found, int(members.sum())), _share(found, images)
+    return RecallThreshold(chosen.wanted, chosen.guaranteed, chosen.score, recall, precision, images, len(column))
+
+
+def curve(sure: Floats, right: Flags) -> tuple[Point, ...]:
+    """Return the risk-coverage curve: right answers among the surest ones, for growing numbers of them.
+
+    R. El-Yaniv and Y. Wiener, "On the foundations of noise-free selective classification" (2010). Answers with one
+    score count together.
+    """
+    order, ends, hits = _ranked(sure, right)
+    if not len(order):
+        return ()
+    steps = np.linspace(len(order) / POINTS, len(order), POINTS)
+    taken = np.unique(ends[np.searchsorted(ends, np.floor(steps))])
+    return tuple(Point(round(float(sure[order[end - 1]]), 4), int(end), int(hits[end - 1])) for end in taken)
+
+
+def _ranked(sure: Floats, right: Flags) -> tuple[Labels, Labels, Labels]:
+    """Return the order of the answers, the surest first; the numbers at which a score ends; right answers so far."""
+    order = np.argsort(-sure, kind="stable")
+    ends = np.flatnonzero(np.append(np.diff(sure[order]) < 0, True)) + 1 if len(order) else np.zeros(0, int)
+    return order, ends, np.cumsum(right[order])
+
+
+def _new(taken: int, batch: float) -> int:
+    """Return the number of new images like ``taken`` seen ones, at least one; 0 for any number."""
+    return max(1, round(taken * batch)) if batch else 0
+
+
+def _precision(hits: Any, taken: Any, batch: float) -> tuple[Any, Any]:
+    """Return the parameters of the Beta variable that the share of right answers is, given ``hits`` of ``taken``.
+
+    With Jeffreys' prior they are hits + 1/2 and misses + 1/2. For any number of new answers, Clopper and Pearson's hits
+    and misses + 1 are taken.
+    """
+    half = 0.5 if batch else 0.0
+    return hits + half, taken - hits + 1 - half
+
+
+def _passes(hits: Labels, taken: Labels, wanted: float, risk: float, batch: float) -> Flags:
+    """Return whether a share of new answers is right, given ``hits`` of ``taken``, but for a ``risk``."""
+    new = np.array([_new(count, batch) for count in taken], int)
+    passes: Flags = _chance(*_precision(hits, taken, batch), new, wanted) >= 1 - risk
+    return passes
+
+
+def _chance(first: Floats | Labels, second: Floats | Labels, new: Labels, wanted: float) -> Floats:
+    """Return the probability that a share of new images succeeds, given that each does with a Beta variable.
+
+    The first parameter is 0 for a variable that is 0. The numbers of new images are all 0 for any number.
+    """
+    from scipy.special import betaln, gammaln
+    from scipy.stats import beta
+
+    if not len(new) or not new[0]:
+        found: Floats = np.where(first > 0, beta.sf(wanted, np.maximum(first, 1e-9), second), 0.0)
+        return found
+    failures = np.arange(int((new - np.ceil(wanted * new - 1e-9)).max()) + 1)[None]
+    count, one, other = new[:, None].astype(float), np.maximum(first, 1e-9)[:, None], second[:, None]
+    left = np.maximum(count - failures, 0.0)
+    logs = gammaln(count + 1) - gammaln(failures + 1) - gammaln(left + 1) + betaln(left + one, failures + other)
+    allowed = failures <= count - np.ceil(wanted * count - 1e-9)
+    chances: Floats = np.where(allowed, np.exp(logs - betaln(one, other)), 0.0).sum(axis=1)
+    return chances
+
+
+def _guaranteed(first: float, second: float, new: int, level: float) -> float:
+    """Return the largest share of new images that succeeds with the probability ``level``; see :func:`_chance`."""
+    from scipy.stats import beta, betabinom
+
+    if not new:
+        return float(beta.ppf(1 - level, first, second))
+    return 1 - float(betabinom.ppf(level, new, second, first)) / new
+
+
+def _below(score: float, scores: Floats) -> float:
+    """Return the middle between a score and the next lower one, so that rounding cannot move the score below it."""
+    return (score + float(scores[scores < score].max(initial=0.0))) / 2
+
+
+def _share(hits: int, taken: int) -> Interval | None:
+    return wilson(hits, taken) if taken else None
+
+
+def _starts(wanted: float, images: int, level: float, batch: float) -> list[int]:
+    """Return the numbers of answers that sequences begin with; they depend on the number of images alone.
+
+    From the first number on, all answers pass if all are right.
+    """
+    if not 0 < wanted < 1:
+        raise ValueError(f"a share of right answers of {wanted} cannot be guaranteed")
+    counts = np.arange(1, images + 1)
+    for sequences in range(MOST_SEQUENCES, 0, -1):
+        fails = np.flatnonzero(~_passes(counts, counts, wanted, (1 - level) / sequences, batch))
+        least = int(fails.max(initial=-1)) + 2
+        if least * 2 ** (sequences - 1) <= images:
+            return [least * 2**place for place in range(sequences)]
+    return []

@@ -5,14 +5,13 @@ are no mean over the images are linearised: a share is the metric plus the image
 Hampel, "The influence curve and its role in robust estimation", JASA 69, 1974).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from advisor.core.metrics import (
     BALANCED_ACCURACY,
@@ -26,14 +25,11 @@ from advisor.core.metrics import (
     WORST_GROUP,
 )
 from advisor.core.quantity import DEVIATIONS, Interval, wilson
+from advisor.measurement.average_precision import f1_of
 from advisor.measurement.confidence import FLOOR
-from advisor.measurement.counting import f1_of
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.floating[Any]]
-    Labels = NDArray[np.integer[Any]]
+Floats = NDArray[np.floating[Any]]
+Labels = NDArray[np.integer[Any]]
 
 FIRST = 5
 """Classes that :data:`TOP5` looks at."""
@@ -43,13 +39,9 @@ FIRST = 5
 class Judged:
     """Answers of a classifier to N images with known classes, of which there is at least one.
 
-    Attributes:
-        probabilities: (N, C), by row; the first of the most probable classes is the answer.
-        labels: (N,) true classes.
-        calibrated: (N, C), the probabilities with the temperature; None where ``probabilities`` have it.
-        groups: name of the group of each image; empty without groups.
-        costs: (C, C) cost of each answer (columns) to an image of each class (rows), 0 for the right one; None for
-            none.
+    Of the probabilities (N, C), the first of the most probable classes is the answer; ``calibrated`` are those with the
+    temperature, None where ``probabilities`` have it. ``groups`` names the group of each image; empty without groups.
+    ``costs`` (C, C) are those of each answer (columns) to an image of each class (rows), 0 for the right one.
     """
 
     probabilities: Floats
@@ -61,13 +53,10 @@ class Judged:
 
 @dataclass(frozen=True, eq=False)
 class Score:
-    """A metric of some answers.
+    """A metric of some answers: at most 1, higher is better, with a 95 % interval.
 
-    Attributes:
-        figure: at most 1, higher is better, with a 95 % interval.
-        shares: (N,) each image's share, whose mean is the figure.
-        note: what the figure belongs to, where the metric does not say it; or empty.
-        images: images that the figure is of; None for all N.
+    The mean of each image's share (N,) is the figure. ``note`` says what the figure belongs to, where the metric does
+    not. ``images`` is the number of images that the figure is of; None for all N.
     """
 
     figure: Interval
@@ -112,16 +101,13 @@ def balanced_accuracy(judged: Judged) -> Score:
 def macro_f1(judged: Judged) -> Score:
     """Return the mean F1 of the classes that have images."""
     answers, labels, classes = _answers(judged), judged.labels, judged.probabilities.shape[1]
-    table = np.stack(
-        [np.bincount(each, minlength=classes) for each in (labels, answers, labels[answers == labels])], axis=1
-    )
+    right = answers == labels
+    table = np.stack([np.bincount(each, minlength=classes) for each in (labels, answers, labels[right])], axis=1)
     by_class, sizes = f1_of(table), table[:, 0]
     there = sizes > 0
-    value = float(by_class[there].mean())
-    f1 = np.where(there, by_class, 0.0)
+    value, f1 = float(by_class[there].mean()), np.where(there, by_class, 0.0)
     # The influence on the F1 of a class is (2 right - F1 (is of the class + answered so)) / (share true + share found).
     scale = np.where(there, len(labels) / np.maximum(sizes + table[:, 1], 1), 0.0) / there.sum()
-    right = answers == labels
     shares = value + scale[labels] * (2 * right - f1[labels]) - scale[answers] * f1[answers]
     return Score(_of_share(value, shares, _worth(sizes[there])), shares)
 

@@ -130,12 +130,9 @@ COMPILERS = "advisor.compilers"
 
 @dataclass(frozen=True)
 class Unit:
-    """A configuration of an accelerator in a memory mode.
+    """A configuration of an accelerator, such as ``ethos-u55-128``, in a memory mode, such as ``sram-only``.
 
-    Attributes:
-        name: the configuration, such as ``ethos-u55-128``.
-        mode: where weights and activations are, such as ``sram-only``.
-        system: clock and memories around it, by the compiler's name.
+    ``system`` is the compiler's name of the clock and the memories around it.
     """
 
     name: str
@@ -153,10 +150,6 @@ class EthosEstimate(Written):
     """A compiled file; every figure is the compiler's estimate.
 
     Attributes:
-        unit: the configuration that it was compiled for.
-        compiler: name and version.
-        clock_mhz: clock of the unit.
-        operators: number of operators in the file.
         on_cpu: operators that the unit does not run, by type.
         reasons: why, in the compiler's words.
         macs: multiply-accumulates that the unit runs.

@@ -11,15 +11,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from advisor.core.quantity import DEVIATIONS, Interval
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.floating[Any]]
+Floats = NDArray[np.floating[Any]]
 
 RANK = 64
 """Dimensions in which features are compared with those of training images. On TrashNet's seeds 5 to 7, a class that was
@@ -38,25 +37,14 @@ KEPT = 0.95
 
 @dataclass(frozen=True, eq=False)
 class Neighbours:
-    """Features of training images, of length 1, as a product of two matrices.
-
-    Attributes:
-        axes: float32 (F, R).
-        images: float32 (R, N).
-    """
+    """Features of training images, of length 1, as a product of two matrices, float32 (F, R) and (R, N)."""
 
     axes: Floats
     images: Floats
 
     @classmethod
     def of(cls, features: Floats, rank: int = RANK) -> Neighbours:
-        """Return the best approximation of a rank (C. Eckart and G. Young, 1936).
-
-        Args:
-            features: of training images, (N, F).
-            rank: largest rank.
-        """
-        import numpy as np
+        """Return the best approximation of features (N, F) by at most a rank (C. Eckart and G. Young, 1936)."""
         from scipy.linalg import eigh
 
         rows = _unit(features)
@@ -70,8 +58,6 @@ class Neighbours:
     @classmethod
     def none(cls, features: Floats) -> Neighbours:
         """Return neighbours to which every image is equally near, for features (N, F) that tell nothing."""
-        import numpy as np
-
         return cls(np.zeros((features.shape[1], 1), np.float32), np.zeros((1, 1), np.float32))
 
     def similarity(self, features: Floats) -> Floats:
@@ -88,12 +74,7 @@ class UnknownRule:
     offset: float
 
     def scores(self, logits: Floats, similarity: Floats) -> Floats:
-        """Return by how much the logit of ``unknown`` exceeds the largest other one, (N,); above 0 it is the answer.
-
-        Args:
-            logits: of the known classes, (N, C).
-            similarity: with the nearest training image, (N,).
-        """
+        """Return by how much the logit of ``unknown`` exceeds the largest other one, (N,); above 0 it is the answer."""
         found: Floats = self.offset - self.weight * similarity - logits.max(axis=1)
         return found
 
@@ -101,13 +82,8 @@ class UnknownRule:
 def rule(logits: Floats, similarity: Floats, kept: float = KEPT) -> UnknownRule:
     """Return the rule that keeps a share of known images, in which both parts of the score vary equally.
 
-    Args:
-        logits: of known images that nothing was fitted to, (N, C).
-        similarity: of the same images with the nearest training image, (N,).
-        kept: share (0-1) of these images whose answer stays.
+    Nothing was fitted to these images, with logits (N, C) and similarities (N,) with the nearest training image.
     """
-    import numpy as np
-
     spread = float(similarity.std())
     weight = float(logits.max(axis=1).std()) / spread if spread > LEAST_SPREAD else 0.0
     largest = logits.max(axis=1) + weight * similarity
@@ -127,8 +103,6 @@ def auroc(known: Floats, unknown: Floats) -> Interval:
 
     if not len(known) or not len(unknown):
         raise ValueError("auroc: no known or no unknown image")
-    import numpy as np
-
     ranks = rankdata(np.concatenate([known, unknown]))
     below = (ranks[len(known) :] - rankdata(unknown)) / len(known)
     above = 1 - (ranks[: len(known)] - rankdata(known)) / len(unknown)
@@ -139,8 +113,6 @@ def auroc(known: Floats, unknown: Floats) -> Interval:
 
 def accepted(known: Floats, unknown: Floats, kept: float = KEPT) -> float:
     """Return the share (0-1) of unknown images that pass as known at the score that keeps ``kept`` of the known."""
-    import numpy as np
-
     return float((unknown <= np.quantile(known, kept)).mean())
 
 
@@ -152,7 +124,5 @@ def mean_of(intervals: Sequence[Interval]) -> Interval:
 
 
 def _unit(features: Floats) -> Floats:
-    import numpy as np
-
     rows: Floats = features / np.maximum(np.linalg.norm(features, axis=1, keepdims=True), 1e-6)
     return rows

@@ -9,9 +9,9 @@ from rich.console import Console
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.units import plural
 from advisor.devices.profiles.measurements import SOURCE
-from advisor.measurement.latency.findings import Benchmark, FileBenchmark
-from advisor.measurement.latency.results import LatencyResult, ModelTiming, Ratio, Verdict
-from advisor.measurement.on_device.findings import DeviceBenchmark, DeviceRow
+from advisor.measurement.latency import LatencyResult, ModelTiming, Ratio, Verdict
+from advisor.measurement.latency.session import Benchmark, FileBenchmark
+from advisor.measurement.on_device import DeviceBenchmark, DeviceRow
 from advisor.reporting import blocks, text
 from advisor.reporting.console import WIDE, show
 from advisor.reporting.profile import delegation_lines

@@ -10,7 +10,7 @@ import typer
 
 from advisor.core.units import plural, show_bytes, show_ms
 from advisor.devices.profiles import listing
-from advisor.measurement.accelerators.rules import serving
+from advisor.measurement.accelerators import serving
 from advisor.reporting.blocks import DataTable, TableColumn
 from advisor.reporting.console import show
 from advisor.reporting.selection import Rows

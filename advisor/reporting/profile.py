@@ -10,7 +10,7 @@ from rich.console import Console
 from advisor.compression.diagnosis.values import Diagnosis
 from advisor.core.errors import UsageError
 from advisor.core.units import plural, show_bytes
-from advisor.measurement.accelerators.delegation import Delegation
+from advisor.measurement.delegation import Delegation
 from advisor.measurement.microcontrollers import EthosEstimate
 from advisor.measurement.operators.profile_values import OperatorTime, Profile, TypeTime
 from advisor.reporting import blocks, text

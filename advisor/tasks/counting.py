@@ -46,7 +46,7 @@ class Counting(Detection):
     def shipping(self) -> Shipping:
         """Return a bundle with a map of scores."""
         from advisor.exporting.shipping import Shipping
-        from advisor.measurement.counting import LEAST_SCORE
+        from advisor.measurement.average_precision import LEAST_SCORE
 
         return Shipping(
             "counts objects in images", "scores", "counter_card.md.j2",
@@ -57,7 +57,7 @@ class Counting(Detection):
     def found(self, outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]:
         """Return the centres that the app shows."""
         from advisor.exporting.shipping import Found
-        from advisor.measurement.counting import centres
+        from advisor.measurement.accuracy import centres
 
         seen = centres(outputs[0], model.threshold or 0.0)
         rows = zip(seen.labels.tolist(), seen.scores.tolist(), seen.boxes.tolist(), strict=True)
@@ -72,7 +72,7 @@ class ByCentres:
 
     def figures(self, given: FoundObjects) -> ObjectFigures:
         """Return the F1 of the classes."""
-        from advisor.measurement.counting import centre_score
+        from advisor.measurement.average_precision import centre_score
         from advisor.tasks.detection.files import ObjectFigures
 
         reached = centre_score(self.match(given, self.threshold(given)), given.classes)
@@ -80,19 +80,19 @@ class ByCentres:
 
     def shares(self, given: FoundObjects) -> list[float]:
         """Return each image's share in the mean."""
-        from advisor.measurement.counting import centre_shares
+        from advisor.measurement.average_precision import centre_shares
 
         return list(map(float, centre_shares(self.match(given, self.threshold(given)), given.classes)))
 
     def threshold(self, _given: FoundObjects) -> float:
         """Return the score to which the training has moved the threshold: one half."""
-        from advisor.measurement.counting import LEAST_SCORE
+        from advisor.measurement.average_precision import LEAST_SCORE
 
         return LEAST_SCORE
 
     def match(self, given: FoundObjects, threshold: float) -> list[Matched]:
         """Return which objects have a centre, and which centres are right, in each image."""
-        from advisor.measurement.counting import match_centres
+        from advisor.measurement.average_precision import match_centres
 
         return match_centres(given.true, given.found, threshold)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -13,8 +13,7 @@ from advisor.tflite.values import Model, Operator, Subgraph
 ALIGNMENT = 64
 """The runtime's alignment of tensors (``kDefaultTensorAlignment`` in TensorFlow Lite's util.h)."""
 
-_SCALAR_BYTES = 4
-"""Tensors of at most this size do not share a block."""
+_SCALAR_BYTES = 4  # tensors of at most this size do not share a block
 
 _IN_PLACE: Mapping[str, tuple[int, ...]] = MappingProxyType(
     {
@@ -57,8 +56,8 @@ def lifetimes(graph: Subgraph) -> tuple[Lifetime, ...]:
     """Return the lifetimes of the graph's activation blocks, with sizes rounded up to ``ALIGNMENT``."""
     end = len(graph.operators)
     variables = [index for index, tensor in enumerate(graph.tensors) if tensor.is_variable]
-    constants = _constants(graph)
-    owners = _owners(graph, constants)
+    constants = {index for index, tensor in enumerate(graph.tensors) if tensor.is_constant}.union(graph.expanded)
+    owners = _owners(graph, constants.union(graph.inputs, variables))
     first: dict[int, int] = dict.fromkeys((*graph.inputs, *variables), 0)
     last: dict[int, int] = {}
     for step, operator in enumerate(graph.operators):
@@ -69,75 +68,56 @@ def lifetimes(graph: Subgraph) -> tuple[Lifetime, ...]:
     kept = (*graph.inputs, *variables, *graph.outputs)
     last.update(dict.fromkeys((owners.get(index, index) for index in kept), end))
     return tuple(
-        Lifetime(-(-graph.tensors[index].size_bytes // ALIGNMENT) * ALIGNMENT, first[index], last.get(index, end))
+        Lifetime(_rounded(graph.tensors[index].size_bytes, ALIGNMENT), first[index], last.get(index, end))
         for index in sorted(first)
         if index not in constants
     )
 
 
-def _owners(graph: Subgraph, constants: set[int]) -> dict[int, int]:
-    """Return the owner of the block of each tensor that reuses another tensor's block."""
+def _owners(graph: Subgraph, fixed: set[int]) -> dict[int, int]:
+    """Return the owner of the block of each tensor that reuses another tensor's block, which is not ``fixed``."""
     uses = Counter(index for operator in graph.operators for index in operator.inputs)
     uses.update((*graph.inputs, *graph.outputs))
-    fixed = constants.union(graph.inputs, (i for i, tensor in enumerate(graph.tensors) if tensor.is_variable))
     owners: dict[int, int] = {}
     for operator in graph.operators:
         for place in _IN_PLACE.get(operator.name, ()):
             if place >= len(operator.inputs) or not operator.outputs or operator.outputs[0] in graph.outputs:
                 continue
-            index = operator.inputs[place]
-            if index >= 0 and index not in fixed and _can_share(graph, operator, index, uses):
+            index, stays = operator.inputs[place], operator.name in _MOVES_NOTHING
+            size, output = graph.tensors[index].size_bytes, graph.tensors[operator.outputs[0]].size_bytes
+            may_share = size == output and (stays or (size > _SCALAR_BYTES and uses[index] <= 1))
+            if index >= 0 and index not in fixed and may_share:
                 owner = owners.get(index, index)
-                if operator.name in _MOVES_NOTHING or uses[owner] <= 1:
+                if stays or uses[owner] <= 1:
                     owners[operator.outputs[0]] = owner
                 break
     return owners
 
 
-def _can_share(graph: Subgraph, operator: Operator, index: int, uses: Counter[int]) -> bool:
-    size, output = graph.tensors[index].size_bytes, graph.tensors[operator.outputs[0]].size_bytes
-    if operator.name in _MOVES_NOTHING:
-        return size == output
-    return size == output and size > _SCALAR_BYTES and uses[index] <= 1
+def _rounded(size: int, alignment: int) -> int:
+    return -(-size // alignment) * alignment
 
 
-def _constants(graph: Subgraph) -> set[int]:
-    """Return the tensors whose content does not depend on the input: stored ones and those expanded from them."""
-    stored = {index for index, tensor in enumerate(graph.tensors) if tensor.is_constant}
-    expanded = (
-        operator.outputs
-        for operator in graph.operators
-        if operator.name == "DEQUANTIZE" and stored.issuperset(operator.inputs)
-    )
-    return stored.union(*expanded)
-
-
-def plan(blocks: Iterable[Lifetime]) -> int:
+def plan(blocks: Collection[Lifetime]) -> int:
     """Place ``blocks`` greedily and return the size of the whole.
 
     Blocks needed all the time go first, then the largest first; each goes into the smallest gap that holds it.
     "Greedy by size for offset calculation" of Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net
     Inference", 2020 (arXiv:2001.03288), which TensorFlow Lite uses.
     """
+    end = max((block.last for block in blocks), default=0)
+    whole = [block for block in blocks if (block.first, block.last) == (0, end)]
+    part = [block for block in blocks if (block.first, block.last) != (0, end)]
     placed: list[tuple[int, Lifetime]] = []
-    for block in _by_size(blocks):
+    for block in whole + sorted(part, key=lambda block: (-block.size_bytes, block.first)):
         placed.append((_offset(block, placed), block))
     return max((offset + block.size_bytes for offset, block in placed), default=0)
 
 
-def _by_size(blocks: Iterable[Lifetime]) -> list[Lifetime]:
-    known = list(blocks)
-    end = max((block.last for block in known), default=0)
-    whole = [block for block in known if (block.first, block.last) == (0, end)]
-    part = [block for block in known if (block.first, block.last) != (0, end)]
-    return whole + sorted(part, key=lambda block: (-block.size_bytes, block.first))
-
-
 def _offset(block: Lifetime, placed: Iterable[tuple[int, Lifetime]]) -> int:
     """Return the offset of ``block``: the smallest sufficient gap between overlapping blocks, or behind them."""
-    neighbours = sorted((offset, offset + other.size_bytes) for offset, other in placed if block.overlaps(other))
     best, best_gap, end = None, 0, 0
-    for start, stop in neighbours:
+    for start, stop in sorted((offset, offset + other.size_bytes) for offset, other in placed if block.overlaps(other)):
         gap = start - end
         if gap >= block.size_bytes and (best is None or gap < best_gap):
             best, best_gap = end, gap
@@ -186,10 +166,8 @@ _BY_CHANNEL = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV", "FULL
 class MicroArena:
     """The parts of a tensor arena, in bytes.
 
-    Attributes:
-        activations: what the planner gives to activations, which share memory.
-        persistent: what the interpreter keeps: tensors, operators, multipliers by channel.
-        setup: what is needed besides the persistent part for a moment, before activations are placed.
+    Activations share what the planner gives them. The interpreter keeps the persistent part: tensors, operators,
+    multipliers by channel. It needs ``setup`` besides that for a moment, before activations are placed.
     """
 
     activations: int
@@ -205,21 +183,14 @@ class MicroArena:
 def micro_arena(model: Model) -> MicroArena:
     """Return the arena that TFLM's reference kernels need for the main graph, with pointers of 64 bits."""
     graph = model.subgraphs[0]
-    kept = sum(_kept(graph, operator) for operator in graph.operators)
+    kept = sum(_KEPT.get(operator.name, _KEPT_OTHERWISE) for operator in graph.operators)
+    by_channel = [_channels(graph, each, 1) for each in graph.operators if each.name in _BY_CHANNEL]
+    kept += sum(2 * _rounded(4 * channels, MICRO_ALIGNMENT) for channels in by_channel)
     structs = TENSOR_BYTES * len(graph.tensors) + OPERATOR_BYTES * len(graph.operators)
     blocks = _lifetimes(graph)
     planning = 280 + 32 * len(graph.tensors) + 40 * len(blocks)
     preparing = max((_preparing(graph, operator) for operator in graph.operators), default=0)
     return MicroArena(_plan(blocks), FIXED_BYTES + structs + kept, max(planning, preparing))
-
-
-def _rounded(size: int) -> int:
-    return -(-size // MICRO_ALIGNMENT) * MICRO_ALIGNMENT
-
-
-def _kept(graph: Subgraph, operator: Operator) -> int:
-    kept = _KEPT.get(operator.name, _KEPT_OTHERWISE)
-    return kept + 2 * _rounded(4 * _channels(graph, operator, 1)) if operator.name in _BY_CHANNEL else kept
 
 
 def _preparing(graph: Subgraph, operator: Operator) -> int:
@@ -252,7 +223,7 @@ def _lifetimes(graph: Subgraph) -> list[Lifetime]:
         last.update(dict.fromkeys((*operator.inputs, *operator.outputs), step))
     last.update(dict.fromkeys(graph.outputs, len(graph.operators)))
     return [
-        Lifetime(_rounded(tensor.size_bytes), first[index], last[index])
+        Lifetime(_rounded(tensor.size_bytes, MICRO_ALIGNMENT), first[index], last[index])
         for index, tensor in enumerate(graph.tensors)
         if index in first and not tensor.is_constant and not tensor.is_variable
     ]

@@ -1,23 +1,33 @@
-"""Remove the transposes that converters from other frameworks leave, by computing in NHWC what they compute in NCHW.
+"""Make files of other converters as TensorFlow's converter writes them: transposes, activations, paddings.
 
-Every tensor in NCHW that is a transposed one in NHWC has that one as its counterpart. An operator whose inputs
-have counterparts runs on these, with its axes moved; behind it stands a transpose for those that still want its result
-in NCHW. Those that nobody needs are removed at the end, and a file that would not have fewer transposes stays as it is.
+Transposes go by computing in NHWC what such files compute in NCHW. Every tensor in NCHW that is a transposed one in
+NHWC has that one as its counterpart. An operator whose inputs have counterparts runs on these, with its axes moved;
+behind it stands a transpose for those that still want its result in NCHW. Those that nobody needs are removed at the
+end, and a file that would not have fewer transposes stays as it is.
 """
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from math import prod
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from ai_edge_litert import schema_py_generated as schema
 
 from advisor.tflite.model import Model, read
-from advisor.tflite.rewrite import add_tensor, content_of, new_operator, operator_name, pack, single_graph, unpack
-from advisor.tflite.surgery import prune
+from advisor.tflite.rewrite import (
+    add_tensor,
+    content_of,
+    new_operator,
+    operator_code,
+    operator_name,
+    pack,
+    prune,
+    single_graph,
+    unpack,
+)
 
 TRANSPOSE = "TRANSPOSE"
 TO_NCHW, TO_NHWC = (0, 3, 1, 2), (0, 2, 3, 1)
@@ -49,18 +59,13 @@ def transposes(model: Model) -> int:
 
 
 def without_transposes(data: bytes, name: str = "the model") -> bytes:
-    """Return the file with as few transposes as this module can reach, and its image input in NHWC.
-
-    Raises:
-        UsageError: the file is damaged.
-        StageError: not exactly one subgraph and one signature.
-    """
+    """Return the file with as few transposes as this module can reach, and its image input in NHWC."""
     model = unpack(data, name)
     graph, signature = single_graph(model)
     if not any(operator_name(model, operator) == TRANSPOSE for operator in graph.operators):
         return data
     _Relayout(model, graph, signature).run()
-    prune(model, graph, signature)
+    prune(model, graph)
     edited = pack(model)
     return edited if transposes(read(edited, name)) < transposes(read(data, name)) else data
 
@@ -124,97 +129,79 @@ class _Relayout:
     def _moved(self, operator: schema.OperatorT, name: str) -> bool:
         """Add the operator on the counterparts of its inputs and return True, if it has them and can be moved."""
         images = [int(tensor) for tensor in operator.inputs if self._is_image(int(tensor), operator, name)]
-        if not any(tensor in self._turned_of for tensor in images) or not all(map(self._can_turn, images)):
+        if not any(tensor in self._turned_of for tensor in images):
             return False
-        if name == "RESHAPE":
-            return self._reshape(operator)
-        move = self._rule(name)
+        if not all(tensor in self._turned_of or _is_view(self._shape(tensor), TO_NHWC) for tensor in images):
+            return False
         moved = copy.copy(operator)
         moved.inputs = [self._nhwc(int(tensor)) if tensor in images else int(tensor) for tensor in operator.inputs]
         moved.builtinOptions = copy.copy(operator.builtinOptions)
-        if move is None or not move(moved, name):
+        if name == "RESHAPE":  # it may read the counterpart where both have the same values in the same order
+            can_move = _is_view(self._shape(moved.inputs[0]), TO_NCHW)
+        else:
+            can_move = self._move_axes(moved, name)
+        if not can_move:
             return False
         self._operators.append(moved)
-        if len(self._shape(operator.outputs[0])) != _IMAGE_RANK:  # of a reduction, whose result is the same
+        if name == "RESHAPE" or len(self._shape(operator.outputs[0])) != _IMAGE_RANK:  # the result is the same
             return True
         moved.outputs = [self._turned(int(tensor)) for tensor in operator.outputs]
         for turned, wanted in zip(moved.outputs, operator.outputs, strict=True):
             self._give_back(turned, int(wanted))
         return True
 
-    def _rule(self, name: str) -> Callable[[schema.OperatorT, str], bool] | None:
-        """Return the function that moves the axes of an operator on counterparts; it returns False where it cannot."""
+    def _move_axes(self, operator: schema.OperatorT, name: str) -> bool:
+        """Move the axes of an operator that reads counterparts now; return False where this is not possible."""
         if name in _POINTWISE:
-            return self._constants
+            return self._turn_constants(operator)
         if name in _BY_DIMENSION:
-            return self._rows
+            return all(self._turn_rows(operator, place) for place in _BY_DIMENSION[name])
         if name in _REDUCING:
-            return self._reduced
+            return self._move_reduced(operator)
         if name in _AXIS_OPTION:
-            return self._axis_option
-        return self._axis_input if name in _AXIS_INPUT else None
+            options = operator.builtinOptions
+            if name == "GATHER" and (options.batchDims or len(self._shape(operator.inputs[1])) != 1):
+                return False
+            options.axis = TO_NCHW[options.axis]
+            return True
+        axis = self._numbers(operator.inputs[_AXIS_INPUT[name]]) if name in _AXIS_INPUT else None
+        if axis is None:
+            return False
+        operator.inputs[_AXIS_INPUT[name]] = self._integers(TO_NCHW[int(axis[0])])
+        return True
 
-    def _constants(self, operator: schema.OperatorT, _name: str) -> bool:
+    def _turn_constants(self, operator: schema.OperatorT) -> bool:
         """Turn the constants that a pointwise operator combines with an image."""
         inputs = []
         for tensor in operator.inputs:
-            content = content_of(self._model, self._graph.tensors[tensor])
-            shape = self._shape(tensor)
+            entry, shape = self._graph.tensors[tensor], self._shape(tensor)
+            content = content_of(self._model, entry)
             if content is None or prod(shape) == 1:
                 inputs.append(tensor)
                 continue
-            entry = self._graph.tensors[tensor]
             if entry.type != schema.TensorType.FLOAT32:
                 return False
             padded = (1,) * (_IMAGE_RANK - len(shape)) + shape
             turned = np.frombuffer(content.tobytes(), "<f4").reshape(padded).transpose(TO_NHWC)
-            content = np.ascontiguousarray(turned).tobytes()
-            inputs.append(self._add(turned.shape, entry.type, content))
+            inputs.append(self._add(turned.shape, entry.type, np.ascontiguousarray(turned).tobytes()))
         operator.inputs = inputs
         return True
 
-    def _rows(self, operator: schema.OperatorT, name: str) -> bool:
-        for place in _BY_DIMENSION[name]:
-            numbers, shape = self._numbers(operator.inputs[place]), self._shape(operator.inputs[place])
-            if numbers is None or shape[0] != _IMAGE_RANK:
-                return False
-            rows = numbers.reshape(shape)[list(TO_NHWC)]
-            operator.inputs[place] = self._integers(rows)
+    def _turn_rows(self, operator: schema.OperatorT, place: int) -> bool:
+        numbers, shape = self._numbers(operator.inputs[place]), self._shape(operator.inputs[place])
+        if numbers is None or shape[0] != _IMAGE_RANK:
+            return False
+        operator.inputs[place] = self._integers(numbers.reshape(shape)[list(TO_NHWC)])
         return True
 
-    def _reduced(self, operator: schema.OperatorT, _name: str) -> bool:
+    def _move_reduced(self, operator: schema.OperatorT) -> bool:
         axes = self._numbers(operator.inputs[1])
         if axes is None:
             return False
-        places = [TO_NCHW[int(axis)] for axis in axes]
         left = [TO_NCHW[axis] for axis in range(_IMAGE_RANK) if axis not in [int(axis) % _IMAGE_RANK for axis in axes]]
         if not operator.builtinOptions.keepDims and left != sorted(left):
             return False
-        operator.inputs[1] = self._integers(np.asarray(sorted(places)))
-        return True
-
-    def _axis_option(self, operator: schema.OperatorT, name: str) -> bool:
-        options = operator.builtinOptions
-        if name == "GATHER" and (options.batchDims or len(self._shape(operator.inputs[1])) != 1):
-            return False
-        options.axis = TO_NCHW[options.axis]
-        return True
-
-    def _axis_input(self, operator: schema.OperatorT, name: str) -> bool:
-        place = _AXIS_INPUT[name]
-        axis = self._numbers(operator.inputs[place])
-        if axis is None:
-            return False
-        operator.inputs[place] = self._integers(np.asarray(TO_NCHW[int(axis[0])]))
-        return True
-
-    def _reshape(self, operator: schema.OperatorT) -> bool:
-        """Read the counterpart where both have the same values in the same order."""
-        counterpart = self._nhwc(int(operator.inputs[0]))
-        if not _is_view(self._shape(counterpart), TO_NCHW):
-            return False
-        operator.inputs = [counterpart, *operator.inputs[1:]]
-        self._operators.append(operator)
+        operator.inputs[1] = self._integers(sorted(TO_NCHW[int(axis)] for axis in axes))
         return True
 
     def _is_image(self, tensor: int, operator: schema.OperatorT, name: str) -> bool:
@@ -223,9 +210,6 @@ class _Relayout:
             return False
         constant = content_of(self._model, self._graph.tensors[tensor]) is not None
         return not constant and len(self._shape(tensor)) == _IMAGE_RANK
-
-    def _can_turn(self, tensor: int) -> bool:
-        return tensor in self._turned_of or _is_view(self._shape(tensor), TO_NHWC)
 
     def _nhwc(self, tensor: int) -> int:
         """Return the counterpart of a tensor, a view of it if it has none yet."""
@@ -249,16 +233,15 @@ class _Relayout:
         if _is_view(self._shape(source), order):
             code, parameter = schema.BuiltinOperator.RESHAPE, shape
             options = schema.ReshapeOptionsT(newShape=list(shape))
-        inputs = [source, self._integers(np.asarray(parameter))]
-        self._operators.append(new_operator(self._model, code, inputs, target, options))
+        self._operators.append(new_operator(self._model, code, [source, self._integers(parameter)], target, options))
 
     def _add(self, shape: Sequence[int], dtype: int, content: bytes | None = None) -> int:
         """Add a tensor of a new name: the quantizer wants them to differ."""
         return add_tensor(self._model, self._graph, f"nhwc/{len(self._graph.tensors)}", shape, dtype, content)
 
-    def _integers(self, values: npt.NDArray[Any]) -> int:
-        content = np.ascontiguousarray(values, "<i4")
-        return self._add(values.shape, _INT32, content.tobytes())
+    def _integers(self, values: npt.ArrayLike) -> int:
+        array = np.asarray(values, "<i4")
+        return self._add(array.shape, _INT32, array.tobytes())
 
     def _numbers(self, tensor: int) -> npt.NDArray[np.int32] | None:
         """Return the values of a constant of int32, None for anything else."""
@@ -279,3 +262,65 @@ def _is_view(shape: Sequence[int], order: Sequence[int]) -> bool:
     """Return whether the transposed values lie in the same order: only sides of one are moved."""
     long = [axis for axis in order if shape[axis] > 1]
     return long == sorted(long)
+
+
+_KINDS = schema.ActivationFunctionType
+_ACTIVATIONS: Mapping[str, int] = MappingProxyType({"RELU": _KINDS.RELU, "RELU6": _KINDS.RELU6})
+_TAKE_ACTIVATION = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "ADD", "SUB", "MUL"})
+
+
+def simplified(data: bytes) -> bytes:
+    """Return a file of another converter with activations and paddings as TensorFlow's converter writes them."""
+    model = unpack(data)
+    graph, _ = single_graph(model)
+    _fuse_activations(model, graph)
+    _pad_with_zeros(model, graph)
+    prune(model, graph)
+    return pack(model)
+
+
+def _fuse_activations(model: schema.ModelT, graph: schema.SubGraphT) -> None:
+    """Make an activation part of the operator before it, whose result nobody else reads."""
+    makers = {int(tensor): operator for operator in graph.operators for tensor in operator.outputs}
+    read_by = Counter(int(tensor) for operator in graph.operators for tensor in operator.inputs)
+    read_by.update(int(tensor) for tensor in graph.outputs)
+    left = []
+    for operator in graph.operators:
+        kind = _ACTIVATIONS.get(operator_name(model, operator))
+        maker = makers.get(int(operator.inputs[0])) if kind is not None else None
+        if maker is None or read_by[int(operator.inputs[0])] > 1 or not _takes_activation(model, maker):
+            left.append(operator)
+            continue
+        maker.builtinOptions.fusedActivationFunction = kind
+        maker.outputs = operator.outputs
+        makers[int(operator.outputs[0])] = maker
+    graph.operators = left
+
+
+def _takes_activation(model: schema.ModelT, operator: schema.OperatorT) -> bool:
+    fused = operator_name(model, operator) in _TAKE_ACTIVATION
+    return fused and operator.builtinOptions.fusedActivationFunction == _KINDS.NONE
+
+
+def _pad_with_zeros(model: schema.ModelT, graph: schema.SubGraphT) -> None:
+    """Pad the input of a max-pooling with zeros where it has no negative values, in place of the lowest number.
+
+    The largest values stay the same. The quantizer refuses the other operator, whose range would leave no digits.
+    """
+    makers = {int(tensor): operator for operator in graph.operators for tensor in operator.outputs}
+    for operator in graph.operators:
+        if operator_name(model, operator) != "PADV2":
+            continue
+        source, padded = int(operator.inputs[0]), int(operator.outputs[0])
+        readers = [operator_name(model, one) for one in graph.operators if padded in one.inputs]
+        if source in makers and _is_positive(model, makers[source]) and set(readers) == {"MAX_POOL_2D"}:
+            operator.inputs = operator.inputs[:2]
+            operator.opcodeIndex = operator_code(model, schema.BuiltinOperator.PAD, 1)
+            operator.builtinOptions = schema.PadOptionsT()
+            operator.builtinOptionsType = schema.BuiltinOptions.PadOptions
+
+
+def _is_positive(model: schema.ModelT, operator: schema.OperatorT) -> bool:
+    """Return whether an operator never gives a negative value."""
+    fused = getattr(operator.builtinOptions, "fusedActivationFunction", _KINDS.NONE)
+    return fused in _ACTIVATIONS.values() or operator_name(model, operator) in _ACTIVATIONS

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 
 from advisor.tflite.values import Model, Operator, Subgraph, Tensor
@@ -10,14 +10,10 @@ from advisor.tflite.values import Model, Operator, Subgraph, Tensor
 
 @dataclass(frozen=True, slots=True)
 class OperatorCost:
-    """One operator's cost.
+    """One operator's cost: its place, its type (``CONV_2D``), and the name of its first output, empty without one.
 
-    Attributes:
-        index: its place in the order of execution.
-        name: its type (``CONV_2D``).
-        output: the name of its first output tensor, empty if it has none.
-        macs: multiply-accumulates of one run, 0 for a type that has none or is not counted.
-        parameters: elements of the weights that it is the first to read.
+    ``macs`` are multiply-accumulates of one run, 0 for a type that has none or is not counted; ``parameters`` are
+    elements of the weights that it is the first to read.
     """
 
     index: int
@@ -53,38 +49,19 @@ def count(model: Model) -> Cost:
     expands (float16) count for the operator that reads the result.
     """
     graph = model.subgraphs[0]
-    sources = _expanded(graph)
+    sources = graph.expanded
     counted: set[int] = set()
     costs = []
     for index, operator in enumerate(graph.operators):
-        weights = set() if _expands(graph, operator) else _weights(graph, operator, sources) - counted
+        weights = set[int]()
+        if not sources.keys() & set(operator.outputs):
+            stored = {sources.get(place, place) for place in operator.inputs if place >= 0}
+            weights = {place for place in stored if _is_weight(graph.tensors[place])} - counted
         counted |= weights
         parameters = sum(graph.tensors[weight].elements for weight in weights)
         output = graph.tensors[operator.outputs[0]].name if operator.outputs else ""
         costs.append(OperatorCost(index, operator.name, output, _macs(graph, operator), parameters))
     return Cost(tuple(costs))
-
-
-def _expands(graph: Subgraph, operator: Operator) -> bool:
-    inputs = operator.inputs
-    return (
-        operator.name == "DEQUANTIZE" and len(inputs) == 1 and inputs[0] >= 0 and graph.tensors[inputs[0]].is_constant
-    )
-
-
-def _expanded(graph: Subgraph) -> dict[int, int]:
-    """Return the stored constant behind each tensor that a DEQUANTIZE expands."""
-    return {
-        output: operator.inputs[0]
-        for operator in graph.operators
-        if _expands(graph, operator)
-        for output in operator.outputs
-    }
-
-
-def _weights(graph: Subgraph, operator: Operator, sources: Mapping[int, int]) -> set[int]:
-    indices = {sources.get(index, index) for index in operator.inputs if index >= 0}
-    return {index for index in indices if _is_weight(graph.tensors[index])}
 
 
 def _is_weight(tensor: Tensor) -> bool:
@@ -120,21 +97,12 @@ def form_of(model: Model, cost: Cost) -> str:
     It is ``float32``, ``float16`` (halved weights), ``weight_int8``, ``dynamic_int8``, ``int8`` or ``int16x8``.
     """
     graph = model.subgraphs[0]
-    stored = {each.outputs[0]: graph.tensors[each.inputs[0]].dtype for each in expanded_constants(graph)}
+    stored = {output: graph.tensors[source].dtype for output, source in graph.expanded.items()}
     work: Counter[str] = Counter()
     for operator, counted in zip(graph.operators, cost.operators, strict=True):
         if counted.macs:
             work[_form_of(graph, operator, stored)] += counted.macs
     return work.most_common(1)[0][0] if work else "float32"
-
-
-def expanded_constants(graph: Subgraph) -> Sequence[Operator]:
-    """Return the operators that expand a constant to float32."""
-    return [
-        operator
-        for operator in graph.operators
-        if operator.name == "DEQUANTIZE" and operator.outputs and graph.tensors[operator.inputs[0]].is_constant
-    ]
 
 
 def _form_of(graph: Subgraph, operator: Operator, stored: Mapping[int, str]) -> str:
@@ -159,16 +127,11 @@ _PARTS = frozenset({"SLICE", "STRIDED_SLICE"})
 
 @dataclass(frozen=True, order=True)
 class Work:
-    """One operator as a CPU runs it.
+    """One operator as a CPU runs it; ``kind`` is its TFLite name.
 
-    Attributes:
-        kind: its TFLite name, such as ``CONV_2D``.
-        pixels: positions of its output.
-        channels: values at each position of its output.
-        depth: input channels that one output value is computed from; 1 for a depthwise convolution.
-        taps: positions of its kernel: 9 for 3x3.
-        stride: steps between the positions that it reads, in each direction.
-        read: values of its inputs that are not constant.
+    Its output has ``pixels`` positions of ``channels`` values, each computed from ``depth`` input channels (1 of a
+    depthwise convolution) at ``taps`` positions of its kernel (9 for 3x3), ``stride`` apart. ``read`` are the values of
+    its inputs that are not constant.
     """
 
     kind: str
@@ -218,9 +181,8 @@ def works_of(model: Model) -> tuple[Work, ...]:
             return readers[operator.outputs[0]] > 1 or operator.outputs[0] not in convolved
         return operator.name not in CLAMPS or readers[operator.inputs[0]] > 1 or operator.inputs[0] not in made
 
-    tensors = model.tensors
-    running = (each for each in model.operators if each.outputs and _runs(each, tensors))
-    return tuple(_work(operator, tensors) for operator in running if takes_time(operator))
+    running = [(each, _activations(model, each)) for each in model.operators if each.outputs]
+    return tuple(_work(model, each, sources) for each, sources in running if sources and takes_time(each))
 
 
 def counted(works: Iterable[Work]) -> Works:
@@ -228,27 +190,24 @@ def counted(works: Iterable[Work]) -> Works:
     return tuple(sorted(Counter(works).items()))
 
 
-def _runs(operator: Operator, tensors: tuple[Tensor, ...]) -> bool:
-    return any(index >= 0 and not tensors[index].is_constant for index in operator.inputs)
+def _activations(model: Model, operator: Operator) -> list[Tensor]:
+    """Return the inputs of an operator that are not constant."""
+    inputs = [model.tensors[index] for index in operator.inputs if index >= 0]
+    return [tensor for tensor in inputs if not tensor.is_constant]
 
 
-def _work(operator: Operator, tensors: tuple[Tensor, ...]) -> Work:
-    sources = [tensors[index] for index in operator.inputs if index >= 0 and not tensors[index].is_constant]
-    output = tensors[operator.outputs[0]]
+def _work(model: Model, operator: Operator, sources: Iterable[Tensor]) -> Work:
+    output = model.tensors[operator.outputs[0]]
     read = sum(source.elements for source in sources)
     channels = abs(output.shape[-1]) if output.shape else 1
-    pixels = math.prod(abs(side) for side in output.shape[:-1])
+    pixels, stride = math.prod(map(abs, output.shape[:-1])), int(operator.options.get("stride_h", 1))
     if operator.name in (CONVOLUTION, DEPTHWISE, DENSE) and len(operator.inputs) > 1:
-        kernel = tensors[operator.inputs[1]].shape
+        kernel = model.tensors[operator.inputs[1]].shape
         taps = kernel[1] * kernel[2] if len(kernel) == 4 else 1
         depth = 1 if operator.name == DEPTHWISE else kernel[-1]
-        return Work(operator.name, pixels, channels, depth, taps, _stride(operator), read)
+        return Work(operator.name, pixels, channels, depth, taps, stride, read)
     taps = int(operator.options.get("filter_height", 1)) * int(operator.options.get("filter_width", 1))
     channels *= len(operator.outputs)  # the parts of a split are equal
     if operator.name in _PARTS:
         read = pixels * channels
-    return Work(operator.name, pixels, channels, 1, taps, _stride(operator), read)
-
-
-def _stride(operator: Operator) -> int:
-    return int(operator.options.get("stride_h", 1))
+    return Work(operator.name, pixels, channels, 1, taps, stride, read)

@@ -10,16 +10,7 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
 from advisor.core.errors import UsageError
-from advisor.tflite.values import (
-    BITS,
-    OPTIONS,
-    Model,
-    Operator,
-    Quantization,
-    Signature,
-    Subgraph,
-    Tensor,
-)
+from advisor.tflite.values import BITS, OPTIONS, Model, Operator, Quantization, Signature, Subgraph, Tensor
 from advisor.tflite.verify import MAX_FILE_BYTES, Damage, verify
 
 __all__ = ["Model", "Operator", "Subgraph", "Tensor", "guarded", "read"]
@@ -28,16 +19,11 @@ _T = TypeVar("_T")
 
 
 def read(source: bytes | Path, name: str = "") -> Model:
-    """Read a `.tflite` file, or its bytes, after checking that it is not damaged.
-
-    Args:
-        source: the file or its bytes.
-        name: what to call bytes in an error; a file is called by its path.
+    """Read a `.tflite` file, or its bytes, which errors call ``name``, after checking that it is not damaged.
 
     Raises:
         UsageError: the file is absent, damaged, truncated or not a `.tflite` file.
     """
-
     called = name or (str(source) if isinstance(source, Path) else "the model")
     data = _content(source) if isinstance(source, Path) else source
     return guarded(called, lambda: parse(data)[1])
@@ -51,6 +37,11 @@ def guarded(name: str, build: Callable[[], _T]) -> _T:
         raise _refusal(name, str(damage)) from None
     except (struct.error, LookupError, ValueError, TypeError, OverflowError, AttributeError) as error:
         raise _refusal(name, f"a part of it cannot be read ({error})") from error
+
+
+def text_of(value: bytes | None) -> str:
+    """Return a name in a file as text, empty for none."""
+    return (value or b"").decode("utf-8", "replace")
 
 
 def _refusal(name: str, reason: str) -> UsageError:
@@ -69,8 +60,7 @@ def _content(path: Path) -> bytes:
         raise UsageError(f"cannot read {path}: {reason}", "Check the path of the .tflite file.") from None
 
 
-_MAX_RANK = 32
-"""Largest number of dimensions of a tensor; runtimes accept 8."""
+_MAX_RANK = 32  # runtimes accept 8
 
 
 def _names(kind: Any) -> dict[int, str]:
@@ -85,11 +75,7 @@ BUILTINS = _names(schema.BuiltinOperator)
 
 
 def parse(data: bytes) -> tuple[schema.ModelT, Model]:
-    """Return the tables of the file ``data``, every buffer's content inside them, and their value.
-
-    Raises:
-        Damage: what is wrong with the file; a reader's own error where it trips over something not checked here.
-    """
+    """Return the tables of a file, every buffer's content inside them, and their value; errors are for ``guarded``."""
     verify(data)
     root = schema.Model.GetRootAs(data, 0)
     if root.Version() != 3:
@@ -108,24 +94,16 @@ def _tables(root: schema.Model, data: bytes) -> schema.ModelT:
     for name in ("buffers", "metadata", "operatorCodes", "signatureDefs", "subgraphs"):
         setattr(model, name, getattr(model, name) or [])
     for buffer in model.buffers:
-        if buffer.offset > 1:
-            buffer.data = _content_behind(data, buffer.offset, buffer.size)
+        if buffer.offset > 1:  # its content is behind the flatbuffer
+            end = buffer.offset + buffer.size
+            if end > len(data):
+                raise Damage(f"a buffer ends at byte {end}, but the file has {len(data)}")
+            buffer.data = np.frombuffer(data, np.uint8)[buffer.offset : end]
     for graph in model.subgraphs:
         graph.tensors, graph.operators = graph.tensors or [], graph.operators or []
         for owner in (graph, *graph.operators):
             owner.inputs, owner.outputs = list(_indices(owner.inputs)), list(_indices(owner.outputs))
     return model
-
-
-def _content_behind(data: bytes, offset: int, size: int) -> Any:
-    """Return the bytes of a buffer that lies behind the flatbuffer."""
-    if offset + size > len(data):
-        raise Damage(f"a buffer ends at byte {offset + size}, but the file has {len(data)}")
-    return np.frombuffer(data, np.uint8)[offset : offset + size]
-
-
-def _text(value: bytes | None) -> str:
-    return "" if value is None else value.decode("utf-8", "replace")
 
 
 def _indices(vector: Any) -> tuple[int, ...]:
@@ -141,38 +119,35 @@ class _Reader:
         self._codes = [_code(code) for code in tables.operatorCodes]
 
     def model(self, size_bytes: int) -> Model:
-        tables = self._tables
-        return Model(
-            subgraphs=tuple(map(self._subgraph, tables.subgraphs)),
-            signatures=tuple(map(_signature, tables.signatureDefs)),
-            metadata={_text(entry.name): self._metadata(entry) for entry in reversed(tables.metadata)},
-            size_bytes=size_bytes,
-        )
+        metadata = {}
+        for entry in reversed(self._tables.metadata):
+            metadata[text_of(entry.name)] = self._buffer(entry.buffer, f"metadata {text_of(entry.name)!r}")
+        graphs = []
+        for graph in self._tables.subgraphs:
+            tensors, operators = tuple(map(self._tensor, graph.tensors)), tuple(map(self._operator, graph.operators))
+            ends = tuple(graph.inputs), tuple(graph.outputs)
+            graphs.append(Subgraph(text_of(graph.name), tensors, operators, *ends))
+        return Model(tuple(graphs), tuple(map(_signature, self._tables.signatureDefs)), metadata, size_bytes)
 
-    def _subgraph(self, graph: schema.SubGraphT) -> Subgraph:
-        return Subgraph(
-            name=_text(graph.name),
-            tensors=tuple(map(self._tensor, graph.tensors)),
-            operators=tuple(map(self._operator, graph.operators)),
-            inputs=tuple(graph.inputs),
-            outputs=tuple(graph.outputs),
-        )
+    def _buffer(self, index: int, owner: str) -> bytes:
+        if index >= len(self._buffers):
+            raise Damage(f"{owner} names buffer {index} of {len(self._buffers)}")
+        return self._buffers[int(index)]
 
-    def _tensor(self, tensor: schema.TensorT) -> Tensor:
-        name, shape = _text(tensor.name), _indices(tensor.shape)
-        if tensor.buffer >= len(self._buffers):
-            raise Damage(f"tensor {name!r} names buffer {tensor.buffer} of {len(self._buffers)}")
+    def _tensor(self, entry: schema.TensorT) -> Tensor:
+        name, shape = text_of(entry.name), _indices(entry.shape)
+        content = self._buffer(entry.buffer, f"tensor {name!r}")
         if len(shape) > _MAX_RANK:
             raise Damage(f"tensor {name!r} has {len(shape)} dimensions")
-        return Tensor(
-            name=name,
-            shape=shape,
-            dtype=_TYPES.get(tensor.type, f"type_{tensor.type}").lower(),
-            buffer=self._buffers[tensor.buffer],
-            quantization=_quantization(tensor.quantization),
-            is_variable=bool(tensor.isVariable),
-            is_sparse=tensor.sparsity is not None,
-        )
+        if any(dimension < -1 for dimension in shape):
+            raise Damage(f"tensor {name!r} has shape {shape}")
+        dtype = _TYPES.get(entry.type, f"type_{entry.type}").lower()
+        quantization, sparse = _quantization(entry.quantization), entry.sparsity is not None
+        tensor = Tensor(name, shape, dtype, content, quantization, bool(entry.isVariable), sparse)
+        if content and not sparse and dtype in BITS and len(content) != tensor.size_bytes:
+            needed = f"of {dtype} {shape} needs {tensor.size_bytes} bytes"
+            raise Damage(f"tensor {name!r} {needed}, but holds {len(content)}")
+        return tensor
 
     def _operator(self, operator: schema.OperatorT) -> Operator:
         if operator.opcodeIndex >= len(self._codes):
@@ -180,15 +155,10 @@ class _Reader:
         name, version = self._codes[operator.opcodeIndex]
         return Operator(name, version, tuple(operator.inputs), tuple(operator.outputs), _options(operator))
 
-    def _metadata(self, entry: schema.MetadataT) -> bytes:
-        if entry.buffer >= len(self._buffers):
-            raise Damage(f"metadata {_text(entry.name)!r} names buffer {entry.buffer} of {len(self._buffers)}")
-        return self._buffers[int(entry.buffer)]
-
 
 def _code(code: schema.OperatorCodeT) -> tuple[str, int]:
     number = max(code.builtinCode, code.deprecatedBuiltinCode)
-    name, custom = BUILTINS.get(number, f"BUILTIN_{number}"), _text(code.customCode)
+    name, custom = BUILTINS.get(number, f"BUILTIN_{number}"), text_of(code.customCode)
     return (f"CUSTOM:{custom}" if name == "CUSTOM" and custom else name), code.version
 
 
@@ -213,16 +183,15 @@ def _quantization(parameters: schema.QuantizationParametersT | None) -> Quantiza
 
 
 def _signature(signature: schema.SignatureDefT) -> Signature:
-    return Signature(
-        key=_text(signature.signatureKey),
-        subgraph=signature.subgraphIndex,
-        inputs=tuple((_text(entry.name), entry.tensorIndex) for entry in signature.inputs or []),
-        outputs=tuple((_text(entry.name), entry.tensorIndex) for entry in signature.outputs or []),
+    inputs, outputs = (
+        tuple((text_of(entry.name), entry.tensorIndex) for entry in entries or [])
+        for entries in (signature.inputs, signature.outputs)
     )
+    return Signature(text_of(signature.signatureKey), signature.subgraphIndex, inputs, outputs)
 
 
 def _check(model: Model) -> None:
-    """Raise Damage for invalid indices and for constants whose size does not match their shape."""
+    """Raise Damage for indices of tensors that do not exist."""
     for graph in model.subgraphs:
         count = len(graph.tensors)
         for operator in graph.operators:
@@ -230,29 +199,14 @@ def _check(model: Model) -> None:
             _check_indices(operator.outputs, count, f"operator {operator.name}")
         _check_indices(graph.inputs, count, "the list of inputs")
         _check_indices(graph.outputs, count, "the list of outputs")
-        for tensor in graph.tensors:
-            _check_tensor(tensor)
     for signature in model.signatures:
         if signature.subgraph >= len(model.subgraphs):
             raise Damage(f"signature {signature.key!r} names graph {signature.subgraph} of {len(model.subgraphs)}")
-        count = len(model.subgraphs[signature.subgraph].tensors)
         entries = (index for _, index in (*signature.inputs, *signature.outputs))
-        _check_indices(entries, count, f"signature {signature.key!r}")
+        _check_indices(entries, len(model.subgraphs[signature.subgraph].tensors), f"signature {signature.key!r}")
 
 
 def _check_indices(indices: Iterable[int], count: int, owner: str, lowest: int = 0) -> None:
     wrong = next((index for index in indices if not lowest <= index < count), None)
     if wrong is not None:
         raise Damage(f"{owner} names tensor {wrong} of {count}")
-
-
-def _check_tensor(tensor: Tensor) -> None:
-    if any(dimension < -1 for dimension in tensor.shape):
-        raise Damage(f"tensor {tensor.name!r} has shape {tensor.shape}")
-    if not tensor.is_constant or tensor.is_sparse or tensor.dtype not in BITS:
-        return
-    if len(tensor.buffer) != tensor.size_bytes:
-        raise Damage(
-            f"tensor {tensor.name!r} of {tensor.dtype} {tensor.shape} needs {tensor.size_bytes} bytes, "
-            f"but holds {len(tensor.buffer)}"
-        )

@@ -1,6 +1,6 @@
 """Cut off and append TensorFlow Lite's post-processing of detectors: decoding of boxes and non-maximum suppression."""
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from advisor.core.errors import StageError, UsageError
 from advisor.tflite.model import Model, guarded, read
 from advisor.tflite.quantization import to_float_io
-from advisor.tflite.rewrite import add_tensor, pack, sign, single_graph, unpack
-from advisor.tflite.surgery import prune
+from advisor.tflite.rewrite import add_tensor, pack, prune, sign, single_graph, unpack
 from advisor.tflite.values import Operator, real_values
 
 OPERATOR = "TFLite_Detection_PostProcess"
+_NAME = f"CUSTOM:{OPERATOR}"
 ENCODINGS, SCORES = "encodings", "scores"
 """The outputs of a detector before post-processing."""
 
@@ -37,13 +37,10 @@ DETECTIONS = ("boxes", "classes", "scores", "count")
 
 @dataclass(frozen=True)
 class Suppression:
-    """Rules that select the boxes to keep.
+    """Rules that select the boxes to keep: at most ``most`` of an image, with at least the ``score`` (0-1).
 
-    Attributes:
-        most: boxes of an image, at most.
-        score: least score (0-1).
-        overlap: of two boxes that overlap by more (intersection over union), also of two classes, the one with the
-            lower score is dropped.
+    Of two boxes that overlap by more than ``overlap`` (intersection over union), also of two classes, the one with the
+    lower score is dropped.
     """
 
     most: int = 100
@@ -53,14 +50,10 @@ class Suppression:
 
 @dataclass(frozen=True, eq=False)
 class PostProcess:
-    """The post-processing of one detector.
+    """The post-processing of one detector, which gives at most ``most`` boxes of an image.
 
-    Attributes:
-        anchors: float32 (N, 4): centre y and x, height and width, as shares of the image.
-        options: the operator's options, a flexbuffer.
-        most: boxes of an image, at most.
-        classes: number of classes.
-        columns: columns of the scores: one a class, after one for the background where a detector has one.
+    The anchors are float32 (N, 4): centre y and x, height and width, as shares of the image. The options are the
+    operator's flexbuffer. The scores have a column a class, after one for the background where a detector has one.
     """
 
     anchors: NDArray[np.float32]
@@ -72,19 +65,14 @@ class PostProcess:
 
 def has_postprocess(model: Model) -> bool:
     """Return whether a file decodes boxes and drops those that overlap."""
-    return bool(_operators(model))
+    return any(operator.name == _NAME for operator in model.operators)
 
 
 def cut_postprocess(data: bytes, name: str = "the model") -> tuple[bytes, PostProcess]:
     """Cut the operator off a detector; :func:`put_back` gives a file with the same boxes.
 
-    Args:
-        data: a model that ends in the operator. Its four outputs may come in any order, and it needs no signature.
-        name: what to call it in an error.
-
-    Returns:
-        The model with the outputs ``scores`` (1, N, C) and ``encodings`` (1, N, 4), without description (labels,
-        normalization), and the post-processing.
+    Its four outputs may come in any order, and it needs no signature. The returned file has the outputs ``scores``
+    (1, N, C) and ``encodings`` (1, N, 4), and no description (labels, normalization).
 
     Raises:
         UsageError: the file is damaged, has no such operator or several, or does not end in it.
@@ -97,7 +85,7 @@ def cut_postprocess(data: bytes, name: str = "the model") -> tuple[bytes, PostPr
     process = _process(given, operator, b"" if options is None else bytes(options), name)
     encodings, scores, _ = operator.inputs
     sign(model, graph, "image", {SCORES: scores, ENCODINGS: encodings})
-    prune(model, graph, model.signatureDefs[0])
+    prune(model, graph)
     return pack(model), process
 
 
@@ -107,11 +95,7 @@ def split_postprocess(data: bytes, name: str = "the model") -> tuple[bytes, Post
 
 
 def with_named_outputs(data: bytes, name: str = "the model") -> bytes:
-    """Return a detector whose outputs have the names and the order of :data:`DETECTIONS`, without description.
-
-    Raises:
-        UsageError: see :func:`cut_postprocess`.
-    """
+    """Return a detector whose outputs have the names and the order of :data:`DETECTIONS`, without description."""
     operator = post_processing(read(data, name), name)
     model = unpack(data, name)
     graph = model.subgraphs[0]
@@ -122,36 +106,24 @@ def with_named_outputs(data: bytes, name: str = "the model") -> bytes:
 
 
 def put_back(data: bytes, process: PostProcess) -> bytes:
-    """Append a detector's post-processing.
-
-    Args:
-        data: a model with the outputs ``encodings`` and ``scores``, as of :func:`append_postprocess`.
-        process: the post-processing that :func:`cut_postprocess` returned.
-
-    Returns:
-        The model with the outputs of :data:`DETECTIONS`, in this order.
-
-    Raises:
-        UsageError: the file is damaged.
-        StageError: the model has no such outputs, or the anchors do not fit them.
-    """
+    """Append post-processing to a model with the outputs ``encodings`` and ``scores``; it gets :data:`DETECTIONS`."""
     model = unpack(to_float_io(data))
     graph, signature = single_graph(model)
     places = {(entry.name or b"").decode(): int(entry.tensorIndex) for entry in signature.outputs or []}
-    _require_raw(places)
-    encodings, scores = places[ENCODINGS], places[SCORES]
+    encodings, scores = _raw_outputs(places)
     shape = [int(side) for side in graph.tensors[scores].shape]
     if process.anchors.shape != (shape[1], 4):
         raise StageError(f"anchors of shape {process.anchors.shape} for {shape[1]} places")
-    float32 = schema.TensorType.FLOAT32
-    content = np.ascontiguousarray(process.anchors, dtype="<f4").tobytes()
+    float32, content = schema.TensorType.FLOAT32, np.ascontiguousarray(process.anchors, dtype="<f4").tobytes()
     reference = add_tensor(model, graph, "anchors", process.anchors.shape, float32, content)
     sizes = ((1, process.most, 4), (1, process.most), (1, process.most), (1,))
     outputs = [add_tensor(model, graph, name, size, float32) for name, size in zip(DETECTIONS, sizes, strict=True)]
-    operator = schema.OperatorT()
-    operator.opcodeIndex = _code(model)
-    operator.inputs, operator.outputs = [encodings, scores, reference], outputs
-    operator.customOptions = list(process.options)
+    custom = schema.BuiltinOperator.CUSTOM
+    code = schema.OperatorCodeT(builtinCode=custom, deprecatedBuiltinCode=custom, customCode=OPERATOR.encode())
+    code.version = 1
+    model.operatorCodes.append(code)
+    operator = schema.OperatorT(inputs=[encodings, scores, reference], outputs=outputs)
+    operator.opcodeIndex, operator.customOptions = len(model.operatorCodes) - 1, list(process.options)
     graph.operators.append(operator)
     image = next(iter(signature.inputs)).name.decode()
     sign(model, graph, image, dict(zip(DETECTIONS, outputs, strict=True)))
@@ -161,50 +133,33 @@ def put_back(data: bytes, process: PostProcess) -> bytes:
 def append_postprocess(data: bytes, anchors: NDArray[np.float32], kept: Suppression) -> bytes:
     """Append the operator to a detector.
 
-    Args:
-        data: a model with the outputs ``encodings`` (1, N, 4) and ``scores`` (1, N, C), see :data:`CENTRE_SCALE`, float
-            or quantized per tensor. Quantized inputs and outputs become float.
-        anchors: (N, 4): centre y and x, height and width, as shares of the image.
-        kept: which boxes are kept.
-
-    Returns:
-        The model with four float outputs: ``boxes`` (1, M, 4) as top, left, bottom and right in shares of the image,
-        ``classes`` (1, M), ``scores`` (1, M) from the highest on, and ``count`` (1).
-
-    Raises:
-        UsageError: the file is damaged.
-        StageError: the model has no such outputs, or the anchors do not fit them.
+    The model has the outputs ``encodings`` (1, N, 4) and ``scores`` (1, N, C), see :data:`CENTRE_SCALE`, float or
+    quantized per tensor. Quantized inputs and outputs become float. The anchors are those of :class:`PostProcess`. The
+    outputs become ``boxes`` (1, M, 4) as top, left, bottom and right in shares of the image, ``classes`` (1, M),
+    ``scores`` (1, M) from the highest on, and ``count`` (1).
     """
     model = read(data)
-    places = {name: index for signature in model.signatures for name, index in signature.outputs}
-    _require_raw(places)
-    classes = model.tensors[places[SCORES]].shape[-1]
+    _, scores = _raw_outputs({name: index for signature in model.signatures for name, index in signature.outputs})
+    classes = model.tensors[scores].shape[-1]
     return put_back(data, PostProcess(anchors, _options(kept, classes), kept.most, classes, classes))
 
 
-def _require_raw(names: Collection[str]) -> None:
-    if set(names) != {ENCODINGS, SCORES}:
-        raise StageError(f"the outputs {', '.join(sorted(names))} are not '{ENCODINGS}' and '{SCORES}'")
-
-
-def _operators(model: Model) -> list[Operator]:
-    return [operator for operator in model.operators if operator.name == f"CUSTOM:{OPERATOR}"]
+def _raw_outputs(places: Mapping[str, int]) -> tuple[int, int]:
+    """Return the tensors of encodings and scores, given the tensor of each output by its name."""
+    if set(places) != {ENCODINGS, SCORES}:
+        raise StageError(f"the outputs {', '.join(sorted(places))} are not '{ENCODINGS}' and '{SCORES}'")
+    return places[ENCODINGS], places[SCORES]
 
 
 def post_processing(model: Model, name: str = "the model") -> Operator:
-    """Return the post-processing that a detector ends in.
-
-    Raises:
-        UsageError: it ends in none, or in several.
-    """
-    found = _operators(model)
+    """Return the post-processing that a detector ends in; raise UsageError if it ends in none, or has several."""
+    found = [operator for operator in model.operators if operator.name == _NAME]
     if len(found) != 1:
         raise UsageError(f"{name} has {len(found)} operators {OPERATOR}, and a detector has 1", ENDS)
     operator, graph = found[0], model.subgraphs[0]
-    if len(model.subgraphs) > 1 or len(model.inputs) != 1:
-        raise UsageError(
-            f"{name} has {len(model.subgraphs)} graphs and {len(model.inputs)} inputs, not 1 of each", ENDS
-        )
+    graphs, inputs = len(model.subgraphs), len(model.inputs)
+    if graphs > 1 or inputs != 1:
+        raise UsageError(f"{name} has {graphs} graphs and {inputs} inputs, not 1 of each", ENDS)
     reader = next((each for each in model.operators if set(each.inputs) & set(operator.outputs)), None)
     if reader is not None:
         raise UsageError(f"{name} does not end in {OPERATOR}: {reader.name} reads its output", ENDS)
@@ -215,15 +170,12 @@ def post_processing(model: Model, name: str = "the model") -> Operator:
 
 
 def _process(model: Model, operator: Operator, options: bytes, name: str) -> PostProcess:
-    """Return the post-processing that an operator and its options describe.
-
-    Raises:
-        UsageError: its inputs or options are not those of a detector.
-    """
+    """Return the post-processing that an operator and its options describe; refuse one that is not a detector's."""
     shapes = [model.tensors[index].shape for index in operator.inputs]
     if [len(shape) for shape in shapes] != [3, 3, 2]:
         raise UsageError(f"{name}: {OPERATOR} reads {shapes}, not boxes, scores and anchors", ENDS)
-    anchors = _constant(model, operator.inputs[2])
+    source = model.subgraphs[0].expanded.get(operator.inputs[2], operator.inputs[2])
+    anchors = real_values(model.tensors[source]) if model.tensors[source].is_constant else None
     if anchors is None or anchors.shape != (shapes[1][1], 4):
         stated = "no constants" if anchors is None else f"of shape {anchors.shape}"
         raise UsageError(f"{name}: its anchors are {stated}, and it has {shapes[1][1]} places", ENDS)
@@ -234,28 +186,11 @@ def _process(model: Model, operator: Operator, options: bytes, name: str) -> Pos
     return PostProcess(anchors.astype(np.float32), options, most, classes, columns)
 
 
-def _constant(model: Model, index: int) -> NDArray[np.float64] | None:
-    """Return the values of a constant, also one that a DEQUANTIZE expands; None for an activation."""
-    makers = {tensor: operator for operator in model.operators for tensor in operator.outputs}
-    maker = makers.get(index)
-    tensor = model.tensors[maker.inputs[0] if maker and maker.name == "DEQUANTIZE" else index]
-    return real_values(tensor) if tensor.is_constant else None
-
-
 def _counts(options: bytes) -> tuple[int, int]:
     """Return the largest number of boxes and the number of classes that the options state."""
     table = flexbuffers.GetRoot(bytearray(options)).AsMap
     each = table["max_classes_per_detection"].AsInt
     return table["max_detections"].AsInt * each, table["num_classes"].AsInt
-
-
-def _code(model: schema.ModelT) -> int:
-    code = schema.OperatorCodeT()
-    code.builtinCode = schema.BuiltinOperator.CUSTOM
-    code.deprecatedBuiltinCode = schema.BuiltinOperator.CUSTOM
-    code.customCode, code.version = OPERATOR.encode(), 1
-    model.operatorCodes.append(code)
-    return len(model.operatorCodes) - 1
 
 
 def _options(kept: Suppression, classes: int) -> bytes:

@@ -1,4 +1,4 @@
-"""Quantize values as a runtime describes a tensor, and fix the inputs and outputs of a model."""
+"""Quantize values as a runtime describes a tensor, and change the types of a model's inputs, outputs and constants."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -8,8 +8,42 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 from numpy.typing import NDArray
 
-from advisor.core.errors import StageError
-from advisor.tflite.rewrite import add_tensor, new_operator, pack, single_graph, unpack
+from advisor.core.errors import StageError, UnsupportedRecipe
+from advisor.tflite.model import text_of
+from advisor.tflite.rewrite import (
+    add_buffer,
+    add_metadata,
+    add_tensor,
+    content_of,
+    drop_unused_buffers,
+    new_operator,
+    operator_name,
+    pack,
+    single_graph,
+    unpack,
+)
+
+_OPERATOR = schema.BuiltinOperator
+_FLOAT32, _FLOAT16 = schema.TensorType.FLOAT32, schema.TensorType.FLOAT16
+_INDICES = (schema.TensorType.INT32, schema.TensorType.INT64, schema.TensorType.BOOL)
+
+# The version of each operator that first took the type (TensorFlow Lite's tools/versioning/op_version.cc).
+_QUANTIZE_VERSIONS: Mapping[int, int] = MappingProxyType(
+    {schema.TensorType.INT8: 1, schema.TensorType.UINT8: 1, schema.TensorType.INT16: 2}
+)
+DEQUANTIZE_VERSIONS: Mapping[int, int] = MappingProxyType(
+    {schema.TensorType.UINT8: 1, schema.TensorType.INT8: 2, schema.TensorType.INT16: 3, _FLOAT16: 3}
+)
+"""The version of DEQUANTIZE that first took the type."""
+
+_MAX_FLOAT16 = 65504.0
+"""The largest finite float16; larger constants are clamped to it, as the converter does."""
+
+_MIN_RUNTIME = (b"min_runtime_version", (1, 15, 0))
+"""The first TensorFlow Lite whose DEQUANTIZE takes float16, in the converter's format."""
+
+_REDUCED_PRECISION = (b"reduced_precision_support", b"fp16accfp32")
+"""The converter's entry that allows a runtime to compute in float16 and accumulate in float32."""
 
 
 def quantize(values: NDArray[np.float32], detail: dict[str, Any]) -> NDArray[Any]:
@@ -31,28 +65,12 @@ def dequantize(values: NDArray[Any], detail: dict[str, Any]) -> NDArray[np.float
     return ((values.astype(np.float32) - np.float32(zero_point)) * np.float32(scale)).astype(np.float32)
 
 
-_FLOAT32 = schema.TensorType.FLOAT32
-_INDICES = (schema.TensorType.INT32, schema.TensorType.INT64, schema.TensorType.BOOL)
-
-# The version of each operator that first took the type (TensorFlow Lite's tools/versioning/op_version.cc).
-_QUANTIZE_VERSIONS: Mapping[int, int] = MappingProxyType(
-    {schema.TensorType.INT8: 1, schema.TensorType.UINT8: 1, schema.TensorType.INT16: 2}
-)
-_DEQUANTIZE_VERSIONS: Mapping[int, int] = MappingProxyType(
-    {schema.TensorType.UINT8: 1, schema.TensorType.INT8: 2, schema.TensorType.INT16: 3}
-)
-
-
 def to_float_io(data: bytes) -> bytes:
     """Give a quantized model float32 inputs and outputs, with a QUANTIZE operator first and a DEQUANTIZE last.
 
     The values are those that a client would get that quantizes and dequantizes by itself. MediaPipe (1.2.2) takes
     float32 and uint8 inputs, but refuses the int8 and int16 that ai-edge-quantizer gives. Inputs and outputs that are
-    float32 already stay as they are. Descriptions (labels, normalization) are dropped: they are written last.
-
-    Raises:
-        UsageError: the file is damaged.
-        StageError: more than one subgraph or signature, or an input or output of another type.
+    float32 already stay as they are. Files with several subgraphs, or inputs of another type, are refused.
     """
     model = unpack(data)
     if len(model.subgraphs) != 1 or len(model.signatureDefs or ()) > 1:
@@ -60,42 +78,14 @@ def to_float_io(data: bytes) -> bytes:
     graph, signature = model.subgraphs[0], next(iter(model.signatureDefs or ()), schema.SignatureDefT())
     first, last = [], []
     for place, stored in enumerate(graph.inputs):
-        version = _version(graph.tensors[stored], _QUANTIZE_VERSIONS)
-        if version:
+        if version := _version(graph.tensors[stored], _QUANTIZE_VERSIONS):
             graph.inputs[place] = _float_copy(model, graph, stored, signature.inputs)
-            code = schema.BuiltinOperator.QUANTIZE
-            first.append(new_operator(model, code, [graph.inputs[place]], stored, version=version))
+            first.append(new_operator(model, _OPERATOR.QUANTIZE, [graph.inputs[place]], stored, version=version))
     for place, stored in enumerate(graph.outputs):
-        version = _version(graph.tensors[stored], _DEQUANTIZE_VERSIONS)
-        if version:
+        if version := _version(graph.tensors[stored], DEQUANTIZE_VERSIONS):
             graph.outputs[place] = _float_copy(model, graph, stored, signature.outputs)
-            code = schema.BuiltinOperator.DEQUANTIZE
-            last.append(new_operator(model, code, [stored], graph.outputs[place], version=version))
+            last.append(new_operator(model, _OPERATOR.DEQUANTIZE, [stored], graph.outputs[place], version=version))
     graph.operators = [*first, *graph.operators, *last]
-    return pack(model)
-
-
-def with_fixed_batch(data: bytes, name: str = "the model") -> bytes:
-    """Return a file whose open batch dimension is fixed to one image; a file without one is returned as it is.
-
-    Exports state the batch as -1 beside a shape that says 1, and runtimes take 1. A file with an open side of the image
-    stays as it is, too.
-
-    Raises:
-        UsageError: the file is damaged.
-        StageError: the model cannot be edited.
-    """
-    model = unpack(data, name)
-    graph = model.subgraphs[0]
-    stated = [graph.tensors[index].shapeSignature for index in graph.inputs]
-    if not any(sides is not None and len(sides) and sides[0] < 1 for sides in stated):
-        return data
-    if any((np.asarray(sides)[1:] < 1).any() for sides in stated if sides is not None):
-        return data
-    for tensor in graph.tensors:
-        tensor.shapeSignature = None
-        if tensor.shape is not None and len(tensor.shape) and tensor.shape[0] < 1:
-            tensor.shape = [1, *tensor.shape[1:]]
     return pack(model)
 
 
@@ -105,8 +95,7 @@ def _version(tensor: schema.TensorT, versions: Mapping[int, int]) -> int:
     if tensor.type == _FLOAT32 or (tensor.type in _INDICES and scales is None):
         return 0
     if tensor.type not in versions or scales is None or len(scales) != 1:
-        name = (tensor.name or b"").decode("utf-8", "replace")
-        raise StageError(f"'{name}' is neither float32 nor quantized per tensor to 8 or 16 bits")
+        raise StageError(f"'{text_of(tensor.name)}' is neither float32 nor quantized per tensor to 8 or 16 bits")
     return versions[tensor.type]
 
 
@@ -124,45 +113,51 @@ def _redirect(entries: list[schema.TensorMapT], old: int, new: int) -> None:
             entry.tensorIndex = new
 
 
+def with_fixed_batch(data: bytes, name: str = "the model") -> bytes:
+    """Return a file whose open batch dimension is fixed to one image; a file without one is returned as it is.
+
+    Exports state the batch as -1 beside a shape that says 1, and runtimes take 1. A file with an open side of the image
+    stays as it is, too.
+    """
+    model = unpack(data, name)
+    graph = model.subgraphs[0]
+    stated = [graph.tensors[index].shapeSignature for index in graph.inputs]
+    sides = [np.asarray(each) for each in stated if each is not None and len(each)]
+    if not any(each[0] < 1 for each in sides) or any((each[1:] < 1).any() for each in sides):
+        return data
+    for tensor in graph.tensors:
+        tensor.shapeSignature = None
+        if tensor.shape is not None and len(tensor.shape) and tensor.shape[0] < 1:
+            tensor.shape = [1, *tensor.shape[1:]]
+    return pack(model)
+
+
 def fold_normalization(data: bytes, mean: Sequence[float], std: Sequence[float]) -> bytes:
     """Give a model with a normalized float32 input an input of raw values (0..255), normalized inside the model.
 
     A MUL and an ADD operator go first. Needed where ``mean`` or ``std`` differ by channel: MediaPipe (1.2.2) refuses
-    such a normalization. Describe the result with mean 0 and deviation 1.
-
-    Args:
-        data: a model whose only input is a float32 image (1, H, W, C).
-        mean: one number a channel, subtracted from the values.
-        std: one number a channel, positive; what the difference is divided by.
-
-    Raises:
-        UsageError: the file is damaged.
-        StageError: the model has no such input, or the numbers do not fit it.
+    such a normalization. The mean is subtracted, and the difference divided by ``std``, one number a channel of the
+    image (1, H, W, C). Describe the result with mean 0 and deviation 1.
     """
     model = unpack(data)
     graph, signature = single_graph(model)
-    normalized = _image(graph)
-    shape = graph.tensors[normalized].shape
+    tensors = [graph.tensors[index] for index in graph.inputs]
+    if len(tensors) != 1 or tensors[0].type != _FLOAT32 or tensors[0].shape is None or len(tensors[0].shape) != 4:
+        raise StageError("normalization can go inside a model of one float32 image input, and this is not one")
+    normalized, shape = int(graph.inputs[0]), tensors[0].shape
     scale, shift = _affine(mean, std, int(shape[-1]))
     image = add_tensor(model, graph, "image_values", shape, _FLOAT32)
     scaled = add_tensor(model, graph, "normalization/scaled", shape, _FLOAT32)
     factor = add_tensor(model, graph, "normalization/scale", (len(mean),), _FLOAT32, scale)
     offset = add_tensor(model, graph, "normalization/shift", (len(mean),), _FLOAT32, shift)
     graph.operators = [
-        new_operator(model, schema.BuiltinOperator.MUL, [image, factor], scaled, schema.MulOptionsT()),
-        new_operator(model, schema.BuiltinOperator.ADD, [scaled, offset], normalized, schema.AddOptionsT()),
+        new_operator(model, _OPERATOR.MUL, [image, factor], scaled, schema.MulOptionsT()),
+        new_operator(model, _OPERATOR.ADD, [scaled, offset], normalized, schema.AddOptionsT()),
         *graph.operators,
     ]
     graph.inputs = [image]
     _redirect(signature.inputs, normalized, image)
     return pack(model)
-
-
-def _image(graph: schema.SubGraphT) -> int:
-    tensors = [graph.tensors[index] for index in graph.inputs]
-    if len(tensors) != 1 or tensors[0].type != _FLOAT32 or tensors[0].shape is None or len(tensors[0].shape) != 4:
-        raise StageError("normalization can go inside a model of one float32 image input, and this is not one")
-    return int(graph.inputs[0])
 
 
 def _affine(mean: Sequence[float], std: Sequence[float], channels: int) -> tuple[bytes, bytes]:
@@ -173,3 +168,91 @@ def _affine(mean: Sequence[float], std: Sequence[float], channels: int) -> tuple
     if not np.isfinite(means).all() or not (np.isfinite(deviations) & (deviations > 0)).all():
         raise StageError(f"a normalization by {tuple(mean)} and {tuple(std)} is not finite and positive")
     return (1 / deviations).astype("<f4").tobytes(), (-means / deviations).astype("<f4").tobytes()
+
+
+def to_float16(data: bytes) -> bytes:
+    """Store every float32 constant that an operator reads as float16, followed by a DEQUANTIZE operator.
+
+    The rules are those of the TensorFlow Lite converter with ``supported_types = [tf.float16]``: constants of every
+    size and every operator, one DEQUANTIZE for a constant whatever the number of its readers, values beyond the range
+    of float16 clamped, a constant that is itself an output of the graph left alone. Runtimes expand the constants
+    once, when they load the file. UnsupportedRecipe is raised if no operator reads a float32 constant.
+    """
+    model = unpack(data)
+    if sum(_store_constants(model, graph) for graph in model.subgraphs) == 0:
+        raise UnsupportedRecipe("the model has no float32 constants to store as float16")
+    add_metadata(model, *_REDUCED_PRECISION)
+    _raise_min_runtime(model)
+    drop_unused_buffers(model)
+    return pack(model)
+
+
+def _store_constants(model: schema.ModelT, graph: schema.SubGraphT) -> int:
+    """Make readers of float32 constants read their expanded float16 form; return the number of constants."""
+    expanded: dict[int, int] = {}
+    added: list[schema.OperatorT] = []
+    for operator in graph.operators:
+        for place, index in enumerate(operator.inputs):
+            tensor = graph.tensors[index] if index >= 0 and index not in expanded else schema.TensorT(type=-1)
+            plain = tensor.type == _FLOAT32 and tensor.sparsity is None and not tensor.isVariable
+            if plain and content_of(model, tensor) is not None:
+                added.append(_halved(model, graph, index))
+                expanded[index] = added[-1].outputs[0]
+            operator.inputs[place] = expanded.get(index, index)
+    graph.operators = added + graph.operators
+    return len(expanded)
+
+
+def _halved(model: schema.ModelT, graph: schema.SubGraphT, index: int) -> schema.OperatorT:
+    """Convert constant ``index`` to float16 and return the operator that expands it into a new tensor."""
+    constant = graph.tensors[index]
+    values: NDArray[np.float32] = np.frombuffer(content_of(model, constant).tobytes(), dtype="<f4")
+    half = np.clip(values, -_MAX_FLOAT16, _MAX_FLOAT16).astype("<f2").tobytes()
+    if index in graph.outputs:
+        index = add_tensor(model, graph, constant.name, constant.shape, _FLOAT16, half)
+    else:
+        constant.type, constant.buffer = _FLOAT16, add_buffer(model, half)
+    output = add_tensor(model, graph, (constant.name or b"constant") + b"_float32", constant.shape, _FLOAT32)
+    return new_operator(model, _OPERATOR.DEQUANTIZE, [index], output, version=DEQUANTIZE_VERSIONS[_FLOAT16])
+
+
+def _raise_min_runtime(model: schema.ModelT) -> None:
+    """Raise the oldest runtime in the file's metadata to one with this DEQUANTIZE, if the file states one."""
+    name, needed = _MIN_RUNTIME
+    for entry in model.metadata:
+        content = model.buffers[entry.buffer].data
+        if entry.name != name or content is None:
+            continue
+        parts = bytes(content).rstrip(b"\0").split(b".")
+        if all(part.isdigit() for part in parts) and tuple(map(int, parts)) < needed:
+            text = ".".join(map(str, needed)).encode()
+            entry.buffer = add_buffer(model, text.ljust(len(content), b"\0"))
+
+
+def to_float32(data: bytes, name: str = "the model") -> bytes:
+    """Store every float16 constant that a DEQUANTIZE operator expands as float32, as runtimes do when they load it.
+
+    What is computed stays the same to the last bit. A file without such constants is returned as it is.
+    """
+    model = unpack(data, name)
+    if sum(_expand_constants(model, graph) for graph in model.subgraphs) == 0:
+        return data
+    drop_unused_buffers(model)
+    return pack(model)
+
+
+def _expand_constants(model: schema.ModelT, graph: schema.SubGraphT) -> int:
+    """Make readers of an expanded constant read the constant itself, now float32; return the number of constants."""
+    expanded: dict[int, int] = {}
+    for operator in graph.operators:
+        source = graph.tensors[operator.inputs[0]] if operator_name(model, operator) == "DEQUANTIZE" else None
+        if source and source.type == _FLOAT16 and content_of(model, source) is not None:
+            expanded[operator.outputs[0]] = operator.inputs[0]
+    for constant in dict.fromkeys(expanded.values()):
+        tensor = graph.tensors[constant]
+        values: NDArray[np.float16] = np.frombuffer(content_of(model, tensor).tobytes(), dtype="<f2")
+        tensor.type, tensor.buffer = _FLOAT32, add_buffer(model, values.astype("<f4").tobytes())
+    graph.operators = [each for each in graph.operators if not expanded.keys() & set(each.outputs)]
+    for operator in graph.operators:
+        operator.inputs = [expanded.get(index, index) for index in operator.inputs]
+    return len(expanded)

@@ -1,5 +1,10 @@
-"""Unpack a `.tflite` file into editable tables (the generated object API), and pack them again."""
+"""Unpack a `.tflite` file into editable tables (the generated object API), change its graph, and pack them again.
 
+Every edit of a file raises UsageError if it is damaged, and StageError if it cannot be edited: most edits need exactly
+one subgraph and one signature. Descriptions (labels, normalization) are dropped: they are written last.
+"""
+
+import copy
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -7,8 +12,8 @@ import flatbuffers
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
-from advisor.core.errors import StageError
-from advisor.tflite.model import BUILTINS, guarded, parse
+from advisor.core.errors import StageError, nearest
+from advisor.tflite.model import BUILTINS, guarded, parse, text_of
 from advisor.tflite.verify import FILE_IDENTIFIER
 
 DESCRIBING_METADATA = b"TFLITE_METADATA"
@@ -42,9 +47,7 @@ class _AlignedBuffer(schema.BufferT):  # type: ignore[misc]
 
 
 def unpack(data: bytes, name: str = "the model") -> schema.ModelT:
-    """Return the file's tables (``schema.ModelT``), every buffer's content inside them.
-
-    What is written from them carries no description (labels, normalization): those are written last.
+    """Return the file's tables (``schema.ModelT``), every buffer's content inside them, without description.
 
     Raises:
         UsageError: the file is damaged.
@@ -54,20 +57,15 @@ def unpack(data: bytes, name: str = "the model") -> schema.ModelT:
     model.metadata = [entry for entry in model.metadata if entry.name != DESCRIBING_METADATA]
     for code in model.operatorCodes:  # old files have the number in the other field only, and the quantizer reads this
         code.builtinCode = max(code.builtinCode, code.deprecatedBuiltinCode)
-    for graph in model.subgraphs:
-        for operator in graph.operators:
-            _check_options(operator)
+    for operator in (each for graph in model.subgraphs for each in graph.operators):
+        unknown = operator.builtinOptionsType and operator.builtinOptions is None
+        unknown_too = operator.builtinOptions2Type and operator.builtinOptions2 is None
+        if unknown or unknown_too or operator.largeCustomOptionsOffset:
+            raise StageError(
+                "the model has an operator whose options cannot be carried over",
+                "It was made by a newer converter than this version knows.",
+            )
     return model
-
-
-def _check_options(operator: schema.OperatorT) -> None:
-    unknown = operator.builtinOptionsType and operator.builtinOptions is None
-    unknown_too = operator.builtinOptions2Type and operator.builtinOptions2 is None
-    if unknown or unknown_too or operator.largeCustomOptionsOffset:
-        raise StageError(
-            "the model has an operator whose options cannot be carried over",
-            "It was made by a newer converter than this version knows.",
-        )
 
 
 def pack(model: schema.ModelT) -> bytes:
@@ -84,11 +82,7 @@ def _content(buffer: schema.BufferT) -> Any:
 
 
 def single_graph(model: schema.ModelT) -> tuple[schema.SubGraphT, schema.SignatureDefT]:
-    """Return the only subgraph and the only signature of ``model``.
-
-    Raises:
-        StageError: the model has more or fewer of either.
-    """
+    """Return the only subgraph and the only signature of ``model``; refuse more or fewer of either."""
     if len(model.subgraphs) != 1:
         raise StageError(f"the model has {len(model.subgraphs)} subgraphs, and one can be edited")
     if len(model.signatureDefs) != 1:
@@ -97,24 +91,13 @@ def single_graph(model: schema.ModelT) -> tuple[schema.SubGraphT, schema.Signatu
 
 
 def sign(model: schema.ModelT, graph: schema.SubGraphT, input_name: str, outputs: Mapping[str, int]) -> None:
-    """Replace the signatures of ``model`` by one; ``outputs`` become the outputs of ``graph``.
-
-    Args:
-        model: tables of a file.
-        graph: its only subgraph.
-        input_name: what to call the only input.
-        outputs: tensor of each output by its name.
-
-    Raises:
-        StageError: the graph has more or fewer inputs than one.
-    """
+    """Replace the signatures of ``model`` by one of the only input and of ``outputs``, the graph's new outputs."""
     if len(graph.inputs) != 1:
         raise StageError(f"the model has {len(graph.inputs)} inputs")
-    inputs = {input_name: int(graph.inputs[0])}
     signature = schema.SignatureDefT(signatureKey=_SIGNATURE, subgraphIndex=0)
     signature.inputs, signature.outputs = (
         [schema.TensorMapT(name=name.encode(), tensorIndex=index) for name, index in entries.items()]
-        for entries in (inputs, outputs)
+        for entries in ({input_name: int(graph.inputs[0])}, outputs)
     )
     model.signatureDefs = [signature]
     graph.outputs = list(outputs.values())
@@ -125,10 +108,9 @@ def operator_code(model: schema.ModelT, builtin: int, version: int) -> int:
     for index, code in enumerate(model.operatorCodes):
         if max(code.builtinCode, code.deprecatedBuiltinCode) == builtin and code.version == version:
             return index
-    deprecated = min(builtin, _PLACEHOLDER_CODE)
-    model.operatorCodes.append(
-        schema.OperatorCodeT(builtinCode=builtin, deprecatedBuiltinCode=deprecated, version=version)
-    )
+    code = schema.OperatorCodeT(builtinCode=builtin, version=version)
+    code.deprecatedBuiltinCode = min(builtin, _PLACEHOLDER_CODE)
+    model.operatorCodes.append(code)
     return len(model.operatorCodes) - 1
 
 
@@ -207,12 +189,83 @@ def add_metadata(model: schema.ModelT, name: bytes, content: bytes) -> None:
 def drop_unused_buffers(model: schema.ModelT) -> None:
     """Remove unused buffers but buffer 0, which the format reserves as the empty one."""
     owners = [*(tensor for graph in model.subgraphs for tensor in graph.tensors), *model.metadata]
-    places = new_places({0, *(owner.buffer for owner in owners)}, len(model.buffers))
+    places = _new_places({0, *(owner.buffer for owner in owners)}, len(model.buffers))
     model.buffers = [buffer for index, buffer in enumerate(model.buffers) if index in places]
     for owner in owners:
         owner.buffer = places[owner.buffer]
 
 
-def new_places(used: Iterable[int], count: int) -> dict[int, int]:
+def _new_places(used: Iterable[int], count: int) -> dict[int, int]:
     """Return the new index of each old index below ``count`` that stays."""
     return {old: new for new, old in enumerate(sorted(index for index in set(used) if 0 <= index < count))}
+
+
+def _moved(indices: Iterable[int] | None, places: Mapping[int, int]) -> list[int] | None:
+    return None if indices is None else [places.get(int(index), -1) for index in indices]
+
+
+def prune(model: schema.ModelT, graph: schema.SubGraphT) -> None:
+    """Remove every operator, tensor, buffer and code that the outputs of the only graph do not need; inputs stay."""
+    needed, live = set(graph.outputs), list[schema.OperatorT]()
+    for operator in reversed(graph.operators):
+        if needed.intersection(operator.outputs):
+            live.insert(0, operator)
+            needed.update(operator.inputs)
+    graph.operators = live
+    used = {*graph.inputs, *graph.outputs}
+    for operator in live:
+        used.update(operator.inputs, operator.outputs, () if operator.intermediates is None else operator.intermediates)
+    places = _new_places(used, len(graph.tensors))
+    graph.tensors = [tensor for index, tensor in enumerate(graph.tensors) if index in places]
+    for owner in (graph, *live):
+        owner.inputs, owner.outputs = _moved(owner.inputs, places), _moved(owner.outputs, places)
+    codes = _new_places({operator.opcodeIndex for operator in live}, len(model.operatorCodes))
+    model.operatorCodes = [code for index, code in enumerate(model.operatorCodes) if index in codes]
+    for operator in live:
+        operator.intermediates = _moved(operator.intermediates, places)
+        operator.opcodeIndex = codes[operator.opcodeIndex]
+    for signature in model.signatureDefs:
+        for entry in (*(signature.inputs or []), *signature.outputs):
+            entry.tensorIndex = places[entry.tensorIndex]
+    drop_unused_buffers(model)
+
+
+def select_output(data: bytes, name: str) -> bytes:
+    """Keep only the signature output ``name``, and every input; remove what the output does not need."""
+    model = unpack(data)
+    graph, signature = single_graph(model)
+    kept = [entry for entry in signature.outputs or [] if entry.name == name.encode()]
+    if not kept:
+        names = [text_of(entry.name) for entry in signature.outputs or []]
+        raise StageError(f"the model has no output '{name}'{nearest(name, names)}", f"It has: {', '.join(names)}.")
+    signature.outputs = kept[:1]
+    graph.outputs = [kept[0].tensorIndex]
+    prune(model, graph)
+    return pack(model)
+
+
+def operator_alone(tables: schema.ModelT, index: int) -> tuple[bytes, tuple[int, ...]]:
+    """Return a file with operator ``index`` of the main graph and the operators that expand its constants.
+
+    Its inputs and outputs are those of the operator. The second value names the inputs' tensors in ``tables``, which
+    :func:`unpack` gave, and which stay as they are.
+    """
+
+    def stored(tensor: int) -> bool:
+        return content_of(tables, graph.tensors[tensor]) is not None
+
+    graph = tables.subgraphs[0]
+    operator = graph.operators[index]
+    makers = {tensor: maker for maker in graph.operators for tensor in maker.outputs}
+    expanding = [
+        maker for tensor in operator.inputs if (maker := makers.get(tensor)) and all(map(stored, maker.inputs))
+    ]
+    made = {-1, *(tensor for maker in expanding for tensor in maker.outputs)}
+    inputs = tuple(tensor for tensor in dict.fromkeys(operator.inputs) if tensor not in made and not stored(tensor))
+    small, file = copy.copy(graph), copy.copy(tables)
+    small.tensors = [copy.copy(tensor) for tensor in graph.tensors]
+    small.operators = [copy.copy(each) for each in (*expanding, operator)]
+    small.inputs, small.outputs = list(inputs), list(operator.outputs)
+    file.subgraphs, file.signatureDefs, file.metadata = [small], [], []
+    prune(file, small)
+    return pack(file), inputs

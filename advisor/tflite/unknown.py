@@ -1,4 +1,9 @@
-"""Fold a temperature into a classifier, read its features, and give it one more class: ``unknown``."""
+"""Fold a temperature into a classifier, read its features, and give it one more class: ``unknown``.
+
+A temperature divides the logits, inside the constants of the last linear layer. Source: C. Guo et al., "On Calibration
+of Modern Neural Networks", ICML 2017, section 4.2. The option ``beta`` of SOFTMAX would do the same, but XNNPACK takes
+only a beta of 1.
+"""
 
 import math
 from collections import Counter
@@ -11,9 +16,10 @@ import numpy.typing as npt
 from ai_edge_litert import schema_py_generated as schema
 
 from advisor.core.errors import StageError
-from advisor.tflite.metadata import read_metadata
-from advisor.tflite.metadata_writer import write_metadata
-from advisor.tflite.model import guarded
+from advisor.tflite.levels import FEATURES, PROBABILITIES
+from advisor.tflite.metadata import read_metadata, write_metadata
+from advisor.tflite.model import guarded, text_of
+from advisor.tflite.quantization import DEQUANTIZE_VERSIONS
 from advisor.tflite.rewrite import (
     add_buffer,
     add_tensor,
@@ -22,31 +28,24 @@ from advisor.tflite.rewrite import (
     drop_unused_buffers,
     operator_name,
     pack,
+    prune,
     sign,
     single_graph,
     unpack,
 )
-from advisor.tflite.surgery import FEATURES, PROBABILITIES, prune
-
-# Divide the logits of a classifier by a temperature, inside the constants of its last linear layer.
-#
-# Source: C. Guo et al., "On Calibration of Modern Neural Networks", ICML 2017, section 4.2. The option ``beta`` of
-# SOFTMAX would do the same, but XNNPACK takes only a beta of 1.
 
 _AFTER_SOFTMAX = frozenset({"DEQUANTIZE", "QUANTIZE", "RESHAPE"})
 
 _SCALED_INPUTS: Mapping[str, tuple[int, ...]] = MappingProxyType(
-    {
-        **dict.fromkeys(_AFTER_SOFTMAX, (0,)),
-        "ADD": (0, 1),
-        **dict.fromkeys(("CONV_2D", "FULLY_CONNECTED"), (1, 2)),
-    }
+    {**dict.fromkeys(_AFTER_SOFTMAX, (0,)), "ADD": (0, 1), **dict.fromkeys(("CONV_2D", "FULLY_CONNECTED"), (1, 2))}
 )
 """The inputs of each operator that, divided by a number, divide its result by that number: of layers the weights and
 the bias."""
 
 _FLOATS: Mapping[int, str] = MappingProxyType({schema.TensorType.FLOAT32: "<f4", schema.TensorType.FLOAT16: "<f2"})
-_NO_INPUT = -1
+_OPERATOR, _FLOAT32, _FLOAT16 = schema.BuiltinOperator, schema.TensorType.FLOAT32, schema.TensorType.FLOAT16
+_IN_HEAD = frozenset({"FULLY_CONNECTED", "ADD", "QUANTIZE", "DEQUANTIZE", "RESHAPE"})
+_INPUT = "the model's input"
 
 
 def with_temperature(data: bytes, temperature: float, name: str = "the model") -> bytes:
@@ -57,20 +56,13 @@ def with_temperature(data: bytes, temperature: float, name: str = "the model") -
     first, but integer probabilities (int8: steps of 1/256) tie more often at a temperature above 1. Labels and
     normalization are read and written again: every field of :class:`.metadata.Metadata`, and no other description.
 
-    Args:
-        data: a classifier with one output, a softmax of a linear layer or of the sum of several; float or quantized.
-        temperature: what logits are divided by; above 1 the probabilities become less certain.
-        name: what to call the model in an error.
-
-    Raises:
-        UsageError: the file is damaged.
-        StageError: the temperature is not finite and positive, or takes a constant out of the range of its type; the
-            model has no such head, or another operator reads a part of it; or the model cannot be edited.
+    The classifier has one output, a softmax of a linear layer or of the sum of several; float or quantized. StageError
+    is raised if it has no such head, if another operator reads a part of the head, if the temperature is not finite and
+    positive, or if it takes a constant out of the range of its type.
     """
     if not (math.isfinite(temperature) and temperature > 0):
         raise StageError(f"a temperature of {temperature} is not finite and positive")
-    metadata = read_metadata(data, name)
-    model = unpack(data, name)
+    metadata, model = read_metadata(data, name), unpack(data, name)
     graph = model.subgraphs[0]
     for index in guarded(name, lambda: _head(model, graph, name)):
         _divide(model, graph.tensors[index], temperature)
@@ -82,7 +74,7 @@ def with_temperature(data: bytes, temperature: float, name: str = "the model") -
 def _head(model: schema.ModelT, graph: schema.SubGraphT, name: str) -> list[int]:
     """Return the tensors from the logits up to the constants of the linear layers."""
     makers = {int(index): operator for operator in graph.operators for index in operator.outputs}
-    logits = logits_of(model, graph, makers, name)
+    logits = _logits_of(model, graph, makers, name)
     head, waiting, read_in_head = list[int](), [logits], Counter([logits])
     while waiting:
         index = waiting.pop()
@@ -94,28 +86,18 @@ def _head(model: schema.ModelT, graph: schema.SubGraphT, name: str) -> list[int]
             waiting += inputs
             read_in_head.update(inputs)
     readings = Counter(int(index) for operator in graph.operators for index in operator.inputs)
-    shared = [_name(graph.tensors[index]) for index in head if readings[index] != read_in_head[index]]
+    shared = [text_of(graph.tensors[index].name) for index in head if readings[index] != read_in_head[index]]
     if shared:
         raise StageError(f"{name}: '{shared[0]}' of the head has another reader, which a temperature would change")
     return head
 
 
-def logits_of(model: schema.ModelT, graph: schema.SubGraphT, makers: Mapping[int, schema.OperatorT], name: str) -> int:
-    """Return the input of the SOFTMAX that gives the only output.
-
-    Args:
-        model: tables of a file.
-        graph: its only subgraph.
-        makers: the operator that makes each tensor.
-        name: what to call the model in an error.
-
-    Raises:
-        StageError: there is no such SOFTMAX.
-    """
+def _logits_of(model: schema.ModelT, graph: schema.SubGraphT, makers: Mapping[int, schema.OperatorT], name: str) -> int:
+    """Return the input of the SOFTMAX that gives the only output, given the operator that makes each tensor."""
     graphs, outputs = len(model.subgraphs), len(graph.outputs)
     if (graphs, outputs) != (1, 1):
         raise StageError(f"{name} has {graphs} graphs and {outputs} outputs, and a temperature needs 1 of each")
-    index, found = int(graph.outputs[0]), "the model's input"
+    index, found = int(graph.outputs[0]), _INPUT
     for _ in graph.operators:
         found = _operator_name(model, makers.get(index))
         if found != "SOFTMAX" and found not in _AFTER_SOFTMAX:
@@ -134,24 +116,24 @@ def _scaled_inputs(model: schema.ModelT, operator: schema.OperatorT | None, name
     if getattr(operator.builtinOptions, "fusedActivationFunction", 0):
         raise StageError(f"{name}: the activation function of {kind} is in the way of a temperature")
     inputs = [int(operator.inputs[place]) for place in _SCALED_INPUTS[kind] if place < len(operator.inputs)]
-    return [index for index in inputs if index != _NO_INPUT]
+    return [index for index in inputs if index >= 0]
 
 
 def _operator_name(model: schema.ModelT, operator: schema.OperatorT | None) -> str:
-    return "the model's input" if operator is None else operator_name(model, operator) or "an unknown operator"
+    return _INPUT if operator is None else operator_name(model, operator) or "an unknown operator"
 
 
 def _divide(model: schema.ModelT, tensor: schema.TensorT, temperature: float) -> None:
     """Divide the real values of a tensor: the content of a float one, else the scale."""
-    content, quantization = content_of(model, tensor), tensor.quantization
+    content, quantization, name = content_of(model, tensor), tensor.quantization, text_of(tensor.name)
     if tensor.type in _FLOATS:
         if content is not None:
             values = np.frombuffer(content.tobytes(), _FLOATS[tensor.type])
-            tensor.buffer = add_buffer(model, _divided(values, temperature, _name(tensor)).tobytes())
+            tensor.buffer = add_buffer(model, _divided(values, temperature, name).tobytes())
     elif quantization is None or quantization.scale is None or len(quantization.scale) == 0:
-        raise StageError(f"'{_name(tensor)}' has neither float values nor a scale to divide by a temperature")
+        raise StageError(f"'{name}' has neither float values nor a scale to divide by a temperature")
     else:
-        quantization.scale = _divided(np.asarray(quantization.scale, "<f4"), temperature, _name(tensor))
+        quantization.scale = _divided(np.asarray(quantization.scale, "<f4"), temperature, name)
 
 
 def _divided(values: npt.NDArray[Any], temperature: float, name: str) -> npt.NDArray[Any]:
@@ -162,45 +144,23 @@ def _divided(values: npt.NDArray[Any], temperature: float, name: str) -> npt.NDA
     return divided
 
 
-def _name(tensor: schema.TensorT) -> str:
-    return (tensor.name or b"").decode("utf-8", "replace")
-
-
-_OPERATOR, _FLOAT32, _FLOAT16 = schema.BuiltinOperator, schema.TensorType.FLOAT32, schema.TensorType.FLOAT16
-_DEQUANTIZE_VERSIONS: Mapping[int, int] = {
-    schema.TensorType.UINT8: 1,
-    schema.TensorType.INT8: 2,
-    schema.TensorType.INT16: 3,
-    schema.TensorType.FLOAT16: 3,
-}
-"""The version of DEQUANTIZE that first took the type (TensorFlow Lite's tools/versioning/op_version.cc)."""
-
-_IN_HEAD = frozenset({"FULLY_CONNECTED", "ADD", "QUANTIZE", "DEQUANTIZE", "RESHAPE"})
-
-
 def with_probe(data: bytes, name: str = "the model") -> bytes:
     """Return the classifier with the single float32 output ``features``: its features, then its logits, (1, F + C).
 
-    Args:
-        data: a classifier whose head is a linear layer, or the sum of several, and a softmax; float or quantized. The
-            features are the inputs of the layers, in their order.
-        name: what to call the model in an error.
-
-    Raises:
-        UsageError: the file is damaged.
-        StageError: the model has no such head, or cannot be edited.
+    Its head is a linear layer, or the sum of several, and a softmax; float or quantized. The features are the inputs of
+    the layers, in their order.
     """
     model = unpack(data, name)
     graph, signature = single_graph(model)
     features, logits = guarded(name, lambda: _ends_of(model, graph, name))
     output = _together(model, graph, (*features, logits))
     sign(model, graph, signature.inputs[0].name.decode(), {FEATURES: output})
-    prune(model, graph, model.signatureDefs[0])
+    prune(model, graph)
     return pack(model)
 
 
 def head_layers(data: bytes, name: str = "the model") -> int:
-    """Return the number of linear layers in a classifier's head; args and errors as of :func:`with_probe`."""
+    """Return the number of linear layers in a classifier's head."""
     model = unpack(data, name)
     return len(guarded(name, lambda: _ends_of(model, model.subgraphs[0], name))[0])
 
@@ -217,19 +177,8 @@ def with_unknown(
 
     The similarity is the largest entry of ``features @ axes @ images``, where the features are all that the linear
     layers of the head read, divided by their length. The known logits stay, and the softmax is computed in
-    float32 over all. Descriptions (labels, normalization) are dropped.
-
-    Args:
-        data: a classifier as for :func:`with_probe`, with float32 output (1, C).
-        axes: (F, R), kept as float16.
-        images: (R, N), kept as float16.
-        weight: of the similarity.
-        offset: of the logit.
-        name: what to call the model in an error.
-
-    Raises:
-        UsageError: the file is damaged.
-        StageError: the model has no such head, no float32 output, or features of another width.
+    float32 over all. The classifier is one for :func:`with_probe` with float32 output (1, C). The axes (F, R) and the
+    images (R, N) are kept as float16.
     """
     model = unpack(data, name)
     graph, signature = single_graph(model)
@@ -249,21 +198,20 @@ def with_unknown(
     joined = _together(model, graph, (logits, own))
     output = _append(model, graph, _OPERATOR.SOFTMAX, [joined], (1, classes), schema.SoftmaxOptionsT(beta=1.0))
     sign(model, graph, signature.inputs[0].name.decode(), {PROBABILITIES: output})
-    prune(model, graph, model.signatureDefs[0])
-    drop_unused_buffers(model)
+    prune(model, graph)
     return pack(model)
 
 
 def _ends_of(model: schema.ModelT, graph: schema.SubGraphT, name: str) -> tuple[list[int], int]:
     """Return the tensors that the linear layers of the head read, and the one of the logits."""
     makers = {int(index): operator for operator in graph.operators for index in operator.outputs}
-    logits = logits_of(model, graph, makers, name)
+    logits = _logits_of(model, graph, makers, name)
     features, waiting = list[int](), [logits]
     for _ in graph.operators:
         if not waiting:
             break
         maker = makers.get(waiting.pop())
-        kind = "the model's input" if maker is None else operator_name(model, maker)
+        kind = _INPUT if maker is None else operator_name(model, maker)
         if maker is None or kind not in _IN_HEAD:
             raise StageError(f"{name} has no linear layer before its SOFTMAX: {kind} is in the way")
         if kind == "FULLY_CONNECTED":
@@ -287,10 +235,9 @@ def _as_float(model: schema.ModelT, graph: schema.SubGraphT, index: int) -> int:
     tensor = graph.tensors[index]
     if tensor.type == _FLOAT32:
         return index
-    version = _DEQUANTIZE_VERSIONS.get(tensor.type)
-    if version is None:
-        raise StageError(f"'{(tensor.name or b'').decode('utf-8', 'replace')}' has no float32 values")
-    return _append(model, graph, _OPERATOR.DEQUANTIZE, [index], tensor.shape, None, version)
+    if tensor.type not in DEQUANTIZE_VERSIONS:
+        raise StageError(f"'{text_of(tensor.name)}' has no float32 values")
+    return _append(model, graph, _OPERATOR.DEQUANTIZE, [index], tensor.shape, None, DEQUANTIZE_VERSIONS[tensor.type])
 
 
 def _linear(

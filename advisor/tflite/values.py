@@ -45,16 +45,11 @@ class Quantization:
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """One tensor: an activation, or a constant when the file holds its content.
+    """One tensor: an activation, or a constant when the file holds its content in ``buffer``.
 
-    Attributes:
-        name: the name in the file; need not be unique.
-        shape: one entry a dimension; dynamic dimensions appear as the file states them (1 or -1).
-        dtype: ``float32``, ``int8``, ... or ``type_<n>`` for one that this version does not know.
-        buffer: the stored content, empty for an activation.
-        quantization: None if the values are stored as they are.
-        is_variable: whether the value outlives one run.
-        is_sparse: whether ``buffer`` holds a sparse encoding.
+    Names need not be unique. Dynamic dimensions appear as the file states them (1 or -1). The type is ``float32``,
+    ``int8``, ... or ``type_<n>`` for one that this version does not know. The value of a variable outlives one run. The
+    buffer of a sparse tensor holds a sparse encoding.
     """
 
     name: str
@@ -101,14 +96,10 @@ def real_values(constant: Tensor) -> NDArray[np.float64] | None:
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """One operator.
+    """One operator: its builtin name (``CONV_2D``) or ``CUSTOM:<code>``, and the version, which a runtime must know.
 
-    Attributes:
-        name: the builtin operator's name (``CONV_2D``), or ``CUSTOM:<code>``.
-        version: the operator's version, which a runtime must know.
-        inputs: tensor indices; -1 for an optional input that is absent.
-        outputs: tensor indices.
-        options: those of ``OPTIONS`` that it has, by name; ``fused_activation_function`` by its name.
+    Inputs and outputs are indices of tensors, -1 for an optional input that is absent. Options are those of ``OPTIONS``
+    that it has, by name.
     """
 
     name: str
@@ -128,6 +119,16 @@ class Subgraph:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
 
+    @property
+    def expanded(self) -> dict[int, int]:
+        """The stored constant behind each tensor that a DEQUANTIZE expands (float16, or weights of 8 bits)."""
+        return {
+            operator.outputs[0]: operator.inputs[0]
+            for operator in self.operators
+            if operator.name == "DEQUANTIZE" and len(operator.inputs) == 1 and operator.outputs
+            if operator.inputs[0] >= 0 and self.tensors[operator.inputs[0]].is_constant
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Signature:
@@ -141,14 +142,7 @@ class Signature:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A `.tflite` file.
-
-    Attributes:
-        subgraphs: the graphs, the main one first.
-        signatures: the named calls; older files have none.
-        metadata: named bytes that the file stores besides its graphs.
-        size_bytes: size of the file.
-    """
+    """A `.tflite` file: its graphs, the main one first, its named calls (older files have none), and named bytes."""
 
     subgraphs: tuple[Subgraph, ...]
     signatures: tuple[Signature, ...]

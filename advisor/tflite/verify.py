@@ -30,13 +30,10 @@ class Damage(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One offset field of a table.
+    """One offset field of a table, at ``slot`` of its vtable.
 
-    Attributes:
-        slot: offset of the field in the table's vtable.
-        kind: ``vector`` (of scalars or bytes), ``table``, ``tables`` or ``union``.
-        of: the name of the table or tables in the schema; empty for one without offset fields that need a visit.
-        width: bytes of one element of a vector.
+    ``kind`` is ``vector`` (of scalars or bytes, ``width`` bytes each), ``table``, ``tables`` or ``union``. ``of`` names
+    the table in the schema; empty for one without offset fields that need a visit.
     """
 
     slot: int
@@ -76,12 +73,7 @@ _SCHEMA: Schema = MappingProxyType(
             Field(22, "tables", "ExternalBuffer"),
         ),
         "OperatorCode": strings(6),
-        "SubGraph": (
-            *strings(12),
-            *vectors(4, 6, 8),
-            Field(4, "tables", "Tensor"),
-            Field(10, "tables", "Operator"),
-        ),
+        "SubGraph": (*strings(12), *vectors(4, 6, 8), Field(4, "tables", "Tensor"), Field(10, "tables", "Operator")),
         "Tensor": (
             *strings(10),
             *vectors(4, 4, 18),
@@ -93,12 +85,7 @@ _SCHEMA: Schema = MappingProxyType(
         "SparsityParameters": (*vectors(4, 4, 6), Field(8, "tables", "DimensionMetadata")),
         "DimensionMetadata": (Field(10, "table"), Field(14, "table")),
         "VariantSubType": vectors(4, 4),
-        "Operator": (
-            *vectors(4, 6, 8, 20),
-            *vectors(1, 14, 18),
-            Field(12, "union"),
-            Field(28, "union"),
-        ),
+        "Operator": (*vectors(4, 6, 8, 20), *vectors(1, 14, 18), Field(12, "union"), Field(28, "union")),
         "Buffer": vectors(1, 4),
         "Metadata": strings(4),
         "SignatureDef": (*strings(8), Field(4, "tables", "TensorMap"), Field(6, "tables", "TensorMap")),
@@ -113,11 +100,7 @@ _SCHEMA: Schema = MappingProxyType(
 
 # Operator options that hold strings, which the reader copies: (slot of the union's type, its type) to the table.
 _OPTIONS_WITH_STRINGS: Mapping[tuple[int, int], str] = MappingProxyType(
-    {
-        (10, 111): "VarHandleOptions",
-        (26, 5): "StablehloCustomCallOptions",
-        (26, 21): "StableHLOCompositeOptions",
-    }
+    {(10, 111): "VarHandleOptions", (26, 5): "StablehloCustomCallOptions", (26, 21): "StableHLOCompositeOptions"}
 )
 
 
@@ -130,10 +113,8 @@ class _Walk:
         self._bytes_left = _SHARING * len(data)
         self._tables_left = MAX_TABLES
 
-    def unsigned(self, position: int) -> int:
-        return int(self._number("<I", position, 4))
-
-    def _number(self, form: str, position: int, width: int) -> int:
+    def number(self, form: str, position: int) -> int:
+        width = struct.calcsize(form)
         if not 0 <= position <= len(self._data) - width:
             raise Damage(f"it points to byte {position}, but has {len(self._data)}")
         number: int = struct.unpack_from(form, self._data, position)[0]
@@ -144,77 +125,54 @@ class _Walk:
         if self._bytes_left < 0:
             raise Damage("its parts claim more bytes than it has")
 
-    def _vtable(self, position: int) -> tuple[int, int, int]:
-        """Return the vtable's place and size, and the size of the table at ``position``."""
-        start = position - self._number("<i", position, 4)
-        size = self._number("<H", start, 2)
-        table_size = self._number("<H", start + 2, 2)
-        if size < 4 or size % 2 or size > _MAX_HEADER or start + size > len(self._data):
-            raise Damage(f"the table at byte {position} has a broken header")
-        if table_size < 4 or position + table_size > len(self._data):
-            raise Damage(f"the table at byte {position} ends beyond the file")
-        return start, size, table_size
-
     def table(self, position: int, name: str) -> None:
         self._tables_left -= 1
         if self._tables_left < 0:
             raise Damage(f"it claims more than {MAX_TABLES} parts")
-        start, size, table_size = self._vtable(position)
+        start = position - self.number("<i", position)
+        size, table_size = self.number("<H", start), self.number("<H", start + 2)
+        if size < 4 or size % 2 or size > _MAX_HEADER or start + size > len(self._data):
+            raise Damage(f"the table at byte {position} has a broken header")
+        if table_size < 4 or position + table_size > len(self._data):
+            raise Damage(f"the table at byte {position} ends beyond the file")
         self._spend(table_size)
-        self._in_place(position, start, size, table_size)
-        for field in self._schema[name]:
-            offset = self._number("<H", start + field.slot, 2) if field.slot < size else 0
-            if offset:
-                self._field(field, position + offset, self._options(field, position, start, size))
-
-    def _in_place(self, position: int, start: int, size: int, table_size: int) -> None:
         offsets = struct.unpack_from(f"<{(size - 4) // 2}H", self._data, start + 4)
         if any(offset >= table_size for offset in offsets):
             raise Damage(f"the table at byte {position} has a field outside itself")
+        by_slot = dict(zip(range(4, size, 2), offsets, strict=True))
+        for field in self._schema[name]:
+            if by_slot.get(field.slot):
+                self._field(field, position + by_slot[field.slot], self._held(field, position, by_slot))
 
-    def _options(self, field: Field, position: int, start: int, size: int) -> str:
+    def _held(self, field: Field, position: int, by_slot: Mapping[int, int]) -> str:
         """Return the table that ``field`` holds, which for a union depends on the type beside it."""
         if field.kind != "union":
             return field.of
-        slot = field.slot - 2
-        offset = self._number("<H", start + slot, 2) if slot < size else 0
-        kind = self._number("<B", position + offset, 1) if offset else 0
-        return _OPTIONS_WITH_STRINGS.get((slot, kind), "")
+        offset = by_slot.get(field.slot - 2)
+        kind = self.number("<B", position + offset) if offset else 0
+        return _OPTIONS_WITH_STRINGS.get((field.slot - 2, kind), "")
 
     def _field(self, field: Field, position: int, of: str) -> None:
-        target = position + self.unsigned(position)
+        target = position + self.number("<I", position)
         if field.kind in {"table", "union"}:
             self.table(target, of)
             return
-        width = 4 if field.kind == "tables" else field.width
-        count = self._vector(target, width)
+        count, width = self.number("<I", target), 4 if field.kind == "tables" else field.width
+        if target + 4 + count * width > len(self._data):
+            raise Damage(f"the list of {count} at byte {target} ends beyond the file")
+        self._spend(count * width)
         if field.kind == "tables":
             for entry in range(target + 4, target + 4 + 4 * count, 4):
-                self.table(entry + self.unsigned(entry), of)
-
-    def _vector(self, position: int, width: int) -> int:
-        count = self.unsigned(position)
-        if position + 4 + count * width > len(self._data):
-            raise Damage(f"the list of {count} at byte {position} ends beyond the file")
-        self._spend(count * width)
-        return count
+                self.table(entry + self.number("<I", entry), of)
 
 
 def verify(data: bytes) -> None:
-    """Check that every part of the model ``data`` that a reader visits lies inside it.
-
-    Raises:
-        Damage: the first thing that is wrong.
-    """
+    """Raise Damage if a part of the model ``data`` that a reader visits lies outside of it."""
     verify_tables(data, FILE_IDENTIFIER, _SCHEMA)
 
 
 def verify_tables(data: bytes, identifier: bytes, schema: Schema) -> None:
-    """Check that every part of the flatbuffer ``data`` that ``schema`` knows lies inside it.
-
-    Raises:
-        Damage: the first thing that is wrong.
-    """
+    """Raise Damage if a part of the flatbuffer ``data`` that ``schema`` knows lies outside of it."""
     if len(data) > MAX_FILE_BYTES:
         raise Damage(f"it has {len(data)} bytes, and the format ends at {MAX_FILE_BYTES}")
     if len(data) < 8:
@@ -222,4 +180,4 @@ def verify_tables(data: bytes, identifier: bytes, schema: Schema) -> None:
     if data[4:8] != identifier:
         raise Damage(f"bytes 4 to 8 read {data[4:8]!r}, not {identifier!r}")
     walk = _Walk(data, schema)
-    walk.table(walk.unsigned(0), "Model")
+    walk.table(walk.number("<I", 0), "Model")

@@ -13,8 +13,7 @@ from advisor.core.evaluation import Status
 from advisor.reporting.catalog_table import print_card
 from advisor.store import RunFolder
 from advisor.tasks import DETECTION
-from advisor.tflite.metadata import Metadata
-from advisor.tflite.metadata_writer import write_metadata
+from advisor.tflite.metadata import Metadata, write_metadata
 from advisor.tflite.model import read
 from tests.catalog.user_models.models import labels_file, network, tflite
 from tests.cli.conftest import Advisor, refused

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from advisor.tflite.metadata import Metadata
-from advisor.tflite.metadata_writer import write_metadata
+from advisor.tflite.metadata import Metadata, write_metadata
 from tests.cli.conftest import Advisor
 from tests.measurement import small_models
 

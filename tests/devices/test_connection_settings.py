@@ -23,7 +23,7 @@ from advisor.devices.profiles import listing, read_profile, runtimes as host
 from advisor.devices.profiles.listing import write_profile
 from advisor.engine.targets.target_devices import TargetDevices
 from advisor.isolation.resources import usable_cores
-from advisor.tflite.levels import to_float16
+from advisor.tflite.quantization import to_float16
 from tests.builders import present
 from tests.measurement.small_models import classifier, swish_net
 

@@ -25,8 +25,8 @@ from advisor.devices.latency.table import LatencyTable, arithmetic, running_core
 from advisor.devices.prediction.predictor import RUNTIME_BYTES, predicted_memory
 from advisor.devices.profiles import Cluster, DeviceProfile, DeviceTarget, Profiles, listing, read_profile
 from advisor.devices.profiles.runtimes import Core, core_named, core_remarks, find_core, read_cores
-from advisor.tflite.levels import to_float16
 from advisor.tflite.model import read
+from advisor.tflite.quantization import to_float16
 from benchmarks.latency_protocols.validation import hide
 from tests.builders import present
 from tests.devices.test_latency import made_table

@@ -32,7 +32,7 @@ from advisor.devices.latency.table import LatencyTable
 from advisor.isolation import ChildPool
 from advisor.tflite.macs import CONVOLUTION, DENSE, DEPTHWISE, Work, counted, works_of
 from advisor.tflite.model import read
-from advisor.tflite.surgery import select_output
+from advisor.tflite.rewrite import select_output
 from benchmarks.latency_protocols.further import wrong_anchor
 from benchmarks.latency_protocols.regimes import effective_number
 from benchmarks.latency_protocols.validation import hide

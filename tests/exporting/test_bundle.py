@@ -27,8 +27,7 @@ from advisor.reporting.risks import risks, warnings
 from advisor.reporting.view import load_view
 from advisor.store import RunFolder
 from advisor.tasks.classification.files import SHIPPING, answers
-from advisor.tflite.metadata import Metadata
-from advisor.tflite.metadata_writer import write_metadata
+from advisor.tflite.metadata import Metadata, write_metadata
 from tests.builders import evaluation
 from tests.exporting.conftest import Pixels, evaluation_of, mediapipe_answers, replace_artefact
 

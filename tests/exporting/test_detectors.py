@@ -24,7 +24,8 @@ from advisor.core.evaluation_facts import ImageAnswers
 from advisor.datasets.images import InputSpec
 from advisor.exporting.bundle import Bundle, export
 from advisor.exporting.shipped import check
-from advisor.measurement.counting import LEAST_SCORE, CentreFinder
+from advisor.measurement.accuracy import CentreFinder
+from advisor.measurement.average_precision import LEAST_SCORE
 from advisor.store import RunFolder
 from advisor.tasks import COUNTING, DETECTION
 from advisor.tflite.metadata import read_metadata

@@ -30,9 +30,8 @@ from advisor.reporting.risks import Level, Risk
 from advisor.store import RunFolder
 from advisor.tasks import CLASSIFICATION, TASKS
 from advisor.tasks.classification.files import answers
-from advisor.tflite.metadata import Metadata, read_metadata
-from advisor.tflite.metadata_writer import write_metadata
-from advisor.tflite.surgery import select_output
+from advisor.tflite.metadata import Metadata, read_metadata, write_metadata
+from advisor.tflite.rewrite import select_output
 from tests.builders import evaluation
 from tests.exporting.conftest import FORMS, Pixels, evaluation_of, mediapipe_answers
 from tests.run_folders import candidates, write_run

@@ -9,21 +9,39 @@ from hypothesis import given, strategies as st
 from hypothesis.extra.numpy import arrays
 
 from advisor.measurement import average_precision
-from advisor.measurement.accuracy import Detections
-from advisor.measurement.average_precision import Matched, counts, match, score, shares, threshold
-from advisor.measurement.counting import NEAR, centre_score, centre_shares, centres, match_centres
+from advisor.measurement.accuracy import NEAR, Detections, centres
+from advisor.measurement.average_precision import (
+    Matched,
+    centre_score,
+    centre_shares,
+    counts,
+    match,
+    match_centres,
+    score,
+    shares,
+    threshold,
+)
 
 SIZES = [(100, 200)] * 4
 
 
-def boxes(*rows: tuple[float, float, float, float], labels: list[int] | None = None, sure: float = 1.0) -> Detections:
-    count = len(rows)
-    edges = np.array(rows, np.float32).reshape(-1, 4)
-    return Detections(edges, np.array(labels or [0] * count, np.int64), np.full(count, sure, np.float32))
+Edges = tuple[float, float, float, float]
+
+
+def marked(*rows: tuple[Edges, int, float]) -> Detections:
+    """Boxes with their labels and scores."""
+    edges = np.array([edges for edges, _, _ in rows], np.float32).reshape(-1, 4)
+    labels = np.array([label for _, label, _ in rows], np.int64)
+    return Detections(edges, labels, np.array([score for _, _, score in rows], np.float32))
+
+
+def boxes(*rows: Edges, labels: list[int] | None = None, sure: float = 1.0) -> Detections:
+    return marked(*((edges, label, sure) for edges, label in zip(rows, labels or [0] * len(rows), strict=True)))
 
 
 HERE, THERE = (0.1, 0.1, 0.3, 0.3), (0.5, 0.5, 0.9, 0.9)
-TRUE = [boxes(HERE, THERE, labels=[0, 1]), boxes(HERE), boxes(THERE, labels=[1]), boxes(HERE)]
+REST = [(HERE, 0), (THERE, 1), (HERE, 0)]
+TRUE = [boxes(HERE, THERE, labels=[0, 1]), *(boxes(edges, labels=[label]) for edges, label in REST)]
 
 
 def test_boxes_that_are_all_found_have_a_precision_of_one() -> None:
@@ -46,8 +64,7 @@ def test_each_class_has_its_precision() -> None:
 
 def test_a_class_without_a_true_box_does_not_count() -> None:
     found = score(TRUE, TRUE, SIZES, 3)
-    assert found.by_class == (1.0, 1.0, None)
-    assert found.half.value == 1.0
+    assert (found.by_class, found.half.value) == ((1.0, 1.0, None), 1.0)
 
 
 def test_a_box_that_overlaps_by_six_tenths_counts_at_one_half_alone() -> None:
@@ -58,11 +75,8 @@ def test_a_box_that_overlaps_by_six_tenths_counts_at_one_half_alone() -> None:
 
 
 def test_wrong_boxes_that_are_less_sure_than_the_right_ones_cost_nothing() -> None:
-    wrong = np.array([[0.6, 0.0, 0.7, 0.1]], np.float32)
-    more = [
-        Detections(np.concatenate([one.boxes, wrong]), np.append(one.labels, 0), np.append(one.scores, 0.1))
-        for one in TRUE
-    ]
+    wrong = ((0.6, 0.0, 0.7, 0.1), 0, 0.1)
+    more = [marked((HERE, 0, 1), (THERE, 1, 1), wrong), *(marked((edges, label, 1), wrong) for edges, label in REST)]
     assert score(TRUE, more, SIZES, 2).half.value == 1.0
 
 
@@ -128,11 +142,7 @@ def sure_of(right: list[float], wrong: list[float]) -> tuple[list[Detections], l
     """Return images with a box each, and boxes found with these scores: in place, then elsewhere on the first image."""
     true = [boxes(HERE) for _ in right]
     found = [boxes(HERE, sure=sure) for sure in right]
-    surest = Detections(
-        np.array([HERE, *[THERE] * len(wrong)], np.float32),
-        np.zeros(1 + len(wrong), np.int64),
-        np.array([right[0], *wrong], np.float32),
-    )
+    surest = marked((HERE, 0, right[0]), *((THERE, 0, sure) for sure in wrong))
     return true, [surest, *found[1:]]
 
 
@@ -151,7 +161,7 @@ def test_the_threshold_has_the_best_f1(right: list[float], wrong: list[float], l
 
 
 def test_a_second_box_on_an_object_is_wrong() -> None:
-    found = [Detections(np.array([HERE, HERE], np.float32), np.zeros(2, np.int64), np.array([0.9, 0.5], np.float32))]
+    found = [marked((HERE, 0, 0.9), (HERE, 0, 0.5))]
     assert threshold([boxes(HERE)], found, SIZES[:1], 1) == pytest.approx(0.7)
 
 
@@ -172,89 +182,61 @@ def test_where_no_box_is_right_the_threshold_is_above_all() -> None:
     assert threshold([boxes()], [boxes()], SIZES[:1], 1) == 0.5
 
 
-HERE_OF_BOX_COUNTS, THERE_OF_BOX_COUNTS, BESIDE = (0.1, 0.1, 0.3, 0.3), (0.5, 0.5, 0.9, 0.9), (0.1, 0.15, 0.3, 0.35)
-SIZES_OF_BOX_COUNTS = [(100, 200)] * 2
+BESIDE = (0.1, 0.15, 0.3, 0.35)
 
 
-def boxes_of_box_counts(*rows: tuple[tuple[float, float, float, float], int, float]) -> Detections:
-    edges = np.array([edges for edges, _, _ in rows], np.float32).reshape(-1, 4)
-    labels = np.array([label for _, label, _ in rows], np.int64)
-    return Detections(edges, labels, np.array([score for _, _, score in rows], np.float32))
-
-
-def matched(true: list[Detections], found: list[Detections], threshold: float = 0.5) -> list[Matched]:
-    return match(true, found, SIZES_OF_BOX_COUNTS[: len(true)], 2, threshold)
+def matches(true: list[Detections], found: list[Detections], threshold: float = 0.5) -> list[Matched]:
+    return match(true, found, SIZES[: len(true)], 2, threshold)
 
 
 def test_each_box_of_each_image_has_its_own_flag() -> None:
-    true = [
-        boxes_of_box_counts((HERE_OF_BOX_COUNTS, 0, 1), (THERE_OF_BOX_COUNTS, 1, 1)),
-        boxes_of_box_counts((THERE_OF_BOX_COUNTS, 0, 1)),
-    ]
-    found = [
-        boxes_of_box_counts((THERE_OF_BOX_COUNTS, 1, 0.9), (BESIDE, 1, 0.8)),
-        boxes_of_box_counts((THERE_OF_BOX_COUNTS, 0, 0.7)),
-    ]
-    first, second = matched(true, found)
+    true = [marked((HERE, 0, 1), (THERE, 1, 1)), marked((THERE, 0, 1))]
+    found = [marked((THERE, 1, 0.9), (BESIDE, 1, 0.8)), marked((THERE, 0, 0.7))]
+    first, second = matches(true, found)
     assert (first.seen.tolist(), first.right.tolist()) == ([False, True], [True, False])
     assert (second.seen.tolist(), second.right.tolist()) == ([True], [True])
 
 
 def test_a_box_below_the_threshold_is_not_found() -> None:
-    true, found = (
-        [boxes_of_box_counts((HERE_OF_BOX_COUNTS, 0, 1))],
-        [boxes_of_box_counts((HERE_OF_BOX_COUNTS, 0, 0.5), (THERE_OF_BOX_COUNTS, 0, 0.4))],
-    )
-    (at,) = matched(true, found)
+    true, found = ([marked((HERE, 0, 1))], [marked((HERE, 0, 0.5), (THERE, 0, 0.4))])
+    (at,) = matches(true, found)
     assert (at.right.tolist(), at.found.scores.tolist()) == ([True], [0.5])
-    (above,) = matched(true, found, threshold=0.51)
+    (above,) = matches(true, found, threshold=0.51)
     assert (above.seen.tolist(), above.right.tolist()) == ([False], [])
 
 
-def test_a_box_of_another_class_is_wrong() -> None:
-    (one,) = matched(
-        [boxes_of_box_counts((HERE_OF_BOX_COUNTS, 0, 1))], [boxes_of_box_counts((HERE_OF_BOX_COUNTS, 1, 0.9))]
-    )
-    assert (one.seen.tolist(), one.right.tolist(), one.errors) == ([False], [False], 2)
-
-
-def test_of_two_boxes_on_one_object_the_surer_one_is_right() -> None:
-    (one,) = matched(
-        [boxes_of_box_counts((HERE_OF_BOX_COUNTS, 0, 1))],
-        [boxes_of_box_counts((BESIDE, 0, 0.9), (HERE_OF_BOX_COUNTS, 0, 0.8))],
-    )
-    assert one.right.tolist() == [True, False]
+@pytest.mark.parametrize(
+    ("found", "right"),
+    [
+        pytest.param(marked((HERE, 1, 0.9)), [False], id="of another class"),
+        pytest.param(marked((BESIDE, 0, 0.9), (HERE, 0, 0.8)), [True, False], id="two on one object: the surer one"),
+    ],
+)
+def test_a_box_is_right_if_it_is_the_surest_one_on_an_object_of_its_class(found: Detections, right: list[bool]) -> None:
+    (one,) = matches([marked((HERE, 0, 1))], [found])
+    assert one.right.tolist() == right
+    assert one.seen.tolist() == [any(right)]
+    assert one.errors == right.count(False) + (not any(right))
 
 
 @pytest.mark.parametrize(
     ("true", "found", "f1", "errors"),
     [
-        (
-            boxes_of_box_counts((HERE_OF_BOX_COUNTS, 0, 1), (THERE_OF_BOX_COUNTS, 1, 1)),
-            boxes_of_box_counts((HERE_OF_BOX_COUNTS, 0, 0.9)),
-            2 / 3,
-            1,
-        ),
-        (boxes_of_box_counts((HERE_OF_BOX_COUNTS, 0, 1)), boxes_of_box_counts(), 0.0, 1),
-        (boxes_of_box_counts(), boxes_of_box_counts((HERE_OF_BOX_COUNTS, 0, 0.9)), 0.0, 1),
-        (boxes_of_box_counts(), boxes_of_box_counts(), 1.0, 0),
+        (marked((HERE, 0, 1), (THERE, 1, 1)), marked((HERE, 0, 0.9)), 2 / 3, 1),
+        (marked((HERE, 0, 1)), marked(), 0.0, 1),
+        (marked(), marked((HERE, 0, 0.9)), 0.0, 1),
+        (marked(), marked(), 1.0, 0),
     ],
 )
 def test_f1_and_errors_of_an_image(true: Detections, found: Detections, f1: float, errors: int) -> None:
-    (one,) = matched([true], [found])
+    (one,) = matches([true], [found])
     assert (one.f1, one.errors) == (pytest.approx(f1), errors)
 
 
 def test_true_found_and_right_boxes_are_counted_by_image_and_class() -> None:
-    true = [
-        boxes_of_box_counts((HERE_OF_BOX_COUNTS, 0, 1), (THERE_OF_BOX_COUNTS, 1, 1)),
-        boxes_of_box_counts((THERE_OF_BOX_COUNTS, 0, 1)),
-    ]
-    found = [
-        boxes_of_box_counts((THERE_OF_BOX_COUNTS, 1, 0.9), (BESIDE, 1, 0.8)),
-        boxes_of_box_counts((THERE_OF_BOX_COUNTS, 0, 0.7), (HERE_OF_BOX_COUNTS, 0, 0.6)),
-    ]
-    table = counts(matched(true, found), 2)
+    true = [marked((HERE, 0, 1), (THERE, 1, 1)), marked((THERE, 0, 1))]
+    found = [marked((THERE, 1, 0.9), (BESIDE, 1, 0.8)), marked((THERE, 0, 0.7), (HERE, 0, 0.6))]
+    table = counts(matches(true, found), 2)
     assert table.tolist() == [[[1, 0, 0], [1, 2, 1]], [[1, 2, 1], [0, 0, 0]]]
 
 
@@ -263,7 +245,8 @@ def test_no_image_has_no_matches() -> None:
     assert counts([], 2).shape == (0, 2, 3)
 
 
-MIDDLE, CORNER, OUTSIDE = (0.2, 0.2, 0.2, 0.2), (0.11, 0.11, 0.11, 0.11), (0.4, 0.4, 0.4, 0.4)
+MIDDLE, CORNER, OUTSIDE = ((side,) * 4 for side in (0.2, 0.11, 0.4))
+WHOLE = (0.0, 0.0, 1.0, 1.0)
 
 
 def scores(*marks: tuple[int, int, int, float], side: int = 10) -> np.ndarray:
@@ -305,45 +288,37 @@ def only(true: Detections, found: Detections) -> Matched:
     return matched
 
 
-def test_a_centre_inside_the_box_of_an_object_finds_it() -> None:
-    matched = only(
-        boxes_of_box_counts((HERE_OF_BOX_COUNTS, 0, 1), (THERE_OF_BOX_COUNTS, 0, 1)),
-        boxes_of_box_counts((CORNER, 0, 0.9), (OUTSIDE, 0, 0.8)),
-    )
-    assert (matched.seen.tolist(), matched.right.tolist()) == ([True, False], [True, False])
-
-
-def test_a_centre_of_another_class_finds_nothing() -> None:
-    assert not only(boxes_of_box_counts((HERE_OF_BOX_COUNTS, 0, 1)), boxes_of_box_counts((MIDDLE, 1, 0.9))).right.any()
-
-
-def test_an_object_is_found_once() -> None:
-    matched = only(
-        boxes_of_box_counts((HERE_OF_BOX_COUNTS, 0, 1)), boxes_of_box_counts((CORNER, 0, 0.9), (MIDDLE, 0, 0.8))
-    )
-    assert matched.right.tolist() == [True, False]
-
-
-def test_a_centre_inside_two_boxes_finds_the_nearer_one() -> None:
-    wide = (0.0, 0.0, 1.0, 1.0)
-    matched = only(boxes_of_box_counts((wide, 0, 1), (HERE_OF_BOX_COUNTS, 0, 1)), boxes_of_box_counts((MIDDLE, 0, 0.9)))
-    assert matched.seen.tolist() == [False, True]
-
-
-def test_what_has_less_than_half_the_score_is_not_counted() -> None:
-    assert len(only(boxes_of_box_counts((HERE_OF_BOX_COUNTS, 0, 1)), boxes_of_box_counts((MIDDLE, 0, 0.49))).right) == 0
+@pytest.mark.parametrize(
+    ("true", "found", "seen", "right"),
+    [
+        pytest.param(
+            [(HERE, 0, 1), (THERE, 0, 1)],
+            [(CORNER, 0, 0.9), (OUTSIDE, 0, 0.8)],
+            [True, False],
+            [True, False],
+            id="inside a box or outside",
+        ),
+        pytest.param([(HERE, 0, 1)], [(MIDDLE, 1, 0.9)], [False], [False], id="of another class"),
+        pytest.param([(HERE, 0, 1)], [(CORNER, 0, 0.9), (MIDDLE, 0, 0.8)], [True], [True, False], id="found once"),
+        pytest.param([(WHOLE, 0, 1), (HERE, 0, 1)], [(MIDDLE, 0, 0.9)], [False, True], [True], id="the nearer one"),
+        pytest.param([(HERE, 0, 1)], [(MIDDLE, 0, 0.49)], [False], [], id="less than half the score"),
+    ],
+)
+def test_a_centre_inside_the_box_of_an_object_of_its_class_finds_it(
+    true: list[tuple[Edges, int, float]], found: list[tuple[Edges, int, float]], seen: list[bool], right: list[bool]
+) -> None:
+    matched = only(marked(*true), marked(*found))
+    assert (matched.seen.tolist(), matched.right.tolist()) == (seen, right)
 
 
 def images(*found: tuple[int, int, int]) -> list[Matched]:
     """Return images with objects of class 0: how many were found, how many were missed, how many marks are wrong."""
     rows = []
     for right, missed, wrong in found:
-        true = boxes_of_box_counts(
-            *[((0.0, 0.1 * place, 0.1, 0.1 * place + 0.1), 0, 1) for place in range(right + missed)]
-        )
+        true = marked(*[((0.0, 0.1 * place, 0.1, 0.1 * place + 0.1), 0, 1) for place in range(right + missed)])
         marks = [((0.05, 0.1 * place + 0.05) * 2, 0, 0.9) for place in range(right)]
         marks += [((0.5, 0.5, 0.5, 0.5), 0, 0.6)] * wrong
-        rows.append(only(true, boxes_of_box_counts(*marks)))  # type: ignore[arg-type]
+        rows.append(only(true, marked(*marks)))  # type: ignore[arg-type]
     return rows
 
 

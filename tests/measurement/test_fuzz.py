@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from advisor.core.errors import UsageError
-from advisor.measurement.accelerators.delegation import delegate, execution_order
-from advisor.measurement.accelerators.rules import accelerators
+from advisor.measurement.accelerators import accelerators
+from advisor.measurement.delegation import delegate, execution_order
 from advisor.measurement.latency.session import benchmark
-from advisor.measurement.operators.profile_values import match, nodes
+from advisor.measurement.operators.profile import match, nodes
 from advisor.tflite.arena import activation_arena_bytes
 from advisor.tflite.model import read
 from tests.measurement import small_models

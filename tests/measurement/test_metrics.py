@@ -11,16 +11,7 @@ from PIL import Image
 from scipy.special import softmax
 
 from advisor.core.errors import RuntimeRefusal, StageError, UsageError
-from advisor.core.metrics import (
-    BALANCED_ACCURACY,
-    COST_SAVED,
-    LOG_LOSS,
-    MACRO_F1,
-    METRICS,
-    TOP1,
-    TOP5,
-    WORST_GROUP,
-)
+from advisor.core.metrics import BALANCED_ACCURACY, COST_SAVED, LOG_LOSS, MACRO_F1, METRICS, TOP1, TOP5, WORST_GROUP
 from advisor.core.quantity import wilson
 from advisor.datasets.images import InputSpec
 from advisor.measurement.accuracy import predict, predict_arrays, predict_pixels

@@ -15,20 +15,18 @@ from advisor.measurement.confidence import (
     COOLEST,
     FLOOR,
     HOTTEST,
-    crossfitted,
-    reliability,
-    temperature,
-    tempered,
-)
-from advisor.measurement.thresholds import (
     POINTS,
     at_recall,
     at_score,
     covering,
+    crossfitted,
     curve,
     reachable,
     reached,
     recalling,
+    reliability,
+    temperature,
+    tempered,
     threshold,
 )
 from tests.builders import present

@@ -5,9 +5,9 @@ import io
 from rich.console import Console
 
 from advisor.measurement import host
-from advisor.measurement.latency.end_to_end import Conditions
-from advisor.measurement.latency.findings import Benchmark, FileBenchmark
-from advisor.measurement.latency.results import LatencyResult, ModelTiming
+from advisor.measurement.host import Conditions
+from advisor.measurement.latency import LatencyResult, ModelTiming
+from advisor.measurement.latency.session import Benchmark, FileBenchmark
 from advisor.measurement.latency.timing import judge
 from advisor.reporting.benchmark import TIMINGS, print_benchmark, timings, with_timings
 from tests.measurement.latency.test_latency import QUIET, series

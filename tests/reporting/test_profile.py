@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from rich.console import Console
 
-from advisor.measurement.accelerators.delegation import delegate
-from advisor.measurement.accelerators.rules import accelerator
+from advisor.measurement.accelerators import accelerator
+from advisor.measurement.delegation import delegate
 from advisor.measurement.operators.profile import profile as measured
 from advisor.measurement.operators.profile_values import Profile
 from advisor.reporting.profile import BARS, STEPS, print_profile, render

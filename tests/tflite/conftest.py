@@ -12,6 +12,8 @@ import numpy.typing as npt
 import pytest
 from filelock import FileLock
 
+from advisor.tflite.rewrite import select_output
+
 Array = npt.NDArray[Any]
 Run = Callable[[bytes, Mapping[str, Array]], dict[str, Array]]
 
@@ -44,6 +46,12 @@ def master(converted: Path) -> bytes:
 
 
 @pytest.fixture(scope="session")
+def backbone(master: bytes) -> bytes:
+    """The file up to its ``features``."""
+    return select_output(master, "features")
+
+
+@pytest.fixture(scope="session")
 def images() -> list[Array]:
     """Eight normalised inputs of the master."""
     random = np.random.default_rng(3)
@@ -61,6 +69,15 @@ def run() -> Run:
         return outputs
 
     return invoke
+
+
+def stays_within_one_delegate(data: bytes) -> bool:
+    """Return whether XNNPACK takes the whole file at once."""
+    from ai_edge_litert.interpreter import Interpreter
+
+    interpreter = Interpreter(model_content=data)
+    interpreter.allocate_tensors()
+    return [operator["op_name"] for operator in interpreter._get_ops_details()].count("DELEGATE") == 1
 
 
 @pytest.fixture(scope="session")

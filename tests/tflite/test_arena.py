@@ -9,12 +9,13 @@ from ai_edge_litert import schema_py_generated as schema
 from hypothesis import given, strategies as st
 
 from advisor.tflite.arena import ALIGNMENT, FIXED_BYTES, Lifetime, activation_arena_bytes, lifetimes, micro_arena, plan
-from advisor.tflite.levels import to_float16
 from advisor.tflite.macs import count
 from advisor.tflite.model import read
+from advisor.tflite.quantization import to_float16
 from tests.measurement import small_models
 from tests.tflite.graphs import INT32, Graph, tiny_classifier, tiny_features
 
+OPERATORS = schema.BuiltinOperator
 LIFETIMES = st.lists(
     st.builds(
         lambda size, first, length: Lifetime(size * ALIGNMENT, first, first + length),
@@ -60,11 +61,11 @@ def additions(read_again: bool) -> bytes:
     graph = Graph()
     image = graph.tensor("image", (1, 300))
     steps = [graph.tensor(f"step {index}", (1, 300)) for index in range(4)]
-    graph.operator(schema.BuiltinOperator.RELU, [image], [steps[0]])
-    graph.operator(schema.BuiltinOperator.ADD, [steps[0], image], [steps[1]], schema.AddOptionsT())
-    graph.operator(schema.BuiltinOperator.ADD, [steps[1], image], [steps[2]], schema.AddOptionsT())
+    graph.operator(OPERATORS.RELU, [image], [steps[0]])
+    graph.operator(OPERATORS.ADD, [steps[0], image], [steps[1]], schema.AddOptionsT())
+    graph.operator(OPERATORS.ADD, [steps[1], image], [steps[2]], schema.AddOptionsT())
     last = steps[1] if read_again else image
-    graph.operator(schema.BuiltinOperator.MUL, [steps[2], last], [steps[3]], schema.MulOptionsT())
+    graph.operator(OPERATORS.MUL, [steps[2], last], [steps[3]], schema.MulOptionsT())
     return graph.finish({"image": image}, {"out": steps[3]})
 
 
@@ -75,9 +76,9 @@ def test_the_arena_is_the_one_the_runtime_plans(master: bytes) -> None:
 @pytest.mark.parametrize(
     "data",
     [
-        chain(schema.BuiltinOperator.RELU),
-        chain(*[schema.BuiltinOperator.RELU] * 4),
-        chain(schema.BuiltinOperator.RELU, schema.BuiltinOperator.SOFTMAX, schema.BuiltinOperator.TANH),
+        chain(OPERATORS.RELU),
+        chain(*[OPERATORS.RELU] * 4),
+        chain(OPERATORS.RELU, OPERATORS.SOFTMAX, OPERATORS.TANH),
         additions(read_again=False),
         additions(read_again=True),
     ],
@@ -98,20 +99,19 @@ def test_expanded_constants_are_no_activations(converted: Path, master: bytes) -
 
 
 def test_sizes_are_rounded_up_to_the_alignment() -> None:
-    assert activation_arena_bytes(read(chain(schema.BuiltinOperator.RELU, size=1))) == 2 * ALIGNMENT
+    assert activation_arena_bytes(read(chain(OPERATORS.RELU, size=1))) == 2 * ALIGNMENT
 
 
-def test_blocks_one_after_the_other_share_a_place() -> None:
-    assert plan([Lifetime(100, 0, 1), Lifetime(200, 2, 3), Lifetime(50, 4, 4)]) == 200
-
-
-def test_the_smallest_gap_that_fits_is_taken() -> None:
-    blocks = [Lifetime(640, 0, 9), Lifetime(320, 0, 2), Lifetime(256, 2, 9), Lifetime(64, 3, 9)]
-    assert plan(blocks) == 640 + 320 + 256
-
-
-def test_no_blocks_need_no_arena() -> None:
-    assert plan([]) == 0
+@pytest.mark.parametrize(
+    ("blocks", "size"),
+    [
+        pytest.param([(100, 0, 1), (200, 2, 3), (50, 4, 4)], 200, id="one after the other"),
+        pytest.param([(640, 0, 9), (320, 0, 2), (256, 2, 9), (64, 3, 9)], 640 + 320 + 256, id="the smallest gap"),
+        pytest.param([], 0, id="none"),
+    ],
+)
+def test_blocks_share_places(blocks: list[tuple[int, int, int]], size: int) -> None:
+    assert plan([Lifetime(*block) for block in blocks]) == size
 
 
 @given(LIFETIMES)
@@ -129,28 +129,14 @@ def test_the_plan_does_not_depend_on_the_order_of_distinct_blocks(blocks: list[L
     assert plan(shuffled) == expected
 
 
-OPERATORS = schema.BuiltinOperator
-
-
-def chain_of_micro_arena(*builtins: int, size: int = 1000) -> bytes:
-    """A model that passes (1, size) float values through unary operators."""
-    graph = Graph()
-    last = first = graph.tensor("image", (1, size))
-    for place, builtin in enumerate(builtins):
-        after = graph.tensor(f"step {place}", (1, size))
-        graph.operator(builtin, [last], [after])
-        last = after
-    return graph.finish({"image": first}, {"out": last})
-
-
 def test_the_input_s_memory_is_reused_once_it_was_read() -> None:
-    model = read(chain_of_micro_arena(*[OPERATORS.RELU6] * 3))
+    model = read(chain(*[OPERATORS.RELU6] * 3, size=1000))
     assert micro_arena(model).activations == 2 * 4000
     assert activation_arena_bytes(model) > 2 * 4000
 
 
 def test_tensors_and_operators_are_kept_besides_activations() -> None:
-    short, long = (micro_arena(read(chain_of_micro_arena(*[OPERATORS.RELU6] * number))) for number in (2, 5))
+    short, long = (micro_arena(read(chain(*[OPERATORS.RELU6] * number, size=1000))) for number in (2, 5))
     assert long.persistent - short.persistent == 3 * (24 + 64 + 16)
     assert long.total == long.activations + long.persistent
 
@@ -163,13 +149,13 @@ def test_a_convolution_keeps_a_multiplier_and_a_shift_for_each_channel(tmp_path:
 
 
 def test_where_activations_are_small_setting_up_needs_more() -> None:
-    arena = micro_arena(read(chain_of_micro_arena(*[OPERATORS.RELU6] * 20, size=4)))
+    arena = micro_arena(read(chain(*[OPERATORS.RELU6] * 20, size=4)))
     assert arena.setup > arena.activations
     assert arena.total == arena.persistent + arena.setup
 
 
 def test_a_graph_without_operators_needs_the_interpreter_alone() -> None:
-    assert micro_arena(read(chain_of_micro_arena(size=4))).persistent == FIXED_BYTES + 24
+    assert micro_arena(read(chain(size=4))).persistent == FIXED_BYTES + 24
 
 
 SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "models"
@@ -188,40 +174,29 @@ def one_operator(builtin: int, source: tuple[int, ...], kernel: tuple[int, ...],
 
 @given(SIZES, SIZES, SIZES, SIZES, SIZES, SIZES)
 def test_convolution(height: int, width: int, inputs: int, outputs: int, rows: int, columns: int) -> None:
-    cost = count(
-        read(
-            one_operator(
-                schema.BuiltinOperator.CONV_2D,
-                (1, 9, 9, inputs),
-                (outputs, rows, columns, inputs),
-                (1, height, width, outputs),
-            )
-        )
-    )
+    shapes = (1, 9, 9, inputs), (outputs, rows, columns, inputs), (1, height, width, outputs)
+    cost = count(read(one_operator(OPERATORS.CONV_2D, *shapes)))
     assert cost.macs == height * width * outputs * rows * columns * inputs
     assert cost.parameters == outputs * rows * columns * inputs + outputs
 
 
 def test_a_grouped_convolution_reads_its_group_alone() -> None:
-    data = one_operator(schema.BuiltinOperator.CONV_2D, (1, 8, 8, 12), (6, 3, 3, 4), (1, 8, 8, 6))
+    data = one_operator(OPERATORS.CONV_2D, (1, 8, 8, 12), (6, 3, 3, 4), (1, 8, 8, 6))
     assert count(read(data)).macs == 8 * 8 * 6 * 3 * 3 * 4
 
 
 @given(SIZES, SIZES, SIZES, SIZES)
 def test_depthwise_convolution(height: int, channels: int, multiplier: int, rows: int) -> None:
     outputs = channels * multiplier
-    data = one_operator(
-        schema.BuiltinOperator.DEPTHWISE_CONV_2D,
-        (1, 9, 9, channels),
-        (1, rows, rows, outputs),
-        (1, height, height, outputs),
+    shapes = (1, 9, 9, channels), (1, rows, rows, outputs), (1, height, height, outputs)
+    assert (
+        count(read(one_operator(OPERATORS.DEPTHWISE_CONV_2D, *shapes))).macs == height * height * outputs * rows * rows
     )
-    assert count(read(data)).macs == height * height * outputs * rows * rows
 
 
 @given(SIZES, SIZES, SIZES)
 def test_fully_connected(batch: int, width: int, units: int) -> None:
-    data = one_operator(schema.BuiltinOperator.FULLY_CONNECTED, (batch, width), (units, width), (batch, units))
+    data = one_operator(OPERATORS.FULLY_CONNECTED, (batch, width), (units, width), (batch, units))
     assert count(read(data)).macs == batch * width * units
 
 
@@ -231,7 +206,7 @@ def test_transposed_convolution() -> None:
     kernel = graph.tensor("kernel", (3, 2, 2, 5), np.zeros((3, 2, 2, 5), np.float32))
     image = graph.tensor("image", (1, 4, 4, 5))
     result = graph.tensor("result", (1, 8, 8, 3))
-    graph.operator(schema.BuiltinOperator.TRANSPOSE_CONV, [shape, kernel, image], [result])
+    graph.operator(OPERATORS.TRANSPOSE_CONV, [shape, kernel, image], [result])
     assert count(read(graph.finish({"image": image}, {"result": result}))).macs == 4 * 4 * 5 * 3 * 2 * 2
 
 
@@ -239,16 +214,13 @@ def test_a_matrix_product() -> None:
     graph = Graph()
     left, right = graph.tensor("left", (2, 3, 4)), graph.tensor("right", (2, 4, 5))
     result = graph.tensor("result", (2, 3, 5))
-    graph.operator(schema.BuiltinOperator.BATCH_MATMUL, [left, right], [result])
+    graph.operator(OPERATORS.BATCH_MATMUL, [left, right], [result])
     data = graph.finish({"left": left, "right": right}, {"result": result})
     assert count(read(data)).macs == 2 * 3 * 4 * 5
 
 
-def test_an_activation_costs_nothing() -> None:
+def test_an_activation_costs_nothing_and_shapes_and_axes_are_no_parameters(master: bytes) -> None:
     assert (count(read(tiny_features())).macs, count(read(tiny_features())).parameters) == (0, 0)
-
-
-def test_shapes_and_axes_are_no_parameters(master: bytes) -> None:
     mean = next(cost for cost in count(read(master)).operators if cost.name == "MEAN")
     assert (mean.macs, mean.parameters) == (0, 0)
 
@@ -258,8 +230,8 @@ def test_a_constant_read_twice_is_counted_once() -> None:
     image = graph.tensor("image", (1, 4))
     kernel = graph.tensor("kernel", (4, 4), np.zeros((4, 4), np.float32))
     results = [graph.tensor(f"result {index}", (1, 4)) for index in range(2)]
-    graph.operator(schema.BuiltinOperator.FULLY_CONNECTED, [image, kernel, -1], [results[0]])
-    graph.operator(schema.BuiltinOperator.FULLY_CONNECTED, [results[0], kernel, -1], [results[1]])
+    graph.operator(OPERATORS.FULLY_CONNECTED, [image, kernel, -1], [results[0]])
+    graph.operator(OPERATORS.FULLY_CONNECTED, [results[0], kernel, -1], [results[1]])
     cost = count(read(graph.finish({"image": image}, {"result": results[1]})))
     assert (cost.macs, cost.parameters) == (32, 16)
 
@@ -282,8 +254,7 @@ def test_operators_are_listed_with_their_output() -> None:
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the foreign models are not beside the checkout")
 @pytest.mark.parametrize(
-    ("name", "millions"),
-    [("mobilenet_v1_0.25_128_quant.tflite", 14), ("tf2_mobilenet_v2_1.0_224_ptq.tflite", 300)],
+    ("name", "millions"), [("mobilenet_v1_0.25_128_quant.tflite", 14), ("tf2_mobilenet_v2_1.0_224_ptq.tflite", 300)]
 )
 def test_published_models_have_the_published_macs(name: str, millions: int) -> None:
     """TF-Slim's tables of MobileNet checkpoints list these, in millions."""

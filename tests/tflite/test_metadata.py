@@ -9,12 +9,11 @@ from ai_edge_litert import schema_py_generated as schema
 from hypothesis import given, settings, strategies as st
 
 from advisor.core.errors import StageError, UsageError
-from advisor.tflite.levels import to_float16
-from advisor.tflite.metadata import Metadata, one_line, read_metadata
-from advisor.tflite.metadata_writer import write_metadata
+from advisor.tflite.levels import attach_head
+from advisor.tflite.metadata import Metadata, one_line, read_metadata, write_metadata
 from advisor.tflite.model import read
-from advisor.tflite.quantization import fold_normalization, to_float_io
-from advisor.tflite.surgery import attach_head, select_output
+from advisor.tflite.quantization import fold_normalization, to_float16, to_float_io
+from advisor.tflite.rewrite import select_output
 from tests.builders import present
 from tests.tflite.conftest import Array, Quantize, Run
 from tests.tflite.graphs import Graph, tiny_features
@@ -44,13 +43,9 @@ def test_what_is_written_is_read() -> None:
     assert read_metadata(write_metadata(data, described(HOSTILE))) == described(STORED)
 
 
-def test_a_threshold_of_a_classifier_is_read_back() -> None:
-    metadata = replace(described(("a", "b")), threshold=0.75)
-    assert read_metadata(write_metadata(tiny_classifier_of_images(2), metadata)) == metadata
-
-
-def test_scores_of_single_classes_are_read_back() -> None:
-    metadata = replace(described(("a", "b")), threshold=0.5, by_class=(0.5, 0.875))
+@pytest.mark.parametrize("by_class", [(), (0.5, 0.875)])
+def test_a_threshold_and_scores_of_single_classes_are_read_back(by_class: tuple[float, ...]) -> None:
+    metadata = replace(described(("a", "b")), threshold=0.5, by_class=by_class)
     assert read_metadata(write_metadata(tiny_classifier_of_images(2), metadata)) == metadata
 
 
@@ -181,12 +176,9 @@ def assert_mediapipe_agrees(data: bytes, metadata: Metadata, photographs: list[A
         assert score == pytest.approx(float(scores[place]), abs=0.03)
 
 
-def test_mediapipe_takes_the_float_model(classifier: bytes, photographs: list[Array], run: Run) -> None:
-    assert_mediapipe_agrees(classifier, described(LABELS), photographs, run)
-
-
-def test_mediapipe_takes_the_float16_model(classifier: bytes, photographs: list[Array], run: Run) -> None:
-    assert_mediapipe_agrees(to_float16(classifier), described(LABELS), photographs, run)
+def test_mediapipe_takes_float_models(classifier: bytes, photographs: list[Array], run: Run) -> None:
+    for data in (classifier, to_float16(classifier)):
+        assert_mediapipe_agrees(data, described(LABELS), photographs, run)
 
 
 @pytest.mark.parametrize("recipe", ["dynamic_wi8_afp32", "weight_only_wi8_afp32"])
@@ -248,27 +240,21 @@ def test_every_truncation_is_an_answer_or_a_usage_error() -> None:
     assert refused == len(DESCRIBED)
 
 
-def test_a_missing_file_of_labels_is_named() -> None:
-    stream = io.BytesIO(DESCRIBED)
-    with zipfile.ZipFile(stream) as archive:
-        start = archive.infolist()[0].header_offset
-    with io.BytesIO() as other:
-        other.write(DESCRIBED[:start])
-        with zipfile.ZipFile(other, "w") as archive:
-            archive.writestr("other.txt", "a\n")
-        with pytest.raises(UsageError, match=r"'labels\.txt' that it names is not in it"):
-            read_metadata(other.getvalue())
-
-
-def test_a_file_of_labels_that_unpacks_without_end_is_refused() -> None:
-    stream = io.BytesIO(DESCRIBED)
-    with zipfile.ZipFile(stream) as archive:
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("other.txt", b"a\n", r"'labels\.txt' that it names is not in it"),
+        ("labels.txt", bytes(20 * 2**20), "more than 16777216 bytes"),
+    ],
+)
+def test_a_missing_file_of_labels_and_one_without_end_are_refused(name: str, content: bytes, reason: str) -> None:
+    with zipfile.ZipFile(io.BytesIO(DESCRIBED)) as archive:
         start = archive.infolist()[0].header_offset
     with io.BytesIO() as other:
         other.write(DESCRIBED[:start])
         with zipfile.ZipFile(other, "w", zipfile.ZIP_DEFLATED) as archive:
-            archive.writestr("labels.txt", bytes(20 * 2**20))
-        with pytest.raises(UsageError, match="more than 16777216 bytes"):
+            archive.writestr(name, content)
+        with pytest.raises(UsageError, match=reason):
             read_metadata(other.getvalue())
 
 

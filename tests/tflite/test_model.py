@@ -1,8 +1,10 @@
 import os
 import struct
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 
+import flatbuffers
 import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
@@ -10,12 +12,14 @@ from hypothesis import given, settings, strategies as st
 
 from advisor.core.errors import AdvisorError, UsageError
 from advisor.tflite.arena import activation_arena_bytes
-from advisor.tflite.levels import to_float16
+from advisor.tflite.layout import without_transposes
+from advisor.tflite.levels import attach_head, with_levels
 from advisor.tflite.macs import count
 from advisor.tflite.model import Model, Tensor, read
-from advisor.tflite.quantization import to_float_io
-from advisor.tflite.rewrite import pack, unpack
-from advisor.tflite.surgery import select_output
+from advisor.tflite.postprocess import Suppression, append_postprocess
+from advisor.tflite.quantization import fold_normalization, to_float16, to_float32, to_float_io
+from advisor.tflite.rewrite import pack, select_output, unpack
+from advisor.tflite.unknown import with_temperature
 from advisor.tflite.verify import MAX_TABLES
 
 from .graphs import INT32, Graph, features_graph, outside, tiny_classifier
@@ -114,15 +118,11 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         read(tmp_path / "absent.tflite")
 
 
-def test_a_folder_is_not_a_model(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="it is not a file"):
-        read(tmp_path)
-
-
-def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+def test_a_folder_is_not_a_model_and_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.tflite")
-    with pytest.raises(UsageError, match="it is not a file"):
-        read(tmp_path / "pipe.tflite")
+    for path in (tmp_path, tmp_path / "pipe.tflite"):
+        with pytest.raises(UsageError, match="it is not a file"):
+            read(path)
 
 
 @pytest.mark.parametrize(
@@ -156,6 +156,23 @@ def test_truncations_of_a_real_file_are_refused(master: bytes) -> None:
     for length in range(0, len(master) - 64, len(master) // 97):
         with pytest.raises(UsageError):
             read(master[:length])
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda data: select_output(data, "features"),
+        lambda data: attach_head(data, np.zeros((4, 2)), np.zeros(2)),
+        lambda data: fold_normalization(data, (0.0,), (1.0,)),
+        lambda data: append_postprocess(data, np.zeros((3, 4), np.float32), Suppression()),
+        lambda data: with_temperature(data, 2.0),
+        *(with_levels, to_float16, to_float32, to_float_io, without_transposes),
+    ],
+)
+@pytest.mark.parametrize("length", [100, 1000, 5000])
+def test_every_edit_refuses_a_damaged_file(master: bytes, edit: Callable[[bytes], bytes], length: int) -> None:
+    with pytest.raises(UsageError, match=r"the model is not a usable \.tflite file"):
+        edit(master[:length])
 
 
 def outcome(data: bytes) -> Model | None:
@@ -196,47 +213,39 @@ def test_noise_behind_the_identifier_is_refused(noise: bytes) -> None:
     outcome(b"\x10\0\0\0TFL3" + noise)
 
 
-def broken(change: str) -> bytes:
+@pytest.mark.parametrize(
+    ("part", "change", "reason"),
+    [
+        ("operators", {"inputs": [9]}, "operator RELU names tensor 9 of 2"),
+        ("operators", {"outputs": [-1]}, "operator RELU names tensor -1 of 2"),
+        ("operators", {"opcodeIndex": 5}, "names code 5 of 1"),
+        ("tensors", {"buffer": 77}, "tensor 'image' names buffer 77"),
+        ("tensors", {"shape": np.array([1, -4], np.int32)}, "tensor 'image' has shape"),
+        ("tensors", {"shape": np.ones(40, np.int32)}, "tensor 'image' has 40 dimensions"),
+    ],
+)
+def test_what_leads_nowhere_is_named(part: str, change: dict[str, object], reason: str) -> None:
     graph = features_graph()
-    tensors = graph.graph.tensors
-    if change == "input of an operator":
-        graph.graph.operators[0].inputs = [9]
-    elif change == "output of an operator":
-        graph.graph.operators[0].outputs = [-1]
-    elif change == "operator code":
-        graph.graph.operators[0].opcodeIndex = 5
-    elif change == "buffer":
-        tensors[0].buffer = 77
-    elif change == "shape":
-        tensors[0].shape = np.array([1, -4], np.int32)
-    elif change == "rank":
-        tensors[0].shape = np.ones(40, np.int32)
-    elif change == "content":
-        graph.tensor("short", (3,), np.zeros(2, np.int32), INT32)
-    elif change == "version":
-        graph.model.version = 2
-    elif change == "signature":
-        graph.signature({"image": 0}, {"features": 9})
-    return graph.finish({"image": 0}, {"features": 1})
+    vars(getattr(graph.graph, part)[0]).update(change)
+    with pytest.raises(UsageError, match=reason):
+        read(graph.finish({"image": 0}, {"features": 1}))
 
 
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ("input of an operator", "operator RELU names tensor 9 of 2"),
-        ("output of an operator", "operator RELU names tensor -1 of 2"),
-        ("operator code", "names code 5 of 1"),
-        ("buffer", "tensor 'image' names buffer 77"),
-        ("shape", "tensor 'image' has shape"),
-        ("rank", "tensor 'image' has 40 dimensions"),
-        ("content", r"tensor 'short' of int32 \(3,\) needs 12 bytes, but holds 8"),
-        ("version", "schema version is 2"),
-        ("signature", "signature 'serving_default' names tensor 9 of 2"),
+        (lambda graph: graph.tensor("short", (3,), np.zeros(2, np.int32), INT32), r"'short' of int32 \(3,\) needs 12"),
+        (lambda graph: vars(graph.model).update(version=2), "schema version is 2"),
+        (lambda graph: graph.signature({"image": 0}, {"features": 9}), "'serving_default' names tensor 9 of 2"),
     ],
 )
-def test_what_leads_nowhere_is_named(change: str, reason: str) -> None:
+def test_a_short_content_another_version_and_a_wrong_signature_are_named(
+    change: Callable[[Graph], object], reason: str
+) -> None:
+    graph = features_graph()
+    change(graph)
     with pytest.raises(UsageError, match=reason):
-        read(broken(change))
+        read(graph.finish({"image": 0}, {"features": 1}))
 
 
 def test_a_model_without_a_graph_is_refused() -> None:
@@ -246,8 +255,6 @@ def test_a_model_without_a_graph_is_refused() -> None:
 
 def with_entries(count: int, shared: bool) -> bytes:
     """A file whose list of operator codes has ``count`` entries, all of the same table if ``shared``."""
-    import flatbuffers
-
     builder = flatbuffers.Builder(0)
     tables = []
     for _ in range(1 if shared else count):
@@ -278,8 +285,6 @@ def test_a_table_named_many_times_is_refused() -> None:
 
 
 def _with_shared_subgraph(model: schema.ModelT, copies: int) -> bytes:
-    import flatbuffers
-
     builder = flatbuffers.Builder(0)
     graph = model.subgraphs[0].Pack(builder)
     schema.ModelStartSubgraphsVector(builder, copies)

@@ -9,21 +9,16 @@ from ai_edge_litert import schema_py_generated as schema
 from scipy.special import softmax
 
 from advisor.compression.diagnosis.running import InspectableModel
-from advisor.core.errors import StageError, UsageError
-from advisor.tflite.layout import TO_NCHW, TO_NHWC, without_transposes
+from advisor.core.errors import StageError
+from advisor.tflite.layout import TO_NCHW, TO_NHWC, simplified, without_transposes
+from advisor.tflite.levels import attach_head
 from advisor.tflite.model import read
-from advisor.tflite.quantization import dequantize, quantize
-from advisor.tflite.rewrite import unpack
-from advisor.tflite.surgery import attach_head, operator_alone, select_output, simplified
+from advisor.tflite.quantization import dequantize, quantize, to_float16
+from advisor.tflite.rewrite import operator_alone, select_output, unpack
 from tests.measurement import small_models
-from tests.tflite.conftest import Array, Quantize, Run
+from tests.tflite.conftest import Array, Quantize, Run, stays_within_one_delegate
 from tests.tflite.graphs import FLOAT32, Graph, features_graph, tiny_classifier, tiny_features
 from tests.tflite.test_layout import NCHW, NHWC, B, added, floats, integers, outputs, transposed
-
-
-@pytest.fixture(scope="module")
-def backbone(master: bytes) -> bytes:
-    return select_output(master, "features")
 
 
 @pytest.fixture(scope="module")
@@ -78,23 +73,15 @@ def test_an_unknown_output_names_the_nearest() -> None:
     assert "features, scores" in error.value.hint
 
 
-def test_two_signatures_are_refused() -> None:
+@pytest.mark.parametrize("several", ["signatures", "subgraphs"])
+def test_two_signatures_or_subgraphs_are_refused(several: str) -> None:
     graph = features_graph()
-    graph.signature({"image": 0}, {"again": 1})
-    with pytest.raises(StageError, match="2 signatures"):
+    if several == "signatures":
+        graph.signature({"image": 0}, {"again": 1})
+    else:
+        graph.model.subgraphs.append(graph.graph)
+    with pytest.raises(StageError, match=f"2 {several}"):
         select_output(graph.finish({"image": 0}, {"features": 1}), "features")
-
-
-def test_two_subgraphs_are_refused() -> None:
-    graph = features_graph()
-    graph.model.subgraphs.append(graph.graph)
-    with pytest.raises(StageError, match="2 subgraphs"):
-        select_output(graph.finish({"image": 0}, {"features": 1}), "features")
-
-
-def test_a_damaged_file_is_a_usage_error(master: bytes) -> None:
-    with pytest.raises(UsageError, match="not a usable"):
-        select_output(master[:5000], "features")
 
 
 def test_the_head_is_the_softmax_of_a_linear_map(
@@ -110,12 +97,7 @@ def test_the_head_is_the_softmax_of_a_linear_map(
 
 
 def test_the_head_runs_inside_the_delegate(classifier: bytes) -> None:
-    from ai_edge_litert.interpreter import Interpreter
-
-    interpreter = Interpreter(model_content=classifier)
-    interpreter.allocate_tensors()
-    names = [operator["op_name"] for operator in interpreter._get_ops_details()]
-    assert names.count("DELEGATE") == 1
+    assert stays_within_one_delegate(classifier)
     assert read(classifier).operators[-1].name == "SOFTMAX"
 
 
@@ -134,29 +116,29 @@ def test_weights_are_aligned_for_reading_in_place(classifier: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("weights", "bias"),
-    [((5, 3), (3,)), ((4, 3), (4,)), ((4,), (4,)), ((4, 0), (0,)), ((4, 3), (3, 1))],
+    ("weights", "bias"), [((5, 3), (3,)), ((4, 3), (4,)), ((4,), (4,)), ((4, 0), (0,)), ((4, 3), (3, 1))]
 )
 def test_a_head_of_the_wrong_shape_is_refused(weights: tuple[int, ...], bias: tuple[int, ...]) -> None:
     with pytest.raises(StageError, match="does not fit 4 features"):
         attach_head(tiny_features(), np.zeros(weights, np.float32), np.zeros(bias, np.float32))
 
 
-def test_a_head_that_is_not_finite_is_refused() -> None:
-    with pytest.raises(StageError, match="finite"):
-        attach_head(tiny_features(), np.full((4, 2), np.nan), np.zeros(2))
-
-
-def test_a_head_needs_features_alone() -> None:
-    with pytest.raises(StageError, match="only output is 'features'"):
-        attach_head(tiny_classifier(), np.zeros((4, 2)), np.zeros(2))
-
-
-def test_a_head_needs_pooled_features() -> None:
+def a_map() -> bytes:
     graph = features_graph()
-    data = graph.finish({"image": 0}, {"features": graph.tensor("map", (1, 2, 2), dtype=FLOAT32)})
-    with pytest.raises(StageError, match=r"\(1, 2, 2\)"):
-        attach_head(data, np.zeros((4, 2)), np.zeros(2))
+    return graph.finish({"image": 0}, {"features": graph.tensor("map", (1, 2, 2), dtype=FLOAT32)})
+
+
+@pytest.mark.parametrize(
+    ("data", "weight", "reason"),
+    [
+        (tiny_features(), np.nan, "finite"),
+        (tiny_classifier(), 0.0, "only output is 'features'"),
+        (a_map(), 0.0, r"\(1, 2, 2\)"),
+    ],
+)
+def test_a_head_is_finite_and_needs_pooled_features_alone(data: bytes, weight: float, reason: str) -> None:
+    with pytest.raises(StageError, match=reason):
+        attach_head(data, np.full((4, 2), weight), np.zeros(2))
 
 
 @pytest.mark.parametrize("name", ["static_wi8_ai8", "dynamic_wi8_afp32", "weight_only_wi8_afp32"])
@@ -196,9 +178,6 @@ def test_an_operator_alone_does_what_it_does_in_its_graph(index: int) -> None:
 
 
 def test_what_expands_a_stored_kernel_comes_along() -> None:
-    from advisor.tflite.levels import to_float16
-    from advisor.tflite.model import read
-
     data = to_float16(small_models.classifier(32))
     place = next(i for i, one in enumerate(read(data).operators) if one.name == "CONV_2D")
     file, inputs = operator_alone(unpack(data), place)

@@ -18,11 +18,11 @@ from advisor.engine.history.compare import Comparison
 from advisor.engine.history.disagreements import ExpectedTuning, Incumbent
 from advisor.engine.history.reevaluation.reevaluate import Reevaluation
 from advisor.engine.space.forecast import CardForecast, Forecast, PlanView
-from advisor.measurement.accelerators.delegation import Delegation
-from advisor.measurement.latency.end_to_end import Conditions
-from advisor.measurement.latency.findings import Benchmark
-from advisor.measurement.latency.results import ModelTiming
-from advisor.measurement.on_device.findings import DeviceBenchmark
+from advisor.measurement.delegation import Delegation
+from advisor.measurement.host import Conditions
+from advisor.measurement.latency import ModelTiming
+from advisor.measurement.latency.session import Benchmark
+from advisor.measurement.on_device import DeviceBenchmark
 from advisor.reporting.risks import Risk
 from advisor.reporting.view import RunView
 from tools.schemas.described import Entries, Source, own, schema_of

@@ -18,9 +18,8 @@ from advisor.catalog.user_models.onnx_files.graph import PACKAGES, OnnxOriginal,
 from advisor.catalog.user_models.pt2 import TorchProgram, require_torch
 from advisor.core.errors import UsageError, message_of
 from advisor.store.cache import Packages
-from advisor.tflite.layout import without_transposes
+from advisor.tflite.layout import simplified, without_transposes
 from advisor.tflite.model import read
-from advisor.tflite.surgery import simplified
 
 _CONVERTED = "convert it to .tflite yourself, and add that file"
 

@@ -20,11 +20,9 @@ from advisor.catalog.weights.readers import Array
 from advisor.core.errors import StageError, UsageError, message_of
 from advisor.core.tasks import DEFAULT_TASK, TASKS
 from advisor.downloads.files import WeightsFile
-from advisor.tflite.levels import to_float32
-from advisor.tflite.metadata import Metadata, read_metadata
-from advisor.tflite.metadata_writer import write_metadata
+from advisor.tflite.metadata import Metadata, read_metadata, write_metadata
 from advisor.tflite.model import Model, read
-from advisor.tflite.quantization import dequantize, quantize
+from advisor.tflite.quantization import dequantize, quantize, to_float32
 
 if TYPE_CHECKING:
     from advisor.catalog.user_models.import_model import ImportedModel

@@ -28,8 +28,8 @@ from advisor.compression.diagnosis.values import Channels, DiagnosedLayer, Diagn
 from advisor.core.errors import StageError, UsageError
 from advisor.datasets.images import InputSpec
 from advisor.isolation import CallLimits, ChildPool, Scratch
-from advisor.measurement.accelerators.delegation import Delegation, delegate
-from advisor.measurement.accelerators.rules import accelerator
+from advisor.measurement.accelerators import accelerator
+from advisor.measurement.delegation import Delegation, delegate
 from advisor.tflite.metadata import read_metadata
 from advisor.tflite.model import Model, Tensor, read
 from advisor.tflite.postprocess import split_postprocess

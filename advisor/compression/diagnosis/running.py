@@ -69,8 +69,7 @@ class Alone:
 
 def alone(data: bytes, quantized: Model, reference: Model, found: Sequence[OperatorPair]) -> dict[int, Alone]:
     """Return the operators of the quantized file that can be run by themselves, by their index."""
-    from advisor.tflite.rewrite import unpack
-    from advisor.tflite.surgery import operator_alone
+    from advisor.tflite.rewrite import operator_alone, unpack
 
     tables = unpack(data)
     feeds = _feeds(quantized, reference, found)

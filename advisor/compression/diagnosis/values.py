@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from advisor.core.codec import Written
-from advisor.measurement.accelerators.delegation import Delegation
+from advisor.measurement.delegation import Delegation
 
 
 @dataclass(frozen=True)

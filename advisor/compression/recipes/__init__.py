@@ -11,7 +11,7 @@ from advisor.core.errors import UsageError, nearest
 
 
 def _float16(model: bytes) -> bytes:
-    from advisor.tflite.levels import to_float16
+    from advisor.tflite.quantization import to_float16
 
     return to_float16(model)
 

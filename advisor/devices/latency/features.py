@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ from advisor.core.errors import UsageError
 from advisor.core.forms import FileFeatures, Traits
 from advisor.devices.profiles import shipped_profiles
 from advisor.tflite.arena import activation_arena_bytes, micro_arena
-from advisor.tflite.macs import count, expanded_constants, form_of
+from advisor.tflite.macs import count, form_of
 from advisor.tflite.model import Model, Operator, Subgraph, read
 
 if TYPE_CHECKING:
@@ -218,7 +218,7 @@ def features_of(model: Model) -> FileFeatures:
     graph, cost = model.subgraphs[0], count(model)
     kinds = Counter(_kind(graph, operator) for operator in graph.operators)
     shape = model.inputs[0].shape if model.inputs else ()
-    form, constants = form_of(model, cost), expanded_constants(graph)
+    form = form_of(model, cost)
     weights = sum(len(tensor.buffer) for tensor in graph.tensors)
     return FileFeatures(
         macs=cost.macs,
@@ -230,14 +230,14 @@ def features_of(model: Model) -> FileFeatures:
         operators=dict(Counter(operator.name for operator in graph.operators).most_common()),
         traits=traits_of_operators(kinds),
         weight_bytes=weights,
-        held_bytes=_held(graph, form, constants) or weights,
+        held_bytes=_held(graph, form) or weights,
         micro_arena_bytes=micro_arena(model).total,
     )
 
 
-def _held(graph: Subgraph, form: str, constants: Sequence[Operator]) -> int:
+def _held(graph: Subgraph, form: str) -> int:
     """Return the bytes of the constants that operators expand; kernels pack expanded 8-bit ones once more."""
-    widened = sum(graph.tensors[operator.outputs[0]].size_bytes for operator in constants)
+    widened = sum(graph.tensors[index].size_bytes for index in graph.expanded)
     return 2 * widened if form == "weight_int8" else widened
 
 

@@ -28,8 +28,7 @@ from advisor.engine.pipeline.walker import Walker, Workers, run_coroutine
 from advisor.engine.question import Execution
 from advisor.isolation import CallLimits, Children, Scratch
 from advisor.isolation.pool import trainers
-from advisor.measurement.latency.findings import FileBenchmark
-from advisor.measurement.latency.session import benchmark
+from advisor.measurement.latency.session import FileBenchmark, benchmark
 from advisor.store import ArtifactCache, require_cache
 from advisor.store.files import sha256_file
 from advisor.tflite.metadata import Metadata
@@ -150,8 +149,8 @@ async def _form(asked: CompressionQuestion, walker: Walker, name: str, path: Pat
 
 def _described(path: Path, target: str) -> tuple[Sizes, DelegatedPart]:
     """Return the sizes of a file, and how much of it an accelerator runs."""
-    from advisor.measurement.accelerators.delegation import delegate
-    from advisor.measurement.accelerators.rules import accelerator
+    from advisor.measurement.accelerators import accelerator
+    from advisor.measurement.delegation import delegate
     from advisor.tflite.model import read
 
     found = delegate(read(path.read_bytes(), path.name), accelerator(target))

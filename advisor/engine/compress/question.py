@@ -29,14 +29,12 @@ from advisor.datasets.split import halved
 from advisor.engine.pipeline.images import Images, Part, Role
 from advisor.engine.question import Question
 from advisor.engine.space.candidates import read_images
-from advisor.measurement.accelerators.rules import accelerator
+from advisor.measurement.accelerators import accelerator
 from advisor.store.files import ensure_output_dir
-from advisor.tflite.levels import to_float32
-from advisor.tflite.metadata import Metadata, read_metadata
-from advisor.tflite.metadata_writer import write_metadata
+from advisor.tflite.metadata import Metadata, read_metadata, write_metadata
 from advisor.tflite.model import read
 from advisor.tflite.postprocess import split_postprocess
-from advisor.tflite.quantization import with_fixed_batch
+from advisor.tflite.quantization import to_float32, with_fixed_batch
 
 SCORED = 200
 """Unlabelled images to count agreement with float on, at most."""

@@ -12,7 +12,7 @@ from advisor.devices.profiles.runtimes import LITERT, canonical, local_runtimes,
 
 if TYPE_CHECKING:
     from advisor.devices.connections.settings import ConnectionSettings
-    from advisor.measurement.on_device.findings import DeviceBenchmark
+    from advisor.measurement.on_device import DeviceBenchmark
 
 KINDS = ("cpu", "gpu", "npu", "tpu")
 
@@ -45,7 +45,7 @@ def benchmark_device(
 
     effort_named(effort)
     if device in ("", HOST):
-        from advisor.measurement.on_device.runtimes import benchmark_on_gpu
+        from advisor.measurement.on_device.gpu import benchmark_on_gpu
 
         return benchmark_on_gpu(models, effort, tell)
     from advisor.devices.prediction.predictor import device_predictor
@@ -82,7 +82,7 @@ def _in_runtimes(
     """Measure files in several runtimes of this machine, in turn."""
     from advisor.devices.connections.host import HostConnection
     from advisor.devices.profiles.listing import known_devices
-    from advisor.measurement.on_device.runtimes import RuntimeHere, benchmark_in_runtimes
+    from advisor.measurement.on_device.benchmark import RuntimeHere, benchmark_in_runtimes
 
     profiles, chosen = known_devices(), []
     for name in dict.fromkeys(names):

@@ -11,8 +11,8 @@ import coremltools as ct  # noqa: E402
 from coremltools.converters.mil import Builder  # noqa: E402
 
 from advisor.integrations.coreml.operators import Network  # noqa: E402
-from advisor.tflite.levels import to_float32  # noqa: E402
 from advisor.tflite.model import read  # noqa: E402
+from advisor.tflite.quantization import to_float32  # noqa: E402
 
 NOT_RUN = "Not run here: Core ML runs on Apple devices only. Check it there with the test vectors of the bundle."
 OLDEST = ct.target.iOS16

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from advisor.core.errors import UsageError, install_extra
 from advisor.measurement.microcontrollers import MicroCheck, OutputDifference
-from advisor.measurement.processes.child import call_json
+from advisor.measurement.processes import call_json
 
-PROCESS = "advisor.integrations.microcontroller.interpreter_process"
+PROCESS = "advisor.integrations.microcontroller.interpreter_process:collect"
 NAME = "TensorFlow Lite Micro"
 EXTRA = "micro"
 """The extra with the interpreter and the compiler."""

@@ -12,14 +12,15 @@ from importlib import metadata
 from pathlib import Path
 from typing import Unpack
 
+from advisor.core.codec import Written
 from advisor.core.errors import StageError, UsageError, nearest
 from advisor.core.options import BenchmarkKeywords, completed
 from advisor.measurement import host
-from advisor.measurement.latency.end_to_end import Conditions, busy_processes, require_quiet, time_pipeline
-from advisor.measurement.latency.findings import Benchmark, FileBenchmark, sustain
-from advisor.measurement.latency.results import LatencyResult
+from advisor.measurement.host import Conditions, busy_processes, require_quiet
+from advisor.measurement.latency import LatencyResult, ModelTiming, Ratio
+from advisor.measurement.latency.scenarios import Pipeline, Sustained, advise_threads, sustain, time_pipeline
 from advisor.measurement.latency.timing import Setup, interleave, measure, ratios, thread_counts
-from advisor.measurement.processes.model_file import detector_notes, read_model
+from advisor.measurement.processes import detector_notes, read_model
 from advisor.store.cache import cache_root, filled, install
 
 # Packages that a runtime's wheels need but do not all declare.
@@ -42,11 +43,7 @@ class Runtime:
 
 
 def parse_runtime(text: str) -> Runtime:
-    """Parse ``tflite-runtime==2.14.0``.
-
-    Raises:
-        UsageError: it is another package, or the version is not exact.
-    """
+    """Parse ``tflite-runtime==2.14.0``; raise UsageError for another package, or if the version is not exact."""
     matched = _REQUIREMENT.match(text)
     if matched is None:
         raise UsageError(
@@ -77,11 +74,7 @@ def interpreter(runtime: Runtime) -> Path | None:
 
 
 def refuse_newer_python(runtime: Runtime, version: tuple[int, int]) -> None:
-    """Refuse a runtime that has no wheel for this version of Python.
-
-    Raises:
-        UsageError: there is no wheel.
-    """
+    """Raise UsageError for a runtime that has no wheel for this version of Python."""
     last = LAST_PYTHON.get(runtime.package)
     if last and version > last:
         shown, newest = (".".join(map(str, number)) for number in (version, last))
@@ -92,19 +85,90 @@ def refuse_newer_python(runtime: Runtime, version: tuple[int, int]) -> None:
 
 
 def _make(runtime: Runtime, folder: Path) -> None:
-    """Make the environment in an empty folder."""
+    """Make the environment in an empty folder: the runtime's wheels, by this environment's pip and its settings."""
     venv.create(folder, symlinks=True, with_pip=False)
-    _install(runtime, _python(folder))
-
-
-def _install(runtime: Runtime, python: Path) -> None:
-    """Install the runtime's wheels with this environment's pip and the user's pip settings."""
     hint = f"advisor uses your pip settings; list the versions with: pip index versions {runtime.package}"
-    install(str(runtime), [str(runtime), *COMPANIONS[runtime.package]], hint, python)
+    install(str(runtime), [str(runtime), *COMPANIONS[runtime.package]], hint, _python(folder))
 
 
 def _python(folder: Path) -> Path:
     return folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
+
+
+@dataclass(frozen=True)
+class FileBenchmark(Written):
+    """The results of one file.
+
+    Attributes:
+        model: its path as given.
+        size_bytes: size of the file.
+        arena_bytes: memory that its activations need at once, computed from their lifetimes.
+        timing: latency, load time and memory; None if it failed.
+        failure: reason of the failure, empty if there is none.
+        loaded: latency during a load on the other processors for each thread count; empty if not measured.
+        sustained: latency in a run without a pause, None if not measured.
+        pipeline: times from an image to an answer, None if not measured.
+        detects: the file decodes boxes and drops those that overlap, which its latency includes.
+    """
+
+    entries = (
+        "model", "size_bytes", "arena_bytes", "failure=failure?", "pipeline", "timing", "loaded", "sustained", "advice",
+    )  # fmt: skip
+
+    model: str
+    size_bytes: int
+    arena_bytes: int
+    timing: ModelTiming | None = None
+    failure: str = ""
+    loaded: tuple[LatencyResult, ...] = ()
+    sustained: Sustained | None = None
+    pipeline: Pipeline | None = None
+    detects: bool = False
+
+    @property
+    def advice(self) -> tuple[str, ...]:
+        """Advice based on the figures; each sentence contains its evidence."""
+        sentences = advise_threads(self.timing, self.loaded) if self.timing else ()
+        more = [part.sentence for part in (self.sustained, self.pipeline) if part]
+        return (*sentences, *more)
+
+
+@dataclass(frozen=True)
+class Benchmark(Written):
+    """One run of ``advisor benchmark``.
+
+    Attributes:
+        files: one result for each file, in the given order.
+        ratios: each further file relative to the first that ran, for each thread count.
+        effort: name of the effort.
+        kernels: ``default`` (XNNPACK for the operators that it supports) or ``builtin``.
+        conditions: the machine before the measurement.
+        host: the machine.
+        notes: notes for the reader.
+    """
+
+    entries = (
+        "schema_version", "files", "ratios", "effort", "kernels", "runtime", "conditions", "host", "notes",
+    )  # fmt: skip
+    schema_version = 1
+
+    files: tuple[FileBenchmark, ...]
+    ratios: tuple[Ratio, ...]
+    effort: str
+    kernels: str
+    conditions: Conditions
+    host: host.Host
+    notes: tuple[str, ...]
+
+    @property
+    def failed(self) -> tuple[FileBenchmark, ...]:
+        """The files that could not be measured."""
+        return tuple(file for file in self.files if file.timing is None)
+
+    @property
+    def runtime(self) -> str:
+        """Package and version of the runtime, empty if nothing ran."""
+        return next((file.timing.runtime for file in self.files if file.timing), "")
 
 
 Tell = Callable[[str], None]
@@ -137,8 +201,18 @@ def benchmark(*models: Path | str, tell: Tell | None = None, **given: Unpack[Ben
     if effort not in EFFORTS:
         raise UsageError(f"unknown effort '{effort}'{nearest(effort, EFFORTS)}", f"efforts: {', '.join(EFFORTS)}")
     counts = tuple(thread_counts([int(count) for count in options["threads"]]))
-    files = [_checked(model) for model in _distinct(models)]
-    python, cpus = _python_of(options["runtime"], say), _usable(options["cpus"])
+    names = [str(model) for model in models]
+    if not names:
+        raise UsageError("no model given", "give one or more .tflite files")
+    twice = next((name for index, name in enumerate(names) if name in names[:index]), None)
+    if twice is not None:
+        raise UsageError(f"'{twice}' is given twice", "to compare a file with itself, copy it under another name")
+    files = [_checked(name) for name in names]
+    python, cpus = None, _usable(options["cpus"])
+    if options["runtime"] is not None:
+        wanted = parse_runtime(options["runtime"])
+        say(f"preparing {wanted}")
+        python = interpreter(wanted)
     setup = Setup(kernels, tuple(shape) if shape else None, python, cpus)
     plan = BenchmarkPlan(
         counts, effort, setup, options["contended"], options["sustained_s"], options["pipeline"],
@@ -147,7 +221,13 @@ def benchmark(*models: Path | str, tell: Tell | None = None, **given: Unpack[Ben
     say("checking that the machine is quiet")
     conditions = require_quiet(counts, options["force"])
     try:
-        timed = _together(files, plan, say) if len(files) > 1 else [_alone(files[0], plan, say, conditions)]
+        if len(files) > 1:
+            timed = _together(files, plan, say)
+        else:
+            say(f"measuring {Path(files[0].model).name}")
+            quiet = not conditions.objections(max(counts))
+            timing = measure(files[0].model, counts, effort, retry=quiet, setup=setup)
+            timed = [replace(files[0], timing=timing)]
         complete = [_completed(file, plan, say) for file in timed]
     except StageError as error:  # the user gave a file that the runtime cannot run
         raise UsageError(error.message, error.hint) from error
@@ -156,31 +236,11 @@ def benchmark(*models: Path | str, tell: Tell | None = None, **given: Unpack[Ben
     return Benchmark(tuple(complete), compared, effort, kernels, conditions, host.describe(), notes)
 
 
-def _distinct(models: Sequence[Path | str]) -> list[str]:
-    """Return the paths as text; refuse none, and one that is given twice."""
-    names = [str(model) for model in models]
-    if not names:
-        raise UsageError("no model given", "give one or more .tflite files")
-    twice = next((name for index, name in enumerate(names) if name in names[:index]), None)
-    if twice is not None:
-        raise UsageError(f"'{twice}' is given twice", "to compare a file with itself, copy it under another name")
-    return names
-
-
 def _checked(model: str) -> FileBenchmark:
     """Return the size of a file and the memory of its activations; refuse one that is damaged or too large."""
     file = read_model(model)
     file.require_memory()
     return FileBenchmark(model, file.graph.size_bytes, file.arena_bytes, detects=file.detects)
-
-
-def _python_of(runtime: str | None, say: Tell) -> Path | None:
-    """Return the Python interpreter of another runtime's environment, None for this environment."""
-    if runtime is None:
-        return None
-    wanted = parse_runtime(runtime)
-    say(f"preparing {wanted}")
-    return interpreter(wanted)
 
 
 def _usable(cpus: Sequence[int] | None) -> tuple[int, ...] | None:
@@ -194,12 +254,6 @@ def _usable(cpus: Sequence[int] | None) -> tuple[int, ...] | None:
     return tuple(dict.fromkeys(cpus))
 
 
-def _alone(file: FileBenchmark, plan: BenchmarkPlan, say: Tell, conditions: Conditions) -> FileBenchmark:
-    say(f"measuring {Path(file.model).name}")
-    quiet = not conditions.objections(max(plan.threads))
-    return replace(file, timing=measure(file.model, plan.threads, plan.effort, retry=quiet, setup=plan.setup))
-
-
 def _together(files: Sequence[FileBenchmark], plan: BenchmarkPlan, say: Tell) -> list[FileBenchmark]:
     """Load each file in a new process, then time all files that run in turn, block by block."""
     loaded = [_loaded(file, plan, say) for file in files]
@@ -207,9 +261,15 @@ def _together(files: Sequence[FileBenchmark], plan: BenchmarkPlan, say: Tell) ->
     if not good:
         raise StageError(loaded[0].failure, "; ".join(file.failure for file in loaded[1:]))
     say(f"measuring {len(good)} files in turn")
-    rows = interleave([file.model for file in good], plan.threads, plan.effort, setup=plan.setup)
-    timed = {file.model: _with_results(file, row, plan.effort) for file, row in zip(good, rows, strict=True)}
-    return [timed.get(file.model, file) for file in loaded]
+    rows = iter(interleave([file.model for file in good], plan.threads, plan.effort, setup=plan.setup))
+    timed = []
+    for file in loaded:
+        if file.timing:
+            own, results = file.timing.results[0], next(rows)
+            first = replace(results[0], load_ms=own.load_ms, first_ms=own.first_ms)  # of the file's own process
+            timing = replace(file.timing, results=(first, *results[1:]), effort=plan.effort)
+        timed.append(replace(file, timing=timing) if file.timing else file)
+    return timed
 
 
 def _loaded(file: FileBenchmark, plan: BenchmarkPlan, say: Tell) -> FileBenchmark:
@@ -222,16 +282,6 @@ def _loaded(file: FileBenchmark, plan: BenchmarkPlan, say: Tell) -> FileBenchmar
     return replace(file, timing=timing)
 
 
-def _with_results(file: FileBenchmark, rows: Sequence[LatencyResult], effort: str) -> FileBenchmark:
-    """Combine the latencies of the common run with the load time of the file's own process."""
-    fresh = file.timing
-    if fresh is None:
-        return file
-    first = replace(rows[0], load_ms=fresh.results[0].load_ms, first_ms=fresh.results[0].first_ms)
-    timing = replace(fresh, results=(first, *rows[1:]), effort=effort)
-    return replace(file, timing=timing)
-
-
 def _completed(file: FileBenchmark, plan: BenchmarkPlan, say: Tell) -> FileBenchmark:
     """Return the file with the additional measurements of the plan."""
     if file.timing is None:
@@ -239,7 +289,12 @@ def _completed(file: FileBenchmark, plan: BenchmarkPlan, say: Tell) -> FileBench
     name = Path(file.model).name
     if plan.pipeline and plan.setup.python is None and plan.setup.shape is None:
         say(f"{name}: from an image to an answer")
-        file = _with_pipeline(file, plan)
+        try:
+            steps = time_pipeline(file.model, plan.threads[0], plan.image, plan.setup.kernels)
+            file = replace(file, pipeline=steps)
+        except StageError:  # it counts only if an image was given: the input may be no image
+            if plan.image is not None:
+                raise
     if plan.contended:
         say(f"{name}: during a load on the other processors")
         with busy_processes(max(1, host.describe().cores - 1)):  # a single processor is busy, too
@@ -249,16 +304,6 @@ def _completed(file: FileBenchmark, plan: BenchmarkPlan, say: Tell) -> FileBench
         say(f"{name}: {plan.sustained_s:.0f} s without a pause")
         file = replace(file, sustained=sustain(file.model, plan.threads[0], plan.sustained_s, plan.setup))
     return file
-
-
-def _with_pipeline(file: FileBenchmark, plan: BenchmarkPlan) -> FileBenchmark:
-    """Add the times from an image to an answer if the input is an image; an error counts only if an image was given."""
-    try:
-        return replace(file, pipeline=time_pipeline(file.model, plan.threads[0], plan.image, plan.setup.kernels))
-    except StageError:
-        if plan.image is None:
-            return file
-        raise
 
 
 def _notes(conditions: Conditions, plan: BenchmarkPlan, files: Sequence[FileBenchmark]) -> tuple[str, ...]:

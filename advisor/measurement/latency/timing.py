@@ -2,7 +2,7 @@
 
 import statistics
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import truediv
 from pathlib import Path
@@ -23,19 +23,8 @@ from advisor.isolation.agent import (
     set_inputs,
 )
 from advisor.measurement import host
-from advisor.measurement.latency.results import (
-    UNSTABLE_CV,
-    LatencyResult,
-    ModelTiming,
-    Ratio,
-    Summary,
-    Verdict,
-    block_medians,
-    paired_ratio,
-    summarise,
-)
-from advisor.measurement.processes.child import run_json
-from advisor.measurement.processes.model_file import CHILD_MEMORY_LIMIT, existing_model
+from advisor.measurement.latency import UNSTABLE_CV, LatencyResult, ModelTiming, Ratio, Verdict, paired_ratio, summarise
+from advisor.measurement.processes import CHILD_MEMORY_LIMIT, existing_model, run_json
 
 CPU_SHARE_LIMIT = 0.9  # CPU / wall time at one thread: >= 0.99 on an idle machine, 0.45 with 3 busy processes
 WAITED_LIMIT = 0.1  # share of the time that the threads waited for a processor: < 0.01 on an idle machine
@@ -45,13 +34,23 @@ OTHERS_LIMIT = 0.2  # processors that others may take from the threads; /proc/st
 
 def judge(series: SeriesDocument, load: LoadReading) -> LatencyResult:
     """Return the statistics and the verdict of one series."""
-    walls = _milliseconds(block["wall_ns"] for block in series["blocks"])
+    walls = [[value / 1e6 for value in block["wall_ns"]] for block in series["blocks"]]
     known = series["threads"] == 1 and all(block["cpu_ns"] for block in series["blocks"])  # a browser has no such clock
-    cpus = _milliseconds(block["cpu_ns"] or () for block in series["blocks"]) if known else []
+    cpus = [[value / 1e6 for value in block["cpu_ns"] or ()] for block in series["blocks"]] if known else []
     wall, cpu = summarise(walls), summarise(cpus) if cpus else None
-    share, waited = _cpu_share(walls, cpus), _waited_share(series)
+    share = waited = None
+    if cpus:
+        runs, times = ([value for row in rows for value in row] for rows in (cpus, walls))
+        share = min(statistics.median(map(truediv, runs, times)), sum(runs) / sum(times))
+    waits = [block["waited_ns"] for block in series["blocks"] if block["waited_ns"] is not None]
+    if len(waits) == len(series["blocks"]):
+        waited = sum(waits) / (series["threads"] * sum(block["elapsed_ns"] for block in series["blocks"]))
     contention = _contention(series["threads"], share, waited, load)
-    verdict, reason = _verdict(contention, wall)
+    verdict, reason = Verdict.STABLE, f"block medians vary by {wall.block_cv:.1%}"
+    if contention:
+        verdict, reason = Verdict.CONTENDED, contention
+    elif wall.block_cv > UNSTABLE_CV:
+        verdict, reason = Verdict.UNSTABLE, f"{reason} (limit {UNSTABLE_CV:.0%})"
     return LatencyResult(
         threads=series["threads"],
         wall=wall,
@@ -64,30 +63,9 @@ def judge(series: SeriesDocument, load: LoadReading) -> LatencyResult:
         cpu_share=share,
         waited_share=waited,
         others_cores=load["others_cores"],
-        block_medians_ms=tuple(block_medians(walls)),
-        block_cpu_medians_ms=tuple(block_medians(cpus)) if cpus else (),
+        block_medians_ms=tuple(map(statistics.median, walls)),
+        block_cpu_medians_ms=tuple(map(statistics.median, cpus)),
     )
-
-
-def _milliseconds(blocks: Iterable[Sequence[int]]) -> list[list[float]]:
-    return [[value / 1e6 for value in block] for block in blocks]
-
-
-def _cpu_share(walls: list[list[float]], cpus: list[list[float]]) -> float | None:
-    """Return CPU / wall time: the smaller of the runs' median and the ratio of the sums; None without CPU times."""
-    if not cpus:
-        return None
-    cpu, wall = ([value for row in rows for value in row] for rows in (cpus, walls))
-    median: float = statistics.median(map(truediv, cpu, wall))
-    return min(median, sum(cpu) / sum(wall))
-
-
-def _waited_share(series: SeriesDocument) -> float | None:
-    """Return the share of time that a thread of the series waited for a processor, None if unknown."""
-    waited = [block["waited_ns"] for block in series["blocks"] if block["waited_ns"] is not None]
-    if len(waited) < len(series["blocks"]):
-        return None
-    return float(sum(waited) / (series["threads"] * sum(block["elapsed_ns"] for block in series["blocks"])))
 
 
 def _contention(threads: int, cpu_share: float | None, waited: float | None, load: LoadReading) -> str:
@@ -107,14 +85,6 @@ def _contention(threads: int, cpu_share: float | None, waited: float | None, loa
     return ""
 
 
-def _verdict(contention: str, wall: Summary) -> tuple[Verdict, str]:
-    if contention:
-        return Verdict.CONTENDED, contention
-    if wall.block_cv > UNSTABLE_CV:
-        return Verdict.UNSTABLE, f"block medians vary by {wall.block_cv:.1%} (limit {UNSTABLE_CV:.0%})"
-    return Verdict.STABLE, f"block medians vary by {wall.block_cv:.1%}"
-
-
 def disturbance(result: LatencyResult) -> tuple[bool, float]:
     """Return a sort key for attempts: those not contended come first, then those that waited less."""
     lost = 1 - result.cpu_share if result.cpu_share is not None else result.waited_share
@@ -126,13 +96,10 @@ SCREEN_RUNS = 5
 
 @dataclass(frozen=True)
 class Setup:
-    """The way to load a file.
+    """The way to load a file; kernels are ``default`` (XNNPACK for the operators that it supports) or ``builtin``.
 
-    Attributes:
-        kernels: ``default`` (XNNPACK for the operators that it supports) or ``builtin``.
-        shape: shape of the first input, if the file does not state it.
-        python: interpreter of another environment with another runtime, None for this one.
-        cpus: processors to pin the threads to, None for all that this process may use.
+    The shape is that of the first input, if the file does not state it. ``python`` is the interpreter of an environment
+    with another runtime. Threads are pinned to ``cpus``, if given.
     """
 
     kernels: str = "default"
@@ -151,11 +118,7 @@ DEFAULT = Setup()
 
 
 def effort_named(name: str) -> Effort:
-    """Return an effort by name.
-
-    Raises:
-        UsageError: there is no effort of this name.
-    """
+    """Return an effort by name; raise UsageError if there is none of this name."""
     if name not in EFFORTS:
         raise UsageError(f"unknown effort '{name}'{nearest(name, EFFORTS)}", f"efforts: {', '.join(EFFORTS)}")
     return EFFORTS[name]
@@ -169,16 +132,9 @@ def measure(
     retry: bool = True,
     setup: Setup = DEFAULT,
 ) -> ModelTiming:
-    """Measure one file at each thread count in a new child process.
+    """Measure one file at each thread count in a new child process; memory is measured with the first.
 
-    A contended thread count is measured again after a pause, and the less disturbed attempt is used.
-
-    Args:
-        model: a ``.tflite`` file.
-        threads: thread counts; memory is measured with the first.
-        effort: name of one of the agent's ``EFFORTS``.
-        retry: whether to measure contended thread counts again.
-        setup: how to load the file.
+    With ``retry``, a contended thread count is measured again after a pause, and the less disturbed attempt is used.
 
     Raises:
         UsageError: the file is missing, or a thread count or effort is not valid.
@@ -211,12 +167,7 @@ def interleave(
 ) -> tuple[tuple[LatencyResult, ...], ...]:
     """Time several files in one process, block by block in turn, so that a drift of the machine affects all equally.
 
-    Returns:
-        For each file, one result for each thread count.
-
-    Raises:
-        UsageError: a file is missing, or a thread count or effort is not valid.
-        StageError: as :func:`measure`.
+    For each file there is one result for each thread count. Errors are those of :func:`measure`.
     """
     paths, counts = [existing_model(model) for model in models], thread_counts(threads)
     results = _results(_run_agent(paths, counts, effort, setup))
@@ -252,32 +203,23 @@ def least_cpu_ms(model: Path) -> float:
 def ratios(results: Sequence[tuple[str, LatencyResult]]) -> tuple[Ratio, ...]:
     """Compare the results of each further file with those of the first, at every thread count.
 
-    They are compared by CPU time if one was contended and both have it, otherwise by wall time.
-
-    Args:
-        results: the results of one run with the paths of their files.
+    The results of one run are given with the paths of their files. They are compared by CPU time if one was contended
+    and both have it, otherwise by wall time.
     """
     name = results[0][0] if results else ""
     first = {result.threads: result for model, result in results if model == name}
-    return tuple(
-        Ratio(model, name, result.threads, *_paired(first[result.threads], result))
-        for model, result in results
-        if model != name and result.threads in first
-    )
-
-
-def _paired(first: LatencyResult, second: LatencyResult) -> tuple[float, float, float]:
-    by_cpu = (first.contended or second.contended) and first.block_cpu_medians_ms and second.block_cpu_medians_ms
-    one, other = (row.block_cpu_medians_ms if by_cpu else row.block_medians_ms for row in (first, second))
-    return paired_ratio(one, other)
+    found = []
+    for model, result in results:
+        if model != name and result.threads in first:
+            rows = (first[result.threads], result)
+            by_cpu = any(row.contended for row in rows) and all(row.block_cpu_medians_ms for row in rows)
+            pairs = (row.block_cpu_medians_ms if by_cpu else row.block_medians_ms for row in rows)
+            found.append(Ratio(model, name, result.threads, *paired_ratio(*pairs)))
+    return tuple(found)
 
 
 def thread_counts(threads: Sequence[int]) -> list[int]:
-    """Return the thread counts without repeats.
-
-    Raises:
-        UsageError: there is none, or one is below 1.
-    """
+    """Return the thread counts without repeats; raise UsageError if there is none, or one is below 1."""
     counts = list(dict.fromkeys(threads))
     if not counts or min(counts) < 1:
         raise UsageError(f"thread counts {list(threads)} are not valid", "give whole numbers from 1, such as 1,2")

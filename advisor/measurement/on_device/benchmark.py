@@ -1,27 +1,28 @@
-"""Run ``advisor benchmark --device``: measure over a connection, or predict from the file if there is none."""
+"""Run ``advisor benchmark --device``: measure over a connection or in runtimes of this machine, or predict."""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from advisor.core.errors import AdvisorError, StageError, UsageError
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.units import plural, show_bytes
-from advisor.devices.connections.protocol import Connection, MeasurementJob, Timing, needs_export
+from advisor.devices.connections.host import HostConnection
+from advisor.devices.connections.protocol import Connection, MeasurementJob, Timing, file_for, needs_export
 from advisor.devices.profiles import MEASURABLE_RUNTIMES, runtime_remark
 from advisor.devices.profiles.runtimes import local_runtimes
 from advisor.isolation.agent import SeriesDocument
-from advisor.measurement.accelerators.delegation import delegate
-from advisor.measurement.accelerators.rules import serving
-from advisor.measurement.latency.results import LEVEL, LatencyResult, Ratio
-from advisor.measurement.latency.timing import judge, ratios
+from advisor.measurement.accelerators import serving
+from advisor.measurement.delegation import delegate
+from advisor.measurement.latency import LEVEL, LatencyResult, Ratio
+from advisor.measurement.latency.timing import effort_named, judge, ratios
 from advisor.measurement.microcontrollers import Interpreter, interpreter_of
-from advisor.measurement.on_device.findings import DeviceBenchmark, DeviceRow
-from advisor.measurement.processes.model_file import ModelFile, detector_notes, read_model
+from advisor.measurement.on_device import DeviceBenchmark, DeviceRow
+from advisor.measurement.processes import ModelFile, detector_notes, read_model
 
 if TYPE_CHECKING:
     from advisor.devices.prediction.predictor import Predictor
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 Tell = Callable[[str], None]
 PREDICTION_LEVEL = 0.8
 _MEASURED = "measure it on the device: name a connection in its profile"
-SECONDS = {"quick": 6, "normal": 10, "full": 60, "search": 1, "load": 1}
 
 
 def benchmark_on_device(
@@ -45,28 +45,21 @@ def benchmark_on_device(
 ) -> DeviceBenchmark:
     """Measure files on a device over its connection; without one, predict their latencies.
 
-    Args:
-        models: one or more files.
-        profile: the device.
-        target: which of its targets.
-        connection: the connection to the device, None to predict.
-        predictor: returns the predictor; called only if it is needed.
-        threads: thread counts; by default that of the target. A prediction is possible for that of the target only.
-        effort: name of the effort.
-        tell: called with a line for each step.
+    Thread counts are those of the target by default; no others can be predicted. The predictor is made only if it is
+    needed. ``tell`` is called with a line for each step.
 
     Raises:
         UsageError: a file is missing or damaged, or the target does not run ``.tflite`` files.
     """
     files = [read_model(model) for model in dict.fromkeys(map(str, models))]
     interpreter = interpreter_of(target.runtime)
+    compared: tuple[Ratio, ...] = ()
     if connection is None:
         tell(f"predicting for {profile.name}")
         rows = _predicted(files, profile, target, predictor(), threads)
         if interpreter:
             tell(f"running the files in {interpreter.NAME}")
             rows = [_with_arena(row, file, interpreter) for row, file in zip(rows, files, strict=True)]
-        compared: tuple[Ratio, ...] = ()
     else:
         here = profile.name in local_runtimes()
         if not here and target.runtime not in MEASURABLE_RUNTIMES and not needs_export(target.runtime):
@@ -85,30 +78,22 @@ def benchmark_on_device(
     remark = "" if connection else runtime_remark(f"{profile.name}:{target.name}", target.runtime)
     included = detector_notes(file.path.name for file in files if file.detects)
     ran = _arena_notes(rows, target, interpreter) if interpreter else ()
-    notes = tuple(filter(None, (remark, *included, *ran, *_downloads(rows), *_limits(rows, profile))))
+    downloads = [
+        f"{Path(row.model).name}, {plural(row.threads, 'thread')}: a page downloads {show_bytes(row.page_bytes)}"
+        for row in rows
+        if row.page_bytes is not None
+    ]
+    notes = tuple(filter(None, (remark, *included, *ran, *downloads, *_limits(rows, profile))))
     reached = connection.label if connection else ""
     return DeviceBenchmark(profile.name, target.name, reached, effort, tuple(rows), compared, delegations, notes)
 
 
-def _row(file: ModelFile, threads: int) -> DeviceRow:
-    return DeviceRow(file.model, threads, file.graph.size_bytes, file.arena_bytes)
-
-
-def _downloads(rows: Sequence[DeviceRow]) -> tuple[str, ...]:
-    """Return what a page downloads to run each file, the runtime and the file."""
-    from advisor.core.units import show_bytes
-
-    return tuple(
-        f"{Path(row.model).name}, {plural(row.threads, 'thread')}: a page downloads {show_bytes(row.page_bytes)}"
-        for row in rows
-        if row.page_bytes is not None
-    )
+def _row(file: ModelFile, threads: int, failure: str = "") -> DeviceRow:
+    return DeviceRow(file.model, threads, file.graph.size_bytes, file.arena_bytes, failure=failure)
 
 
 def _limits(rows: Sequence[DeviceRow], profile: DeviceProfile) -> tuple[str, ...]:
     """Return the hard limits of the device that files exceed."""
-    from advisor.core.units import show_bytes
-
     found = []
     for row in rows:
         for label, needed, limit in (
@@ -138,7 +123,7 @@ def _predicted(
         try:
             rows.append(_prediction(file, profile, target, predictor))
         except UsageError as error:
-            rows.append(_failed(file, target.threads, error))
+            rows.append(_row(file, target.threads, f"{file.path.name}: {error.message}"))
     return rows
 
 
@@ -166,46 +151,27 @@ def _measured(
 ) -> tuple[list[DeviceRow], tuple[Ratio, ...]]:
     """Measure all files in one job, so that they take turns; if that fails, measure each file alone."""
     counts = tuple(dict.fromkeys(threads)) or (target.threads,)
+    limit = 120.0 + len(files) * len(counts) * (60 + 3 * effort_named(effort).min_seconds)
+    by_path = {file.path: file for file in files}
     try:
-        return _job(files, target, connection, counts, effort)
+        timings = connection.measure(MeasurementJob(tuple(by_path), counts, effort, limit, target.runtime))
+        rows = [measured_row(timing, by_path[timing.model], connection.label) for timing in timings]
     except StageError as error:
         if len(files) == 1:
-            return [_failed(files[0], count, error) for count in counts], ()
-    alone = [_measured([file], target, connection, counts, effort)[0] for file in files]
-    return [row for rows in alone for row in rows], ()
-
-
-def _failed(file: ModelFile, threads: int, error: AdvisorError) -> DeviceRow:
-    return replace(_row(file, threads), failure=f"{file.path.name}: {error.message}")
-
-
-def _job(
-    files: Sequence[ModelFile], target: DeviceTarget, connection: Connection, counts: tuple[int, ...], effort: str
-) -> tuple[list[DeviceRow], tuple[Ratio, ...]]:
-    limit = 120.0 + len(files) * len(counts) * (60 + 3 * SECONDS[effort])
-    by_path = {file.path: file for file in files}
-    timings = connection.measure(MeasurementJob(tuple(by_path), counts, effort, limit, target.runtime))
-    rows = [measured_row(timing, by_path[timing.model], connection.label) for timing in timings]
+            return [_row(files[0], count, f"{files[0].path.name}: {error.message}") for count in counts], ()
+        alone = [_measured([file], target, connection, counts, effort)[0] for file in files]
+        return [row for each in alone for row in each], ()
     return rows, ratios([(row.model, row.result) for row in rows if row.result])
 
 
-def _judged(timing: Timing) -> LatencyResult | None:
-    """Evaluate the agent's runs like those of this machine; None for the output of another tool."""
-    if "blocks" not in timing.details:
-        return None
-    try:
-        return judge(cast("SeriesDocument", timing.details), timing.details["load"])
-    except (LookupError, TypeError, ValueError, statistics.StatisticsError) as error:
-        raise StageError(f"invalid response from the device: {type(error).__name__} {error}") from error
-
-
 def measured_row(timing: Timing, file: ModelFile, label: str) -> DeviceRow:
-    """Return the row of one timing of a file.
-
-    Raises:
-        StageError: the runs in the timing are not valid.
-    """
-    result = _judged(timing)
+    """Return the row of one timing of a file; raise StageError if the runs in the timing are not valid."""
+    result: LatencyResult | None = None
+    if "blocks" in timing.details:  # the agent's runs; other tools give no blocks
+        try:
+            result = judge(cast("SeriesDocument", timing.details), timing.details["load"])
+        except (LookupError, TypeError, ValueError, statistics.StatisticsError) as error:
+            raise StageError(f"invalid response from the device: {type(error).__name__} {error}") from error
     source = f"{label}, {timing.runtime}, {plural(timing.threads, 'thread')}"
     low, high = result.interval_ms if result else (None, None)
     value = result.rank_ms if result else timing.median_ms
@@ -250,3 +216,90 @@ def _arena_notes(rows: Sequence[DeviceRow], target: DeviceTarget, interpreter: I
         for row in rows
         if row.micro and not row.failure
     )
+
+
+@dataclass(frozen=True)
+class RuntimeHere:
+    """A runtime of this machine: its device, such as ``host:onnxruntime``, its name, and what measures with it."""
+
+    name: str
+    runtime: str
+    connection: Connection
+
+
+def benchmark_in_runtimes(
+    models: Sequence[Path | str],
+    runtimes: Sequence[RuntimeHere],
+    threads: Sequence[int] = (1,),
+    effort: str = "quick",
+    tell: Tell = lambda _text: None,
+) -> DeviceBenchmark:
+    """Measure each file in each runtime; each further runtime is compared with the first.
+
+    Runtimes that the agent runs take turns, block by block, in one process, so that a drift of the machine affects all
+    equally. Others are measured after them.
+
+    Raises:
+        UsageError: a file is missing or damaged, or the effort is unknown.
+    """
+    limit_s = 120.0 + 3 * len(runtimes) * len(threads) * effort_named(effort).max_seconds
+    counts = tuple(dict.fromkeys(threads)) or (1,)
+    names = [each.name for each in runtimes]
+    rows: list[DeviceRow] = []
+    compared: list[Ratio] = []
+    notes: list[str] = []
+    for model in dict.fromkeys(map(str, models)):
+        file = read_model(model)
+        tell(f"{file.path.name} in {', '.join(names)}")
+        found = _in_runtimes(file, runtimes, MeasurementJob((file.path,), counts, effort, limit_s))
+        rows += found
+        compared += ratios([(f"{row.model} in {row.device}", row.result) for row in found if row.result])
+        notes += filter(None, (_agreement(file, each) for each in runtimes))
+    return DeviceBenchmark(",".join(names), "", "this machine", effort, tuple(rows), tuple(compared), (), tuple(notes))
+
+
+def _agreement(file: ModelFile, each: RuntimeHere) -> str:
+    """Return how the export for a runtime agrees with the file; empty if the runtime runs the file, or cannot."""
+    try:
+        facts: Mapping[str, float] = file_for(each.runtime, file.path).facts
+    except AdvisorError:
+        return ""
+    if not facts:
+        return ""
+    same, inputs, difference = (facts[key] for key in ("same_answers", "inputs", "largest_difference"))
+    return (
+        f"{file.path.name} in {each.name}: the same answer on {same:g} of {inputs:g} inputs, largest difference "
+        f"{100 * difference:.2g} % of the output's range"
+    )
+
+
+def _in_runtimes(file: ModelFile, runtimes: Sequence[RuntimeHere], job: MeasurementJob) -> list[DeviceRow]:
+    """Return a row for each runtime and thread count; that of a runtime that cannot run the file has a reason."""
+    files, failures = dict[str, Path](), dict[str, str]()
+    for each in runtimes:
+        try:
+            files[each.name] = file_for(each.runtime, file.path).path
+        except AdvisorError as error:
+            failures[each.name] = error.message
+    together = [each for each in runtimes if each.name in files and isinstance(each.connection, HostConnection)]
+    found: dict[str, tuple[Timing, ...]] = {}
+    try:
+        timings = HostConnection().measure(replace(job, models=tuple(files[each.name] for each in together)))
+        for each in together:
+            found[each.name] = tuple(timing for timing in timings if timing.model == files[each.name])
+    except AdvisorError as error:
+        failures |= {each.name: error.message for each in together}
+    for each in runtimes:
+        if each.name in files and each not in together:
+            try:
+                found[each.name] = each.connection.measure(replace(job, runtime=each.runtime))
+            except AdvisorError as error:
+                failures[each.name] = error.message
+    rows = []
+    for name in [each.name for each in runtimes]:
+        if name in found:
+            made = [measured_row(timing, file, name) for timing in found[name]]
+        else:
+            made = [_row(file, count, f"{file.path.name} in {name}: {failures[name]}") for count in job.threads]
+        rows += [replace(row, device=name) for row in made]
+    return rows

@@ -1,18 +1,20 @@
-"""Profile one ``.tflite`` file: the time of each operator."""
+"""Profile one ``.tflite`` file: the time of each operator, and the two upper limits of every operator."""
 
 import statistics
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 
+import numpy as np
+
 from advisor.core.errors import UsageError
-from advisor.core.units import plural
 from advisor.measurement import host
-from advisor.measurement.accelerators.delegation import Delegation, delegate
-from advisor.measurement.accelerators.rules import accelerator
+from advisor.measurement.accelerators import accelerator
+from advisor.measurement.delegation import delegate, execution_order
 from advisor.measurement.microcontrollers import compiler_of
-from advisor.measurement.operators import roofline
-from advisor.measurement.operators.profile_values import OperatorTime, Profile, ProfiledOperator, TypeTime, match
+from advisor.measurement.operators.profile_values import OperatorTime, Profile, ProfiledOperator, Roofline, advise
 from advisor.measurement.operators.runs import (
     BY_CUTS,
     ProfileRequest,
@@ -24,121 +26,43 @@ from advisor.measurement.operators.runs import (
     undisturbed,
     undisturbed_median,
 )
-from advisor.measurement.processes.model_file import read_model
+from advisor.measurement.processes import call_json, read_model
 from advisor.tflite.arena import activation_arena_bytes
-from advisor.tflite.model import Model
+from advisor.tflite.macs import OperatorCost, count
+from advisor.tflite.model import Model, Operator, Tensor
 
-FALLBACK_SHARE = 0.2
-CONVERSION_SHARE = 0.1
-COMPUTE_SHARE = 0.9
-FIRST_SHARE = 0.25
-# More partitions than this cost more than a delegate gains (TensorFlow Lite's guidance on delegates).
-MANY_PARTITIONS = 3
-MEMORY_SHARE = 0.2
-NEAR_ROOF = 0.5
-DOMINANT_SHARE = 0.5
+SIDE = 768  # three float32 matrices of this size (7 MB) fit into the caches, so arithmetic is the limit
+COPY_BYTES = 64 * 2**20  # larger than the caches of small machines
+SECONDS = 0.3
 
-_COMPUTE = {"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV"}
-_CONVERSIONS = {"QUANTIZE", "DEQUANTIZE", "CAST"}
-_REMEDIES = {
-    ("HARD_SWISH", "int8"): "prefer float32 or a variant with relu6 on this target",
-    ("HARD_SWISH", "uint8"): "prefer float32 or a variant with relu6 on this target",
-    ("DEPTHWISE_CONV_2D", "float32"): "prefer weight_int8, int8 or float32 to dynamic_int8 on this target",
-    ("CONV_2D", "float32"): "prefer weight_int8, int8 or float32 to dynamic_int8 on this target",
-}
+# Find the operator of the file that each event of the profiler belongs to.
+#
+# Builtin kernels report the index of the operator. XNNPACK fuses operators and names only its own kernels, so its
+# events are matched by kind and order: if a kind has as many events as the graph has remaining operators of this
+# kind, they are matched in the order in which the runtime executes its partitions. If the counts differ, the kind
+# gets no operator.
 
-
-def advise(profile: Profile) -> tuple[str, ...]:
-    """Return the sentences that apply, the most important first; there is always at least one."""
-    rules = (_outside, _conversions, _partitions, _memory, _first, _compute)
-    return tuple(sentence for rule in rules for sentence in rule(profile)) or (_balanced(profile),)
-
-
-def _outside(profile: Profile) -> Iterator[str]:
-    """Name the types that run outside XNNPACK and take much of the time."""
-    for row in profile.by_type if profile.kernels != "builtin" else ():
-        if row.where == "builtin" and row.share >= FALLBACK_SHARE and row.type not in _CONVERSIONS:
-            yield f"{row.share:.0%} of the time is {row.type} outside XNNPACK ({_typed(row)}): {_remedy(row)}"
-
-
-def _remedy(row: TypeTime) -> str:
-    """Return what to do about a type that XNNPACK does not support."""
-    if row.data_type == "int16":
-        return "16-bit activations run on slow reference kernels here: prefer int8 or float32 on this target"
-    default = f"another compression or a variant without {row.type} may be faster on this target"
-    return _REMEDIES.get((row.type, row.data_type), default)
-
-
-def _conversions(profile: Profile) -> Iterator[str]:
-    """Give the share of conversions between types."""
-    share = sum(row.share for row in profile.by_type if row.type in _CONVERSIONS)
-    if share >= CONVERSION_SHARE:
-        yield f"{share:.0%} of the time converts between types: keep one type from input to output"
-
-
-def _partitions(profile: Profile) -> Iterator[str]:
-    """Report that the graph has many partitions."""
-    if profile.partitions > MANY_PARTITIONS:
-        kinds = sorted({row.type for row in profile.by_type if row.where == "builtin"})
-        outside = f"{', '.join(kinds)} run{'s' if len(kinds) == 1 else ''} outside it"
-        yield f"the run enters XNNPACK {profile.partitions} times, because {outside}: each entry takes time"
-
-
-def _memory(profile: Profile) -> Iterator[str]:
-    """Name the operators that wait for memory: they read weights at half the copy speed or more."""
-    if profile.roofline is None:
-        return
-    speed = profile.roofline.gbytes
-    dense = [row for row in profile.operators if row.type == "FULLY_CONNECTED"]
-    rows = [row for row in dense if row.gbytes and row.gbytes >= NEAR_ROOF * speed]
-    share = sum(row.share for row in rows)
-    if share >= MEMORY_SHARE:
-        moved_mb = sum(row.node.bytes_moved for row in rows if row.node) / 1e6
-        yield (
-            f"{share:.0%} of the time is FULLY_CONNECTED reading {moved_mb:.1f} MB at memory speed "
-            f"({speed:.0f} GB/s): smaller weights or fewer units help, faster arithmetic does not"
-        )
-
-
-def _first(profile: Profile) -> Iterator[str]:
-    """Report that a single operator dominates."""
-    row = profile.top(1)[0]
-    if row.share >= FIRST_SHARE and len(profile.operators) >= 5 and row.where != "builtin":
-        step = f"operator {row.node.index}" if row.node else f"step {row.position}"
-        shape = f", {row.node.outputs[0]}" if row.node and row.node.outputs else ""
-        yield f"{row.share:.0%} of the time is one {row.type} ({step}{shape}): a smaller input makes it faster"
-
-
-def _compute(profile: Profile) -> Iterator[str]:
-    """Report that the arithmetic of the layers takes nearly all of the time."""
-    share = sum(row.share for row in profile.by_type if row.type in _COMPUTE and row.where == "XNNPACK")
-    if share < COMPUTE_SHARE:
-        return
-    rate, roof, speed = 2 * profile.macs / profile.whole_us / 1e3, profile.roofline, ""
-    floating = all(row.data_type in ("float32", "") for row in profile.by_type if row.type in _COMPUTE)
-    if profile.macs:
-        limit = _limit(rate / roof.gflops) if roof and floating and profile.threads == 1 else ""
-        speed = f" ({profile.macs / 1e6:.0f} million MACs at {rate:.0f} billion operations/s{limit})"
-    yield f"convolutions and fully connected layers take {share:.0%}{speed}: only a smaller model is faster"
-
-
-def _limit(part: float) -> str:
-    """Compare the arithmetic with the roofline, which is measured, so that a run can exceed it by a few percent."""
-    return ", the measured limit of this core" if part >= 1 else f", {part:.0%} of the limit of this core"
-
-
-def _balanced(profile: Profile) -> str:
-    """Name the largest type, and say that none stands out if it takes less than half of the time."""
-    row = profile.by_type[0]
-    if row.share >= DOMINANT_SHARE:
-        kernels = " in the builtin kernels, because XNNPACK is off" if profile.kernels == "builtin" else ""
-        return f"{row.share:.0%} of the time is {row.type} ({_typed(row)}){kernels}"
-    return f"no operator type stands out; the largest is {row.type} with {row.share:.0%} ({_typed(row)})"
-
-
-def _typed(row: TypeTime) -> str:
-    """Return ``11 operators, int8``."""
-    return plural(row.count, "operator") + (f", {row.data_type}" if row.data_type else "")
+# The names of XNNPACK's kernels (without the types in brackets), and the operators that become such a kernel.
+_KINDS: tuple[tuple[str, frozenset[str]], ...] = (
+    ("DWConv", frozenset({"DEPTHWISE_CONV_2D"})),
+    ("Deconvolution", frozenset({"TRANSPOSE_CONV"})),
+    ("Convolution", frozenset({"CONV_2D", "FULLY_CONNECTED"})),
+    ("Fully Connected", frozenset({"CONV_2D", "FULLY_CONNECTED"})),
+    ("Dynamic Fully Connected", frozenset({"CONV_2D", "FULLY_CONNECTED"})),
+    ("Add", frozenset({"ADD"})),
+    ("Subtract", frozenset({"SUB"})),
+    ("Multiply", frozenset({"MUL"})),
+    ("Average Pooling", frozenset({"AVERAGE_POOL_2D"})),
+    ("Max Pooling", frozenset({"MAX_POOL_2D"})),
+    ("Mean", frozenset({"MEAN"})),
+    ("Softmax", frozenset({"SOFTMAX"})),
+    ("Sigmoid", frozenset({"LOGISTIC"})),
+    ("HardSwish", frozenset({"HARD_SWISH"})),
+    ("Concatenate", frozenset({"CONCATENATION"})),
+    ("Constant Pad", frozenset({"PAD"})),
+    ("Static Reshape", frozenset({"RESHAPE"})),
+    ("Resize Bilinear", frozenset({"RESIZE_BILINEAR"})),
+)
 
 
 def profile(
@@ -157,10 +81,7 @@ def profile(
     If the operators do not add up to the whole, the file is measured again. If that fails, too, it is measured with the
     builtin kernels, which report one event per operator. If the installed library has no known profiler, the operators
     are timed by cutting the file after each of them, which is less exact. The profile has a note in both cases.
-
-    Args:
-        by_cuts: cut the file instead of using the profiler.
-        with_roofline: also measure the limits of this machine (once per process, about a second).
+    ``by_cuts`` does so at once. ``with_roofline`` also measures the limits of this machine.
 
     Raises:
         UsageError: the file is missing or damaged, an accelerator is unknown, or the number of threads or runs is
@@ -183,7 +104,9 @@ def profile(
     rows, entered = _rows(events, matched, operator_times(good)), partitions(events)
     if BY_CUTS in collected.notes and collected.kernels == "default":  # then only the times are known
         delegation = delegate(graph, accelerator("xnnpack"))
-        rows, entered = _with_placement(rows, delegation), delegation.partitions
+        left, entered = {row.index for row in delegation.refused}, delegation.partitions
+        places = ["builtin" if row.node and row.node.index in left else "XNNPACK" for row in rows]
+        rows = tuple(replace(row, where=where) for row, where in zip(rows, places, strict=True))
     found = Profile(
         model=file.model,
         runtime=collected.runtime,
@@ -199,7 +122,7 @@ def profile(
         parameters=sum(tensor.elements for tensor in graph.tensors if tensor.is_constant and tensor.elements > 8),
         arena_bytes=activation_arena_bytes(graph),
         partitions=entered,
-        roofline=roofline.measure() if with_roofline else None,
+        roofline=measured_roofline() if with_roofline else None,
         host=host.describe(),
         notes=collected.notes,
         delegations=tuple(delegate(graph, each) for each in wanted),
@@ -216,12 +139,6 @@ def with_shapes(graph: Model, shapes: Sequence[Sequence[int]] | None) -> Model:
     known = (tuple(shape) for shape in shapes[: len(main.tensors)])
     tensors = tuple(replace(tensor, shape=shape) for tensor, shape in zip(main.tensors, known, strict=True))
     return replace(graph, subgraphs=(replace(main, tensors=tensors), *graph.subgraphs[1:]))
-
-
-def _with_placement(rows: Sequence[OperatorTime], delegation: Delegation) -> tuple[OperatorTime, ...]:
-    """Return the rows, with XNNPACK or builtin for each operator by XNNPACK's rules."""
-    left = {row.index for row in delegation.refused}
-    return tuple(replace(row, where="builtin" if row.node and row.node.index in left else "XNNPACK") for row in rows)
 
 
 def _rows(
@@ -248,3 +165,82 @@ def _rows(
             )
         )
     return tuple(rows)
+
+
+def nodes(model: Model) -> tuple[ProfiledOperator, ...]:
+    """Return the operators of the main graph."""
+    costs = count(model).operators
+    return tuple(_node(model, cost, operator) for cost, operator in zip(costs, model.operators, strict=True))
+
+
+def match(model: Model, events: Sequence[ProfilerEvent]) -> tuple[ProfiledOperator | None, ...]:
+    """Return the operator of each event, None if it is not known."""
+    known = nodes(model)
+    builtin = [known[event.operator] if event.builtin and event.operator < len(known) else None for event in events]
+    found = [node if node and node.name == event.tag else None for node, event in zip(builtin, events, strict=True)]
+    taken = {node.index for node in found if node is not None}
+    rest = [known[index] for index in execution_order(model, taken) if index not in taken]
+    waiting: dict[frozenset[str], list[int]] = {}
+    for position, event in enumerate(events):
+        if found[position] is None and (kind := kind_of(event.tag)):
+            waiting.setdefault(kind, []).append(position)
+    for kind, positions in waiting.items():
+        left = [node for node in rest if node.name in kind]
+        if len(left) == len(positions):
+            for position, node in zip(positions, left, strict=True):
+                found[position] = node
+    return tuple(found)
+
+
+def kind_of(tag: str) -> frozenset[str] | None:
+    """Return the operators that can become an XNNPACK kernel of this name, None if unknown."""
+    name = tag.removeprefix("Delegate/")
+    if "DWConv" in name:
+        return _KINDS[0][1]
+    return next((kind for start, kind in _KINDS if name.startswith(start)), None)
+
+
+def _node(model: Model, cost: OperatorCost, operator: Operator) -> ProfiledOperator:
+    tensors = model.tensors
+    inputs = [tensors[position] for position in operator.inputs if position >= 0]
+    outputs = [tensors[position] for position in operator.outputs]
+    return ProfiledOperator(
+        index=cost.index,
+        name=operator.name,
+        inputs=tuple(_shown(tensor) for tensor in inputs if not tensor.is_constant),
+        outputs=tuple(_shown(tensor) for tensor in outputs),
+        macs=cost.macs,
+        bytes_moved=sum(tensor.size_bytes for tensor in {id(tensor): tensor for tensor in inputs + outputs}.values()),
+    )
+
+
+def _shown(tensor: Tensor) -> str:
+    return f"{tensor.dtype} {'x'.join(map(str, tensor.shape)) or 'scalar'}"
+
+
+@lru_cache(maxsize=1)
+def measured_roofline() -> Roofline:
+    """Measure this machine at one thread in a child process (Williams et al. 2009), once per process: 1 s."""
+    return Roofline(**call_json(f"{__name__}:collect_roofline", 60.0, "roofline"))
+
+
+def collect_roofline() -> dict[str, object]:
+    """Return GFLOP/s of a float32 matrix product and GB/s of a copy (bytes read plus written) at one thread."""
+    generator = np.random.default_rng(0)
+    left, right = (generator.standard_normal((SIDE, SIDE), dtype=np.float32) for _ in range(2))
+    product = np.empty_like(left)
+    source, target = np.ones(COPY_BYTES, np.uint8), np.empty(COPY_BYTES, np.uint8)
+    compute = _best_seconds(lambda: np.matmul(left, right, out=product))
+    copy = _best_seconds(lambda: np.copyto(target, source))
+    return {"gflops": 2 * SIDE**3 / compute / 1e9, "gbytes": 2 * COPY_BYTES / copy / 1e9}
+
+
+def _best_seconds(work: Callable[[], object]) -> float:
+    """Return the shortest CPU time of a call within ``SECONDS``; time of other processes does not count."""
+    work()
+    end, best = time.perf_counter() + SECONDS, float("inf")
+    while time.perf_counter() < end or best == float("inf"):
+        start = time.thread_time()
+        work()
+        best = min(best, time.thread_time() - start)
+    return best

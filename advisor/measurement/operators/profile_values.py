@@ -1,58 +1,43 @@
-"""The profile of a file as values: its operators, its operator types, and the whole."""
+"""The profile of a file as values, its operators, its operator types and the whole, and the advice that it gives."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from advisor.core.codec import Written
+from advisor.core.units import plural
 from advisor.measurement import host
-from advisor.measurement.accelerators.delegation import Delegation, execution_order
+from advisor.measurement.delegation import Delegation
 from advisor.measurement.microcontrollers import EthosEstimate
-from advisor.measurement.operators import roofline
-from advisor.measurement.operators.runs import ProfilerEvent
-from advisor.tflite.macs import OperatorCost, count
-from advisor.tflite.model import Model, Operator
 
-# Find the operator of the file that each event of the profiler belongs to.
-#
-# Builtin kernels report the index of the operator. XNNPACK fuses operators and names only its own kernels, so its
-# events are matched by kind and order: if a kind has as many events as the graph has remaining operators of this
-# kind, they are matched in the order in which the runtime executes its partitions. If the counts differ, the kind
-# gets no operator.
+FALLBACK_SHARE = 0.2
+CONVERSION_SHARE = 0.1
+COMPUTE_SHARE = 0.9
+FIRST_SHARE = 0.25
+# More partitions than this cost more than a delegate gains (TensorFlow Lite's guidance on delegates).
+MANY_PARTITIONS = 3
+MEMORY_SHARE = 0.2
+NEAR_ROOF = 0.5
+DOMINANT_SHARE = 0.5
 
-# The names of XNNPACK's kernels (without the types in brackets), and the operators that become such a kernel.
-_KINDS: tuple[tuple[str, frozenset[str]], ...] = (
-    ("DWConv", frozenset({"DEPTHWISE_CONV_2D"})),
-    ("Deconvolution", frozenset({"TRANSPOSE_CONV"})),
-    ("Convolution", frozenset({"CONV_2D", "FULLY_CONNECTED"})),
-    ("Fully Connected", frozenset({"CONV_2D", "FULLY_CONNECTED"})),
-    ("Dynamic Fully Connected", frozenset({"CONV_2D", "FULLY_CONNECTED"})),
-    ("Add", frozenset({"ADD"})),
-    ("Subtract", frozenset({"SUB"})),
-    ("Multiply", frozenset({"MUL"})),
-    ("Average Pooling", frozenset({"AVERAGE_POOL_2D"})),
-    ("Max Pooling", frozenset({"MAX_POOL_2D"})),
-    ("Mean", frozenset({"MEAN"})),
-    ("Softmax", frozenset({"SOFTMAX"})),
-    ("Sigmoid", frozenset({"LOGISTIC"})),
-    ("HardSwish", frozenset({"HARD_SWISH"})),
-    ("Concatenate", frozenset({"CONCATENATION"})),
-    ("Constant Pad", frozenset({"PAD"})),
-    ("Static Reshape", frozenset({"RESHAPE"})),
-    ("Resize Bilinear", frozenset({"RESIZE_BILINEAR"})),
-)
+_COMPUTE = {"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV"}
+_CONVERSIONS = {"QUANTIZE", "DEQUANTIZE", "CAST"}
+_SLOW_INT16 = "16-bit activations run on slow reference kernels here: prefer int8 or float32 on this target"
+_NO_SWISH = "prefer float32 or a variant with relu6 on this target"
+_NO_DYNAMIC = "prefer weight_int8, int8 or float32 to dynamic_int8 on this target"
+_REMEDIES = {
+    ("HARD_SWISH", "int8"): _NO_SWISH,
+    ("HARD_SWISH", "uint8"): _NO_SWISH,
+    ("DEPTHWISE_CONV_2D", "float32"): _NO_DYNAMIC,
+    ("CONV_2D", "float32"): _NO_DYNAMIC,
+}
 
 
 @dataclass(frozen=True)
 class ProfiledOperator:
-    """One operator of the file, as a profile shows it.
+    """One operator of the file's main graph, as a profile shows it.
 
-    Attributes:
-        index: index in the file's main graph.
-        name: the builtin operator's name.
-        inputs: ``float32 1x224x224x3`` of each input that is an activation.
-        outputs: the same for each output.
-        macs: multiply-accumulates in a run; 0 for operators without any.
-        bytes_moved: bytes of its inputs, constants and outputs; each tensor counts once.
+    Inputs that are activations, and outputs, are texts such as ``float32 1x224x224x3``. ``bytes_moved`` are those of
+    its inputs, constants and outputs; each tensor counts once.
     """
 
     index: int
@@ -63,82 +48,25 @@ class ProfiledOperator:
     bytes_moved: int
 
 
-def nodes(model: Model) -> tuple[ProfiledOperator, ...]:
-    """Return the operators of the main graph."""
-    costs = count(model).operators
-    return tuple(_node(model, cost, operator) for cost, operator in zip(costs, model.operators, strict=True))
+@dataclass(frozen=True)
+class Roofline:
+    """The limits of one core: 10^9 float32 operations per second (a matrix product in cache; a MAC is two operations).
 
+    ``gbytes`` are 10^9 bytes per second between processor and memory (a copy; bytes read plus written).
+    """
 
-def match(model: Model, events: Sequence[ProfilerEvent]) -> tuple[ProfiledOperator | None, ...]:
-    """Return the operator of each event, None if it is not known."""
-    known = nodes(model)
-    found: list[ProfiledOperator | None] = [_builtin_node(known, event) for event in events]
-    taken = {node.index for node in found if node is not None}
-    rest = [known[index] for index in execution_order(model, taken) if index not in taken]
-    waiting: dict[frozenset[str], list[int]] = {}
-    for position, event in enumerate(events):
-        if found[position] is None and (kind := kind_of(event.tag)):
-            waiting.setdefault(kind, []).append(position)
-    for kind, positions in waiting.items():
-        left = [node for node in rest if node.name in kind]
-        if len(left) == len(positions):
-            for position, node in zip(positions, left, strict=True):
-                found[position] = node
-    return tuple(found)
-
-
-def kind_of(tag: str) -> frozenset[str] | None:
-    """Return the operators that can become an XNNPACK kernel of this name, None if unknown."""
-    name = tag.removeprefix("Delegate/")
-    if "DWConv" in name:
-        return _KINDS[0][1]
-    return next((kind for start, kind in _KINDS if name.startswith(start)), None)
-
-
-def _builtin_node(known: Sequence[ProfiledOperator], event: ProfilerEvent) -> ProfiledOperator | None:
-    """Return the operator that a builtin kernel reports, if the names are equal."""
-    if not event.builtin or event.operator >= len(known):
-        return None
-    node = known[event.operator]
-    return node if event.tag == node.name else None
-
-
-def _node(model: Model, cost: OperatorCost, operator: Operator) -> ProfiledOperator:
-    tensors = model.tensors
-    inputs = [tensors[position] for position in operator.inputs if position >= 0]
-    outputs = [tensors[position] for position in operator.outputs]
-    return ProfiledOperator(
-        index=cost.index,
-        name=operator.name,
-        inputs=tuple(_shown(tensor.dtype, tensor.shape) for tensor in inputs if not tensor.is_constant),
-        outputs=tuple(_shown(tensor.dtype, tensor.shape) for tensor in outputs),
-        macs=cost.macs,
-        bytes_moved=sum(tensor.size_bytes for tensor in {id(tensor): tensor for tensor in inputs + outputs}.values()),
-    )
-
-
-def _shown(dtype: str, shape: tuple[int, ...]) -> str:
-    """Return ``float32 1x224x224x3``."""
-    return f"{dtype} {'x'.join(map(str, shape)) or 'scalar'}"
+    gflops: float
+    gbytes: float
 
 
 @dataclass(frozen=True)
 class OperatorTime:
-    """One step of a run.
+    """One step of a run, in ``XNNPACK`` or ``builtin``; its ``type`` is the kernel's name if the operator is unknown.
 
-    Attributes:
-        position: position in the order of execution.
-        kernel: name of the kernel in the runtime.
-        type: name of the operator in the file, or that of the kernel if the operator is not known.
-        where: ``XNNPACK`` or ``builtin``.
-        time_us: interquartile mean over the undisturbed runs; it is finer than the clock's microsecond and as robust as
-            the median.
-        first_us: its time in the first of these runs.
-        share: share of the sum of all operators, 0-1.
-        cumulative: sum of the shares up to this one.
-        node: the operator in the file, None if it is not known.
-        gflops: achieved 10^9 operations (float or integer) per second, two per MAC; None if unknown.
-        gbytes: achieved 10^9 bytes per second, None if unknown.
+    ``time_us`` is the interquartile mean over the undisturbed runs, which is finer than the clock's microsecond and as
+    robust as the median; ``first_us`` is the time in the first of them. Shares (0-1) are of the sum of all operators;
+    the cumulative one is the sum up to this step. ``gflops`` are 10^9 operations (float or integer) per second, two per
+    MAC, and ``gbytes`` 10^9 bytes per second; None if unknown.
     """
 
     position: int
@@ -156,17 +84,9 @@ class OperatorTime:
 
 @dataclass(frozen=True)
 class TypeTime:
-    """All operators of one type in XNNPACK or in the builtin kernels.
+    """All operators of one type in XNNPACK or in the builtin kernels; shares are as of :class:`OperatorTime`.
 
-    Attributes:
-        type: operator name.
-        where: ``XNNPACK`` or ``builtin``.
-        count: how many.
-        time_us: their time.
-        share: share of the sum of all operators, 0-1.
-        cumulative: sum of the shares from the largest up to this one.
-        macs: their multiply-accumulates.
-        data_type: data type of the first one's output, empty if unknown.
+    ``data_type`` is that of the first one's output, empty if unknown.
     """
 
     type: str
@@ -184,23 +104,15 @@ class Profile(Written):
     """The profile of one file at one thread count.
 
     Attributes:
-        model: the file's path as given.
-        runtime: package and version.
         kernels: ``default`` (XNNPACK for the operators that it supports) or ``builtin``.
-        threads: number of threads.
-        runs: number of undisturbed runs that the figures are based on.
-        rejected_runs: number of runs that other processes disturbed.
-        whole_us: median time of a whole run with the profiler.
-        plain_us: median time of a run without it.
+        runs: number of undisturbed runs that the figures are based on; other processes disturbed the rejected ones.
+        whole_us: median time of a whole run with the profiler; ``plain_us`` is that without it.
         operators: in order of execution.
         coverage: sum of the operators divided by the whole; 0.95-1.02 is good.
-        macs: multiply-accumulates of a run.
         parameters: number of weights: elements of the constants that are not shapes or axes.
         arena_bytes: memory that the activations need at once, computed from their lifetimes.
         partitions: how often the run enters XNNPACK.
         roofline: limits of this machine at one thread, None if not measured.
-        host: the machine.
-        notes: notes for the reader.
         advice: what to improve; each sentence contains its evidence.
         delegations: computed delegations of the file to the requested accelerators; they are not measured.
         ethos: estimates for the requested Ethos-U by its compiler.
@@ -227,7 +139,7 @@ class Profile(Written):
     parameters: int
     arena_bytes: int
     partitions: int
-    roofline: roofline.Roofline | None
+    roofline: Roofline | None
     host: host.Host
     notes: tuple[str, ...]
     advice: tuple[str, ...] = ()
@@ -266,3 +178,79 @@ class Profile(Written):
     def top(self, count: int = 10) -> tuple[OperatorTime, ...]:
         """Return the slowest operators."""
         return tuple(sorted(self.operators, key=lambda row: -row.time_us)[:count])
+
+
+def advise(profile: Profile) -> tuple[str, ...]:
+    """Return the sentences that apply, the most important first; there is always at least one."""
+    rules = (_outside, _memory, _first, _compute)
+    return tuple(sentence for rule in rules for sentence in rule(profile)) or (_balanced(profile),)
+
+
+def _outside(profile: Profile) -> Iterator[str]:
+    """Name the types that run outside XNNPACK and take much of the time, conversions, and many partitions."""
+    for row in profile.by_type if profile.kernels != "builtin" else ():
+        if row.where == "builtin" and row.share >= FALLBACK_SHARE and row.type not in _CONVERSIONS:
+            default = f"another compression or a variant without {row.type} may be faster on this target"
+            remedy = _SLOW_INT16 if row.data_type == "int16" else _REMEDIES.get((row.type, row.data_type), default)
+            yield f"{row.share:.0%} of the time is {row.type} outside XNNPACK ({_typed(row)}): {remedy}"
+    share = sum(row.share for row in profile.by_type if row.type in _CONVERSIONS)
+    if share >= CONVERSION_SHARE:
+        yield f"{share:.0%} of the time converts between types: keep one type from input to output"
+    if profile.partitions > MANY_PARTITIONS:
+        kinds = sorted({row.type for row in profile.by_type if row.where == "builtin"})
+        outside = f"{', '.join(kinds)} run{'s' if len(kinds) == 1 else ''} outside it"
+        yield f"the run enters XNNPACK {profile.partitions} times, because {outside}: each entry takes time"
+
+
+def _memory(profile: Profile) -> Iterator[str]:
+    """Name the operators that wait for memory: they read weights at half the copy speed or more."""
+    if profile.roofline is None:
+        return
+    speed, dense = profile.roofline.gbytes, [row for row in profile.operators if row.type == "FULLY_CONNECTED"]
+    rows = [row for row in dense if row.gbytes and row.gbytes >= NEAR_ROOF * speed]
+    share = sum(row.share for row in rows)
+    if share >= MEMORY_SHARE:
+        moved_mb = sum(row.node.bytes_moved for row in rows if row.node) / 1e6
+        yield (
+            f"{share:.0%} of the time is FULLY_CONNECTED reading {moved_mb:.1f} MB at memory speed "
+            f"({speed:.0f} GB/s): smaller weights or fewer units help, faster arithmetic does not"
+        )
+
+
+def _first(profile: Profile) -> Iterator[str]:
+    """Report that a single operator dominates."""
+    row = profile.top(1)[0]
+    if row.share >= FIRST_SHARE and len(profile.operators) >= 5 and row.where != "builtin":
+        step = f"operator {row.node.index}" if row.node else f"step {row.position}"
+        shape = f", {row.node.outputs[0]}" if row.node and row.node.outputs else ""
+        yield f"{row.share:.0%} of the time is one {row.type} ({step}{shape}): a smaller input makes it faster"
+
+
+def _compute(profile: Profile) -> Iterator[str]:
+    """Report that the arithmetic of the layers takes nearly all of the time."""
+    share = sum(row.share for row in profile.by_type if row.type in _COMPUTE and row.where == "XNNPACK")
+    if share < COMPUTE_SHARE:
+        return
+    rate, roof, speed = 2 * profile.macs / profile.whole_us / 1e3, profile.roofline, ""
+    floating = all(row.data_type in ("float32", "") for row in profile.by_type if row.type in _COMPUTE)
+    if profile.macs:
+        limit = ""
+        if roof and floating and profile.threads == 1:  # the limit is measured: a run can exceed it by a few percent
+            part = rate / roof.gflops
+            limit = ", the measured limit of this core" if part >= 1 else f", {part:.0%} of the limit of this core"
+        speed = f" ({profile.macs / 1e6:.0f} million MACs at {rate:.0f} billion operations/s{limit})"
+    yield f"convolutions and fully connected layers take {share:.0%}{speed}: only a smaller model is faster"
+
+
+def _balanced(profile: Profile) -> str:
+    """Name the largest type, and say that none stands out if it takes less than half of the time."""
+    row = profile.by_type[0]
+    if row.share >= DOMINANT_SHARE:
+        kernels = " in the builtin kernels, because XNNPACK is off" if profile.kernels == "builtin" else ""
+        return f"{row.share:.0%} of the time is {row.type} ({_typed(row)}){kernels}"
+    return f"no operator type stands out; the largest is {row.type} with {row.share:.0%} ({_typed(row)})"
+
+
+def _typed(row: TypeTime) -> str:
+    """Return ``11 operators, int8``."""
+    return plural(row.count, "operator") + (f", {row.data_type}" if row.data_type else "")

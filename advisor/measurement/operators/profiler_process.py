@@ -14,15 +14,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from advisor.isolation.agent import (
-    AgentError,
-    input_values,
-    new_interpreter,
-    one_line,
-    resize,
-    set_inputs,
-)
-from advisor.measurement.operators.runs import BUILTIN_EVENT, ProfiledRun, ProfilerEvent
+from advisor.isolation.agent import AgentError, input_values, new_interpreter, one_line, resize, set_inputs
+from advisor.measurement.operators.runs import BUILTIN_EVENT, ProfiledRun, ProfilerEvent, resolved_shapes
 
 MAX_RANK = 8  # LITERT_TENSOR_MAX_RANK
 CPU = 1  # kLiteRtHwAcceleratorCpu
@@ -78,11 +71,7 @@ class Library:
         self._free = ctypes.CFUNCTYPE(None, c_void_p)(self._c.free)
 
     def __call__(self, name: str, *arguments: object) -> None:
-        """Call ``LiteRt<name>``.
-
-        Raises:
-            AgentError: the library lacks the function, or the function failed.
-        """
+        """Call ``LiteRt<name>``; raise AgentError if the library lacks it, or if it failed."""
         try:
             function = getattr(self._library, f"LiteRt{name}")
         except AttributeError as error:
@@ -119,16 +108,7 @@ TIME_LIMIT_S = 4.0
 
 
 class CompiledModel:
-    """One file compiled for the CPU, with filled inputs.
-
-    Args:
-        library: the C library.
-        path: the file.
-        threads: number of threads.
-        kernels: ``default`` or ``builtin``.
-        shape: shape of the first input, if the file does not state it.
-        profiling: whether to use the profiler.
-    """
+    """One file compiled for the CPU, with filled inputs; ``shape`` is that of the first one if the file has none."""
 
     def __init__(
         self, library: Library, path: str, threads: int, kernels: str, shape: list[int] | None, profiling: bool
@@ -151,7 +131,10 @@ class CompiledModel:
         count = c_size_t()
         self._library(f"GetNumSignature{side}s", signature, byref(count))
         buffers = []
-        layouts = self._output_layouts(count.value) if side == "Output" and self._shape else None
+        layouts = None
+        if side == "Output" and self._shape:  # after the first input got its shape
+            layouts, which = (Layout * count.value)(), (c_size_t(0), count)
+            self._library("GetCompiledModelOutputTensorLayouts", self._compiled, *which, layouts, c_bool(True))
         for index in range(count.value):
             tensor = self._library.handle(f"GetSignature{side}TensorByIndex", signature, c_size_t(index))
             kind = TensorType()
@@ -168,14 +151,6 @@ class CompiledModel:
             if side == "Input":
                 self._fill(buffers[-1], shape, kind.element, index)
         return (c_void_p * len(buffers))(*buffers)
-
-    def _output_layouts(self, count: int) -> Any:
-        """Return the layouts of the outputs, after the first input got its shape."""
-        layouts = (Layout * count)()
-        self._library(
-            "GetCompiledModelOutputTensorLayouts", self._compiled, c_size_t(0), c_size_t(count), layouts, c_bool(True)
-        )
-        return layouts
 
     def _fill(self, buffer: c_void_p, shape: tuple[int, ...], element: int, index: int) -> None:
         """Write the fixed input values into a buffer."""
@@ -219,11 +194,7 @@ class CompiledModel:
 
 
 def _fix_shape(kind: TensorType, name: str) -> tuple[int, ...]:
-    """Set an unknown batch size to 1 and return the shape.
-
-    Raises:
-        AgentError: another dimension is unknown, or the rank is not plausible.
-    """
+    """Set an unknown batch size to 1 and return the shape; refuse other unknown dimensions."""
     rank = kind.layout.bits & 127
     if rank > MAX_RANK:
         raise AgentError("runtime", f"{name} has rank {rank}: the library's structures have another layout")
@@ -235,23 +206,7 @@ def _fix_shape(kind: TensorType, name: str) -> tuple[int, ...]:
     return tuple(kind.layout.dimensions[:rank])
 
 
-def resolved_shapes(path: str, shape: list[int]) -> list[list[int]]:
-    """Return the shape of every tensor of the main graph once the first input has ``shape``.
-
-    Raises:
-        AgentError: the graph cannot run with this shape.
-    """
-    interpreter = new_interpreter(path, 1, "builtin")
-    try:
-        resize(interpreter, shape)
-        interpreter.allocate_tensors()
-    except (ValueError, RuntimeError) as error:
-        raise AgentError("shape", f"the file cannot run with the shape {shape}: {one_line(error)}") from error
-    details = sorted(interpreter.get_tensor_details(), key=lambda detail: detail["index"])
-    return [[int(side) for side in detail["shape"]] for detail in details]
-
-
-def explained(path: str, shape: list[int] | None, error: AgentError) -> AgentError:
+def _explained(path: str, shape: list[int] | None, error: AgentError) -> AgentError:
     """Return the error of the runtime's Python classes, because the C interface reports only a number."""
     try:
         interpreter = new_interpreter(path, 1, "default")
@@ -267,16 +222,12 @@ def explained(path: str, shape: list[int] | None, error: AgentError) -> AgentErr
 
 
 def collect(path: str, threads: int, kernels: str, shape: list[int] | None, runs: int) -> dict[str, object]:
-    """Run the model in turn with and without the profiler, and return what :class:`Collected` needs, as JSON.
-
-    Raises:
-        AgentError: the library has no profiler, or the file cannot be run.
-    """
+    """Run the model in turn with and without the profiler, and return what :class:`Collected` needs, as JSON."""
     shapes = resolved_shapes(path, shape) if shape else None
     try:
         plain_us, seen = _run_in_turn(path, threads, kernels, shape, runs)
     except AgentError as error:
-        raise explained(path, shape, error) if error.kind == "load" else error from error
+        raise _explained(path, shape, error) if error.kind == "load" else error from error
     return {
         "runtime": f"ai-edge-litert=={metadata.version('ai-edge-litert')}",
         "plain_us": plain_us,

@@ -1,27 +1,32 @@
 """Collect the profiled runs of a file, select the undisturbed ones, and check that the operators add up to the whole.
 
-The runs come from the profiler if its version is known, else from cutting the file.
+The runs come from the profiler if its version is known. Else each operator is timed with a file that ends with it: its
+time is that of this file minus the time of the file that ends before it. Every runtime can run such files, but
+differences of times are rough, and the last of several fused operators gets their whole time.
 """
 
 from __future__ import annotations
 
 import statistics
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from advisor.measurement.processes.child import Reported, call_json
+from advisor.isolation.agent import AgentError, new_interpreter, one_line, resize, runtime, set_inputs
+from advisor.measurement.processes import Reported, call_json
 
 TESTED_RUNTIME = "ai-edge-litert==2.3."
-PROFILER = "advisor.measurement.operators.profiler_process"
-CUTTER = "advisor.measurement.operators.cut_process"
+PROFILER = "advisor.measurement.operators.profiler_process:collect"
 BY_CUTS = (
     "timed by cutting the file after each operator, because the profiler of the installed library is not supported: "
     "the times are rough, and where an operator ran is computed, not measured"
 )
 ATTEMPTS = 3
-
+LEAST_RUNS, MOST_RUNS = 5, 40
+SECONDS_A_CUT = 0.05
 
 TIMEOUT_S = 120.0
 BUILTIN_EVENT = 2
@@ -34,14 +39,7 @@ DROPPED_US = 0.5
 
 
 class ProfilerEvent(NamedTuple):
-    """One event of the profiler.
-
-    Attributes:
-        tag: name of the kernel.
-        kind: event type of TensorFlow Lite's profiler.
-        operator: index of the operator, as the kernel reports it.
-        time_us: its time in microseconds.
-    """
+    """One event of TensorFlow Lite's profiler: kernel, event type, operator as the kernel reports it, microseconds."""
 
     tag: str
     kind: int
@@ -74,15 +72,7 @@ class ProfiledRun:
 
 @dataclass(frozen=True)
 class ProfileRequest:
-    """One file and how to run it.
-
-    Attributes:
-        path: the file.
-        threads: number of threads.
-        runs: profiled runs.
-        kernels: ``default`` or ``builtin``.
-        shape: shape of the first input, if the file does not state it.
-    """
+    """One file and how to run it; the shape is that of the first input, if the file does not state it."""
 
     path: Path
     threads: int
@@ -90,13 +80,11 @@ class ProfileRequest:
     kernels: str
     shape: Sequence[int] | None
 
-    def run(self, module: str, kernels: str, **options: int) -> Collected:
+    def run(self, function: str, kernels: str, **options: int) -> Collected:
         """Run a profiling process and return its events."""
-        name, path = self.path.name, str(self.path.absolute())
         shape = list(self.shape) if self.shape else None
-        document = call_json(
-            module, TIMEOUT_S, name, path=path, threads=self.threads, kernels=kernels, shape=shape, **options
-        )
+        given = {"path": str(self.path.absolute()), "threads": self.threads, "kernels": kernels, "shape": shape}
+        document = call_json(function, TIMEOUT_S, self.path.name, **given, **options)
         runs = tuple(
             ProfiledRun(whole_us, tuple(ProfilerEvent(*event) for event in events))
             for whole_us, events in document.pop("runs")
@@ -106,16 +94,7 @@ class ProfileRequest:
 
 @dataclass(frozen=True)
 class Collected:
-    """All runs of a file.
-
-    Attributes:
-        runtime: package and version.
-        plain_us: times of runs without the profiler.
-        shapes: shapes of the tensors, None if the file states them.
-        runs: the profiled runs.
-        kernels: the kernels that ran: ``default`` or ``builtin``.
-        notes: notes for the reader.
-    """
+    """All runs of a file by some ``kernels``; ``shapes`` of the tensors are None if the file states them."""
 
     runtime: str
     plain_us: Sequence[float]
@@ -126,26 +105,18 @@ class Collected:
 
 
 def collect(request: ProfileRequest, by_cuts: bool) -> Collected:
-    """Return the profiler's runs, or the run of cuts if ``by_cuts`` is set or there is no profiler.
-
-    Raises:
-        StageError: the file cannot be run.
-    """
+    """Return the profiler's runs, or the run of cuts if ``by_cuts`` is set or there is no profiler."""
     try:
         if not by_cuts:
             return profiled(request)
     except Reported as error:
         if error.kind != "runtime":
             raise
-    return replace(request.run(CUTTER, request.kernels), notes=(BY_CUTS,))
+    return replace(request.run(f"{__name__}:collect_cuts", request.kernels), notes=(BY_CUTS,))
 
 
 def profiled(request: ProfileRequest) -> Collected:
-    """Return the profiler's first runs that add up; the last attempt uses the builtin kernels.
-
-    Raises:
-        Reported: the library's profiler is not supported, or the file cannot be run.
-    """
+    """Return the profiler's first runs that add up; the last attempt uses the builtin kernels."""
     name = request.path.name
     tried = [request.kernels] * ATTEMPTS + (["builtin"] if request.kernels != "builtin" else [])
     found = 0.0
@@ -229,3 +200,82 @@ def _notes(runtime: str, requested: str, used: str, found: float) -> tuple[str, 
     if found < REJECT_BELOW:
         notes.append(f"the operators add up to {found:.0%} only, because the run is short for a clock of microseconds")
     return tuple(notes)
+
+
+def prefix(data: bytes, count: int, still: set[int]) -> bytes:
+    """Return the file that ends after its first ``count`` operators; its outputs are the inputs of later ones.
+
+    Operators that are ``still`` only expand constants; their results are not outputs.
+    """
+    from advisor.tflite.rewrite import drop_unused_buffers, pack, unpack
+
+    model = unpack(data)
+    graph = model.subgraphs[0]
+    kept, later = graph.operators[:count], graph.operators[count:]
+    moving = [operator for position, operator in enumerate(kept) if position not in still]
+    made = [int(index) for operator in moving for index in operator.outputs]
+    wanted = {int(index) for operator in later for index in operator.inputs} | {int(index) for index in graph.outputs}
+    graph.operators = kept
+    graph.outputs = [index for index in dict.fromkeys(made) if index in wanted] or made[-1:]
+    used = {int(index) for operator in kept for index in (*operator.inputs, *operator.outputs)} | set(graph.inputs)
+    for index, tensor in enumerate(graph.tensors):
+        tensor.buffer = tensor.buffer if index in used else 0
+    model.signatureDefs, model.metadata = None, []
+    drop_unused_buffers(model)
+    return pack(model)
+
+
+def prefix_us(content: bytes, threads: int, kernels: str, shape: list[int] | None) -> float:
+    """Return the median of the faster half of the runs in microseconds; CPU time at one thread, else wall time."""
+    interpreter = new_interpreter("", threads, kernels, content)
+    resize(interpreter, shape)
+    interpreter.allocate_tensors()
+    set_inputs(interpreter)
+    clock = time.thread_time_ns if threads == 1 else time.perf_counter_ns
+    for _ in range(2):
+        interpreter.invoke()
+    limit, times = time.perf_counter() + SECONDS_A_CUT, list[int]()
+    while len(times) < MOST_RUNS and (len(times) < LEAST_RUNS or time.perf_counter() < limit):
+        start = clock()
+        interpreter.invoke()
+        times.append(clock() - start)
+    return statistics.median(sorted(times)[: (len(times) + 1) // 2]) / 1e3
+
+
+def collect_cuts(path: str, threads: int, kernels: str, shape: list[int] | None) -> dict[str, object]:
+    """Return the same document as the profiler's process: one run with one event per operator. Runs in a child."""
+    from scipy.optimize import isotonic_regression
+
+    from advisor.measurement.accelerators import expands_constants
+    from advisor.tflite.model import read
+
+    data = Path(path).read_bytes()
+    model = read(data, path)
+    still = {index for index, operator in enumerate(model.operators) if expands_constants(model, operator)}
+    positions = [index for index in range(len(model.operators)) if index not in still]
+    measured = [prefix_us(prefix(data, position + 1, still), threads, kernels, shape) for position in positions]
+    ends = isotonic_regression(measured).x.tolist()  # no operator takes negative time
+    steps = [end - start for start, end in pairwise([0.0, *ends])]
+    events = [
+        ProfilerEvent(model.operators[position].name, BUILTIN_EVENT, position, step)
+        for position, step in zip(positions, steps, strict=True)
+    ]
+    _module, package, version = runtime()
+    return {
+        "runtime": f"{package}=={version}",
+        "plain_us": [measured[-1]],
+        "runs": [(measured[-1], events)],
+        "shapes": resolved_shapes(path, shape) if shape else None,
+    }
+
+
+def resolved_shapes(path: str, shape: list[int]) -> list[list[int]]:
+    """Return the shape of every tensor of the main graph once the first input has ``shape``."""
+    interpreter = new_interpreter(path, 1, "builtin")
+    try:
+        resize(interpreter, shape)
+        interpreter.allocate_tensors()
+    except (ValueError, RuntimeError) as error:
+        raise AgentError("shape", f"the file cannot run with the shape {shape}: {one_line(error)}") from error
+    details = sorted(interpreter.get_tensor_details(), key=lambda detail: detail["index"])
+    return [[int(side) for side in detail["shape"]] for detail in details]

@@ -67,8 +67,7 @@ def detect(model: Path, images: Sequence[Path], view: InputSpec, classes: Sequen
     The file's labels may be more than the user's classes, in another order; without, they are these.
     """
     from advisor.datasets.dataset import class_order
-    from advisor.measurement.accuracy import Detector, save
-    from advisor.measurement.counting import CentreFinder
+    from advisor.measurement.accuracy import CentreFinder, Detector, save
     from advisor.tflite.metadata import read_metadata
     from advisor.tflite.model import read
     from advisor.tflite.postprocess import has_postprocess

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.measurement.accuracy import Detections
-from advisor.measurement.average_precision import counts
-from advisor.measurement.counting import centres, f1_of, match_centres
+from advisor.measurement.accuracy import Detections, centres
+from advisor.measurement.average_precision import counts, f1_of, match_centres
 from advisor.training.detection import centre_head, head
 from advisor.training.detection.fit import Shape, TrainableHead
 from advisor.training.detection.maps import Floats, Objects

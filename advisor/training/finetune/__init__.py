@@ -12,8 +12,7 @@ import numpy as np
 
 from advisor.core.evaluation_facts import HeadFacts
 from advisor.datasets.images import InputSpec
-from advisor.tflite.levels import with_levels
-from advisor.tflite.surgery import attach_head
+from advisor.tflite.levels import attach_head, with_levels
 from advisor.training.features import joined
 from advisor.training.finetune.finetune import VERSION, WEIGHTS, Finetuned, finetune, read_progress
 from advisor.training.finetune.hyperparameters import FINETUNING, Finetuning

@@ -17,7 +17,8 @@ from advisor.catalog.user_models import classifier, handles
 from advisor.catalog.user_models.classifier import run
 from advisor.catalog.user_models.handles import LocalModel, folder_sha256, local_source
 from advisor.core.errors import UsageError
-from advisor.tflite.surgery import attach_head, select_output
+from advisor.tflite.levels import attach_head
+from advisor.tflite.rewrite import select_output
 from tests.catalog.conftest import Answer, Shelf
 from tests.catalog.user_models.models import CLASSES, SIZE, labels_file, network, tflite
 from tests.requirements import skip_or_fail

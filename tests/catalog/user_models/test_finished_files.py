@@ -18,11 +18,10 @@ from advisor.catalog.user_models.description import ModelDescription
 from advisor.catalog.user_models.import_model import ImportedModel, add, inspect, is_file, shipped_card
 from advisor.core.errors import UsageError
 from advisor.tasks import CLASSIFICATION, DETECTION
-from advisor.tflite.levels import to_float16
-from advisor.tflite.metadata import Metadata, read_metadata
-from advisor.tflite.metadata_writer import write_metadata
+from advisor.tflite.metadata import Metadata, read_metadata, write_metadata
 from advisor.tflite.model import read
 from advisor.tflite.postprocess import OPERATOR
+from advisor.tflite.quantization import to_float16
 from tests.detectors import COLOURS, SIDE as DETECTORS_SIDE, detector_file, raw_detector
 from tests.measurement import small_models
 from tests.tflite.graphs import edited, relu_on_scores, repeat_last_operator

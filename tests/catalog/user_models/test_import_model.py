@@ -22,8 +22,8 @@ from advisor.catalog.weights.fetching import fetch
 from advisor.core.errors import StageError, UsageError, WeightsError
 from advisor.downloads.files import FetchOptions
 from advisor.isolation import CallLimits
-from advisor.tflite.levels import to_float16
 from advisor.tflite.model import read
+from advisor.tflite.quantization import to_float16
 from tests.catalog.user_models.models import CLASSES, SIZE, labels_file, network, tflite
 from tests.processes import has_ended
 

@@ -9,8 +9,7 @@ import pytest
 from PIL import Image
 
 from advisor.engine.compress.question import CompressionQuestion, ask
-from advisor.tflite.metadata import Metadata
-from advisor.tflite.metadata_writer import write_metadata
+from advisor.tflite.metadata import Metadata, write_metadata
 
 CLASSES = ("ant", "bee", "cat", "dog")
 

@@ -11,9 +11,8 @@ from advisor.compression.user_model.values import notes_text
 from advisor.core.errors import UsageError
 from advisor.datasets.dataset import class_order
 from advisor.engine.compress.question import PHOTOGRAPHS, CompressionQuestion, ask
-from advisor.tflite.levels import to_float16
-from advisor.tflite.metadata import read_metadata
-from advisor.tflite.metadata_writer import write_metadata
+from advisor.tflite.metadata import read_metadata, write_metadata
+from advisor.tflite.quantization import to_float16
 from tests.measurement import small_models
 from tests.tflite.graphs import edited
 

@@ -21,8 +21,7 @@ from advisor.reporting.files import write_all
 from advisor.reporting.view import load_view
 from advisor.store import RunFolder
 from advisor.tasks import COUNTING, DETECTION
-from advisor.tflite.metadata import Metadata, read_metadata
-from advisor.tflite.metadata_writer import write_metadata
+from advisor.tflite.metadata import Metadata, read_metadata, write_metadata
 from advisor.tflite.postprocess import cut_postprocess, put_back
 from tests.builders import evaluation
 from tests.detectors import COLOURS as COLOUR_NAMES, SIDE as CELLS_SIDE, detector_file, marker_file

@@ -9,7 +9,7 @@ from PIL import Image
 from advisor.core.errors import AdvisorError, StageError, UsageError
 from advisor.integrations.serve.photograph import Answerer
 from advisor.store import RunFolder
-from advisor.tflite.metadata_writer import write_metadata
+from advisor.tflite.metadata import write_metadata
 from tests.integrations.serve.client import Client
 from tests.integrations.serve.conftest import COLOURS, keep_file, photograph, two_cells
 from tests.measurement import small_models

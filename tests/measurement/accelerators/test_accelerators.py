@@ -6,8 +6,8 @@ import pytest
 
 from advisor.core.errors import UsageError
 from advisor.devices.profiles import load_profiles
-from advisor.measurement.accelerators.delegation import delegate
-from advisor.measurement.accelerators.rules import Accelerator, accelerator, accelerators, read_folder, serving
+from advisor.measurement.accelerators import Accelerator, accelerator, accelerators, read_folder, serving
+from advisor.measurement.delegation import delegate
 from advisor.tflite.model import read
 from tests.measurement import small_models
 

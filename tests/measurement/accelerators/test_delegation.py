@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from advisor.measurement.accelerators.delegation import delegate, partitions
-from advisor.measurement.accelerators.rules import Accelerator, DataTypes, accelerator
+from advisor.measurement.accelerators import Accelerator, DataTypes, accelerator
+from advisor.measurement.delegation import delegate, partitions
 from advisor.measurement.operators.profile import profile
-from advisor.tflite.levels import to_float16
 from advisor.tflite.model import read
+from advisor.tflite.quantization import to_float16
 from tests.measurement import small_models
 
 SHARED = Path(__file__).resolve().parents[3].parent / "shared" / "data" / "models"

@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from advisor.core.errors import StageError, UsageError
-from advisor.measurement.latency.end_to_end import Conditions, busy_processes, observe, quota, require_quiet
-from advisor.measurement.latency.findings import Sustained, Window, sustain
-from advisor.measurement.latency.results import median_interval, paired_ratio, summarise
+from advisor.measurement.host import Conditions, busy_processes, observe, quota, require_quiet
+from advisor.measurement.latency import median_interval, paired_ratio, summarise
+from advisor.measurement.latency.scenarios import Sustained, Window, sustain
 from advisor.measurement.latency.timing import least_cpu_ms
 from tests.processes import PATIENCE_S, children_with, has_ended, until
 
@@ -100,7 +100,7 @@ def test_an_exception_leaves_none() -> None:
 @pytest.mark.integration
 def test_they_end_when_their_starter_was_killed() -> None:
     code = (
-        "import os, signal\nfrom advisor.measurement.latency import end_to_end as conditions\nimport psutil\n"
+        "import os, signal\nfrom advisor.measurement import host as conditions\nimport psutil\n"
         "with conditions.busy_processes(1):\n"
         "    print(psutil.Process().children()[0].pid, flush=True)\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"

@@ -12,7 +12,7 @@ import pytest
 
 from advisor.core.errors import StageError, UsageError
 from advisor.core.quantity import Provenance
-from advisor.measurement.latency.results import LatencyResult, ModelTiming, Verdict
+from advisor.measurement.latency import LatencyResult, ModelTiming, Verdict
 from advisor.measurement.latency.timing import judge, measure
 
 QUIET = {"others_cores": 0.0, "cores": 4}

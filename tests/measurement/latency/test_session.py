@@ -9,9 +9,8 @@ import pytest
 
 import advisor
 from advisor.core.errors import UsageError
-from advisor.measurement.latency.findings import Benchmark
-from advisor.measurement.latency.session import benchmark
-from advisor.measurement.on_device.runtimes import benchmark_on_gpu
+from advisor.measurement.latency.session import Benchmark, benchmark
+from advisor.measurement.on_device.gpu import benchmark_on_gpu
 from advisor.measurement.operators.profile import profile
 from advisor.tflite.postprocess import OPERATOR
 from tests.builders import present

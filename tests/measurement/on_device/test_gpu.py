@@ -13,9 +13,9 @@ from filelock import FileLock
 from platformdirs import user_cache_path
 
 from advisor.core.errors import UsageError
-from advisor.measurement.accelerators.delegation import delegate
-from advisor.measurement.accelerators.rules import accelerator
-from advisor.measurement.on_device.runtimes import benchmark_on_gpu
+from advisor.measurement.accelerators import accelerator
+from advisor.measurement.delegation import delegate
+from advisor.measurement.on_device.gpu import benchmark_on_gpu
 from advisor.tflite.model import read
 from tests.documents import problems
 from tests.measurement import small_models

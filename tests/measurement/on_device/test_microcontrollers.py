@@ -8,8 +8,8 @@ import pytest
 from advisor.devices.prediction.predictor import device_predictor
 from advisor.devices.profiles import read_profile, shipped_profiles
 from advisor.integrations import microcontroller as micro
+from advisor.measurement.on_device import DeviceBenchmark
 from advisor.measurement.on_device.benchmark import benchmark_on_device
-from advisor.measurement.on_device.findings import DeviceBenchmark
 from advisor.tflite.arena import micro_arena
 from advisor.tflite.model import read
 from tests.documents import problems

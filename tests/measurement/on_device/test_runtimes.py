@@ -11,8 +11,8 @@ from rich.console import Console
 from advisor.core.errors import UsageError
 from advisor.devices.connections.host import HostConnection
 from advisor.engine.targets.benchmarking import benchmark_device
-from advisor.measurement.on_device.findings import DeviceBenchmark
-from advisor.measurement.on_device.runtimes import RuntimeHere, benchmark_in_runtimes
+from advisor.measurement.on_device import DeviceBenchmark
+from advisor.measurement.on_device.benchmark import RuntimeHere, benchmark_in_runtimes
 from advisor.reporting.benchmark import print_device_benchmark
 from tests.devices.requirements import require_onnx
 from tests.documents import problems

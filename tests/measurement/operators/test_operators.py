@@ -11,13 +11,12 @@ import pytest
 from hypothesis import given, strategies as st
 
 from advisor.core.errors import StageError, UsageError
-from advisor.measurement.accelerators.delegation import execution_order
-from advisor.measurement.latency.findings import advise_threads
+from advisor.measurement.delegation import execution_order
+from advisor.measurement.latency.session import advise_threads
 from advisor.measurement.latency.timing import measure
 from advisor.measurement.operators import runs
-from advisor.measurement.operators.cut_process import prefix
-from advisor.measurement.operators.profile import advise, profile
-from advisor.measurement.operators.profile_values import Profile, kind_of, match, nodes
+from advisor.measurement.operators.profile import kind_of, match, measured_roofline, nodes, profile
+from advisor.measurement.operators.profile_values import Profile, advise
 from advisor.measurement.operators.runs import (
     BY_CUTS,
     ProfiledRun,
@@ -26,11 +25,12 @@ from advisor.measurement.operators.runs import (
     coverage,
     interquartile_mean,
     partitions,
+    prefix,
     undisturbed,
 )
-from advisor.measurement.processes.child import Reported
-from advisor.tflite.levels import to_float16
+from advisor.measurement.processes import Reported
 from advisor.tflite.model import read
+from advisor.tflite.quantization import to_float16
 from tests.measurement import small_models
 
 SHARED = Path(__file__).resolve().parents[3].parent / "shared" / "data" / "models"
@@ -211,14 +211,7 @@ def test_xnnpack_events_meet_their_operators_by_kind_and_order() -> None:
         "Copy (NC)",
     )
     found = match(model, [ProfilerEvent(tag, 8, index, 1.0) for index, tag in enumerate(tags)])
-    assert [node.index if node else None for node in found] == [
-        CONVOLUTION,
-        DEPTHWISE,
-        POINTWISE,
-        MEAN,
-        DENSE,
-        None,
-    ]
+    assert [node.index if node else None for node in found] == [CONVOLUTION, DEPTHWISE, POINTWISE, MEAN, DENSE, None]
 
 
 def test_a_kind_whose_counts_differ_stays_without_an_operator() -> None:
@@ -299,3 +292,11 @@ def test_a_cut_file_ends_after_so_many_operators(float_model: Path, count: int) 
     assert [operator.name for operator in cut.operators] == [operator.name for operator in whole.operators[:count]]
     assert cut.outputs[-1].shape == whole.tensors[whole.operators[count - 1].outputs[0]].shape
     assert cut.size_bytes <= whole.size_bytes
+
+
+@pytest.mark.integration
+def test_this_host_computes_and_moves() -> None:
+    found = measured_roofline()
+    assert found.gflops > 0.1
+    assert found.gbytes > 0.1
+    assert measured_roofline() is found

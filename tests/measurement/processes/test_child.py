@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from advisor.core.errors import StageError, UsageError
-from advisor.measurement.processes.child import run_json
-from advisor.measurement.processes.model_file import existing_model
+from advisor.measurement.processes import existing_model, run_json
 from tests.processes import has_ended, until
 
 pytestmark = pytest.mark.integration

@@ -21,13 +21,11 @@ from advisor.engine.pipeline.stage import Pool, Scope, StageAborted
 from advisor.engine.pipeline.stages.artefacts import metadata_of
 from advisor.engine.question import Question, resolve
 from advisor.engine.space.candidates import read_images
-from advisor.measurement.accuracy import Detector, load
-from advisor.measurement.counting import CentreFinder
+from advisor.measurement.accuracy import CentreFinder, Detector, load
 from advisor.store.files import sha256_file
 from advisor.tasks import COUNTING, DETECTION
 from advisor.tasks.detection.stages import detections, detector
-from advisor.tflite.metadata import read_metadata
-from advisor.tflite.metadata_writer import write_metadata
+from advisor.tflite.metadata import read_metadata, write_metadata
 from advisor.tflite.model import read
 from advisor.tflite.postprocess import Suppression, append_postprocess, with_named_outputs
 from tests.datasets.boxes.writers import photos, write_table

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.measurement.accuracy import true_boxes
-from advisor.measurement.counting import CentreFinder, centre_score, match_centres
+from advisor.measurement.accuracy import CentreFinder, true_boxes
+from advisor.measurement.average_precision import centre_score, match_centres
 from advisor.training.detection import joined
 from advisor.training.detection.boxes import centre_detector_head
 from advisor.training.detection.fit import Hyperparameters

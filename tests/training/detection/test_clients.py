@@ -13,8 +13,7 @@ from hypothesis.extra.numpy import arrays
 
 from advisor.datasets.boxes.reading import survey_boxes
 from advisor.datasets.images import load
-from advisor.tflite.metadata import Metadata
-from advisor.tflite.metadata_writer import write_metadata
+from advisor.tflite.metadata import Metadata, write_metadata
 from advisor.tflite.postprocess import Suppression, append_postprocess
 from advisor.training.detection import joined, with_maps
 from advisor.training.detection.boxes import anchors_of, assign, box_detector_head, overlaps

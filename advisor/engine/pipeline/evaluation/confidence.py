@@ -114,7 +114,7 @@ class ClassProbabilities:
         """
         import numpy as np
 
-        from advisor.measurement.thresholds import at_score
+        from advisor.measurement.confidence import at_score
 
         if limits.plain is None and not limits.by_class:
             return None
@@ -141,8 +141,16 @@ def chosen(
     """
     import numpy as np
 
-    from advisor.measurement.confidence import crossfitted, reliability, temperature
-    from advisor.measurement.thresholds import covering, curve, reachable, recalling, threshold
+    from advisor.measurement.confidence import (
+        covering,
+        crossfitted,
+        curve,
+        reachable,
+        recalling,
+        reliability,
+        temperature,
+        threshold,
+    )
 
     rows, labels = np.load(probabilities, allow_pickle=False), np.asarray(images.part(Role.VALIDATION).labels)
     seen = ClassProbabilities(crossfitted(rows, labels), labels, images.classes)
@@ -201,8 +209,7 @@ def verified(probabilities: Path, images: Images, chosen: ConfidenceFacts) -> Co
     """
     import numpy as np
 
-    from advisor.measurement.confidence import reliability, tempered
-    from advisor.measurement.thresholds import at_recall, at_score, curve
+    from advisor.measurement.confidence import at_recall, at_score, curve, reliability, tempered
 
     part = images.part(Role.HOLDOUT)
     rows, labels = np.load(probabilities, allow_pickle=False), np.asarray(part.labels)

@@ -30,8 +30,7 @@ from advisor.isolation import CallLimits
 from advisor.isolation.pool import EXPECTED_BYTES, HEAVY
 from advisor.measurement.latency.timing import least_cpu_ms
 from advisor.store.files import ROWS, add_block, sha256_json
-from advisor.tflite.levels import VERSION as LEVELS_VERSION
-from advisor.tflite.surgery import FEATURES
+from advisor.tflite.levels import FEATURES, VERSION as LEVELS_VERSION
 from advisor.training.features import AS_IT_IS, CaptureAugmentation
 
 PROBABILITIES = "probabilities"

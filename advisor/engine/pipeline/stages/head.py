@@ -29,7 +29,7 @@ from advisor.engine.pipeline.stages import head_jobs
 from advisor.engine.pipeline.stages.backbone import FeatureSet, cut, features
 from advisor.engine.pipeline.stages.figures import PROBABILITIES_FILE
 from advisor.store.files import sha256_file
-from advisor.tflite.surgery import FEATURES
+from advisor.tflite.levels import FEATURES
 from advisor.training.expectation import VERSION as EXPECTATION_VERSION
 from advisor.training.features import AS_IT_IS, CAPTURED
 from advisor.training.head import VERSION as HEAD_VERSION

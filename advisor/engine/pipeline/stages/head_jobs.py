@@ -87,7 +87,7 @@ def refit_head(
 
 def join(backbone: Path, head: Path, path: Path) -> None:
     """Write the backbone with the trained head behind it: softmax over the user's classes."""
-    from advisor.tflite.surgery import attach_head
+    from advisor.tflite.levels import attach_head
 
     arrays = np.load(head, allow_pickle=False)
     path.write_bytes(attach_head(backbone.read_bytes(), arrays["weights"], arrays["bias"]))

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from advisor.compression.quantization.grid import Grids
     from advisor.compression.recipes.base import RecipeInputs
     from advisor.downloads.files import WeightsFile
-    from advisor.measurement.latency.results import LatencyResult, ModelTiming
+    from advisor.measurement.latency import LatencyResult, ModelTiming
     from advisor.training.features import CaptureAugmentation
 
 
 def cut(master: Path, output: str, path: Path) -> None:
     """Write the master with only one of its outputs; for features, with those of all levels of the network."""
-    from advisor.tflite.levels import with_levels
-    from advisor.tflite.surgery import FEATURES, select_output
+    from advisor.tflite.levels import FEATURES, with_levels
+    from advisor.tflite.rewrite import select_output
 
     data = select_output(master.read_bytes(), output)
     path.write_bytes(with_levels(data) if output == FEATURES else data)

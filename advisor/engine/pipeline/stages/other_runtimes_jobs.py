@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from advisor.devices.connections.protocol import Timing
     from advisor.devices.profiles import DeviceTarget
     from advisor.isolation.agent import SeriesDocument
-    from advisor.measurement.latency.results import LatencyResult
+    from advisor.measurement.latency import LatencyResult
 
 PAUSE_S = 0.25
 """Seconds before a disturbed timing is repeated."""

@@ -149,8 +149,7 @@ def add_unknown(
 
 def _described(made: bytes, model: Path, label: str) -> bytes:
     """Return a file with the description of another one, and one more label."""
-    from advisor.tflite.metadata import read_metadata
-    from advisor.tflite.metadata_writer import write_metadata
+    from advisor.tflite.metadata import read_metadata, write_metadata
 
     metadata = read_metadata(model.read_bytes(), model.name)
     return made if metadata is None else write_metadata(made, replace(metadata, labels=(*metadata.labels, label)))

@@ -37,8 +37,7 @@ from advisor.engine.question import resolve
 from advisor.engine.space.candidates import read_images
 from advisor.isolation import ChildPool
 from advisor.store.files import sha256_file
-from advisor.tflite.metadata import Metadata
-from advisor.tflite.metadata_writer import write_metadata
+from advisor.tflite.metadata import Metadata, write_metadata
 from advisor.training.features import AS_IT_IS, CAPTURED, CaptureAugmentation
 from tests.builders import present
 from tests.datasets.folders import fill, make

@@ -25,7 +25,7 @@ from advisor.engine.question import Question
 from advisor.isolation import ChildPool
 from advisor.isolation.pool import trainers
 from advisor.store.files import sha256_file
-from advisor.tflite.surgery import FEATURES
+from advisor.tflite.levels import FEATURES
 from advisor.training.finetune.hyperparameters import Finetuning
 from tests.engine.pipeline import jobs
 from tests.engine.pipeline.walking import materials, walk_all

@@ -39,8 +39,7 @@ from advisor.engine.space import candidates as reading
 from advisor.engine.space.candidates import Candidates
 from advisor.engine.space.resolved import Resolved, resolve_cards
 from advisor.store.files import sha256_json
-from advisor.tflite.metadata import Metadata, read_metadata
-from advisor.tflite.metadata_writer import write_metadata
+from advisor.tflite.metadata import Metadata, read_metadata, write_metadata
 from advisor.tflite.model import read
 from advisor.tflite.unknown import with_probe
 from advisor.training.features import extract

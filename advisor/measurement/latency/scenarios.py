@@ -1,26 +1,29 @@
-"""Measure the time from an image file to an answer, and the conditions of a measurement."""
+"""Measure one file in two more ways, from an image file to an answer and without a pause, and compare thread counts."""
 
-import contextlib
-import os
 import statistics
-import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
+from advisor.core.codec import Written
 from advisor.core.errors import UsageError
 from advisor.core.units import plural
-from advisor.isolation.agent import AgentError, Load, new_interpreter
-from advisor.isolation.process import ChildProcess
-from advisor.measurement.host import read_text
-from advisor.measurement.processes.child import call_json
-from advisor.measurement.processes.model_file import existing_model
+from advisor.isolation import agent
+from advisor.isolation.agent import AgentError, SustainedDocument, new_interpreter
+from advisor.measurement.latency import LatencyResult, ModelTiming
+from advisor.measurement.latency.timing import DEFAULT, Setup
+from advisor.measurement.processes import call_json, existing_model, run_json
 from advisor.tflite.metadata import read_metadata
+
+WINDOWS = 30
+SPAN_S = 60.0  # compare the first and last minute, or the first and last fifth of a run below five minutes
+SLOWED = 1.05  # a difference within 5 % does not count, as in MLPerf Mobile's rule on replication
 
 TIME_LIMIT_S = 1.5
 MOST_RUNS, LEAST_RUNS = 100, 5
@@ -74,25 +77,24 @@ class Pipeline:
 
 
 def time_pipeline(model: Path | str, threads: int = 1, image: Path | None = None, kernels: str = "default") -> Pipeline:
-    """Measure all steps from an image file to an answer in a child process.
+    """Measure all steps from an image file to an answer of a classifier of one square RGB image, in a child process.
 
-    Args:
-        model: a classifier of one square RGB image.
-        threads: number of threads of the runtime.
-        image: an image file, None for a photograph of 640 x 427 pixels from scikit-image.
-        kernels: ``default`` or ``builtin``.
+    Without an image, it takes a photograph of 640 x 427 pixels from scikit-image. Kernels are ``default`` or
+    ``builtin``.
 
     Raises:
         UsageError: the model or the image is missing.
         StageError: the input of the model is not an image, or it cannot be run.
     """
-    path, photograph = existing_model(model), image or _photograph()
+    path, spec = existing_model(model), find_spec("skimage")  # the import of the package would be slow
+    shipped = Path(spec.origin).parent / "data" / "rocket.jpg" if spec and spec.origin else Path("rocket.jpg")
+    photograph = image or shipped
     if not photograph.is_file():
         raise UsageError(f"no image file '{photograph}'", "give a JPEG, PNG, WebP, BMP or GIF file")
     mean, std, normalization = _normalization(path)
     files = {"model": str(path.absolute()), "image": str(photograph.absolute())}
     options = {"threads": threads, "kernels": kernels, "mean": mean, "std": std}
-    runs = call_json(__name__, 60.0, path.name, **files, **options)["runs"]
+    runs = call_json(f"{__name__}:collect", 60.0, path.name, **files, **options)["runs"]
     columns = zip(STEPS, zip(*runs, strict=True), strict=True)
     parts = {f"{step}_ms": statistics.median(column) / 1e6 for step, column in columns}
     totals = [sum(run) / 1e6 for run in runs]
@@ -106,12 +108,6 @@ def time_pipeline(model: Path | str, threads: int = 1, image: Path | None = None
         normalization=normalization,
         clock="CPU time" if threads == 1 else "wall time",
     )
-
-
-def _photograph() -> Path:
-    """Return the photograph that every installation has, without the slow import of its package."""
-    spec = find_spec("skimage")
-    return Path(spec.origin).parent / "data" / "rocket.jpg" if spec and spec.origin else Path("rocket.jpg")
 
 
 def _normalization(path: Path) -> tuple[tuple[float, ...], tuple[float, ...], str]:
@@ -176,101 +172,113 @@ class _Classifier:
         return [after - before for before, after in pairwise(marks)]
 
 
-OBSERVED_S = 0.5
-PATIENCE_S = 5.0
-TOLERATED = 0.5  # processors that others may take from the threads: the usual load of a desktop
-# With these drivers, `powersave` still raises the frequency during work (kernel pages of intel_pstate and amd-pstate).
-SCALING_POWERSAVE = frozenset({"intel_pstate", "amd-pstate-epp", "amd_pstate_epp"})
+@dataclass(frozen=True)
+class Window:
+    """A part of the time.
 
-# The process ends shortly after its parent.
-_BURN = "import os, sys\nparent = int(sys.argv[1])\nwhile os.getppid() == parent:\n    sum(range(100_000))\n"
+    Attributes:
+        start_s: seconds from the start of the first run.
+        runs: number of runs that began in it.
+        median_ms: median of a run in milliseconds.
+    """
+
+    start_s: float
+    runs: int
+    median_ms: float
 
 
 @dataclass(frozen=True)
-class Conditions:
-    """The state of the machine before a measurement.
+class Sustained(Written):
+    """The latency of one file in a run without a pause.
 
     Attributes:
-        cores: number of processors that this process may use.
-        others_cores: how many of them other processes kept busy, None if unknown.
-        governor: frequency governor of the first processor, empty if there is none.
-        driver: its frequency driver.
-        quota_cores: processors that the quota of a container allows, None if there is none.
+        threads: number of threads.
+        seconds: length of the run in seconds.
+        clock: ``CPU time`` at one thread, otherwise ``wall time``.
+        span_s: length of the first and of the last part, which are compared.
+        windows: equal parts of the time.
+        others_cores: processors that other processes kept busy, None if unknown.
     """
 
-    cores: int
+    entries = ("*", "first_ms", "last_ms", "ratio")
+
+    threads: int
+    seconds: float
+    clock: str
+    span_s: float
+    windows: tuple[Window, ...]
     others_cores: float | None
-    governor: str = ""
-    driver: str = ""
-    quota_cores: float | None = None
 
-    def objections(self, threads: int) -> tuple[str, ...]:
-        """Return the reasons why a timing with this many threads would be meaningless."""
-        found = []
-        if self.others_cores is not None and self.others_cores > max(0, self.cores - threads) + TOLERATED:
-            busy = f"{self.others_cores:.1f} of {self.cores} processors busy"
-            found.append(f"other processes keep {busy}, and the timing needs {plural(threads, 'thread')}")
-        if self.governor == "powersave" and self.driver not in SCALING_POWERSAVE:
-            found.append(f"the frequency governor '{self.governor}' holds the processors at their lowest frequency")
-        if self.quota_cores is not None and self.quota_cores < threads:
-            found.append(f"the container may use {self.quota_cores:g} processors, fewer than the {threads} asked for")
-        return tuple(found)
+    @property
+    def first_ms(self) -> float:
+        """Median of a run in the first part."""
+        return statistics.median(row.median_ms for row in self.windows if row.start_s < self.span_s)
+
+    @property
+    def last_ms(self) -> float:
+        """Median of a run in the last part."""
+        begin = self.windows[-1].start_s - self.span_s + self.seconds / len(self.windows)
+        return statistics.median(row.median_ms for row in self.windows if row.start_s >= begin - 1e-3)
+
+    @property
+    def ratio(self) -> float:
+        """Last part divided by first part: 1.3 is 30 % slower at the end."""
+        return self.last_ms / self.first_ms
+
+    @property
+    def sentence(self) -> str:
+        """The result in words, with its figures."""
+        spans = f"{self.first_ms:.2f} ms in the first {self.span_s:g} s, {self.last_ms:.2f} ms in the last"
+        if self.ratio > SLOWED:
+            return f"slows down by {self.ratio - 1:.0%} in a long run: {spans}"
+        return f"keeps its speed: {spans} ({self.ratio - 1:+.1%})"
 
 
-def observe(seconds: float = OBSERVED_S) -> Conditions:
-    """Observe the machine for ``seconds`` and return its conditions."""
-    load = Load()
-    time.sleep(seconds)
-    seen = load.result()
-    frequency = Path("/sys/devices/system/cpu/cpu0/cpufreq")
-    return Conditions(
-        cores=seen["cores"],
-        others_cores=seen["others_cores"],
-        governor=read_text(frequency / "scaling_governor"),
-        driver=read_text(frequency / "scaling_driver"),
-        quota_cores=quota(read_text(Path("/sys/fs/cgroup/cpu.max"))),
+def sustain(
+    model: Path | str, threads: int, seconds: float, setup: Setup = DEFAULT, windows: int = WINDOWS
+) -> Sustained:
+    """Run a file for ``seconds`` without a pause in a child process; errors are those of :func:`.timing.measure`."""
+    path = existing_model(model)
+    options = ["--threads", str(threads), "--sustained", str(seconds), "--windows", str(windows), *setup.options()]
+    script = [agent.__file__, str(path.absolute()), *options]
+    document = cast("SustainedDocument", run_json(script, seconds * 1.5 + 120, path.name, setup.python))
+    return Sustained(
+        threads=threads,
+        seconds=seconds,
+        clock="CPU time" if threads == 1 else "wall time",
+        span_s=min(SPAN_S, seconds / 5),
+        windows=tuple(
+            Window(row["start_s"], row["runs"], (row["cpu_ns"] or row["wall_ns"]) / 1e6) for row in document["windows"]
+        ),
+        others_cores=document["load"]["others_cores"],
     )
 
 
-def require_quiet(threads: Sequence[int], force: bool, patience_s: float = PATIENCE_S) -> Conditions:
-    """Return the conditions as soon as the machine is quiet enough for timing; wait for a few seconds.
+def advise_threads(timing: ModelTiming, loaded: Sequence[LatencyResult] = ()) -> tuple[str, ...]:
+    """Return which thread count is the fastest, and which is so during a load on the other processors, if measured.
 
-    Args:
-        threads: the thread counts to time.
-        force: whether to return at once, even if the machine is busy.
-        patience_s: how long to wait.
-
-    Raises:
-        UsageError: the machine is not quiet enough, and ``force`` is not set.
+    During a load, the wall time counts.
     """
-    end = time.monotonic() + patience_s
-    while True:
-        conditions = observe()
-        objections = conditions.objections(max(threads))
-        if force or not objections:
-            return conditions
-        if time.monotonic() >= end:
-            raise UsageError(
-                f"not timed: {'; '.join(objections)}",
-                "stop other programs or use fewer threads; with --force, advisor measures, and the verdict says so",
-            )
+    alone = {result.threads: result for result in timing.results}
+    beside = {result.threads: result.wall.median for result in loaded}
+    if 1 not in alone or len(alone) < 2:
+        times = [f"{plural(count, 'thread')}: {time_ms:.2f} ms" for count, time_ms in beside.items()]
+        return (f"during a load on the other processors, {', '.join(times)}",) if times else ()
+    contended = [count for count, row in alone.items() if row.contended]
+    if contended:
+        counts = ", ".join(map(str, contended))
+        first = f"the machine was contended at {counts} threads: measure again on a quiet machine to compare counts"
+    else:
+        first = _fastest({count: row.rank_ms for count, row in alone.items()}, "without other load")
+    return (first, _fastest(beside, "during a load on the other processors")) if beside else (first,)
 
 
-def quota(text: str) -> float | None:
-    """Return how many processors a cgroup's ``cpu.max`` (``<quota> <period>`` or ``max <period>``) allows."""
-    fields = text.split()
-    if len(fields) != 2 or not all(field.isdigit() for field in fields) or int(fields[1]) == 0:
-        return None
-    return int(fields[0]) / int(fields[1])
-
-
-@contextlib.contextmanager
-def busy_processes(count: int) -> Iterator[None]:
-    """Keep ``count`` processors busy as long as the context lasts."""
-    command = [sys.executable, "-I", "-S", "-c", _BURN, str(os.getpid())]
-    children = [ChildProcess(command) for _ in range(count)]
-    try:
-        yield
-    finally:
-        for child in children:
-            child.kill()
+def _fastest(times: Mapping[int, float], where: str) -> str:
+    """Name the fastest thread count, and compare it with one thread or with the best of several threads."""
+    best = min(times, key=lambda count: times[count])
+    if best != 1:
+        return (
+            f"{best} threads are {times[1] / times[best]:.1f}x faster {where} ({times[1]:.2f} -> {times[best]:.2f} ms)"
+        )
+    other = min((count for count in times if count != 1), key=lambda count: times[count])
+    return f"1 thread is the fastest {where} ({times[1]:.2f} ms): {other} threads take {times[other]:.2f} ms"

@@ -7,8 +7,7 @@ from itertools import groupby
 
 from advisor.core.codec import Written
 from advisor.core.units import plural
-from advisor.measurement.accelerators.operator_facts import expands_constants
-from advisor.measurement.accelerators.rules import Accelerator
+from advisor.measurement.accelerators import Accelerator, expands_constants
 from advisor.tflite.macs import count
 from advisor.tflite.model import Model
 
@@ -109,12 +108,10 @@ def delegate(model: Model, accelerator: Accelerator) -> Delegation:
     reasons = list(accelerator.refusals(model))
     found = partitions(model, {index for index, reason in enumerate(reasons) if reason})
     macs = [cost.macs for cost in count(model).operators]
-    kept = _delegated(found, accelerator, macs)
+    kept, otherwise = _delegated(found, accelerator, macs)
     delegated = {index for partition in kept for index in partition}
-    for partition in found:
-        for index in partition:
-            if index not in delegated:
-                reasons[index] = _not_delegated(accelerator)
+    for index in {index for partition in found for index in partition} - delegated:
+        reasons[index] = otherwise
     refused = tuple(RefusedOperator(i, model.operators[i].name, reason) for i, reason in enumerate(reasons) if reason)
     left = {row.index for row in refused}
     return Delegation(
@@ -166,18 +163,14 @@ def execution_order(model: Model, builtin: set[int]) -> list[int]:
     return order
 
 
-def _delegated(found: Sequence[list[int]], accelerator: Accelerator, macs: Sequence[int]) -> list[list[int]]:
-    large = [piece for piece in found if len(piece) >= accelerator.least_operators]
-    if accelerator.keeps is None:
-        return large
-    if accelerator.keeps.choose == "largest":
+def _delegated(
+    found: Sequence[list[int]], accelerator: Accelerator, macs: Sequence[int]
+) -> tuple[list[list[int]], str]:
+    """Return the partitions that the runtime delegates, and why it does not delegate the others."""
+    large, keeps = [piece for piece in found if len(piece) >= accelerator.least_operators], accelerator.keeps
+    if keeps is None:
+        return large, f"in a partition of fewer than {accelerator.least_operators} operators"
+    if keeps.choose == "largest":
         large.sort(key=lambda piece: (-sum(macs[index] for index in piece), -len(piece), piece[0]))
-    return large[: accelerator.keeps.pieces]
-
-
-def _not_delegated(accelerator: Accelerator) -> str:
-    if accelerator.keeps is None:
-        return f"in a partition of fewer than {accelerator.least_operators} operators"
-    if accelerator.keeps.pieces == 1:
-        return f"outside the {accelerator.keeps.choose} partition; only this one is delegated"
-    return f"outside the {accelerator.keeps.choose} {accelerator.keeps.pieces} partitions; only these are delegated"
+    which = f"{keeps.pieces} partitions; only these are" if keeps.pieces > 1 else "partition; only this one is"
+    return large[: keeps.pieces], f"outside the {keeps.choose} {which} delegated"

@@ -1,1 +1,0 @@
-"""Compute which part of a file an accelerator takes, from rules that are data."""

@@ -1,1 +1,0 @@
-"""Run a measuring script in a child process, in this environment or in one with another runtime."""
