@@ -154,7 +154,7 @@ def export(run: RunArgument, *, asked: ExportOptions) -> None:
 
 def _show_exportable(run: str, sort: str, only: list[str] | None, as_json: bool) -> None:
     from advisor import api
-    from advisor.core.figures import describe
+    from advisor.core.evaluation import describe
     from advisor.core.units import plain
     from advisor.reporting.frames import CANDIDATES
 

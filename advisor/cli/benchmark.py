@@ -59,7 +59,7 @@ def benchmark(
     Example: advisor benchmark model.tflite --threads 1,2
     """
     from advisor import api
-    from advisor.core.figures import HOST
+    from advisor.core.evaluation import HOST
     from advisor.core.units import seconds
     from advisor.devices.profiles.runtimes import canonical
     from advisor.reporting.benchmark import DEVICE_ROWS, TIMINGS

@@ -4,10 +4,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from advisor.core.beliefs import Belief, accuracy_belief, drop_belief, metric_belief
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.evaluation_facts import DeviceFigures
+from advisor.core.expectation import Belief, accuracy_belief, drop_belief, metric_belief
 from advisor.core.metrics import METRICS
 from advisor.core.quantity import CONFIDENCE, Provenance, Quantity, percent
 from advisor.core.units import show_ms

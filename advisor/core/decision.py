@@ -5,10 +5,20 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from advisor.core.budget import Budget
-from advisor.core.evaluation import Configuration, Evaluation, Status
-from advisor.core.figures import accuracy_of, describe, latency_of, network_of, p90_of, size_of, variant_of
+from advisor.core.evaluation import (
+    Configuration,
+    Evaluation,
+    Status,
+    accuracy_of,
+    describe,
+    latency_of,
+    network_of,
+    p90_of,
+    size_of,
+    variant_of,
+)
+from advisor.core.metrics import BALANCED, PREFERENCES, Preference
 from advisor.core.posterior import Answers, Posterior, not_known
-from advisor.core.preference import BALANCED, PREFERENCES, Preference
 from advisor.core.quantity import Provenance
 from advisor.core.relaxation import (
     Relaxation,

@@ -1,4 +1,4 @@
-"""Configurations, and the results of evaluating them."""
+"""Configurations, the results of evaluating them, and the figures that results are ranked by."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,8 +18,9 @@ from advisor.core.evaluation_facts import (
     TimingFacts,
 )
 from advisor.core.forms import FileFeatures
-from advisor.core.quantity import LatencyDistribution, Quantity
+from advisor.core.quantity import LatencyDistribution, Provenance, Quantity
 from advisor.core.training import recipe_of
+from advisor.core.units import plural, show_bytes, show_ms, show_ms_interval
 
 
 @dataclass(frozen=True, order=True)
@@ -153,3 +154,71 @@ class Evaluation:
     device_figures: Mapping[str, DeviceFigures] = field(default_factory=dict, compare=False)
     required_figures: Mapping[str, DeviceFigures] | None = field(default=None, compare=False)
     unknown: UnknownFacts | None = field(default=None, compare=False)
+
+
+HOST = "host"
+
+
+def variant_of(evaluation: Evaluation) -> tuple[str, str, str]:
+    """Return the variant: card, training and compression, without the target."""
+    configuration = evaluation.configuration
+    return (configuration.card, configuration.training, configuration.compression)
+
+
+def network_of(evaluation: Evaluation) -> tuple[str, str]:
+    """Return card and training: what the forms of one trained network share."""
+    return variant_of(evaluation)[:2]
+
+
+def accuracy_of(evaluation: Evaluation) -> float:
+    """Return the accuracy in %, 0 where it is unknown."""
+    return evaluation.accuracy.value if evaluation.accuracy else 0.0
+
+
+def latency_of(evaluation: Evaluation) -> float:
+    """Return the median latency in ms, infinite where it is unknown."""
+    return evaluation.latency.value if evaluation.latency else float("inf")
+
+
+def p90_of(evaluation: Evaluation) -> float:
+    """Return the 90th percentile of the latency in ms, the median where only that is known."""
+    return evaluation.latency_p90.value if evaluation.latency_p90 else latency_of(evaluation)
+
+
+def size_of(evaluation: Evaluation) -> float:
+    """Return the bytes of the file, infinite where they are unknown."""
+    return evaluation.size.value if evaluation.size else float("inf")
+
+
+def name(evaluation: Evaluation) -> str:
+    """Return the name of an evaluation for people: card, recipe and target."""
+    configuration = evaluation.configuration
+    target = configuration.target
+    threads = plural(target.threads, "thread")
+    place = threads if target.device == HOST else f"{target.device} ({target.accelerator}, {threads})"
+    return f"{configuration.card} {configuration.variant_name} on {place}"
+
+
+def show_latency(quantity: Quantity | None) -> str:
+    """Format a latency; one that was not measured is marked and has its interval: ``predicted 11.8 ms [10.2-13.9]``."""
+    if quantity is None or quantity.provenance not in (Provenance.PREDICTED, Provenance.PUBLISHED):
+        return show_ms(quantity.value if quantity else float("inf"))
+    return f"{quantity.provenance} {show_ms_interval(quantity.value, quantity.low, quantity.high)}"
+
+
+def show_figure(figure: str, value: float) -> str:
+    """Format a value of a figure (``latency``, ``latency_p90``, ``size``, ``memory``, ``drop``, ...) with its unit."""
+    if figure.startswith("latency"):
+        return show_ms(value)
+    if figure in ("size", "memory"):
+        return show_bytes(value)
+    return f"{value:.1f} points" if figure == "drop" else f"{value:.1f} %"
+
+
+def describe(evaluation: Evaluation) -> str:
+    """Return the name of an evaluation with its figures; a finalist has its accuracy on the hold-out too."""
+    top1 = f"{accuracy_of(evaluation):.1f} %"
+    if evaluation.holdout_accuracy is not None:
+        top1 = f"{top1} on validation, {evaluation.holdout_accuracy.value:.1f} % on the hold-out"
+    latency, size = show_latency(evaluation.latency), show_bytes(size_of(evaluation))
+    return f"{name(evaluation)} ({top1}, {latency}, {size})"

@@ -7,8 +7,7 @@ from types import MappingProxyType, NoneType
 from typing import Annotated, Any, TypedDict, TypeVar, cast, get_args, get_type_hints
 
 from advisor.core import names, units
-from advisor.core.metrics import METRICS
-from advisor.core.preference import PREFERENCES, Preference, parse_preference
+from advisor.core.metrics import METRICS, PREFERENCES, Preference, parse_preference
 from advisor.core.tasks import DEFAULT_TASK, TASKS, needs
 from advisor.core.training import choosable
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from advisor.core.evaluation import Evaluation
-from advisor.core.figures import accuracy_of, latency_of, network_of, variant_of
+from advisor.core.evaluation import Evaluation, accuracy_of, latency_of, network_of, variant_of
 from advisor.core.quantity import DEVIATIONS, Provenance, Quantity
 
 if TYPE_CHECKING:

@@ -4,12 +4,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from advisor.core.beliefs import metric_on_parts
 from advisor.core.budget import LICENCE, ON, Budget, is_floor, licence_refusal, show_budget_probability, show_met
-from advisor.core.evaluation import Evaluation
-from advisor.core.figures import accuracy_of, describe, latency_of, name, p90_of, show_figure, size_of
-from advisor.core.metrics import METRICS
-from advisor.core.preference import LOST_FACTOR, POINT_WORTH, Preference
+from advisor.core.evaluation import Evaluation, accuracy_of, describe, latency_of, name, p90_of, show_figure, size_of
+from advisor.core.expectation import metric_on_parts
+from advisor.core.metrics import LOST_FACTOR, METRICS, POINT_WORTH, Preference
 from advisor.core.quantity import Provenance, percent
 from advisor.core.units import plural, show_ms
 

@@ -18,7 +18,7 @@ from advisor.core.expectation import (
     with_required_figures,
     worst_case,
 )
-from advisor.core.preference import BALANCED, PREFERENCES, Preference, parse_preference
+from advisor.core.metrics import BALANCED, PREFERENCES, Preference, parse_preference
 from advisor.core.quantity import Provenance, Quantity
 from tests.builders import evaluation, present
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from advisor.core.beliefs import accuracy_belief, drop_belief, metric_belief
 from advisor.core.budget import Budget
 from advisor.core.decision import decide
 from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import CaptureAccuracy, ImageAnswers
+from advisor.core.expectation import accuracy_belief, drop_belief, metric_belief
 from advisor.core.quantity import (
     Provenance,
     Quantity,

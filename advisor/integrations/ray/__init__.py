@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from advisor.core.errors import UsageError, install_extra, last_line, message_of
-from advisor.core.figures import HOST
+from advisor.core.evaluation import HOST
 from advisor.integrations.ray import node as ray_node
 
 if TYPE_CHECKING:

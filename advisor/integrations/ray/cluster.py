@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from advisor.core.errors import StageError, UsageError, last_line
-from advisor.core.figures import HOST
+from advisor.core.evaluation import HOST
 from advisor.engine.execution.machine import Machine
 from advisor.integrations.ray import Roster, connect, node as ray_node, resource_of
 from advisor.integrations.ray.node import Arguments, CallResult, Outgoing, contents

@@ -26,7 +26,7 @@ from starlette.staticfiles import StaticFiles
 
 from advisor import api, devices
 from advisor.core.errors import AdvisorError, ExitCode, StageError, UsageError, last_line, message_of
-from advisor.core.figures import HOST, name as evaluation_name
+from advisor.core.evaluation import HOST, name as evaluation_name
 from advisor.core.tasks import TASKS
 from advisor.core.units import show_bytes
 from advisor.integrations.serve.access import REPORT, REPORT_POLICY, Access, Guard

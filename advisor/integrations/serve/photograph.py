@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from advisor.core.errors import UsageError
-from advisor.core.evaluation import Evaluation, Status
-from advisor.core.figures import network_of
+from advisor.core.evaluation import Evaluation, Status, network_of
 from advisor.core.posterior import FLOAT
 from advisor.core.tasks import TASKS
 from advisor.exporting.shipping import Found
