@@ -82,17 +82,11 @@ def front(evaluations: Sequence[Evaluation]) -> tuple[Evaluation, ...]:
 
 @dataclass(frozen=True)
 class Flip:
-    """A change of the question that changes the pick.
+    """A change of the question that changes the pick."""
 
-    Attributes:
-        condition: the change, such as ``the latency budget is below 6.50 ms``.
-        key: the other pick.
-        text: condition and other pick in words.
-    """
-
-    condition: str
-    key: str
-    text: str
+    condition: str  #: the change, such as ``the latency budget is below 6.50 ms``
+    key: str  #: the other pick
+    text: str  #: condition and other pick in words
 
 
 @dataclass(frozen=True)

@@ -25,19 +25,12 @@ from advisor.core.units import plural, show_bytes, show_ms, show_ms_interval
 
 @dataclass(frozen=True, order=True)
 class Target:
-    """Device, runtime, accelerator and threads together: a latency belongs to all four.
+    """Device, runtime, accelerator and threads together: a latency belongs to all four."""
 
-    Attributes:
-        device: name of the device profile, ``host`` for this machine.
-        runtime: runtime and version, such as ``ai-edge-litert==2.3.0``.
-        accelerator: ``cpu``, ``gpu``, ``npu``, ...
-        threads: number of CPU threads.
-    """
-
-    device: str
-    runtime: str
-    accelerator: str
-    threads: int
+    device: str  #: name of the device profile, ``host`` for this machine
+    runtime: str  #: runtime and version, such as ``ai-edge-litert==2.3.0``
+    accelerator: str  #: ``cpu``, ``gpu``, ``npu``, and so on
+    threads: int  #: number of CPU threads
 
 
 @dataclass(frozen=True, order=True)

@@ -24,12 +24,9 @@ lose 5.5 to 43.9 points, 21 in the root mean square."""
 
 @dataclass(frozen=True)
 class Belief:
-    """A figure as a mixture of normal distributions.
+    """A figure as a mixture of normal distributions."""
 
-    Attributes:
-        parts: share, mean and standard deviation of each distribution; a deviation of 0 stands for no uncertainty.
-    """
-
+    #: share, mean and standard deviation of each distribution; a deviation of 0 stands for no uncertainty.
     parts: tuple[tuple[float, float, float], ...]
 
     @property

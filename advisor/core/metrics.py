@@ -22,17 +22,11 @@ LEAST_GROUP_IMAGES = 20
 
 @dataclass(frozen=True)
 class Metric:
-    """One metric, in %: higher is better.
+    """One metric, in %: higher is better."""
 
-    Attributes:
-        name: as users write it.
-        label: in sentences and tables.
-        meaning: what it is, in words.
-    """
-
-    name: str
-    label: str
-    meaning: str
+    name: str  #: as users write it
+    label: str  #: in sentences and tables
+    meaning: str  #: what it is, in words
 
 
 METRICS: Mapping[str, Metric] = MappingProxyType({
@@ -60,17 +54,12 @@ LAYOUT = "the first row names the answers, the first column the true class: clas
 
 @dataclass(frozen=True)
 class Costs:
-    """The costs of answers.
+    """The costs of answers."""
 
-    Attributes:
-        classes: names of the classes.
-        rows: for each true class the cost of each answer, in the order of ``classes``; 0 for the right answer.
-        file: name of the file, for messages.
-    """
-
-    classes: tuple[str, ...]
+    classes: tuple[str, ...]  #: names of the classes
+    #: for each true class the cost of each answer, in the order of ``classes``; 0 for the right answer.
     rows: tuple[tuple[float, ...], ...]
-    file: str = field(default="", compare=False)
+    file: str = field(default="", compare=False)  #: name of the file, for messages
 
     @property
     def text(self) -> str:
@@ -216,23 +205,15 @@ Figure = Any
 
 @dataclass(frozen=True)
 class Preference:
-    """Weights of the three figures; only their ratios count.
+    """Weights of the three figures; only their ratios count."""
 
-    Attributes:
-        accuracy: weight of a point of accuracy: at 1, a point is worth a factor of :data:`POINT_WORTH`.
-        latency: weight of a factor in latency.
-        size: weight of a factor in size.
-        accuracy_first: a point by which the images show a network to be behind counts much more, so that a cheaper one
-            is preferred only where the images hardly tell the accuracies apart. A point that a form is expected to lose
-            counts more, too.
-        name: name on the command line, empty for weights that the user wrote.
-    """
-
-    accuracy: float = 1.0
-    latency: float = 1.0
-    size: float = 1.0
+    accuracy: float = 1.0  #: weight of a point of accuracy: at 1, a point is worth a factor of :data:`POINT_WORTH`
+    latency: float = 1.0  #: weight of a factor in latency
+    size: float = 1.0  #: weight of a factor in size
+    #: a point by which the images show a network to be behind counts much more, so that a cheaper one is preferred only
+    #: where the images hardly tell the accuracies apart. A point that a form is expected to lose counts more, too.
     accuracy_first: bool = False
-    name: str = ""
+    name: str = ""  #: name on the command line, empty for weights that the user wrote
 
     def cost(self, log_latency: Figure, log_size: Figure, behind: Figure, shown: Figure, lost: Figure) -> Figure:
         """Return the cost to minimise, in logarithms of a factor in latency or size.

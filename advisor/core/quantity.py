@@ -27,27 +27,16 @@ class Provenance(StrEnum):
 
 @dataclass(frozen=True)
 class Quantity:
-    """A value with its unit, interval and provenance.
+    """A value with its unit, interval and provenance."""
 
-    Attributes:
-        value: the number, in ``unit``.
-        unit: ``ms``, ``bytes``, ``%`` (0-100) or ``points``.
-        provenance: how it was obtained.
-        low: lower end of the interval in ``unit``, or None where none is known.
-        high: upper end of the interval in ``unit``, or None.
-        level: the interval's confidence (0.95 = 95 %), or None.
-        n: number of samples, or None.
-        source: the paper, table, host or method.
-    """
-
-    value: float
-    unit: str
-    provenance: Provenance
-    low: float | None = None
-    high: float | None = None
-    level: float | None = None
-    n: int | None = None
-    source: str = ""
+    value: float  #: the number, in ``unit``
+    unit: str  #: ``ms``, ``bytes``, ``%`` (0-100) or ``points``
+    provenance: Provenance  #: how it was obtained
+    low: float | None = None  #: lower end of the interval in ``unit``, or None where none is known
+    high: float | None = None  #: upper end of the interval in ``unit``, or None
+    level: float | None = None  #: the interval's confidence (0.95 = 95 %), or None
+    n: int | None = None  #: number of samples, or None
+    source: str = ""  #: the paper, table, host or method
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON object; unknown parts have no entry."""
@@ -69,17 +58,11 @@ DEVIATIONS = 1.96
 
 @dataclass(frozen=True)
 class Interval:
-    """A value with the ends of its confidence interval.
+    """A value with the ends of its confidence interval."""
 
-    Attributes:
-        value: the value, a share (0-1) or a difference of shares.
-        low: lower end of the interval.
-        high: upper end of the interval.
-    """
-
-    value: float
-    low: float
-    high: float
+    value: float  #: the value, a share (0-1) or a difference of shares
+    low: float  #: lower end of the interval
+    high: float  #: upper end of the interval
 
     @property
     def spans_zero(self) -> bool:
@@ -184,12 +167,9 @@ SHARES = (0.005, 0.01, 0.025, 0.05, *(round(0.1 * tenth, 1) for tenth in range(1
 
 @dataclass(frozen=True)
 class LatencyDistribution:
-    """A predicted latency as a distribution.
+    """A predicted latency as a distribution."""
 
-    Attributes:
-        milliseconds: quantiles at :data:`SHARES`, ascending and above 0; in between, the logarithm is interpolated.
-    """
-
+    #: quantiles at :data:`SHARES`, ascending and above 0; in between, the logarithm is interpolated.
     milliseconds: tuple[float, ...]
 
     @classmethod

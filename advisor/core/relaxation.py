@@ -33,21 +33,13 @@ the error that the limit allows; so of another metric."""
 
 @dataclass(frozen=True)
 class Relaxation:
-    """A change of one limit, or of several where no single one suffices, that makes a candidate feasible.
+    """A change of one limit, or of several where no single one suffices, that makes a candidate feasible."""
 
-    Attributes:
-        limit: the limit's name; several are joined by `` and ``.
-        current: the limit as it is.
-        needed: the limit that admits the candidate.
-        key: the candidate.
-        text: all of this in words.
-    """
-
-    limit: str
-    current: str
-    needed: str
-    key: str
-    text: str
+    limit: str  #: the limit's name; several are joined by `` and ``
+    current: str  #: the limit as it is
+    needed: str  #: the limit that admits the candidate
+    key: str  #: the candidate
+    text: str  #: all of this in words
 
 
 def overrun(evaluation: Evaluation, budget: Budget) -> float:

@@ -62,15 +62,10 @@ SOFTWARE = ("--use-webgpu-adapter=swiftshader",)
 
 @dataclass(frozen=True)
 class BrowserPage:
-    """The page.
+    """The page."""
 
-    Attributes:
-        page: Playwright's object.
-        version: version of the browser.
-    """
-
-    page: Page
-    version: str
+    page: Page  #: Playwright's object
+    version: str  #: version of the browser
 
     def call(self, name: str, **options: Any) -> Any:
         """Return the result of a function of ``worker.js``.
@@ -180,15 +175,10 @@ def _served(files: MutableMapping[str, Path]) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class PageRuntime:
-    """A runtime of a page.
+    """A runtime of a page."""
 
-    Attributes:
-        runtime: ``litert-web`` or ``onnxruntime-web``.
-        accelerator: ``cpu`` for WebAssembly, ``gpu`` for WebGPU.
-    """
-
-    runtime: str
-    accelerator: str
+    runtime: str  #: ``litert-web`` or ``onnxruntime-web``
+    accelerator: str  #: ``cpu`` for WebAssembly, ``gpu`` for WebGPU
 
     @property
     def flags(self) -> tuple[str, ...]:

@@ -96,15 +96,10 @@ STARTS_IN_S = 60.0
 
 @dataclass(frozen=True)
 class BrowserConnection:
-    """Measures in the browser of this machine.
+    """Measures in the browser of this machine."""
 
-    Attributes:
-        runtime: ``litert-web``, or ``onnxruntime-web`` for the ONNX exports of files.
-        accelerator: ``cpu``, or ``gpu`` for LiteRT on WebGPU.
-    """
-
-    runtime: str = "litert-web"
-    accelerator: str = "cpu"
+    runtime: str = "litert-web"  #: ``litert-web``, or ``onnxruntime-web`` for the ONNX exports of files
+    accelerator: str = "cpu"  #: ``cpu``, or ``gpu`` for LiteRT on WebGPU
 
     @property
     def label(self) -> str:

@@ -53,13 +53,9 @@ RunName = Annotated[str, Field(description="run folder, such as runs/latest")]
 
 @dataclass(frozen=True)
 class AssistantFolders:
-    """The folders that an assistant may read and write.
+    """The folders that an assistant may read and write."""
 
-    Attributes:
-        roots: absolute paths without links; relative paths count from the first.
-    """
-
-    roots: tuple[Path, ...]
+    roots: tuple[Path, ...]  #: absolute paths without links; relative paths count from the first
 
     @classmethod
     def of(cls, given: Sequence[str]) -> AssistantFolders:
@@ -91,15 +87,10 @@ class AssistantFolders:
 
 @dataclass(frozen=True)
 class Tools:
-    """The tools of the server.
+    """The tools of the server."""
 
-    Attributes:
-        folders: what an assistant may read and write.
-        most_s: largest time limit of a search in seconds.
-    """
-
-    folders: AssistantFolders
-    most_s: float
+    folders: AssistantFolders  #: what an assistant may read and write
+    most_s: float  #: largest time limit of a search in seconds
 
     async def plan(
         self, budget: Budget, data: Data = "", candidates: Names = "", device: Device = "host", size_budget: Size = ""

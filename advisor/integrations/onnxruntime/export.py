@@ -30,23 +30,17 @@ SEED = 20_261
 
 @dataclass(frozen=True)
 class ExportFacts:
-    """Comparison of an export with its file, on the same inputs.
+    """Comparison of an export with its file, on the same inputs."""
 
-    Attributes:
-        inputs: number of inputs.
-        same_answers: inputs on which the largest value of every output has the same index.
-        largest_difference: largest difference of an output value, as a share of the output's range: of the values of
-            a float output, of the type of an integer one.
-        kernels_difference: the same between LiteRT's own kernels, with XNNPACK and without; 0 where the export differs
-            little, so that they were not compared.
-        transposes: number of Transpose operators in the export; one brings the image into ONNX's order.
-    """
-
-    inputs: int
-    same_answers: int
+    inputs: int  #: number of inputs
+    same_answers: int  #: inputs on which the largest value of every output has the same index
+    #: largest difference of an output value, as a share of the output's range: of the values of a float output, of the
+    #: type of an integer one.
     largest_difference: float
+    #: the same between LiteRT's own kernels, with XNNPACK and without; 0 where the export differs little, so that they
+    #: were not compared.
     kernels_difference: float
-    transposes: int
+    transposes: int  #: number of Transpose operators in the export; one brings the image into ONNX's order
 
 
 def write_onnx(model: str, export: str, small: float = 0.03) -> dict[str, float] | str:

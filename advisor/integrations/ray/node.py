@@ -29,16 +29,12 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True)
 class FileRef:
-    """Replaces a path in the arguments of a call.
+    """Replaces a path in the arguments of a call."""
 
-    Attributes:
-        bundle: key of the bundle that contains the file. Other values: ``out`` is a file that the call writes,
-            ``folder`` is a folder that the call fills, ``kept`` is a file that stays for the next attempt.
-        position: index of the file in the bundle, or the name of the file or folder to write.
-    """
-
+    #: key of the bundle that contains the file. Other values: ``out`` is a file that the call writes, ``folder`` is a
+    #: folder that the call fills, ``kept`` is a file that stays for the next attempt.
     bundle: str
-    position: int | str
+    position: int | str  #: index of the file in the bundle, or the name of the file or folder to write
 
 
 _HASH = re.compile(r"[0-9a-f]{64}")
@@ -153,19 +149,12 @@ Bundle: TypeAlias = Sequence[tuple[int, str, bytes]]
 
 @dataclass(frozen=True)
 class CallResult:
-    """Result or error of a call, and the files that it wrote.
+    """Result or error of a call, and the files that it wrote."""
 
-    Attributes:
-        value: the returned value.
-        error: the raised error, None if the call returned.
-        files: contents by name.
-        peak_bytes: highest resident memory of any child process on this machine.
-    """
-
-    value: object
-    error: AdvisorError | None
-    files: Mapping[str, bytes]
-    peak_bytes: int = 0
+    value: object  #: the returned value
+    error: AdvisorError | None  #: the raised error, None if the call returned
+    files: Mapping[str, bytes]  #: contents by name
+    peak_bytes: int = 0  #: highest resident memory of any child process on this machine
 
 
 def work(

@@ -58,18 +58,12 @@ def _environment() -> dict[str, str]:
 
 @dataclass
 class ReevaluationJob:
-    """A re-evaluation.
+    """A re-evaluation."""
 
-    Attributes:
-        device: the device that it is for; empty for this machine.
-        lines: what the command said on standard error.
-        ended: it has ended.
-        answer: the document that it printed; empty while it runs, and if it failed.
-    """
-
-    device: str
-    lines: list[str] = field(default_factory=list)
-    ended: bool = False
+    device: str  #: the device that it is for; empty for this machine
+    lines: list[str] = field(default_factory=list)  #: what the command said on standard error
+    ended: bool = False  #: it has ended
+    #: the document that it printed; empty while it runs, and if it failed.
     answer: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -24,23 +24,14 @@ INT8 = "int8"
 
 @dataclass(frozen=True)
 class FormAnswer:
-    """The answer of one file.
+    """The answer of one file."""
 
-    Attributes:
-        form: its compression recipe.
-        key: key of its evaluation.
-        size_bytes: size of the shipped file.
-        picked: it is the pick.
-        found: the most probable classes, or the objects that the app shows, the surest first.
-        least: least probability or score (0-1) that the app shows; 0 if it shows all.
-    """
-
-    form: str
-    key: str
-    size_bytes: int
-    picked: bool
-    found: tuple[Found, ...]
-    least: float = 0.0
+    form: str  #: its compression recipe
+    key: str  #: key of its evaluation
+    size_bytes: int  #: size of the shipped file
+    picked: bool  #: it is the pick
+    found: tuple[Found, ...]  #: the most probable classes, or the objects that the app shows, the surest first
+    least: float = 0.0  #: least probability or score (0-1) that the app shows; 0 if it shows all
 
     @property
     def by_class(self) -> Mapping[str, list[float]]:
@@ -53,21 +44,13 @@ class FormAnswer:
 
 @dataclass(frozen=True)
 class PhotographAnswers:
-    """The answers of several files to one photograph.
+    """The answers of several files to one photograph."""
 
-    Attributes:
-        task: the task of the run.
-        labels: the classes of its files.
-        width: of the upright photograph, in pixels.
-        height: in pixels.
-        forms: the answers: float32, int8 and the form of the pick, as far as there are files.
-    """
-
-    task: str
-    labels: tuple[str, ...]
-    width: int
-    height: int
-    forms: tuple[FormAnswer, ...]
+    task: str  #: the task of the run
+    labels: tuple[str, ...]  #: the classes of its files
+    width: int  #: of the upright photograph, in pixels
+    height: int  #: in pixels
+    forms: tuple[FormAnswer, ...]  #: the answers: float32, int8 and the form of the pick, as far as there are files
 
     @property
     def classes(self) -> bool:

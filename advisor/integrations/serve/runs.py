@@ -41,41 +41,23 @@ class RunState(StrEnum):
 
 @dataclass(frozen=True)
 class RunRow:
-    """One run.
+    """One run."""
 
-    Attributes:
-        name: name of its folder.
-        state: its state.
-        why: why it was interrupted or is damaged.
-        task: its task.
-        metric: what its accuracy is, as a heading begins.
-        limits: the options of its question with their values, as the user wrote them.
-        reason: the decision in words.
-        pick: the recommended evaluation, as far as there is one.
-        feasible: the pick meets the limits.
-        done: numbers of configurations with a result by status.
-        configurations: all configurations of the search; 0 if not known.
-        latest: the last evaluation that is ok, while the search runs.
-        standing: what the search is doing, while it runs.
-        changed: date and time of the last result, with the time zone.
-        report: it has a ``report.html``.
-    """
-
-    name: str
-    state: RunState
-    why: str = ""
-    task: str = ""
-    metric: str = "Accuracy"
-    limits: tuple[tuple[str, str], ...] = ()
-    reason: str = ""
-    pick: Evaluation | None = None
-    feasible: bool = False
-    done: Mapping[str, int] = field(default_factory=dict)
-    configurations: int = 0
-    latest: Evaluation | None = None
-    standing: Standing | None = None
-    changed: str = ""
-    report: bool = False
+    name: str  #: name of its folder
+    state: RunState  #: its state
+    why: str = ""  #: why it was interrupted or is damaged
+    task: str = ""  #: its task
+    metric: str = "Accuracy"  #: what its accuracy is, as a heading begins
+    limits: tuple[tuple[str, str], ...] = ()  #: the options of its question with their values, as the user wrote them
+    reason: str = ""  #: the decision in words
+    pick: Evaluation | None = None  #: the recommended evaluation, as far as there is one
+    feasible: bool = False  #: the pick meets the limits
+    done: Mapping[str, int] = field(default_factory=dict)  #: numbers of configurations with a result by status
+    configurations: int = 0  #: all configurations of the search; 0 if not known
+    latest: Evaluation | None = None  #: the last evaluation that is ok, while the search runs
+    standing: Standing | None = None  #: what the search is doing, while it runs
+    changed: str = ""  #: date and time of the last result, with the time zone
+    report: bool = False  #: it has a ``report.html``
 
     @property
     def evaluated(self) -> int:
