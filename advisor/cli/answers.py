@@ -277,11 +277,7 @@ def reevaluate(
 
 
 def _format(form: str, as_json: bool) -> str:
-    """Return the output format; ``--json`` is short for ``--format json``.
-
-    Raises:
-        UsageError: an unknown name.
-    """
+    """Return the output format; ``--json`` is short for ``--format json``. Raises UsageError: an unknown name."""
     from advisor.reporting.comparisons import FORMATS
 
     if form not in FORMATS:

@@ -89,11 +89,7 @@ def benchmark(
 
 
 def _refuse_cpu_only(asked: BenchmarkOptions, given: Mapping[str, object]) -> None:
-    """Refuse options that measure only this machine's CPU.
-
-    Raises:
-        UsageError: such an option is given.
-    """
+    """Refuse options that measure only this machine's CPU. Raises UsageError: such an option is given."""
     cpu_only = {
         "--shape": asked.shape, "--no-xnnpack": not asked.xnnpack, "--runtime": given["runtime"], "--cpus": asked.cpus,
         "--contended": given["contended"], "--sustained": asked.sustained, "--image": given["image"],
@@ -107,11 +103,7 @@ def _refuse_cpu_only(asked: BenchmarkOptions, given: Mapping[str, object]) -> No
 
 
 def _show(found: Benchmark, as_json: bool, rows: Selection[FileTiming]) -> None:
-    """Print what was measured on this machine's CPU.
-
-    Raises:
-        typer.Exit: a file could not be measured.
-    """
+    """Print what was measured on this machine's CPU. Raises typer.Exit: a file could not be measured."""
     from advisor.reporting.benchmark import print_benchmark, timings, with_timings
 
     shown = rows.of(timings(found))
@@ -128,8 +120,7 @@ def _show(found: Benchmark, as_json: bool, rows: Selection[FileTiming]) -> None:
 def _show_device(found: DeviceBenchmark, as_json: bool, rows: Selection[DeviceRow]) -> None:
     """Print what was measured on a device, or predicted for it.
 
-    Raises:
-        typer.Exit: a file could not be measured, or nothing could be predicted for it.
+    Raises typer.Exit: a file could not be measured, or nothing could be predicted for it.
     """
     shown = replace(found, rows=rows.of(found.rows))
     if as_json:
@@ -225,8 +216,7 @@ def _diagnosis(
 ) -> Diagnosis | None:
     """Compare the file with the float file, if that is given.
 
-    Raises:
-        UsageError: options of this comparison without the float file.
+    Raises UsageError: options of this comparison without the float file.
     """
     from advisor import api
 

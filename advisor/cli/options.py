@@ -124,11 +124,7 @@ def split(values: Sequence[str] | None) -> tuple[str, ...] | None:
 
 
 def shape_of(text: str | None) -> tuple[int, ...] | None:
-    """Parse a shape: ``1,224,224,3`` or ``1x224x224x3``.
-
-    Raises:
-        UsageError: something else.
-    """
+    """Parse a shape: ``1,224,224,3`` or ``1x224x224x3``. Raises UsageError: something else."""
     if text is None:
         return None
     parts = text.replace("x", ",").split(",")
@@ -138,11 +134,7 @@ def shape_of(text: str | None) -> tuple[int, ...] | None:
 
 
 def numbers(text: str | None, option: str) -> tuple[int, ...] | None:
-    """Parse whole numbers from 0 on, joined by commas.
-
-    Raises:
-        UsageError: something else.
-    """
+    """Parse whole numbers from 0 on, joined by commas. Raises UsageError: something else."""
     if text is None:
         return None
     parts = [part.strip() for part in text.split(",")]
@@ -154,8 +146,7 @@ def numbers(text: str | None, option: str) -> tuple[int, ...] | None:
 def channels(text: str | None, option: str) -> tuple[float, ...] | None:
     """Parse one number, or three joined by commas: ``127.5`` or ``123.7,116.3,103.5``.
 
-    Raises:
-        UsageError: something else.
+    Raises UsageError: something else.
     """
     return None if text is None else channel_values(text, option)
 

@@ -157,10 +157,8 @@ def download_bars() -> Iterator[Callable[[str, int, int | None], None]]:
 def print_json(document: Mapping[str, object]) -> None:
     """Write a document to standard output as ASCII, which no terminal or file name can break.
 
-    A reader that closed the pipe has all that it wants: the command goes on and ends with its own exit code.
-
-    Raises:
-        ValueError: a number is not finite; JSON has no form for it.
+    A reader that closed the pipe has all that it wants: the command goes on and ends with its own exit code. Raises
+    ValueError: a number is not finite; JSON has no form for it.
     """
     import json
 
@@ -188,8 +186,7 @@ def show_answer(view: RunView, as_json: bool, rows: AnswerRows) -> None:
 def check_place(place: str | None) -> None:
     """Refuse a place of ``--log-to`` that cannot be used, before any work.
 
-    Raises:
-        UsageError: an unknown place, or its package is not installed.
+    Raises UsageError: an unknown place, or its package is not installed.
     """
     if place:
         from advisor.api.answers import experiment_log

@@ -62,11 +62,7 @@ class BoxFacts:
 
 
 def _require_shares(*values: float | Interval | None) -> None:
-    """Refuse shares that are not between 0 and 1.
-
-    Raises:
-        ValueError: there is one.
-    """
+    """Refuse shares that are not between 0 and 1. Raises ValueError: there is one."""
     for value in values:
         ends = (value.low, value.value, value.high) if isinstance(value, Interval) else (value,)
         if not all(end is None or 0 <= end <= 1 for end in ends):

@@ -123,8 +123,7 @@ def _excess(name: str, figure: Quantity | Belief | None, limit: float) -> float:
 def parse_licences(text: str) -> tuple[str, ...]:
     """Parse ``permissive``, SPDX identifiers, or both, joined by commas; an empty text accepts any licence.
 
-    Raises:
-        UsageError: a name that is not an identifier.
+    Raises UsageError: a name that is not an identifier.
     """
     names = tuple(part.strip() for part in text.split(",") if part.strip())
     for name in names:

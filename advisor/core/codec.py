@@ -89,14 +89,13 @@ def _default(field: Field[Any]) -> Any:
 def parse(kind: Any, value: Any) -> Any:
     """Return a JSON value as ``kind``.
 
+    Raises TypeError, ValueError: the value does not fit, or an entry is unknown or missing.
+
     Args:
         kind: a dataclass, a named tuple, an enum, ``float`` (any finite number), ``int``, ``str``, ``bool``, ``object``
             (anything), ``X | None``, or a tuple or mapping of these. Entries that a :class:`Written` computes from its
             fields are ignored.
         value: what ``json.loads`` returned.
-
-    Raises:
-        TypeError, ValueError: the value does not fit, or an entry is unknown or missing.
     """
     if kind in _SCALARS:
         return _scalar(kind, value)

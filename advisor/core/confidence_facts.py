@@ -82,11 +82,7 @@ class Threshold:
     of: int  #: number of all answers, so that ``images / of`` is the coverage
 
     def __post_init__(self) -> None:
-        """Refuse numbers of answers that are none.
-
-        Raises:
-            ValueError: there are fewer than none, or more than all.
-        """
+        """Refuse numbers of answers that are none. Raises ValueError: there are fewer than none, or more than all."""
         if not 0 <= self.images <= self.of:
             raise ValueError(f"a threshold has {self.images} of {self.of} answers")
 
@@ -193,11 +189,7 @@ class ConfidenceFacts:
     curve: tuple[Point, ...] = ()  #: risk-coverage curve, the highest score first
 
     def __post_init__(self) -> None:
-        """Refuse a temperature that no file can have.
-
-        Raises:
-            ValueError: it is not finite and above zero.
-        """
+        """Refuse a temperature that no file can have. Raises ValueError: it is not finite and above zero."""
         if not (math.isfinite(self.temperature) and self.temperature > 0):
             raise ValueError(f"a temperature of {self.temperature} is not finite and above zero")
 

@@ -78,12 +78,7 @@ class Problems:
             self.add(error)
 
     def raise_any(self) -> None:
-        """Raise what was kept.
-
-        Raises:
-            UsageError: one error was kept.
-            SeveralErrors: several were.
-        """
+        """Raise what was kept. Raises UsageError: one error was kept. SeveralErrors: several were."""
         if len(self._found) > 1:
             raise SeveralErrors(self._found)
         if self._found:
@@ -163,8 +158,7 @@ def install_extra(extra: str) -> str:
 def require_extra(package: str, extra: str, message: str) -> None:
     """Refuse what needs an optional package that is not installed, without importing it.
 
-    Raises:
-        UsageError: the package is missing; the hint is the command that installs it.
+    Raises UsageError: the package is missing; the hint is the command that installs it.
     """
     if find_spec(package) is None:
         raise UsageError(message, install_extra(extra))

@@ -94,8 +94,7 @@ def _named(facts: object, defaults: bool) -> dict[str, Any]:
 def evaluation_from_json(data: Mapping[str, Any]) -> Evaluation:
     """Return the evaluation of a JSON object; a detail that is damaged counts as unknown.
 
-    Raises:
-        KeyError, TypeError, ValueError: the object is not what :func:`evaluation_to_json` returns.
+    Raises KeyError, TypeError, ValueError: the object is not what :func:`evaluation_to_json` returns.
     """
     entries = dict(data)
     details = entries.pop("details", {})
@@ -149,8 +148,7 @@ def _read(name: str, details: Details) -> Any:
 def facts_from_json(kind: type[_T], details: Details) -> _T:
     """Return one kind of facts from the entry ``details``; what is missing or damaged is unknown.
 
-    Raises:
-        TypeError: a fact without which there is no such object is unknown.
+    Raises TypeError: a fact without which there is no such object is unknown.
     """
     entries = with_new_names(details)
     named = {name: entries[entry] for name in types_of(kind) if (entry := entry_name(name)) in entries}

@@ -73,8 +73,7 @@ class Costs:
     def of(self, classes: Sequence[str]) -> tuple[tuple[float, ...], ...]:
         """Return the costs with rows and columns in the order of ``classes``.
 
-        Raises:
-            UsageError: the two do not have the same classes.
+        Raises UsageError: the two do not have the same classes.
         """
         for name in self.classes:
             if name not in classes:
@@ -99,13 +98,12 @@ class Costs:
 def parse_costs(text: str, file: str = "") -> Costs:
     """Return the costs in a CSV text.
 
+    Raises UsageError: no table, a class that is missing, unknown or named twice, or a cost that is no finite number
+    from 0 on; the diagonal is not 0, all costs are 0, or one answer is free for every class.
+
     Args:
         text: a header with the answers, and a row for each true class, whose name is the first cell.
         file: name of the file, for messages.
-
-    Raises:
-        UsageError: no table, a class that is missing, unknown or named twice, or a cost that is no finite number from 0
-            on; the diagonal is not 0, all costs are 0, or one answer is free for every class.
     """
     where = f"'{plain(file)}'" if file else "the table"
     try:
@@ -282,8 +280,7 @@ _EXAMPLE = "write --prefer balanced, accuracy, latency or size, or weights: --pr
 def parse_preference(text: str) -> Preference:
     """Parse a name of :data:`PREFERENCES`, or weights such as ``accuracy=2,latency=1,size=0.5`` (missing: 0).
 
-    Raises:
-        UsageError: an unknown name or figure, a weight outside 0 to 100, or no weight above 0.
+    Raises UsageError: an unknown name or figure, a weight outside 0 to 100, or no weight above 0.
     """
     wanted = text.strip().lower()
     if wanted in PREFERENCES:

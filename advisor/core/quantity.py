@@ -73,10 +73,8 @@ class Interval:
 def wilson(successes: float, trials: float, level: float = 0.95) -> Interval:
     """Return the share ``successes / trials`` with Wilson's score interval, all in [0, 1].
 
-    Source: E. B. Wilson, "Probable inference, the law of succession, and statistical inference", JASA 22 (1927).
-
-    Raises:
-        ValueError: no trials, or successes outside 0..trials.
+    Source: E. B. Wilson, "Probable inference, the law of succession, and statistical inference", JASA 22 (1927). Raises
+    ValueError: no trials, or successes outside 0..trials.
     """
     if trials <= 0 or not 0 <= successes <= trials:
         raise ValueError(f"wilson: {successes} successes of {trials} trials")
@@ -99,10 +97,7 @@ def paired_shares(first: Sequence[float], second: Sequence[float], level: float 
     """Return mean(first) - mean(second) of shares of the same images, with a percentile bootstrap over the images.
 
     Use this instead of :func:`paired_difference` where each image was answered several times: the answers to one image
-    are not independent.
-
-    Raises:
-        ValueError: the two differ in length, or are empty.
+    are not independent. Raises ValueError: the two differ in length, or are empty.
     """
     if len(first) != len(second) or not first:
         raise ValueError(f"paired_shares: {len(first)} and {len(second)} images")
@@ -119,11 +114,9 @@ def paired_shares(first: Sequence[float], second: Sequence[float], level: float 
 def paired_difference(first: Sequence[bool], second: Sequence[bool], level: float = 0.95) -> Interval:
     """Return mean(first) - mean(second) over the same images with a percentile bootstrap interval.
 
-    Images on which both agree add nothing, so only the counts of the three outcomes (+1, 0, -1) are resampled.
-    Source: B. Efron, "Bootstrap methods: another look at the jackknife", Annals of Statistics 7 (1979).
-
-    Raises:
-        ValueError: the two differ in length, or are empty.
+    Images on which both agree add nothing, so only the counts of the three outcomes (+1, 0, -1) are resampled. Source:
+    B. Efron, "Bootstrap methods: another look at the jackknife", Annals of Statistics 7 (1979). Raises ValueError: the
+    two differ in length, or are empty.
     """
     if len(first) != len(second) or not first:
         raise ValueError(f"paired_difference: {len(first)} and {len(second)} images")

@@ -70,9 +70,8 @@ class BrowserPage:
     def call(self, name: str, **options: Any) -> Any:
         """Return the result of a function of ``worker.js``.
 
-        Raises:
-            AgentError: it failed, for example because the runtime lacks an operator, which the message names; or the
-                browser has ended.
+        Raises AgentError: it failed, for example because the runtime lacks an operator, which the message names; or the
+        browser has ended.
         """
         from playwright.sync_api import Error
 
@@ -119,13 +118,12 @@ class BrowserPage:
 def open_page(chromium: str, files: MutableMapping[str, Path], flags: tuple[str, ...] = ()) -> Iterator[BrowserPage]:
     """Start the browser and open the page, which is isolated from other origins so that it can have threads.
 
+    Raises AgentError: the browser cannot be started.
+
     Args:
         chromium: the browser's program.
         files: what the page can fetch: a path such as ``/a.tflite``, and its file.
         flags: further options of the browser.
-
-    Raises:
-        AgentError: the browser cannot be started.
     """
     from playwright.sync_api import Error, sync_playwright
 

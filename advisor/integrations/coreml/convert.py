@@ -22,6 +22,8 @@ _DATE = "com.github.apple.coremltools.conversion_date"
 def write(data: bytes, labels: Sequence[str], mean: float, std: float, about: str, licence: str, folder: Path) -> None:
     """Write the package.
 
+    Raises UsageError: an operator is not translated.
+
     Args:
         data: a ``.tflite`` of one image (1, S, S, 3), float32, that gives (1, classes).
         labels: one for each class.
@@ -30,9 +32,6 @@ def write(data: bytes, labels: Sequence[str], mean: float, std: float, about: st
         about: short description.
         licence: its name.
         folder: the package to make.
-
-    Raises:
-        UsageError: an operator is not translated.
     """
     model = read(to_float32(data))
     side = model.inputs[0].shape[1]

@@ -46,8 +46,7 @@ class Network:
     def run(self) -> Any:
         """Add every operator and return the value of the first output.
 
-        Raises:
-            UsageError: an operator has no counterpart here.
+        Raises UsageError: an operator has no counterpart here.
         """
         for operator in self._model.operators:
             if operator.name not in OPERATORS:
@@ -74,8 +73,7 @@ class Network:
     def constant(self, index: int) -> NDArray[Any]:
         """Return a constant in the file's order of dimensions.
 
-        Raises:
-            UsageError: it is computed, or of another type.
+        Raises UsageError: it is computed, or of another type.
         """
         tensor = self.tensor(index)
         if not tensor.is_constant or tensor.dtype not in _ARRAY_TYPES:

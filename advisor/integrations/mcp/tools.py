@@ -59,11 +59,7 @@ class AssistantFolders:
 
     @classmethod
     def of(cls, given: Sequence[str]) -> AssistantFolders:
-        """Return the folders with these paths.
-
-        Raises:
-            UsageError: one is not a folder.
-        """
+        """Return the folders with these paths. Raises UsageError: one is not a folder."""
         for folder in given:
             if not Path(folder).is_dir():
                 raise UsageError(f"--folder: '{folder}' is not a folder", "give a folder that exists")
@@ -72,8 +68,7 @@ class AssistantFolders:
     def path(self, name: str, given: str) -> str:
         """Return the absolute path that the argument ``name`` gives.
 
-        Raises:
-            ToolError: it is in none of the folders, or no path.
+        Raises ToolError: it is in none of the folders, or no path.
         """
         try:
             path = (self.roots[0] / given).resolve()
@@ -177,8 +172,7 @@ class Tools:
     ) -> dict[str, Any]:
         """Run a command of this program and return the document that it prints.
 
-        Raises:
-            ToolError: the command refused; its message and hint are those of the command.
+        Raises ToolError: the command refused; its message and hint are those of the command.
         """
         command = [sys.executable, "-P", "-m", "advisor", *arguments, "--json"]  # no module from the folder
         said: list[str] = []

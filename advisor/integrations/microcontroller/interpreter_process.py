@@ -141,11 +141,7 @@ def _flat(found: Sequence[NDArray[Any]]) -> NDArray[Any]:
 
 
 def _new(data: bytes, arena: int, text: Any) -> Any:
-    """Return an interpreter.
-
-    Raises:
-        NotRun: TFLM refuses the file, or the arena is too small.
-    """
+    """Return an interpreter. Raises NotRun: TFLM refuses the file, or the arena is too small."""
     from tflite_micro.python.tflite_micro import runtime
 
     try:
@@ -167,11 +163,7 @@ def _fits(data: bytes, arena: int) -> bool:
 
 
 def _run(interpreter: Any, given: RunInputs, text: Any, outputs: int = 1) -> NDArray[Any]:
-    """Return all outputs of all inputs one after the other.
-
-    Raises:
-        NotRun: a kernel fails.
-    """
+    """Return all outputs of all inputs one after the other. Raises NotRun: a kernel fails."""
     found = []
     for values in given:
         try:

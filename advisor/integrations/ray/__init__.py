@@ -43,13 +43,12 @@ def executor(execution: Execution) -> Executor:
 def connect(address: str, cores: int) -> Any:
     """Connect to a cluster and return the module ``ray``. A cluster that is started here measures ``host``.
 
+    Raises UsageError: Ray is not installed, or no cluster answers at the address.
+
     Args:
         address: ``host:port`` of the cluster's client server. If it is empty, ``$RAY_ADDRESS`` is used; if that is not
             set either, a cluster is started on this machine, which ends with this process.
         cores: CPUs of a cluster that is started here.
-
-    Raises:
-        UsageError: Ray is not installed, or no cluster answers at the address.
     """
     if find_spec("ray") is None:
         raise UsageError("--executor: Ray is not installed", install_extra("ray"))
@@ -132,8 +131,7 @@ class Roster:
     def require_same(self) -> None:
         """Refuse nodes with other package versions, because they would make other files than this machine.
 
-        Raises:
-            UsageError: the first such node, with its versions and this machine's.
+        Raises UsageError: the first such node, with its versions and this machine's.
         """
         here = ray_node.versions()
         for name, there in self.on_every_node(ray_node.versions).items():

@@ -45,13 +45,13 @@ _ON_THE_HEAD = {
 class RayExecutor:
     """A Ray cluster.
 
+    Raises UsageError: the cluster cannot be reached, has no CPU, or a node has other package versions than this
+    machine.
+
     Args:
         address: see :func:`advisor.integrations.ray.connect`.
         workers: how many jobs run at the same time at most; 0 for one per CPU of the cluster.
         shared: a folder that every node sees under the same name; None to send files through the object store.
-
-    Raises:
-        UsageError: the cluster cannot be reached, has no CPU, or a node has other package versions than this machine.
     """
 
     def __init__(self, address: str, workers: int, shared: Path | None) -> None:
@@ -78,9 +78,8 @@ class RayExecutor:
     def on_device(self, device: str, function: Callable[..., Result], /, *arguments: object) -> Result:
         """Call a measuring function on the node that offers ``device:NAME``, or here if no node offers it.
 
-        Raises:
-            StageError: the node died, and no other offers the device. This machine never replaces a lost node that
-                offered ``host``, because its timings would be taken for those of the other machine.
+        Raises StageError: the node died, and no other offers the device. This machine never replaces a lost node that
+        offered ``host``, because its timings would be taken for those of the other machine.
         """
         self._wait_for_trainers()
         host_is_lost = device == HOST and self._host_is_a_node
@@ -128,8 +127,7 @@ class RayExecutor:
     ) -> CallResult:
         """Run a task on a node with the files that are among the arguments, and write the files that it made.
 
-        Raises:
-            AdvisorError: of the task; a StageError also if the node, the worker or the connection is gone.
+        Raises AdvisorError: of the task; a StageError also if the node, the worker or the connection is gone.
         """
         outgoing = Outgoing(self._send, self._shared)
         packed = outgoing.pack(arguments)

@@ -80,11 +80,7 @@ class Reevaluations:
         return self._jobs.get(run)
 
     def start(self, run: Path, device: str) -> None:
-        """Start a re-evaluation of a run, for a device if one is named.
-
-        Raises:
-            UsageError: another one is running.
-        """
+        """Start a re-evaluation of a run, for a device if one is named. Raises UsageError: another one is running."""
         with self._lock:
             busy = next((name for name, job in self._jobs.items() if not job.ended), "")
             if busy:
@@ -124,8 +120,7 @@ class Reevaluations:
 def bundle(run: Path, folder: Path) -> Path:
     """Export the pick of a run to ``folder``, and return the bundle as a zip file.
 
-    Raises:
-        StageError: the command refused, or took too long.
+    Raises StageError: the command refused, or took too long.
     """
     command = _command(["export", str(run), "--to", str(folder / "bundle")])
     try:
@@ -310,11 +305,7 @@ def _sorted_by(name: str, sort: str, turned: bool, kept: Mapping[str, str]) -> s
 
 
 async def _body(request: Request, most: int) -> bytes:
-    """Return the body of a request.
-
-    Raises:
-        UsageError: it is larger than ``most`` bytes.
-    """
+    """Return the body of a request. Raises UsageError: it is larger than ``most`` bytes."""
     too_large = UsageError(f"the file is larger than {show_bytes(most)}", "give a smaller one")
     if int(request.headers.get("content-length") or 0) > most:
         raise too_large

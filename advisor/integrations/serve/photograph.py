@@ -85,9 +85,8 @@ class Answerer:
     def answer(self, run: Path, photograph: bytes) -> PhotographAnswers:
         """Return the answers of the files of the pick's network.
 
-        Raises:
-            UsageError: the run has no file for the photograph, or the photograph is not an image that can be read.
-            StageError: the work exceeded a limit, or a file cannot run.
+        Raises UsageError: the run has no file for the photograph, or the photograph is not an image that can be read.
+        StageError: the work exceeded a limit, or a file cannot run.
         """
         with self._lock:
             path = self._scratch.path / "photograph"
@@ -122,8 +121,7 @@ def answers(run: str, photograph: str) -> PhotographAnswers:
 def _size(photograph: Path) -> tuple[int, int]:
     """Return width and height of an upright photograph in pixels.
 
-    Raises:
-        UsageError: it is not an image that can be read.
+    Raises UsageError: it is not an image that can be read.
     """
     from advisor.datasets.boxes.reading import Frame
     from advisor.datasets.images import READ_ERRORS, open_image, orientation, reason

@@ -113,11 +113,10 @@ SORTS: Mapping[str, tuple[str, Callable[[RunRow], Any], bool]] = {
 class Runs:
     """The runs that are directly in one folder; links are left out, because they can lead out of it.
 
+    Raises UsageError: it is not a folder.
+
     Args:
         folder: the folder.
-
-    Raises:
-        UsageError: it is not a folder.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -133,11 +132,7 @@ class Runs:
         return sorted((path.name for path in folders if _is_run(path)), reverse=True)
 
     def path(self, name: str) -> Path:
-        """Return the folder of a run.
-
-        Raises:
-            UsageError: there is no run of this name.
-        """
+        """Return the folder of a run. Raises UsageError: there is no run of this name."""
         names = self.names()
         if name not in names:
             raise UsageError(f"there is no run '{name}'{nearest(name, names)}", "the list has all runs of the folder")
@@ -150,8 +145,7 @@ class Runs:
     def row(self, name: str) -> RunRow:
         """Return one run; it is read again only if its files changed.
 
-        Raises:
-            UsageError: there is no run of this name.
+        Raises UsageError: there is no run of this name.
         """
         return self._row(self.path(name))
 
@@ -189,11 +183,7 @@ def _read(path: Path, running: bool) -> RunRow:
 
 
 def _row(run: RunFolder, running: bool) -> RunRow:
-    """Return the row of a run.
-
-    Raises:
-        UsageError: its request is damaged.
-    """
+    """Return the row of a run. Raises UsageError: its request is damaged."""
     request, manifest = run.read_request(), run.read_json(MANIFEST)
     document = read_document(run.path / ANSWER) if (run.path / ANSWER).exists() else None
     answer = document.entries if document else {}

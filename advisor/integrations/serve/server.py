@@ -19,13 +19,12 @@ CLOSING_S = 2
 def serve(runs: Path, port: int, tell: Callable[[str], None]) -> None:
     """Serve a folder of runs until the process is interrupted.
 
+    Raises UsageError: no such folder, or the port cannot be used.
+
     Args:
         runs: the folder.
         port: the port; 0 for one that is free.
         tell: called with the address when the server accepts requests.
-
-    Raises:
-        UsageError: no such folder, or the port cannot be used.
     """
     shown = Runs(runs)
     with _bound(port) as opened:

@@ -40,12 +40,11 @@ def files(exported: ExportedModel) -> Mapping[str, bytes]:
 def web_page(model: ShippedModel, evaluation: Evaluation) -> dict[str, bytes]:
     """Return the files of the page by their paths within the bundle.
 
+    Raises UsageError: the runtime is not cached and cannot be fetched.
+
     Args:
         model: the shipped classifier.
         evaluation: the exported evaluation.
-
-    Raises:
-        UsageError: the runtime is not cached and cannot be fetched.
     """
     from advisor.integrations.browser.connection import LITERT, fetched
 
