@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from advisor.core.box_facts import UnknownFacts
 from advisor.core.evaluation_facts import (
     Agreement,
     CaptureAccuracy,
@@ -16,6 +15,7 @@ from advisor.core.evaluation_facts import (
     NewConditions,
     RemoteFacts,
     TimingFacts,
+    UnknownFacts,
 )
 from advisor.core.forms import FileFeatures
 from advisor.core.quantity import LatencyDistribution, Provenance, Quantity

@@ -11,7 +11,6 @@ from dataclasses import replace
 
 import pytest
 
-from advisor.core.box_facts import LeftOut, OtherThings, UnknownFacts
 from advisor.core.confidence_facts import (
     Bin,
     ConfidenceFacts,
@@ -26,7 +25,7 @@ from advisor.core.confidence_facts import (
     Threshold,
 )
 from advisor.core.errors import UsageError
-from advisor.core.evaluation_facts import ImageAnswers
+from advisor.core.evaluation_facts import ImageAnswers, LeftOut, OtherThings, UnknownFacts
 from advisor.core.evaluation_json import evaluation_from_json, evaluation_to_json
 from advisor.core.metrics import METRICS, TOP1, Costs, parse_costs
 from advisor.core.quantity import Interval

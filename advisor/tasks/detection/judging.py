@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from advisor.core.box_facts import BoxFacts, ClassBoxes, JudgedBox, JudgedImage
 from advisor.core.evaluation import Evaluation
-from advisor.core.evaluation_facts import ImageAnswers
+from advisor.core.evaluation_facts import BoxFacts, ClassBoxes, ImageAnswers, JudgedBox, JudgedImage
 from advisor.core.quantity import Interval, Quantity, paired_shares
 from advisor.engine.pipeline.evaluation.accuracy import AccuracyVerdict, drop_of, percent
 from advisor.engine.pipeline.evaluation.scorer import HeldOut, Scored

@@ -11,8 +11,7 @@ import pytest
 import uvicorn
 from PIL import Image
 
-from advisor.core.box_facts import BoxFacts, ClassBoxes
-from advisor.core.evaluation_facts import ImageAnswers
+from advisor.core.evaluation_facts import BoxFacts, ClassBoxes, ImageAnswers
 from advisor.integrations.serve.access import Access
 from advisor.integrations.serve.pages import Pages
 from advisor.integrations.serve.runs import Runs

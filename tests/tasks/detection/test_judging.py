@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.core.box_facts import BoxFacts, ClassBoxes, JudgedBox
+from advisor.core.evaluation_facts import BoxFacts, ClassBoxes, JudgedBox
 from advisor.core.quantity import Provenance
 from advisor.engine.pipeline.evaluation.accuracy import AccuracyVerdict
 from advisor.engine.pipeline.images import Images, Role
