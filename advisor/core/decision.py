@@ -1,6 +1,6 @@
 """One pick from the evaluations, its reason, and what would change it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -55,11 +55,10 @@ MOST_LIKELY = 64
 
 def costs(evaluation: Evaluation) -> Costs | None:
     """Return (negative accuracy in %, latency in ms, size in bytes), to be minimised; None where one is missing."""
-    quantities = (evaluation.accuracy, evaluation.latency, evaluation.size)
-    if evaluation.status is not Status.OK or any(quantity is None for quantity in quantities):
+    accuracy, latency, size = evaluation.accuracy, evaluation.latency, evaluation.size
+    if evaluation.status is not Status.OK or accuracy is None or latency is None or size is None:
         return None
-    accuracy, latency, size = (quantity.value for quantity in quantities if quantity is not None)
-    return (-accuracy, latency, size)
+    return (-accuracy.value, latency.value, size.value)
 
 
 def dominates(first: Costs, second: Costs) -> bool:
@@ -137,12 +136,6 @@ def decide(
     The loss counts latency, size and accuracy by the preference. By default accuracy comes first: a point by which the
     validation images show a network to be behind another one counts much more than one that may be noise. Forms of one
     network are expected to be nearly equal.
-
-    Args:
-        evaluations: all evaluations of the run.
-        budget: the hard limits.
-        answers: the share of right answers of an evaluation on each validation image, where it is known.
-        preference: how to rank the evaluations that meet the budget.
     """
     known = [evaluation for evaluation in evaluations if costs(evaluation) is not None]
     if not known and any(evaluation.status is Status.OK for evaluation in evaluations):
@@ -256,11 +249,16 @@ def _closest(known: Sequence[Evaluation], budget: Budget) -> Decision:
 
 
 def _flips(feasible: Sequence[Evaluation], pick: Evaluation, chooser: _Chooser) -> tuple[Flip, ...]:
-    """Decide again with tighter limits, then with other preferences; keep the changes that pick another artefact."""
-    return (
-        *_one_per_answer(_tighter(feasible, pick, chooser)),
-        *_one_per_answer(_preferences(feasible, pick, chooser)),
-    )
+    """Decide again with tighter limits, then with other preferences; keep the first change to each other artefact."""
+    found = list[Flip]()
+    for changes in (_tighter(feasible, pick, chooser), _preferences(feasible, chooser)):
+        first = dict[str, Flip]()
+        for condition, other in changes:
+            key = other.configuration.key
+            if variant_of(other) != variant_of(pick):
+                first.setdefault(key, Flip(condition, key, f"{condition}: {describe(other)}"))
+        found += first.values()
+    return tuple(found)
 
 
 def _loosenings(
@@ -276,32 +274,19 @@ def _loosenings(
     return tuple(found)
 
 
-def _one_per_answer(flips: Sequence[Flip]) -> tuple[Flip, ...]:
-    """Keep the first flip to each other pick."""
-    first = {flip.key: flip for flip in reversed(flips)}
-    return tuple(flip for flip in flips if first[flip.key] is flip)
-
-
-def _tighter(feasible: Sequence[Evaluation], pick: Evaluation, chooser: _Chooser) -> list[Flip]:
+def _tighter(feasible: Sequence[Evaluation], pick: Evaluation, chooser: _Chooser) -> Iterator[tuple[str, Evaluation]]:
     predicted = pick.latency is not None and pick.latency.provenance is Provenance.PREDICTED
-    rows = []
     for limit, figure, show in ((LATENCY_BUDGET, p90_of, show_ms), ("size budget", size_of, show_bytes)):
         margin = PREDICTED_APART if limit == LATENCY_BUDGET and predicted else 0.0
         bound = figure(pick) * (1 - margin)
         below = [e for e in feasible if figure(e) < bound and variant_of(e) != variant_of(pick)]
         if below:
-            rows.append(_flip(f"the {limit} is below {show(bound)}", chooser.pick(below)))
-    return rows
+            yield f"the {limit} is below {show(bound)}", chooser.pick(below)
 
 
-def _preferences(feasible: Sequence[Evaluation], pick: Evaluation, chooser: _Chooser) -> list[Flip]:
-    questions = [
-        *((f"{name} matters twice as much", chooser.preference.doubled(name)) for name in ("latency", "size")),
-        *((f"only {name} matters", PREFERENCES[name]) for name in ("accuracy", "latency", "size")),
-    ]
-    answers = [(condition, replace(chooser, preference=other).pick(feasible)) for condition, other in questions]
-    return [_flip(condition, other) for condition, other in answers if variant_of(other) != variant_of(pick)]
-
-
-def _flip(condition: str, other: Evaluation) -> Flip:
-    return Flip(condition, other.configuration.key, f"{condition}: {describe(other)}")
+def _preferences(feasible: Sequence[Evaluation], chooser: _Chooser) -> Iterator[tuple[str, Evaluation]]:
+    for name in ("latency", "size"):
+        doubled = replace(chooser, preference=chooser.preference.doubled(name))
+        yield f"{name} matters twice as much", doubled.pick(feasible)
+    for name in ("accuracy", "latency", "size"):
+        yield f"only {name} matters", replace(chooser, preference=PREFERENCES[name]).pick(feasible)

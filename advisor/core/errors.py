@@ -34,9 +34,8 @@ class ExitCode(IntEnum):
 class AdvisorError(Exception):
     """Base of every error that the command line shows without a traceback.
 
-    Args:
-        message: one sentence that names the thing and the value at fault.
-        hint: what the user can do about it, or empty.
+    ``message`` is one sentence that names the thing and the value at fault; ``hint`` says what the user can do, or is
+    empty.
     """
 
     exit_code: int = ExitCode.INTERNAL_ERROR
@@ -86,11 +85,7 @@ class Problems:
 
 
 class SeveralErrors(UsageError):
-    """Several errors of one file: one line each.
-
-    Args:
-        parts: the errors.
-    """
+    """Several errors of one file: one line each."""
 
     SHOWN = 20
 

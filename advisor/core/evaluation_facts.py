@@ -1,4 +1,4 @@
-"""Facts of an evaluation besides the figures that decide: of card, file, timing and answers, boxes and unknown things."""
+"""Facts of an evaluation besides the figures that decide: of card, file, timing, answers, boxes and unknown things."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

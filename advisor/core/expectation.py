@@ -8,7 +8,7 @@ from statistics import NormalDist
 from advisor.core.evaluation import Evaluation, Status, latency_of, p90_of, variant_of
 from advisor.core.evaluation_facts import DeviceFigures, NewConditions
 from advisor.core.metrics import TOP1
-from advisor.core.quantity import DEVIATIONS, Provenance, Quantity
+from advisor.core.quantity import Provenance, Quantity
 from advisor.core.training import recipe_of
 
 VALIDATION_WEIGHT = 0.5
@@ -54,12 +54,7 @@ def accuracy_belief(evaluation: Evaluation) -> Belief | None:
 
 
 def metric_belief(evaluation: Evaluation, metric: str) -> Belief | None:
-    """Return a metric in % from validation and, where it is known, from the hold-out; None where none is known.
-
-    Args:
-        evaluation: of a classifier.
-        metric: one of :data:`advisor.core.metrics.METRICS`.
-    """
+    """Return a metric in % from validation and, where it is known, from the hold-out; None where none is known."""
     return _pooled(*metric_on_parts(evaluation, metric))
 
 
@@ -110,16 +105,11 @@ def _pooled(validation: Quantity | None, holdout: Quantity | None) -> Belief | N
     weights = [weight * (part.n or 1) for part, weight in parts]
     total = sum(weights)
     mean = sum(weight * part.value for weight, (part, _) in zip(weights, parts, strict=True)) / total
+    errors = [part.standard_error or 0.0 for part, _ in parts]
     variance = sum(
-        weight * (part.n or 1) * _deviation(part) ** 2 for weight, (part, _) in zip(weights, parts, strict=True)
+        weight * (part.n or 1) * error**2 for weight, (part, _), error in zip(weights, parts, errors, strict=True)
     )
     return Belief(((1.0, mean, math.sqrt(variance) / total),))
-
-
-def _deviation(quantity: Quantity) -> float:
-    if quantity.provenance is not Provenance.MEASURED or quantity.low is None or quantity.high is None:
-        return 0.0
-    return (quantity.high - quantity.low) / (2 * DEVIATIONS)
 
 
 OWN_HOLDOUT = "the hold-out of your own split, run in LiteRT"
@@ -132,9 +122,7 @@ LEAST = 1e-3
 def with_new_conditions(evaluation: Evaluation, own_holdout: bool = False) -> Evaluation:
     """Return the evaluation with its top-1 in new conditions, if it can be estimated; of detectors, their figure.
 
-    Args:
-        evaluation: a candidate with its measured accuracies.
-        own_holdout: the user's own split names the hold-out, which then is the figure itself.
+    With ``own_holdout`` the user's own split names the hold-out, which then is the figure itself.
     """
     facts = evaluation.expectation
     plain, judged = top1_on_parts(evaluation)
@@ -151,13 +139,10 @@ def with_new_conditions(evaluation: Evaluation, own_holdout: bool = False) -> Ev
 def in_new_conditions(plain: Quantity, facts: NewConditions, finetuned: bool = False) -> Quantity:
     """Return the estimated top-1 in % on images of another occasion.
 
-    The plain figure is multiplied by the share of right answers that is kept. Three things make the interval,
-    in log odds: the range of that share, the differences between occasions, and the interval of the plain figure.
-
-    Args:
-        plain: the top-1 in % on validation, which the share belongs to; without groups, the hold-out does as well.
-        facts: of the card's features.
-        finetuned: the network itself was trained, so the share of the head on frozen features stands for it.
+    The plain figure, on validation or, without groups, on the hold-out, is multiplied by the share of right answers
+    that is kept. Three things make the interval, in log odds: the range of that share, the differences between
+    occasions, and the interval of the plain figure. The share of the head on frozen features stands for a network that
+    was ``finetuned``.
     """
     share, kept = plain.value / 100, facts.kept
     visits = NormalDist().inv_cdf(0.5 + LEVEL / 2) * facts.sd
@@ -220,11 +205,7 @@ def worst_case(evaluations: Sequence[Evaluation], devices: Sequence[str]) -> tup
     """Return one evaluation an artefact: the one on the device where it is slowest.
 
     An artefact that does not run on a device is represented by that evaluation, with its reason. The figures on every
-    device are in ``device_figures``.
-
-    Args:
-        evaluations: on any devices; those on devices other than ``devices`` are ignored.
-        devices: where the model is to run.
+    device are in ``device_figures``. Evaluations on other devices are ignored.
     """
     best = {device: _best(on_device(evaluations, device)) for device in devices}
     artefacts = dict.fromkeys(artefact for found in best.values() for artefact in found)
@@ -238,12 +219,7 @@ def worst_case(evaluations: Sequence[Evaluation], devices: Sequence[str]) -> tup
 def with_required_figures(
     evaluations: Sequence[Evaluation], others: Mapping[str, Sequence[Evaluation]]
 ) -> list[Evaluation]:
-    """Return the evaluations, each with what is known of its file on the devices that it must also run on.
-
-    Args:
-        evaluations: to be decided over.
-        others: by device, the evaluations there.
-    """
+    """Return the evaluations, each with what is known of its file in ``others``, the evaluations by required device."""
     best = {device: _best(found) for device, found in others.items()}
 
     def known(evaluation: Evaluation) -> dict[str, DeviceFigures]:

@@ -42,6 +42,13 @@ class Quantity:
         """Return a JSON object; unknown parts have no entry."""
         return to_json(self)
 
+    @property
+    def standard_error(self) -> float | None:
+        """The standard error of a measured figure with a 95 % interval; None of others."""
+        if self.provenance is not Provenance.MEASURED or self.low is None or self.high is None:
+            return None
+        return (self.high - self.low) / (2 * DEVIATIONS)
+
     def overlaps(self, other: Quantity) -> bool:
         """Return whether the two intervals share a point; a missing interval is the value alone."""
         low, high = (self.value if end is None else end for end in (self.low, self.high))
@@ -101,8 +108,6 @@ def paired_shares(first: Sequence[float], second: Sequence[float], level: float 
     """
     if len(first) != len(second) or not first:
         raise ValueError(f"paired_shares: {len(first)} and {len(second)} images")
-    import numpy as np
-
     differences = np.asarray(first, float) - np.asarray(second, float)
     drawn = np.random.default_rng(0).integers(0, len(differences), (RESAMPLES, len(differences)))
     means = differences[drawn].mean(axis=1)
@@ -126,8 +131,6 @@ def paired_difference(first: Sequence[bool], second: Sequence[bool], level: floa
     value = (wins - losses) / total
     if wins + losses == 0:
         return Interval(0.0, 0.0, 0.0)
-    import numpy as np
-
     shares = [wins / total, losses / total, 1 - (wins + losses) / total]
     outcomes = np.random.default_rng(0).multinomial(total, shares, size=RESAMPLES)
     means = (outcomes[:, 0] - outcomes[:, 1]) / total

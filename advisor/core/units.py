@@ -25,15 +25,9 @@ _NUMBER = re.compile(r"^\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)\s*([^\s\d]*)
 
 
 def parse(text: str, units: Mapping[str, float], option: str, example: str) -> float:
-    """Parse a positive number with its unit into the base unit of ``units``.
+    """Parse a positive number with its unit, such as ``50ms``; ``units`` has the factor of each in the base unit.
 
     Raises UsageError: no number, no unit, an unknown unit, or a value that is not above zero or above :data:`MOST`.
-
-    Args:
-        text: what the user wrote, such as ``"50ms"``.
-        units: unit name to its factor in the base unit.
-        option: the option's name, for the message.
-        example: a valid value, for the hint.
     """
     match, hint = _NUMBER.match(str(text)), f"write for example {option} {example}"
     if match is None:
@@ -79,16 +73,7 @@ def percent(text: str, option: str) -> float:
 
 
 def share(text: str, option: str, ends: tuple[float, float], why: str) -> float:
-    """Parse a percentage into a share (0-1) that lies between two ends.
-
-    Raises UsageError: no number with its unit, or not between the ends.
-
-    Args:
-        text: what the user wrote, such as ``"95%"``.
-        option: the option's name, for the message.
-        ends: least and largest share.
-        why: hint if it lies outside.
-    """
+    """Parse a percentage into a share (0-1) from the least to the largest one; ``why`` is the hint for another."""
     value, (least, most) = percent(text, option) / 100, ends
     if not least <= value <= most:
         raise UsageError(f"{option}: '{text}' is not between {100 * least:g}% and {100 * most:g}%", why)
