@@ -14,9 +14,6 @@ from advisor.core.forms import FileFeatures
 from advisor.core.metrics import COST_SAVED
 from advisor.core.quantity import LatencyDistribution, Quantity
 
-Details = Mapping[str, Any]
-"""The entry ``details`` of an evaluation: what it knows besides its figures."""
-
 _QUANTITIES = ("accuracy", "holdout_accuracy", "new_conditions", "latency", "latency_p90", "size", "memory", "drop")
 _ABOVE_ZERO = ("latency", "latency_p90", "size")
 _PERCENT = ("accuracy", "holdout_accuracy", "new_conditions")
@@ -110,10 +107,7 @@ def evaluation_from_json(data: Mapping[str, Any]) -> Evaluation:
 
 
 def _check(name: str, quantity: Quantity | None, least: float) -> None:
-    """Raise ValueError for a figure that its quantity cannot have, or for an interval that is none.
-
-    ``least`` is the lowest possible accuracy.
-    """
+    """Raise ValueError for a figure that its quantity cannot have, such as an accuracy below the ``least`` one."""
     if quantity is None:
         return
     low = quantity.value if quantity.low is None else quantity.low
@@ -127,7 +121,7 @@ def _check(name: str, quantity: Quantity | None, least: float) -> None:
         raise ValueError(f"the confidence of {name} is not between 0 and 1")
 
 
-def _read(name: str, details: Details) -> Any:
+def _read(name: str, details: Mapping[str, Any]) -> Any:
     """Return what ``details`` says about a field of an evaluation; None if that is unknown or damaged."""
     entry = DETAILS[name]
     value = details.get(entry) if entry else details
@@ -145,11 +139,8 @@ def _read(name: str, details: Details) -> Any:
     return None
 
 
-def facts_from_json(kind: type[_T], details: Details) -> _T:
-    """Return one kind of facts from the entry ``details``; what is missing or damaged is unknown.
-
-    Raises TypeError: a fact without which there is no such object is unknown.
-    """
+def facts_from_json(kind: type[_T], details: Mapping[str, Any]) -> _T:
+    """Return facts from the entry ``details``; what is missing or damaged is unknown. TypeError: there would be none."""
     entries = with_new_names(details)
     named = {name: entries[entry] for name in types_of(kind) if (entry := entry_name(name)) in entries}
     return kind(**parse_known(types_of(kind), named))

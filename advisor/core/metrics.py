@@ -96,14 +96,10 @@ class Costs:
 
 
 def parse_costs(text: str, file: str = "") -> Costs:
-    """Return the costs in a CSV text.
+    """Return the costs in a CSV text: a header with the answers, and a row for each true class, which it begins with.
 
     Raises UsageError: no table, a class that is missing, unknown or named twice, or a cost that is no finite number
     from 0 on; the diagonal is not 0, all costs are 0, or one answer is free for every class.
-
-    Args:
-        text: a header with the answers, and a row for each true class, whose name is the first cell.
-        file: name of the file, for messages.
     """
     where = f"'{plain(file)}'" if file else "the table"
     try:
@@ -139,9 +135,16 @@ def parse_costs(text: str, file: str = "") -> Costs:
         )
         for line, (name, *cells) in table
     }
-    costs = Costs(tuple(answers), tuple(by_name[name] for name in answers), file)
-    _require_a_choice(costs, where)
-    return costs
+    rows = tuple(by_name[name] for name in answers)
+    if not any(map(any, rows)):
+        raise UsageError(f"--costs: all costs of {where} are 0: every model would be the best", LAYOUT)
+    for answer, column in zip(answers, zip(*rows, strict=True), strict=True):
+        if not any(column):
+            raise UsageError(
+                f"--costs: in {where} the answer '{plain(answer)}' costs 0 for every class, so no model is needed",
+                "write what it costs to answer so wrongly",
+            )
+    return Costs(tuple(answers), rows, file)
 
 
 def _require_once(names: Sequence[str], lines: Sequence[int], what: str) -> None:
@@ -170,17 +173,6 @@ def _cost(cell: str, answer: str, name: str, where: str) -> float:
             f"{what}, and a right answer costs 0", f"subtract {cost:g} from all costs of the class '{plain(name)}'"
         )
     return cost
-
-
-def _require_a_choice(costs: Costs, where: str) -> None:
-    if not any(map(any, costs.rows)):
-        raise UsageError(f"--costs: all costs of {where} are 0: every model would be the best", LAYOUT)
-    for answer, column in zip(costs.classes, zip(*costs.rows, strict=True), strict=True):
-        if not any(column):
-            raise UsageError(
-                f"--costs: in {where} the answer '{plain(answer)}' costs 0 for every class, so no model is needed",
-                "write what it costs to answer so wrongly",
-            )
 
 
 POINT_WORTH = 1.4
@@ -216,12 +208,8 @@ class Preference:
     def cost(self, log_latency: Figure, log_size: Figure, behind: Figure, shown: Figure, lost: Figure) -> Figure:
         """Return the cost to minimise, in logarithms of a factor in latency or size.
 
-        Args:
-            log_latency: logarithm of the latency.
-            log_size: logarithm of the size.
-            behind: points by which the network's float form is behind any fixed accuracy.
-            shown: points by which the images show the float form to be behind another candidate, at least 0.
-            lost: points that the form is expected to lose against the float form.
+        In points: the network's float form is ``behind`` any fixed accuracy; the images have ``shown`` it to be behind
+        another candidate, at least 0; and the form is expected to have ``lost`` against the float form.
         """
         more = SHOWN_WORTH * shown + LOST_WORTH * lost if self.accuracy_first else 0.0
         point = self.accuracy * math.log(POINT_WORTH)

@@ -15,9 +15,8 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 
-# Find what is registered by entry points: the folders of ``advisor.integrations``, and packages of others.
-#
-# A room that asks for integrations names their group, and declares what each of them offers. It imports none of them.
+# A room that asks for integrations names the group of their entry points, and declares what each of them offers. It
+# imports none of them: neither the folders of ``advisor.integrations`` nor packages of others.
 
 
 def registered(group: str) -> tuple[str, ...]:
