@@ -140,7 +140,7 @@ def _read(name: str, details: Mapping[str, Any]) -> Any:
 
 
 def facts_from_json(kind: type[_T], details: Mapping[str, Any]) -> _T:
-    """Return facts from the entry ``details``; what is missing or damaged is unknown. TypeError: there would be none."""
+    """Return facts of the entry ``details``; what is damaged is unknown. TypeError: without it there is no such object."""
     entries = with_new_names(details)
     named = {name: entries[entry] for name in types_of(kind) if (entry := entry_name(name)) in entries}
     return kind(**parse_known(types_of(kind), named))
