@@ -49,15 +49,10 @@ class Commands(typer.Typer):
 
 @dataclass(frozen=True)
 class IntegrationCommand:
-    """A command that an integration adds.
+    """A command that an integration adds."""
 
-    Attributes:
-        run: the function; Typer makes the options from its parameters. Its module must be light.
-        short_help: what the command does, for the list of commands.
-    """
-
-    run: Command
-    short_help: str
+    run: Command  #: the function; Typer makes the options from its parameters. Its module must be light.
+    short_help: str  #: what the command does, for the list of commands
 
 
 class AllCommands(TyperGroup):

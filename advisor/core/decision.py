@@ -90,38 +90,27 @@ class Flip:
 
 @dataclass(frozen=True)
 class Decision:
-    """The answer of a run.
+    """The answer of a run."""
 
-    Attributes:
-        pick: the recommended evaluation; the one closest to the limits where ``feasible`` is false; None where nothing
-            ran.
-        feasible: the pick meets the budget.
-        reason: one sentence why.
-        runner_up: the next best evaluation of another artefact, or None.
-        runner_up_reason: how its figures differ from those of the pick.
-        ties: evaluations that are statistically tied in accuracy with the most accurate.
-        flips: what would change the pick, computed by deciding again.
-        relaxations: where nothing is feasible, the smallest change of each limit that admits a candidate.
-        front: the non-dominated evaluations that meet the budget, or all of them where none does.
-        loosenings: what a slightly looser limit would buy: another pick, and how it differs.
-        rule: how the pick was chosen, in words.
-        why_not_faster: why the fastest of the ties is not the pick; empty where the pick is the fastest of them.
-        chances: by key, how often (0-1) a file would be the pick if images and timings were resampled; the fastest
-            evaluation of each file, the most probable first.
-    """
-
+    #: the recommended evaluation; the one closest to the limits where ``feasible`` is false; None where nothing ran.
     pick: Evaluation | None
-    feasible: bool
-    reason: str
-    runner_up: Evaluation | None = None
-    runner_up_reason: str = ""
-    ties: tuple[Evaluation, ...] = ()
-    flips: tuple[Flip, ...] = ()
+    feasible: bool  #: the pick meets the budget
+    reason: str  #: one sentence why
+    runner_up: Evaluation | None = None  #: the next best evaluation of another artefact, or None
+    runner_up_reason: str = ""  #: how its figures differ from those of the pick
+    ties: tuple[Evaluation, ...] = ()  #: evaluations that are statistically tied in accuracy with the most accurate
+    flips: tuple[Flip, ...] = ()  #: what would change the pick, computed by deciding again
+    #: where nothing is feasible, the smallest change of each limit that admits a candidate.
     relaxations: tuple[Relaxation, ...] = ()
+    #: the non-dominated evaluations that meet the budget, or all of them where none does.
     front: tuple[Evaluation, ...] = ()
+    #: what a slightly looser limit would buy: another pick, and how it differs.
     loosenings: tuple[Relaxation, ...] = ()
-    rule: str = ""
+    rule: str = ""  #: how the pick was chosen, in words
+    #: why the fastest of the ties is not the pick; empty where the pick is the fastest of them.
     why_not_faster: str = ""
+    #: by key, how often (0-1) a file would be the pick if images and timings were resampled; the fastest evaluation of
+    #: each file, the most probable first.
     chances: Mapping[str, float] = field(default_factory=dict)
 
 

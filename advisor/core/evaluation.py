@@ -29,25 +29,18 @@ class Target:
 
     device: str  #: name of the device profile, ``host`` for this machine
     runtime: str  #: runtime and version, such as ``ai-edge-litert==2.3.0``
-    accelerator: str  #: ``cpu``, ``gpu``, ``npu``, and so on
+    accelerator: str  #: ``cpu``, ``gpu``, ``npu``, ...
     threads: int  #: number of CPU threads
 
 
 @dataclass(frozen=True, order=True)
 class Configuration:
-    """One point of the search space.
+    """One point of the search space."""
 
-    Attributes:
-        card: name of the model card, such as ``mobilenet_v2_1.0_224``.
-        training: training recipe: ``none`` (published weights as they are), ``head``, ...
-        compression: compression recipe: ``float32``, ``int8``, ...
-        target: where it runs.
-    """
-
-    card: str
-    training: str
-    compression: str
-    target: Target
+    card: str  #: name of the model card, such as ``mobilenet_v2_1.0_224``
+    training: str  #: training recipe: ``none`` (published weights as they are), ``head``, ...
+    compression: str  #: compression recipe: ``float32``, ``int8``, ...
+    target: Target  #: where it runs
 
     @property
     def key(self) -> str:
@@ -72,80 +65,65 @@ class Status(StrEnum):
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A configuration with its status and figures.
+    """A configuration with its status and figures."""
 
-    Attributes:
-        configuration: what was evaluated.
-        status: ``ok``, ``failed`` or ``skipped``; the last two carry a ``reason``.
-        family: the card's family, for colours and filters.
-        reason: why it failed or was skipped.
-        stage: the stage in which it failed or was skipped (``screen``, ``convert``, ``score``, ...), empty when ok.
-        accuracy: the metric of the question in %, top-1 by default, for ranking: on the validation part where the user
-            gave images, else as published. Higher is better.
-        holdout_accuracy: the same of the artefact on the hold-out, which was used neither for training nor for
-            selection: the accuracy to expect on images like these. Known of finalists only.
-        new_conditions: estimated top-1 in % on images of another visit, camera or day than those that were learnt
-            from. By the user's own hold-out it is the hold-out's figure.
-        latency: median latency in ms, with its interval.
-        latency_p90: 90th percentile in ms, which is compared with the budget.
-        size: bytes of the artefact.
-        memory: peak private memory in bytes of a fresh process that ran it.
-        drop: points of accuracy lost against the float32 artefact of the same card, with interval.
-        holdout_drop: the same loss on the hold-out, where the float32 artefact was run there too.
-        contended: other programs used the machine during timing.
-        artefact: path of the ``.tflite`` relative to the run folder, empty where none was made.
-        artefact_sha256: its hash.
-        card_facts: what the model card says.
-        file_facts: what is known of the file without running it.
-        file_features: what the file computes, None where it was not read.
-        timing: how the latency was measured, None where it was not measured.
-        remote: how the file ran on a device that was measured over its connection.
-        latency_distribution: the predicted latency as a distribution, None where it was measured.
-        budget_probability: probability that the predicted latency meets the budget.
-        expectation: what is known of the card in new conditions; None without an estimate.
-        head: how the card's head was chosen, None where there is none or fine-tuning trained it further.
-        answers: what the file answered on the validation part.
-        holdout_answers: what it answered on the hold-out, None where it is no finalist.
-        agreement: how far it answers as its float32 file does, where there are no labelled images.
-        capture: its accuracy under capture conditions.
-        device_figures: the same file on every device of the question, where it needs one model for several.
-        required_figures: the same file on the devices that it must run on as well, None where there are none.
-        unknown: how it answers images of things that are none of its classes; None where this was not tried.
-    """
-
-    configuration: Configuration
-    status: Status
-    family: str = ""
-    reason: str = ""
+    configuration: Configuration  #: what was evaluated
+    status: Status  #: ``ok``, ``failed`` or ``skipped``; the last two carry a ``reason``
+    family: str = ""  #: the card's family, for colours and filters
+    reason: str = ""  #: why it failed or was skipped
+    #: the stage in which it failed or was skipped (``screen``, ``convert``, ``score``, ...), empty when ok.
     stage: str = ""
+    #: the metric of the question in %, top-1 by default, for ranking: on the validation part where the user gave
+    #: images, else as published. Higher is better.
     accuracy: Quantity | None = None
+    #: the same of the artefact on the hold-out, which was used neither for training nor for selection: the accuracy to
+    #: expect on images like these. Known of finalists only.
     holdout_accuracy: Quantity | None = None
+    #: estimated top-1 in % on images of another visit, camera or day than those that were learnt from. By the user's
+    #: own hold-out it is the hold-out's figure.
     new_conditions: Quantity | None = None
-    latency: Quantity | None = None
-    latency_p90: Quantity | None = None
-    size: Quantity | None = None
-    memory: Quantity | None = None
+    latency: Quantity | None = None  #: median latency in ms, with its interval
+    latency_p90: Quantity | None = None  #: 90th percentile in ms, which is compared with the budget
+    size: Quantity | None = None  #: bytes of the artefact
+    memory: Quantity | None = None  #: peak private memory in bytes of a fresh process that ran it
+    #: points of accuracy lost against the float32 artefact of the same card, with interval.
     drop: Quantity | None = None
-    contended: bool = False
-    artefact: str = ""
-    artefact_sha256: str = ""
+    contended: bool = False  #: other programs used the machine during timing
+    artefact: str = ""  #: path of the ``.tflite`` relative to the run folder, empty where none was made
+    artefact_sha256: str = ""  #: its hash
     # Two evaluations are equal where the figures above are: those below follow from them or explain them.
-    card_facts: CardFacts = field(default_factory=CardFacts, compare=False)
+    card_facts: CardFacts = field(default_factory=CardFacts, compare=False)  #: what the model card says
+    #: what is known of the file without running it.
     file_facts: FileFacts = field(default_factory=FileFacts, compare=False)
+    #: what the file computes, None where it was not read.
     file_features: FileFeatures | None = field(default=None, compare=False)
+    #: how the latency was measured, None where it was not measured.
     timing: TimingFacts | None = field(default=None, compare=False)
+    #: how the file ran on a device that was measured over its connection.
     remote: RemoteFacts | None = field(default=None, compare=False)
+    #: the predicted latency as a distribution, None where it was measured.
     latency_distribution: LatencyDistribution | None = field(default=None, compare=False)
+    #: probability that the predicted latency meets the budget.
     budget_probability: float | None = field(default=None, compare=False)
+    #: what is known of the card in new conditions; None without an estimate.
     expectation: NewConditions | None = field(default=None, compare=False)
+    #: how the card's head was chosen, None where there is none or fine-tuning trained it further.
     head: HeadFacts | None = field(default=None, compare=False)
+    #: the same loss on the hold-out, where the float32 artefact was run there too.
     holdout_drop: Quantity | None = field(default=None, compare=False)
+    #: what the file answered on the validation part.
     answers: ImageAnswers = field(default_factory=ImageAnswers, compare=False)
+    #: what it answered on the hold-out, None where it is no finalist.
     holdout_answers: ImageAnswers | None = field(default=None, compare=False)
+    #: how far it answers as its float32 file does, where there are no labelled images.
     agreement: Agreement | None = field(default=None, compare=False)
+    #: its accuracy under capture conditions.
     capture: CaptureAccuracy = field(default_factory=CaptureAccuracy, compare=False)
+    #: the same file on every device of the question, where it needs one model for several.
     device_figures: Mapping[str, DeviceFigures] = field(default_factory=dict, compare=False)
+    #: the same file on the devices that it must run on as well, None where there are none.
     required_figures: Mapping[str, DeviceFigures] | None = field(default=None, compare=False)
+    #: how it answers images of things that are none of its classes; None where this was not tried.
     unknown: UnknownFacts | None = field(default=None, compare=False)
 
 

@@ -140,7 +140,7 @@ def _read(name: str, details: Mapping[str, Any]) -> Any:
 
 
 def facts_from_json(kind: type[_T], details: Mapping[str, Any]) -> _T:
-    """Return facts of the entry ``details``; what is damaged is unknown. TypeError: without it there is no such object."""
+    """Return facts of the entry ``details``; damaged ones are unknown. Raises TypeError: a needed one is unknown."""
     entries = with_new_names(details)
     named = {name: entries[entry] for name in types_of(kind) if (entry := entry_name(name)) in entries}
     return kind(**parse_known(types_of(kind), named))

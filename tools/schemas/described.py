@@ -123,19 +123,20 @@ def _parsed(of: Any) -> tuple[str, Mapping[str, str]]:
     texts = [section.value for section in sections if section.kind is griffe.DocstringSectionKind.text]
     named = [section.value for section in sections if section.kind is griffe.DocstringSectionKind.attributes]
     first = texts[0].partition("\n\n")[0] if texts else ""
-    commented = _commented(of) if isinstance(of, type) else {}
+    commented = field_comments(inspect.getsource(of)) if isinstance(of, type) else {}
     return first, {each.name: each.description for each in (named[0] if named else ())} | commented
 
 
-def _commented(kind: type) -> dict[str, str]:
+def field_comments(source: str) -> dict[str, str]:
     """Return the comments ``#:`` of the fields of a class: in the lines above a field, or behind it."""
     found, texts = dict[str, str](), list[str]()
-    for line in inspect.getsource(kind).splitlines():
+    for line in source.splitlines():
         code, _, text = line.partition("#: ")
         texts += [text] if text else []
         if code.strip():
             field = re.match(r" +(\w+): ", code)
-            found |= {field[1]: f"{' '.join(texts).removesuffix('.')}."} if field and texts else {}
+            said = " ".join(texts)
+            found |= {field[1]: said if said.endswith(".") else f"{said}."} if field and texts else {}
             texts = []
     return found
 
