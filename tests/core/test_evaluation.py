@@ -9,9 +9,8 @@ import pytest
 
 from advisor.compression.recipes import RECIPES
 from advisor.core.errors import UsageError
-from advisor.core.evaluation import Evaluation, Status
+from advisor.core.evaluation import Evaluation, Status, evaluation_from_json, evaluation_to_json
 from advisor.core.evaluation_facts import CardFacts, FileFacts, ImageAnswers
-from advisor.core.evaluation_json import evaluation_from_json, evaluation_to_json
 from advisor.core.forms import FORMS, Form, form_of
 from advisor.core.names import check_storage, without_password
 from advisor.core.quantity import SHARES, Provenance, Quantity

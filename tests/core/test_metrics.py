@@ -25,8 +25,8 @@ from advisor.core.confidence_facts import (
     Threshold,
 )
 from advisor.core.errors import UsageError
+from advisor.core.evaluation import evaluation_from_json, evaluation_to_json
 from advisor.core.evaluation_facts import ImageAnswers, LeftOut, OtherThings, UnknownFacts
-from advisor.core.evaluation_json import evaluation_from_json, evaluation_to_json
 from advisor.core.metrics import METRICS, TOP1, Costs, parse_costs
 from advisor.core.quantity import Interval
 from advisor.tasks import CLASSIFICATION

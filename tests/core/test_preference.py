@@ -8,9 +8,8 @@ from hypothesis import given, strategies as st
 from advisor.core.budget import Budget
 from advisor.core.decision import decide
 from advisor.core.errors import UsageError
-from advisor.core.evaluation import Configuration, Evaluation, Status, Target
+from advisor.core.evaluation import Configuration, Evaluation, Status, Target, evaluation_from_json, evaluation_to_json
 from advisor.core.evaluation_facts import ImageAnswers, NewConditions
-from advisor.core.evaluation_json import evaluation_from_json, evaluation_to_json
 from advisor.core.expectation import (
     OWN_HOLDOUT,
     in_new_conditions,

@@ -12,8 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from advisor.core.errors import AdvisorError, UsageError, message_of, nearest
-from advisor.core.evaluation import HOST, Evaluation, Status, latency_of, show_figure, show_latency, size_of
-from advisor.core.evaluation_json import evaluation_from_json
+from advisor.core.evaluation import (
+    HOST,
+    Evaluation,
+    Status,
+    evaluation_from_json,
+    latency_of,
+    show_figure,
+    show_latency,
+    size_of,
+)
 from advisor.core.metrics import METRICS, TOP1
 from advisor.core.tasks import DEFAULT_TASK, TASKS
 from advisor.core.units import show_time
