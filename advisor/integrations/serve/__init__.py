@@ -5,8 +5,7 @@ from typing import Annotated
 
 import typer
 
-from advisor.cli.commands import IntegrationCommand
-from advisor.cli.options import AsJson
+from advisor.cli.options import AsJson, IntegrationCommand
 from advisor.cli.output import note, print_json
 from advisor.core.errors import UsageError, install_extra
 
