@@ -24,8 +24,8 @@ DRIVER = """
 
     from advisor.core.errors import AdvisorError
     from advisor.isolation import Pause
-    from advisor.integrations.ray import cluster
-    from advisor.integrations.ray.cluster import RayExecutor
+    from advisor.integrations import ray as cluster
+    from advisor.integrations.ray import RayExecutor
     from tests.integrations.ray.jobs import Named
     from tests.processes import until
 

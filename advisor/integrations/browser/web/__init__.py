@@ -46,7 +46,7 @@ def web_page(model: ShippedModel, evaluation: Evaluation) -> dict[str, bytes]:
         model: the shipped classifier.
         evaluation: the exported evaluation.
     """
-    from advisor.integrations.browser.connection import LITERT, fetched
+    from advisor.integrations.browser import LITERT, fetched
 
     runtime = fetched(LITERT)
     found = {name: _runtime_script(runtime, stem) for name, stem in RUNTIMES.items()}
