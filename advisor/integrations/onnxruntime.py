@@ -219,9 +219,7 @@ def to_uint8(model: ModelProto) -> ModelProto:
 def compared(ours: Sequence[Sequence[Array]], theirs: Sequence[Sequence[Array]]) -> tuple[int, float]:
     """Return on how many inputs all answers are the same, and the largest difference as a share of a range.
 
-    Args:
-        ours: for each input, the outputs of the ``.tflite`` file.
-        theirs: for each input, the outputs of its export.
+    Both are outputs for each input: those of the ``.tflite`` file and those of its export.
     """
     import numpy as np
 

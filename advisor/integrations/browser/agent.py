@@ -118,12 +118,7 @@ class BrowserPage:
 def open_page(chromium: str, files: MutableMapping[str, Path], flags: tuple[str, ...] = ()) -> Iterator[BrowserPage]:
     """Start the browser and open the page, which is isolated from other origins so that it can have threads.
 
-    Raises AgentError: the browser cannot be started.
-
-    Args:
-        chromium: the browser's program.
-        files: what the page can fetch: a path such as ``/a.tflite``, and its file.
-        flags: further options of the browser.
+    The page can fetch each of ``files`` by a path such as ``/a.tflite``. Raises AgentError: no browser started.
     """
     from playwright.sync_api import Error, sync_playwright
 

@@ -59,13 +59,9 @@ def float_form(run: LoadedRun, evaluation: Evaluation) -> Evaluation:
 
 
 def coreml_package(model: ShippedModel, evaluation: Evaluation) -> dict[str, bytes]:
-    """Return the files of the package by their paths within the bundle.
+    """Return the files of a float classifier's package by their paths within the bundle.
 
     Raises UsageError: an operator of the model is not translated.
-
-    Args:
-        model: the classifier with float weights.
-        evaluation: its evaluation.
     """
     about = f"{evaluation.configuration.card}, {len(model.labels)} classes"
     licence = evaluation.card_facts.licence or ""

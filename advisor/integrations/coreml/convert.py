@@ -294,18 +294,9 @@ _DATE = "com.github.apple.coremltools.conversion_date"
 
 
 def write(data: bytes, labels: Sequence[str], mean: float, std: float, about: str, licence: str, folder: Path) -> None:
-    """Write the package.
+    """Write the package of a ``.tflite`` file of one image (1, S, S, 3), float32, that gives (1, classes).
 
-    Raises UsageError: an operator is not translated.
-
-    Args:
-        data: a ``.tflite`` of one image (1, S, S, 3), float32, that gives (1, classes).
-        labels: one for each class.
-        mean: subtracted from RGB values 0..255.
-        std: what the difference is divided by.
-        about: short description.
-        licence: its name.
-        folder: the package to make.
+    RGB values 0..255 less ``mean`` are divided by ``std``. Raises UsageError: an operator is not translated.
     """
     model = read(to_float32(data))
     side = model.inputs[0].shape[1]

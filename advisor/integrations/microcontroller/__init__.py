@@ -26,14 +26,10 @@ def available() -> bool:
 
 
 def check(path: Path, inputs: int = INPUTS) -> MicroCheck:
-    """Run a file in TensorFlow Lite Micro, in a child process.
+    """Run a file in TensorFlow Lite Micro, in a child process, and compare outputs of random inputs with LiteRT's.
 
     Raises UsageError: the interpreter is not installed, or the file is damaged. StageError: the child ran out of time
     or crashed.
-
-    Args:
-        path: of the file.
-        inputs: number of random inputs whose outputs are compared with LiteRT's.
     """
     from advisor.tflite.model import read
 

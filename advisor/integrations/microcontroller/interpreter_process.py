@@ -38,12 +38,7 @@ class NotRun(Exception):
 
 
 def collect(path: str, inputs: int) -> dict[str, Any]:
-    """Return the arena and the agreement of a file, or the operators that TFLM lacks, or why it refuses the file.
-
-    Args:
-        path: of the file.
-        inputs: number of random inputs whose outputs are compared with LiteRT's.
-    """
+    """Return the arena and the agreement of a file, or the operators that TFLM lacks, or why it refuses the file."""
     data = Path(path).read_bytes()
     document: dict[str, Any] = {"version": metadata.version("tflite_micro"), "missing": [], "refusal": ""}
     outside = _constants_outside(data)

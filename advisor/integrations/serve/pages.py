@@ -140,12 +140,7 @@ LABELLED = 12
 
 
 class Pages:
-    """The pages of one server.
-
-    Args:
-        runs: the runs that they show.
-        access: who may ask.
-    """
+    """The pages of one server."""
 
     def __init__(self, runs: Runs, access: Access) -> None:
         self._runs, self._access = runs, access

@@ -119,13 +119,7 @@ SORTS: Mapping[str, tuple[str, Callable[[RunRow], Any], bool]] = {
 
 
 class Runs:
-    """The runs that are directly in one folder; links are left out, because they can lead out of it.
-
-    Raises UsageError: it is not a folder.
-
-    Args:
-        folder: the folder.
-    """
+    """The runs that are directly in one folder; links are left out, because they can lead out of it."""
 
     def __init__(self, folder: Path) -> None:
         if not folder.is_dir():

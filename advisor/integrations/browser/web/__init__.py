@@ -41,10 +41,6 @@ def web_page(model: ShippedModel, evaluation: Evaluation) -> dict[str, bytes]:
     """Return the files of the page by their paths within the bundle.
 
     Raises UsageError: the runtime is not cached and cannot be fetched.
-
-    Args:
-        model: the shipped classifier.
-        evaluation: the exported evaluation.
     """
     from advisor.integrations.browser import LITERT, fetched
 
