@@ -112,9 +112,7 @@ app = Commands(
 
 
 @app.callback(invoke_without_command=True)
-def version(
-    show: bool = typer.Option(False, "--version", help="Show the version and exit.", is_eager=True),
-) -> None:
+def version(show: bool = typer.Option(False, "--version", help="Show the version and exit.", is_eager=True)) -> None:
     if show:
         typer.echo(f"advisor {__version__}")
         raise typer.Exit

@@ -11,16 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from advisor.cli.options import AsJson, Commands, Filter, LogTo, Sort, annotations_of, argument, option, takes
-from advisor.cli.output import (
-    QUIET,
-    check_place,
-    log_run_to,
-    note,
-    print_document,
-    print_json,
-    progress,
-    show_answer,
-)
+from advisor.cli.output import QUIET, check_place, log_run_to, note, print_document, print_json, progress, show_answer
 from advisor.core.errors import ExitCode, UsageError
 from advisor.core.options import OUTPUT, PLAN, SEARCH, CheckDataKeywords, options_of
 from advisor.core.tasks import DEFAULT_TASK, TASKS
@@ -134,9 +125,7 @@ def plan(*, sort: Sort = "", only: Filter = None, as_json: AsJson = False, **opt
 
 
 data_app = Commands.group(
-    "data",
-    "Find faults in your own images, and write a manifest without them.",
-    "Find faults in your own images.",
+    "data", "Find faults in your own images, and write a manifest without them.", "Find faults in your own images."
 )
 
 

@@ -115,10 +115,7 @@ class Decision:
 
 
 def decide(
-    evaluations: Sequence[Evaluation],
-    budget: Budget,
-    answers: Answers = not_known,
-    preference: Preference = BALANCED,
+    evaluations: Sequence[Evaluation], budget: Budget, answers: Answers = not_known, preference: Preference = BALANCED
 ) -> Decision:
     """Pick the evaluation with the smallest expected loss among those that meet the budget.
 
