@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from advisor.core.budget import Budget
-from advisor.core.decision import decide, front
-from advisor.core.evaluation import Evaluation
+from advisor.core.decision import costs, decide, dominates, front
+from advisor.core.evaluation import Evaluation, Status
 from advisor.core.evaluation_facts import CardFacts, DeviceFigures
 from advisor.core.posterior import Posterior, drawn_in
 from tests.builders import evaluation, present
@@ -336,3 +336,39 @@ def test_a_form_that_improves_stays_the_pick(lost: int, other_lost: int, latency
         _row("two", "int8", _answers(510 - other_lost), 4.0, 7e6),
     ]
     assert _stays_when_it_improves(rows, 640, faster)
+
+
+points_of = st.tuples(st.integers(50, 60), st.integers(1, 8), st.integers(1, 8))
+
+
+def made(rows: list[tuple[int, int, int]]) -> list[Evaluation]:
+    return [
+        evaluation(f"card_{place}", accuracy=accuracy, latency=latency, size=size)
+        for place, (accuracy, latency, size) in enumerate(rows)
+    ]
+
+
+@given(st.lists(points_of, min_size=1, max_size=12))
+def test_nothing_dominates_the_front_and_something_on_it_covers_the_rest(rows: list[tuple[int, int, int]]) -> None:
+    evaluations = made(rows)
+    best = front(evaluations)
+    points = [costs(e) for e in best]
+    for e in evaluations:
+        point = costs(e)
+        assert point is not None
+        beaten = any(dominates(other, point) for other in points if other is not None)
+        assert beaten != (e in best)
+
+
+def test_equal_points_all_stay() -> None:
+    assert len(front(made([(80, 5, 5), (80, 5, 5)]))) == 2
+
+
+def test_failed_evaluations_are_not_on_the_front() -> None:
+    failed = replace(evaluation(accuracy=99), status=Status.FAILED)
+    assert front([failed, evaluation("other")]) == (evaluation("other"),)
+
+
+def test_the_front_is_ordered_by_latency() -> None:
+    latencies = [e.latency.value for e in front(made([(80, 5, 5), (70, 1, 5), (75, 3, 5)])) if e.latency]
+    assert latencies == [1, 3, 5]
