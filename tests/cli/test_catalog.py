@@ -155,19 +155,8 @@ def test_a_model_without_a_linear_end_is_skipped_with_images_and_the_reason(alon
     write_photos(tmp_path / "photos")
     said = alone("catalog", "add", "maps.tflite", "--labels", "labels.txt", "--mean", "127.5", "--std", "127.5")
     assert "a candidate only without --data" in said.out
-    options = (
-        "--candidates",
-        "maps",
-        "--data",
-        "photos",
-        "--compressions",
-        "float32",
-        "--threads",
-        "1",
-        "--training",
-        "head",
-    )
-    ended(alone("search", *options), 3)
+    options = "--candidates maps --data photos --compressions float32 --threads 1 --training head"
+    ended(alone("search", *options.split()), 3)
     (evaluation,) = RunFolder.open(tmp_path / "runs" / "latest").evaluations()
     assert evaluation.status is Status.SKIPPED
     assert "does not end in one linear layer" in evaluation.reason

@@ -106,10 +106,6 @@ def test_an_unknown_option_is_refused_with_the_nearest(alone: Advisor) -> None:
     assert "--filter" in said.err
 
 
-def test_a_folder_that_is_missing_is_refused(alone: Advisor) -> None:
-    refused(alone("list", "--profiles", "nowhere"), "nowhere is not a folder of device profiles")
-
-
 def test_the_teams_folder_is_listed_with_the_shipped_ones(alone: Advisor, tmp_path: Path) -> None:
     write(tmp_path / "team")
     found = {device["name"]: device for device in alone("list", "--profiles", "team", "--json").document["devices"]}
@@ -153,8 +149,20 @@ def test_every_device_can_be_shown(capsys: pytest.CaptureFixture[str]) -> None:
         assert all(source in shown for source in profile.sources)
 
 
-def test_an_unknown_device_is_refused_with_the_nearest(alone: Advisor) -> None:
-    refused(alone("show", "rasberry-pi4"), "unknown device 'rasberry-pi4' (did you mean 'raspberry-pi-4'?)")
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("list --profiles nowhere", "nowhere is not a folder of device profiles"),
+        ("show rasberry-pi4", "unknown device 'rasberry-pi4' (did you mean 'raspberry-pi-4'?)"),
+        ("add nowhere.yaml", "nowhere.yaml"),
+        ("add our-board.yaml --into taken", "cannot write to taken: "),
+    ],
+)
+def test_what_is_not_there_is_refused(alone: Advisor, board: Path, tmp_path: Path, arguments: str, words: str) -> None:
+    (tmp_path / "taken").write_text("")
+    said = alone(*arguments.split())
+    refused(said, words)
+    assert "internal" not in said.err
 
 
 def test_an_added_device_is_kept_whole_and_found(alone: Advisor, board: Path, own: Path) -> None:
@@ -246,20 +254,9 @@ def test_a_profile_that_is_refused_is_not_kept(
     assert not own.exists()
 
 
-def test_a_file_that_is_missing_is_refused(alone: Advisor) -> None:
-    said = ended(alone("add", "nowhere.yaml"), 2)
-    assert "nowhere.yaml" in said.err
-    assert "internal" not in said.err
-
-
 def test_the_host_is_not_added(alone: Advisor, tmp_path: Path) -> None:
     said = ended(alone("add", write(tmp_path, BOARD.replace("our-board", "host"), "host").name), 2)
     assert "the profile of 'host' is not written" in said.err
-
-
-def test_a_folder_that_is_a_file_is_refused(alone: Advisor, board: Path, tmp_path: Path) -> None:
-    (tmp_path / "taken").write_text("")
-    refused(alone("add", board.name, "--into", "taken"), "cannot write to taken: ")
 
 
 def test_the_shipped_profiles_are_neither_added_to_nor_removed_from(alone: Advisor, board: Path) -> None:

@@ -117,18 +117,7 @@ def test_a_search_loses_nothing_with_a_node_but_time(
     through_client = "client" in request.node.callspec.params["two_nodes"]
     executor = f"ray://{two_nodes.client}" if through_client else "ray"
     environment = {**two_nodes.environment, "ADVISOR_CACHE_DIR": str(linked_cache(tmp_path / "cache"))}
-    options = (
-        "--candidates",
-        SMALLEST,
-        "--data",
-        str(photos),
-        "--threads",
-        "1",
-        "--budget",
-        "50ms",
-        "--training",
-        "head",
-    )
+    options = f"--candidates {SMALLEST} --data {photos} --threads 1 --budget 50ms --training head".split()
     search = subprocess.Popen(
         command("--out", str(tmp_path / "runs"), "--executor", executor, *options),
         env=environment,
